@@ -1,0 +1,97 @@
+package gobin
+
+import (
+	"encoding/binary"
+
+	"github.com/loupe-go/loupe/event"
+)
+
+// inlineFormat describes how a release stores the tree of inlined calls of a function (runtime.inlinedCall).
+type inlineFormat struct {
+	since            int // the first release that uses it, 1.x
+	pcdata, funcdata int // table indexes
+	size             int // of an entry
+	funcID           int // offsets in an entry
+	name, parentPC   int
+}
+
+var inlineFormats = []inlineFormat{
+	{since: 12, pcdata: 1, funcdata: 2, size: 20, funcID: 2, name: 12, parentPC: 16},
+	{since: 13, pcdata: 2, funcdata: 4, size: 20, funcID: 2, name: 12, parentPC: 16},
+	{since: 16, pcdata: 2, funcdata: 3, size: 20, funcID: 2, name: 12, parentPC: 16},
+	{since: 20, pcdata: 2, funcdata: 3, size: 16, funcID: 0, name: 4, parentPC: 8},
+}
+
+const maxInlineDepth = 256
+
+// inlineFormatOf returns the format of a release.
+func inlineFormatOf(minor int) inlineFormat {
+	f := inlineFormats[0]
+	for _, next := range inlineFormats {
+		if next.since <= minor {
+			f = next
+		}
+	}
+	return f
+}
+
+// Call is one logical call at an address: the function that the machine code belongs to, or one inlined into it.
+type Call struct {
+	event.Frame
+	Inlined bool
+	Wrapper bool   // made by the compiler: a method wrapper, or the closure of a go or defer statement
+	Name    string // the function's full name, type arguments included
+}
+
+// Calls returns the logical calls at pc, the innermost first; the last one is the function itself. pc is an address
+// inside the calling instruction: for a return address, one less than it.
+func (b *Binary) Calls(f Func, pc uint64) []Call {
+	var calls []Call
+	t, format := b.pcln, inlineFormatOf(b.version.Minor)
+	table := t.pcdata(f.rec, format.pcdata)
+	tree, ok := b.funcdataAddr(f, format.funcdata)
+	for table != 0 && ok && len(calls) < maxInlineDepth {
+		index, _, _ := t.pcValue(table, f.Entry, pc)
+		if index < 0 {
+			break
+		}
+		entry := make([]byte, format.size)
+		if b.image.readRelocated(entry, tree+uint64(index)*uint64(format.size)) != nil {
+			break
+		}
+		name := string(t.name(binary.LittleEndian.Uint32(entry[format.name:])))
+		calls = append(calls, b.call(f, pc, name, entry[format.funcID], true))
+		// The parent's position is that of an instruction of its own, given relative to the function's entry.
+		parent := f.Entry + uint64(binary.LittleEndian.Uint32(entry[format.parentPC:]))
+		if parent >= f.End || parent < f.Entry {
+			break
+		}
+		pc = parent
+	}
+	return append(calls, b.call(f, pc, string(t.name(t.u32(f.rec, t.format.nameOff))), f.id, false))
+}
+
+func (b *Binary) call(f Func, pc uint64, name string, id uint8, inlined bool) Call {
+	file, line := b.Line(f, pc)
+	return Call{
+		Frame:   event.Frame{Func: shortTypeArgs(name), File: file, Line: line},
+		Inlined: inlined,
+		Wrapper: b.wrapperID >= 0 && int(id) == b.wrapperID,
+		Name:    name,
+	}
+}
+
+// funcdataAddr returns the address of a function's data of the given index.
+func (b *Binary) funcdataAddr(f Func, index int) (uint64, bool) {
+	v, ok := b.pcln.funcdata(f.rec, index)
+	if !ok {
+		return 0, false
+	}
+	if b.pcln.format.relative {
+		if b.module.GoFunc == 0 {
+			return 0, false
+		}
+		v += b.module.GoFunc
+	}
+	return v, true
+}

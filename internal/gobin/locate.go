@@ -1,0 +1,193 @@
+package gobin
+
+import (
+	"debug/elf"
+	"fmt"
+)
+
+// findPclntab locates the pclntab: by its section, else by its magic in the loadable segments.
+func (im *image) findPclntab() (*pclntab, error) {
+	if addr, size, ok := im.sectionAddr(".gopclntab", ".data.rel.ro.gopclntab"); ok {
+		return im.readPclntab(addr, size)
+	}
+	var firstErr error
+	for _, s := range im.segs {
+		for _, addr := range im.findMagic(s) {
+			t, err := im.readPclntab(addr, s.addr+s.filesz-addr)
+			if err == nil && im.plausible(t) {
+				return t, nil
+			}
+			if firstErr == nil {
+				firstErr = err
+			}
+		}
+	}
+	if firstErr != nil {
+		return nil, firstErr
+	}
+	return nil, im.whyNotGo()
+}
+
+func (im *image) readPclntab(addr, size uint64) (*pclntab, error) {
+	s, ok := im.segmentOf(addr)
+	if !ok || addr-s.addr >= s.filesz {
+		return nil, fmt.Errorf("%w: pclntab at %#x is outside of the file", ErrCorrupt, addr)
+	}
+	if size > s.filesz-(addr-s.addr) {
+		return nil, fmt.Errorf("%w: the file ends within the pclntab", ErrCorrupt)
+	}
+	if size > maxPclntab {
+		return nil, fmt.Errorf("%w: pclntab of %d bytes", ErrCorrupt, size)
+	}
+	data := make([]byte, size)
+	if err := im.readRelocated(data, addr); err != nil {
+		return nil, err
+	}
+	t, err := parsePclntab(addr, data)
+	if err != nil {
+		return nil, err
+	}
+	if !t.format.relative && !im.plausible(t) {
+		return nil, fmt.Errorf("%w: the pclntab's functions are not in the code", ErrCorrupt)
+	}
+	return t, nil
+}
+
+// plausible reports whether the table's functions rise and lie in executable memory.
+func (im *image) plausible(t *pclntab) bool {
+	for i := range t.nfunc {
+		if t.entry(i) > t.entry(i+1) {
+			return false
+		}
+	}
+	if t.format.relative && t.textStart == 0 {
+		return true
+	}
+	s, ok := im.segmentOf(t.entry(0))
+	return ok && s.exec
+}
+
+// findMagic returns the addresses in a segment where a pclntab could start.
+func (im *image) findMagic(s segment) []uint64 {
+	var found []uint64
+	buf := make([]byte, 1<<20)
+	for off := uint64(0); off < s.filesz; off += uint64(len(buf)) {
+		chunk := buf[:min(uint64(len(buf)), s.filesz-off)]
+		if im.read(chunk, s.addr+off) != nil {
+			break
+		}
+		for i := 0; i+8 <= len(chunk); i += 8 {
+			if chunk[i+7] == 8 && chunk[i+3] == 0xff && pclnMagic(chunk[i:]) != nil {
+				found = append(found, s.addr+off+uint64(i))
+			}
+		}
+	}
+	return found
+}
+
+// whyNotGo says what an executable without a pclntab is, where that can be told.
+func (im *image) whyNotGo() error {
+	for _, s := range im.elf.Sections {
+		switch s.Name {
+		case ".go_export":
+			return fmt.Errorf("%w: built by gccgo, whose runtime is another one", ErrUnsupported)
+		}
+	}
+	if libs, err := im.elf.ImportedLibraries(); err == nil {
+		for _, lib := range libs {
+			if len(lib) > 5 && lib[:5] == "libgo" {
+				return fmt.Errorf("%w: built by gccgo, whose runtime is another one", ErrUnsupported)
+			}
+		}
+	}
+	if im.hasSymbol("tinygo_", "runtime.run$1") {
+		return fmt.Errorf("%w: built by TinyGo, whose runtime is another one", ErrUnsupported)
+	}
+	if im.packed() {
+		return fmt.Errorf("%w: packed by UPX; unpack it, or name the running process", ErrUnsupported)
+	}
+	return fmt.Errorf("%w: no pclntab in it", ErrNotGo)
+}
+
+// packed reports whether UPX has compressed the executable.
+func (im *image) packed() bool {
+	for _, s := range im.segs {
+		b := make([]byte, min(4096, s.filesz))
+		if im.read(b, s.addr) != nil {
+			continue
+		}
+		for i := 0; i+4 <= len(b); i++ {
+			if string(b[i:i+4]) == "UPX!" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// hasSymbol reports whether the symbol table has a name that starts with one of the prefixes.
+func (im *image) hasSymbol(prefixes ...string) bool {
+	symbols, err := im.elf.Symbols()
+	if err != nil {
+		return false
+	}
+	for _, s := range symbols {
+		for _, p := range prefixes {
+			if len(s.Name) >= len(p) && s.Name[:len(p)] == p {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Linkage is how an executable is linked.
+type Linkage string
+
+// The kinds of linkage.
+const (
+	LinkStatic  Linkage = "static"  // loaded at a fixed address, no libraries
+	LinkDynamic Linkage = "dynamic" // loaded at a fixed address, with shared libraries
+	LinkPIE     Linkage = "pie"     // position-independent, with or without shared libraries
+)
+
+// Linkage returns how the executable is linked.
+func (b *Binary) Linkage() Linkage {
+	if b.PIE() {
+		return LinkPIE
+	}
+	for _, p := range b.image.elf.Progs {
+		if p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC {
+			return LinkDynamic
+		}
+	}
+	return LinkStatic
+}
+
+// Symbols is how much of the symbol and debug information an executable still has.
+type Symbols string
+
+// The levels of symbol information.
+const (
+	SymbolsFull     Symbols = "full"     // symbol table and DWARF
+	SymbolsNoDWARF  Symbols = "nodwarf"  // symbol table only
+	SymbolsStripped Symbols = "stripped" // neither
+)
+
+// Symbols returns how much symbol information the executable has.
+func (b *Binary) Symbols() Symbols {
+	f := b.image.elf
+	switch {
+	case f.SectionByType(elf.SHT_SYMTAB) == nil:
+		return SymbolsStripped
+	case f.Section(".debug_info") == nil && f.Section(".zdebug_info") == nil:
+		return SymbolsNoDWARF
+	}
+	return SymbolsFull
+}
+
+// CGO reports whether C code is linked in through cgo: package runtime/cgo brings the function crosscall2.
+func (b *Binary) CGO() bool {
+	_, ok := b.LookupFunc("crosscall2")
+	return ok
+}

@@ -1,0 +1,94 @@
+package gobin
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/loupe-go/loupe/internal/gobin/layout"
+)
+
+// Module is what the runtime knows of the executable's own image (runtime.moduledata). Zero fields are unknown.
+type Module struct {
+	Addr         uint64 // of runtime.firstmoduledata
+	Text, EText  uint64
+	MinPC, MaxPC uint64
+	GoFunc       uint64 // base of the function data (Go 1.18 and later)
+	NoPtrData    uint64 // start of the initialised data without pointers
+	End          uint64 // behind the last byte of data and bss
+}
+
+// findModule looks for the module data: the one place in the data segment that points at the pclntab and whose other
+// fields agree with it.
+func (b *Binary) findModule(l *layout.Layout) (Module, error) {
+	size, ok := l.Size("runtime.moduledata")
+	if !ok || size > 64<<10 {
+		return Module{}, fmt.Errorf("%w: no layout of runtime.moduledata for %s", ErrUnsupported, b.goVersion)
+	}
+	for _, addr := range b.pointersTo(b.pcln.addr) {
+		raw := make([]byte, size)
+		if b.image.readRelocated(raw, addr) != nil {
+			continue
+		}
+		if m, ok := b.checkModule(l, addr, raw); ok {
+			return m, nil
+		}
+	}
+	return Module{}, fmt.Errorf("%w: no module data that fits the pclntab at %#x", ErrCorrupt, b.pcln.addr)
+}
+
+// pointersTo returns the aligned places outside of code that hold an address once the loader is done.
+func (b *Binary) pointersTo(addr uint64) []uint64 {
+	var found []uint64
+	for _, r := range b.image.relocs {
+		if r.addend == addr {
+			found = append(found, r.addr)
+		}
+	}
+	buf := make([]byte, 256<<10)
+	for _, s := range b.image.segs {
+		if s.exec || !s.write {
+			continue
+		}
+		for off := uint64(0); off < s.filesz; off += uint64(len(buf)) {
+			chunk := buf[:min(uint64(len(buf)), s.filesz-off)]
+			if b.image.read(chunk, s.addr+off) != nil {
+				break
+			}
+			for i := 0; i+8 <= len(chunk); i += 8 {
+				if binary.LittleEndian.Uint64(chunk[i:]) == addr {
+					found = append(found, s.addr+off+uint64(i))
+				}
+			}
+		}
+	}
+	return found
+}
+
+// checkModule reads the fields of a candidate and compares them with the pclntab.
+func (b *Binary) checkModule(l *layout.Layout, addr uint64, raw []byte) (Module, bool) {
+	field := func(name string) uint64 {
+		f, ok := l.Field("runtime.moduledata." + name)
+		if !ok || int(f.Offset)+8 > len(raw) {
+			return 0
+		}
+		return binary.LittleEndian.Uint64(raw[f.Offset:])
+	}
+	t := b.pcln
+	m := Module{
+		Addr: addr, Text: field("text"), EText: field("etext"), MinPC: field("minpc"), MaxPC: field("maxpc"),
+		GoFunc: field("gofunc"), NoPtrData: field("noptrdata"), End: field("end"),
+	}
+	start := t.textStart
+	if t.format.relative && start == 0 {
+		start = m.Text // Go 1.26 and later leave the header's field zero
+	}
+	shift := start - t.textStart
+	if field("ftab.len") != uint64(t.nfunc)+1 || m.MinPC != t.entry(0)+shift || m.MaxPC != t.entry(t.nfunc)+shift {
+		return Module{}, false
+	}
+	if s, ok := b.image.segmentOf(m.Text); !ok || !s.exec {
+		return Module{}, false
+	}
+	t.textStart = start
+	return m, true
+}

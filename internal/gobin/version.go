@@ -1,0 +1,64 @@
+package gobin
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Version is a Go release, as far as Loupe's decisions depend on it.
+type Version struct {
+	Minor int // 22 of go1.22.12
+	Patch int // 12 of go1.22.12; 0 when the version string has none
+}
+
+// The range of Go releases that Loupe has been verified with.
+const (
+	OldestMinor = 12
+	NewestMinor = 27
+)
+
+// ParseVersion reads a version as runtime.Version and the build information spell it: "go1.22.12", "go1.26rc1",
+// "go1.25.3 X:boringcrypto", "devel go1.28-a1b2c3 Tue ...". A development version counts as the release it leads to.
+func ParseVersion(s string) (Version, error) {
+	i := strings.Index(s, "go1.")
+	if i < 0 {
+		return Version{}, fmt.Errorf("%q is not a Go version", s)
+	}
+	rest := s[i+len("go1."):]
+	minor, rest := leadingInt(rest)
+	if minor < 0 {
+		return Version{}, fmt.Errorf("%q is not a Go version", s)
+	}
+	v := Version{Minor: minor}
+	if strings.HasPrefix(rest, ".") {
+		if patch, _ := leadingInt(rest[1:]); patch >= 0 {
+			v.Patch = patch
+		}
+	}
+	return v, nil
+}
+
+// leadingInt reads the decimal digits at the start of s; -1 when there are none or too many.
+func leadingInt(s string) (int, string) {
+	n := 0
+	for n < len(s) && '0' <= s[n] && s[n] <= '9' {
+		n++
+	}
+	if n == 0 || n > 6 {
+		return -1, s
+	}
+	v, err := strconv.Atoi(s[:n])
+	if err != nil {
+		return -1, s
+	}
+	return v, s[n:]
+}
+
+// String returns the version as "go1.22.12".
+func (v Version) String() string {
+	if v.Patch == 0 {
+		return fmt.Sprintf("go1.%d", v.Minor)
+	}
+	return fmt.Sprintf("go1.%d.%d", v.Minor, v.Patch)
+}

@@ -1,0 +1,151 @@
+package goproc
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/loupe-go/loupe/internal/gobin"
+)
+
+// module is an image with Go code in the process: the executable, a plugin, or a shared library.
+type module struct {
+	bin    *gobin.Binary
+	bias   uint64 // what the loader added to the file's addresses
+	lo, hi uint64 // the range of its Go code in the process
+}
+
+func newModule(bin *gobin.Binary, bias uint64) *module {
+	m := bin.Module()
+	return &module{bin: bin, bias: bias, lo: m.MinPC + bias, hi: m.MaxPC + bias}
+}
+
+// openMain opens the image that holds the Go runtime: the executable, or in a program of another language a shared
+// library built by `go build -buildmode=c-shared`.
+func (p *Process) openMain() (*module, error) {
+	bin, exeErr := openExe(p.pid)
+	if exeErr == nil {
+		bias, err := p.loadBias(bin)
+		if err != nil {
+			bin.Close()
+			return nil, err
+		}
+		return newModule(bin, bias), nil
+	}
+	if !errors.Is(exeErr, ErrNotGo) {
+		return nil, exeErr
+	}
+	maps, err := p.maps()
+	if err != nil {
+		return nil, exeErr
+	}
+	tried := map[string]bool{}
+	for _, m := range maps {
+		if !m.exec() || m.inode == 0 || filepath.Ext(m.path) != ".so" || tried[m.path] {
+			continue
+		}
+		tried[m.path] = true
+		lib, err := p.openMapped(m)
+		if err != nil {
+			continue // most libraries are not written in Go
+		}
+		p.library = true
+		return lib, nil
+	}
+	return nil, exeErr
+}
+
+// loadBias finds where the loader has put the executable: the kernel tells a program its own entry point.
+func (p *Process) loadBias(bin *gobin.Binary) (uint64, error) {
+	if !bin.PIE() {
+		return 0, nil
+	}
+	auxv, err := p.dir.read("auxv")
+	if err != nil {
+		return 0, err
+	}
+	const atEntry = 9
+	for ; len(auxv) >= 16; auxv = auxv[16:] {
+		if binary.LittleEndian.Uint64(auxv) == atEntry {
+			return binary.LittleEndian.Uint64(auxv[8:]) - bin.EntryPoint(), nil
+		}
+	}
+	return 0, fmt.Errorf("process %d: %w: the kernel does not tell where %s was loaded", p.pid, ErrUnsupported, bin.Path())
+}
+
+// maps returns the process's memory mappings.
+func (p *Process) maps() ([]mapping, error) {
+	b, err := p.dir.read("maps")
+	if err != nil {
+		return nil, err
+	}
+	maps, err := parseMaps(b)
+	if err != nil {
+		return nil, fmt.Errorf("process %d: %w", p.pid, err)
+	}
+	return maps, nil
+}
+
+// openMapped opens the file of a mapping, as the process's own mount namespace has it.
+func (p *Process) openMapped(m mapping) (*module, error) {
+	path := filepath.Join(fmt.Sprintf("/proc/%d/root", p.pid), m.path)
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, procError(p.pid, err)
+	}
+	bin, err := gobin.OpenFile(f, m.path)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	bias, ok := bin.LoadBias(m.start, m.offset)
+	if !ok {
+		bin.Close()
+		return nil, fmt.Errorf("process %d: %w: %s is not the file that was loaded", p.pid, ErrUnsupported, m.path)
+	}
+	return newModule(bin, bias), nil
+}
+
+// maxModules bounds the walk along the list of modules.
+const maxModules = 256
+
+// loadPlugins adds the modules that the runtime has loaded besides its own, along its list of module data. One that
+// cannot be opened leaves frames without names, which is said in a warning.
+func (p *Process) loadPlugins() {
+	next, ok := p.layout.Field("runtime.moduledata.next")
+	text, okText := p.layout.Field("runtime.moduledata.text")
+	if !ok || !okText {
+		return
+	}
+	addr, err := p.mem.u64(p.main.bin.Module().Addr + p.main.bias + uint64(next.Offset))
+	for n := 0; err == nil && addr != 0 && n < maxModules; n++ {
+		if err := p.loadPlugin(addr + uint64(text.Offset)); err != nil {
+			p.warn("a plugin cannot be read, its frames have no names: %v", err)
+		}
+		addr, err = p.mem.u64(addr + uint64(next.Offset))
+	}
+}
+
+// loadPlugin adds the module whose code starts where the word at textAddr says.
+func (p *Process) loadPlugin(textAddr uint64) error {
+	text, err := p.mem.u64(textAddr)
+	if err != nil {
+		return err
+	}
+	maps, err := p.maps()
+	if err != nil {
+		return err
+	}
+	m, ok := mappingOf(maps, text)
+	if !ok || m.inode == 0 {
+		return fmt.Errorf("process %d: no file is mapped at %#x", p.pid, text)
+	}
+	mod, err := p.openMapped(m)
+	if err != nil {
+		return err
+	}
+	p.symbols.modules = append(p.symbols.modules, mod)
+	return nil
+}

@@ -1,0 +1,188 @@
+package goproc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/loupe-go/loupe/internal/gobin"
+	"github.com/loupe-go/loupe/internal/gobin/layout"
+)
+
+// Process is a live Go process, opened for observation. Its methods may be called from several goroutines; snapshots are
+// taken one after the other.
+type Process struct {
+	pid     int
+	dir     *procDir
+	main    *module // the image with the runtime
+	library bool    // that image is a shared library in a program of another language
+	mem     memory
+	log     *slog.Logger
+
+	layout   *layout.Layout
+	rt       runtimeLayout
+	warnings []string
+
+	mu      sync.Mutex // guards what follows; held during a snapshot
+	symbols *symbolizer
+}
+
+// Options says how to open a process. The zero value is usable.
+type Options struct {
+	Log *slog.Logger // receives details for debugging; nil discards them
+
+	// Layout replaces the layout that would be chosen for the target. It is verified like any other.
+	Layout *layout.Layout
+}
+
+// initTimeout is how long Open waits for a process that is still starting to have its goroutines set up.
+const initTimeout = 2 * time.Second
+
+// Open opens a process by its PID, finds its runtime's data and verifies that the struct layouts fit. The caller closes
+// the Process. Errors wrap a sentinel of this package.
+func Open(pid int, opt Options) (*Process, error) {
+	p := &Process{pid: pid, mem: memory{pid}, log: opt.Log}
+	if p.log == nil {
+		p.log = slog.New(slog.DiscardHandler)
+	}
+	if err := p.open(opt); err != nil {
+		p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *Process) open(opt Options) error {
+	var err error
+	if p.dir, err = openProc(p.pid); err != nil {
+		return err
+	}
+	if st, err := p.dir.stat(); err != nil {
+		return err
+	} else if st.state == 'Z' || st.state == 'X' {
+		return fmt.Errorf("process %d: %w", p.pid, ErrExited)
+	}
+	if p.main, err = p.openMain(); err != nil {
+		return err
+	}
+	bin := p.main.bin
+	p.symbols = newSymbolizer(p.main)
+	if p.layout = opt.Layout; p.layout == nil {
+		p.layout = bin.Layout()
+	}
+	if err := bin.DWARFError(); err != nil {
+		p.log.Debug("debug information not used", "exe", bin.Path(), "err", err)
+	}
+	if p.layout.Source == layout.SourceNearest {
+		p.warn("%s is not known to this Loupe; the layout of %s is used and was verified against the process",
+			bin.GoVersion(), p.layout.GoVersion)
+	}
+	if p.rt, err = newRuntimeLayout(p.layout, p.main); err != nil {
+		return fmt.Errorf("process %d: %w: %w", p.pid, ErrLayout, err)
+	}
+	p.loadPlugins()
+	return p.awaitVerified()
+}
+
+// openExe opens the executable that a process runs, also when it has been replaced or deleted on disk.
+func openExe(pid int) (*gobin.Binary, error) {
+	link := fmt.Sprintf("/proc/%d/exe", pid)
+	f, err := os.Open(link)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if _, statErr := os.Stat(fmt.Sprintf("/proc/%d", pid)); statErr == nil {
+			return nil, fmt.Errorf("process %d: %w: a kernel thread or a process that is ending", pid, ErrNotGo)
+		}
+		return nil, fmt.Errorf("process %d: %w", pid, ErrNoProcess)
+	case err != nil:
+		return nil, procError(pid, err)
+	}
+	name, err := os.Readlink(link)
+	if err != nil {
+		name = link
+	}
+	bin, err := gobin.OpenFile(f, name)
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("process %d: %w", pid, binError(err))
+	}
+	return bin, nil
+}
+
+// binError adds this package's sentinel to an error of package gobin.
+func binError(err error) error {
+	switch {
+	case errors.Is(err, gobin.ErrNotGo), errors.Is(err, gobin.ErrNotELF):
+		return fmt.Errorf("%w: %w", ErrNotGo, err)
+	case errors.Is(err, gobin.ErrUnsupportedArch), errors.Is(err, gobin.ErrUnsupported), errors.Is(err, gobin.ErrCorrupt):
+		return fmt.Errorf("%w: %w", ErrUnsupported, err)
+	}
+	return err
+}
+
+// awaitVerified verifies the layout. A process that has only just been started has not set up its runtime yet: it is
+// given a moment.
+func (p *Process) awaitVerified() error {
+	deadline := time.Now().Add(initTimeout)
+	for {
+		err := p.verify()
+		if err == nil || !errors.Is(err, errStarting) {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("process %d: %w: the runtime has no goroutines", p.pid, ErrLayout)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// Close releases what the Process holds. The observed process is not affected.
+func (p *Process) Close() error {
+	if p.dir != nil {
+		p.dir.close()
+	}
+	if p.symbols == nil {
+		return nil
+	}
+	var errs []error
+	for _, m := range p.symbols.modules {
+		errs = append(errs, m.bin.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// PID returns the process's number.
+func (p *Process) PID() int { return p.pid }
+
+// Binary returns the image that holds the Go runtime, in general the executable.
+func (p *Process) Binary() *gobin.Binary { return p.main.bin }
+
+// LoadBias returns what the loader added to the addresses of Binary; 0 unless it is position-independent.
+func (p *Process) LoadBias() uint64 { return p.main.bias }
+
+// Layout returns the verified struct layouts.
+func (p *Process) Layout() *layout.Layout { return p.layout }
+
+// Warnings returns what a user should know about the way the process was understood, one line each.
+func (p *Process) Warnings() []string { return p.warnings }
+
+func (p *Process) warn(format string, args ...any) {
+	p.warnings = append(p.warnings, fmt.Sprintf(format, args...))
+}
+
+// alive returns an error when the process has ended.
+func (p *Process) alive(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	st, err := p.dir.stat()
+	if err != nil || st.state == 'Z' || st.state == 'X' {
+		return fmt.Errorf("process %d: %w", p.pid, ErrExited)
+	}
+	return nil
+}

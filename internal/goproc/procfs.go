@@ -1,0 +1,167 @@
+package goproc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// procDir is the /proc directory of one process, kept open: once the process is gone it answers no more, even when its
+// number has been given to another.
+type procDir struct {
+	pid  int
+	root *os.Root
+}
+
+func openProc(pid int) (*procDir, error) {
+	root, err := os.OpenRoot(filepath.Join("/proc", strconv.Itoa(pid)))
+	if err != nil {
+		return nil, procError(pid, err)
+	}
+	return &procDir{pid: pid, root: root}, nil
+}
+
+func (d *procDir) close() { d.root.Close() }
+
+// read returns the contents of a file of the directory, 64 MiB at most.
+func (d *procDir) read(name string) ([]byte, error) {
+	b, err := d.root.ReadFile(name)
+	if err != nil {
+		return nil, procError(d.pid, err)
+	}
+	return b, nil
+}
+
+// procError gives an error of /proc its meaning.
+func procError(pid int, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ESRCH):
+		return fmt.Errorf("process %d: %w", pid, ErrNoProcess)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("process %d: %w", pid, ErrPermission)
+	}
+	return fmt.Errorf("process %d: %w", pid, err)
+}
+
+// procStat holds the fields of /proc/PID/stat that Loupe uses.
+type procStat struct {
+	comm       string
+	state      byte
+	ppid       int
+	startTicks uint64 // since boot, in clock ticks
+}
+
+// stat reads /proc/PID/stat. The command name in it may hold any character, parentheses and newlines too.
+func (d *procDir) stat() (procStat, error) {
+	b, err := d.read("stat")
+	if err != nil {
+		return procStat{}, err
+	}
+	return parseStat(b)
+}
+
+func parseStat(b []byte) (procStat, error) {
+	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
+	if open < 0 || end < open {
+		return procStat{}, fmt.Errorf("malformed stat line %q", b)
+	}
+	f := strings.Fields(string(b[end+1:]))
+	if len(f) < 20 {
+		return procStat{}, fmt.Errorf("malformed stat line %q", b)
+	}
+	s := procStat{comm: string(b[open+1 : end]), state: f[0][0]}
+	var errPPID, errStart error
+	s.ppid, errPPID = strconv.Atoi(f[1])
+	s.startTicks, errStart = strconv.ParseUint(f[19], 10, 64)
+	return s, errors.Join(errPPID, errStart)
+}
+
+// clockTicks is USER_HZ, the unit of times in /proc; it is 100 on every Linux that Go runs on.
+const clockTicks = 100
+
+// startTime returns when the process started, on the wall clock.
+func (s procStat) startTime() time.Time {
+	return time.Now().Add(-s.age())
+}
+
+// age returns how long ago the process started.
+func (s procStat) age() time.Duration {
+	var now unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) != nil {
+		return 0
+	}
+	started := time.Duration(s.startTicks) * (time.Second / clockTicks)
+	return max(time.Duration(now.Nano())-started, 0)
+}
+
+// threads returns the kernel threads of the process.
+func (d *procDir) threads() (map[int]bool, error) {
+	f, err := d.root.Open("task")
+	if err != nil {
+		return nil, procError(d.pid, err)
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(-1)
+	if err != nil {
+		return nil, procError(d.pid, err)
+	}
+	tids := make(map[int]bool, len(names))
+	for _, name := range names {
+		if tid, err := strconv.Atoi(name); err == nil {
+			tids[tid] = true
+		}
+	}
+	return tids, nil
+}
+
+// statusField returns a line of /proc/PID/status by its name.
+func (d *procDir) statusField(name string) string {
+	b, err := d.read("status")
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(b)) {
+		if v, ok := strings.CutPrefix(line, name+":"); ok {
+			return strings.TrimSpace(v)
+		}
+	}
+	return ""
+}
+
+// monotonicOffset returns what the process's CLOCK_MONOTONIC is ahead of this one's: other time namespaces differ.
+func (d *procDir) monotonicOffset() time.Duration {
+	theirs, errTheirs := d.root.ReadFile("timens_offsets")
+	ours, errOurs := os.ReadFile("/proc/self/timens_offsets")
+	if errTheirs != nil || errOurs != nil {
+		return 0 // kernels before 5.6 have no time namespaces
+	}
+	return monotonicLine(theirs) - monotonicLine(ours)
+}
+
+func monotonicLine(b []byte) time.Duration {
+	for line := range strings.Lines(string(b)) {
+		f := strings.Fields(line)
+		if len(f) != 3 || f[0] != "monotonic" {
+			continue
+		}
+		sec, errSec := strconv.ParseInt(f[1], 10, 64)
+		nsec, errNsec := strconv.ParseInt(f[2], 10, 64)
+		if errSec == nil && errNsec == nil {
+			return time.Duration(sec)*time.Second + time.Duration(nsec)
+		}
+	}
+	return 0
+}
+
+// otherPIDNamespace reports whether the process sees other process numbers than this one does.
+func (d *procDir) otherPIDNamespace() bool {
+	return len(strings.Fields(d.statusField("NSpid"))) > 1
+}

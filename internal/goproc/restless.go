@@ -1,0 +1,95 @@
+package goproc
+
+import (
+	"bytes"
+	"encoding/binary"
+	"time"
+)
+
+// A running goroutine's stack pointer is in a register of its thread, which nobody else can read without stopping it.
+// What can be told is the outer part of its stack: the frames that have not changed over a few readings. It is marked
+// as best effort and ends where the readings differ.
+
+const (
+	restlessReads    = 8
+	restlessInterval = 300 * time.Microsecond
+	maxRestlessCopy  = 64 << 10 // from the outer end of the stack
+)
+
+// observation is a running goroutine's g and outer stack, as first read and compared with later readings.
+type observation struct {
+	g       rawG
+	stack   stackImage
+	changed []bool // by word of the stack
+	lost    bool   // it ended, or its stack moved
+}
+
+// restless adds the goroutines that never stood still: running ones and those that stop and go all the time.
+func (t *taker) restless(addrs []uint64) error {
+	gs, err := t.p.readGs(addrs)
+	if err != nil {
+		return err
+	}
+	var watched []*observation
+	for _, g := range gs {
+		if t.p.rt.gone(g) || g.stackLo >= g.stackHi {
+			continue
+		}
+		n := min(g.stackHi-g.stackLo, maxRestlessCopy)
+		o := &observation{g: g, stack: stackImage{base: g.stackHi - n, data: make([]byte, n)}, changed: make([]bool, n/8)}
+		o.lost = t.p.mem.read(o.stack.data, o.stack.base) != nil
+		watched = append(watched, o)
+	}
+	for range restlessReads {
+		if len(watched) == 0 {
+			break
+		}
+		time.Sleep(restlessInterval)
+		for _, o := range watched {
+			t.compare(o)
+		}
+	}
+	for _, o := range watched {
+		t.addRestless(o)
+	}
+	return nil
+}
+
+// compare reads a goroutine again and notes which words of its stack have changed.
+func (t *taker) compare(o *observation) {
+	if o.lost {
+		return
+	}
+	gs, err := t.p.readGs([]uint64{o.g.addr})
+	if err != nil || gs[0].goid != o.g.goid || gs[0].stackHi != o.g.stackHi || gs[0].stackLo != o.g.stackLo {
+		o.lost = true
+		return
+	}
+	again := make([]byte, len(o.stack.data))
+	if t.p.mem.read(again, o.stack.base) != nil {
+		o.lost = true
+		return
+	}
+	if bytes.Equal(again, o.stack.data) {
+		return
+	}
+	for i := range o.changed {
+		if binary.LittleEndian.Uint64(again[8*i:]) != binary.LittleEndian.Uint64(o.stack.data[8*i:]) {
+			o.changed[i] = true
+		}
+	}
+}
+
+func (t *taker) addRestless(o *observation) {
+	var frames []physical
+	if !o.lost {
+		stable := func(addr uint64) bool { return !o.changed[(addr-o.stack.base)/8] }
+		frames = t.p.symbols.unwindOutward(o.g.startPC, o.stack, stable)
+	}
+	g := t.goroutine(o.g, t.p.symbols.frames(frames))
+	g.BestEffort = true
+	if o.g.status != t.p.rt.status.running {
+		t.snap.Unsettled++
+	}
+	t.snap.Goroutines = append(t.snap.Goroutines, g)
+}

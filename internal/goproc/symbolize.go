@@ -1,0 +1,186 @@
+package goproc
+
+import (
+	"encoding/binary"
+
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/gobin"
+)
+
+// symbolizer turns addresses of one process into functions and frames. It remembers what it has found: a process with
+// 100,000 goroutines has a few hundred distinct addresses.
+type symbolizer struct {
+	modules []*module // the one with the runtime first
+	rules   tracebackRules
+	pcs     map[uint64]*pcInfo
+	stacks  map[string][]Frame // by the addresses of the physical frames
+	key     []byte
+}
+
+// Bounds of the symbolizer's memory. When one is reached the cache starts anew.
+const (
+	maxCachedPCs    = 1 << 18
+	maxCachedStacks = 1 << 17
+)
+
+// pcInfo is what is known of one address.
+type pcInfo struct {
+	mod      *module
+	fn       gobin.Func
+	known    bool   // the address is in a Go function: mod and fn are set
+	delta    uint64 // the frame's size: from the stack pointer to the return address
+	hasDelta bool
+	role     role
+	calls    [2][]gobin.Call // [0] the address is a return address, [1] it is the very instruction
+}
+
+// role is what a function means for unwinding and for a traceback.
+type role uint8
+
+const (
+	roleNormal   role = iota
+	roleTop           // the outermost frame of a stack
+	roleInjected      // its frame was put there by a signal: the frame above was stopped at its very instruction
+	rolePanic         // a wrapper that calls it is shown in tracebacks
+	roleSigpanic      // both injected and panic
+)
+
+// roles are the functions that unwinding and tracebacks treat in a special way (runtime/traceback.go, the functions
+// marked TOPFRAME in runtime/asm_*.s).
+var roles = map[string]role{
+	"runtime.goexit":       roleTop,
+	"runtime.mstart":       roleTop,
+	"runtime.rt0_go":       roleTop,
+	"runtime.sigtramp":     roleTop,
+	"runtime.asyncPreempt": roleInjected,
+	"runtime.debugCallV1":  roleInjected,
+	"runtime.debugCallV2":  roleInjected,
+	"runtime.sigpanic":     roleSigpanic,
+	"runtime.gopanic":      rolePanic,
+	"runtime.panicwrap":    rolePanic,
+}
+
+func newSymbolizer(main *module) *symbolizer {
+	return &symbolizer{
+		modules: []*module{main}, rules: tracebackRulesOf(main.bin.Version().Minor),
+		pcs: map[uint64]*pcInfo{}, stacks: map[string][]Frame{},
+	}
+}
+
+// module returns the image whose Go code holds an address; nil when none does.
+func (s *symbolizer) module(pc uint64) *module {
+	for _, m := range s.modules {
+		if pc >= m.lo && pc < m.hi {
+			return m
+		}
+	}
+	return nil
+}
+
+// inText reports whether an address lies in Go code.
+func (s *symbolizer) inText(pc uint64) bool { return s.module(pc) != nil }
+
+// lookup returns what is known of an address.
+func (s *symbolizer) lookup(pc uint64) *pcInfo {
+	if info, ok := s.pcs[pc]; ok {
+		return info
+	}
+	if len(s.pcs) >= maxCachedPCs {
+		clear(s.pcs)
+	}
+	info := &pcInfo{mod: s.module(pc)}
+	if info.mod != nil {
+		info.fn, info.known = info.mod.bin.FuncForPC(pc - info.mod.bias)
+	}
+	if info.known {
+		delta, _, _, ok := info.mod.bin.SPDelta(info.fn, pc-info.mod.bias)
+		info.delta, info.hasDelta = uint64(delta), ok
+		info.role = roles[info.fn.Name]
+	}
+	s.pcs[pc] = info
+	return info
+}
+
+// calls returns the logical calls at an address. exact says that it is the address of an instruction that was stopped
+// at, not a return address.
+func (s *symbolizer) calls(pc uint64, info *pcInfo, exact bool) []gobin.Call {
+	file := pc - info.mod.bias
+	kind := 0
+	if exact || file == info.fn.Entry {
+		kind = 1
+	}
+	if info.calls[kind] == nil {
+		if kind == 0 {
+			file--
+		}
+		info.calls[kind] = info.mod.bin.Calls(info.fn, file)
+	}
+	return info.calls[kind]
+}
+
+// location returns the source position of a return address, as a traceback's "created by" shows it: the function that
+// the machine code belongs to, and the innermost line.
+func (s *symbolizer) location(pc uint64) event.Frame {
+	info := s.lookup(pc)
+	if !info.known {
+		return event.Frame{}
+	}
+	at := pc - info.mod.bias
+	if at > info.fn.Entry {
+		at--
+	}
+	file, line := info.mod.bin.Line(info.fn, at)
+	return event.Frame{Func: info.fn.Name, File: file, Line: line}
+}
+
+// frames returns the logical frames of a stack. Stacks with the same addresses share them.
+func (s *symbolizer) frames(pcs []physical) []Frame {
+	if len(pcs) == 0 {
+		return nil
+	}
+	s.key = s.key[:0]
+	for _, p := range pcs {
+		s.key = binary.LittleEndian.AppendUint64(s.key, p.pc<<1|uint64(b2i(p.exact)))
+	}
+	if frames, ok := s.stacks[string(s.key)]; ok {
+		return frames
+	}
+	if len(s.stacks) >= maxCachedStacks {
+		clear(s.stacks)
+	}
+	frames := s.build(pcs)
+	s.stacks[string(s.key)] = frames
+	return frames
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// build makes the logical frames of a stack and marks those that a Go traceback leaves out.
+func (s *symbolizer) build(pcs []physical) []Frame {
+	var frames []Frame
+	callee, shown := roleNormal, false
+	for _, p := range pcs {
+		info := s.lookup(p.pc)
+		if !info.known {
+			frames = append(frames, Frame{PC: p.pc, Hidden: true})
+			continue
+		}
+		for _, call := range s.calls(p.pc, info, p.exact) {
+			show := s.rules.show(call, info.fn.Name, callee, shown)
+			shown = shown || show
+			callee = roles[call.Name]
+			frames = append(frames, Frame{Frame: call.Frame, PC: p.pc, Inlined: call.Inlined, Hidden: !show})
+		}
+	}
+	if !shown {
+		for i := range frames { // a traceback that would be empty leaves nothing out
+			frames[i].Hidden = false
+		}
+	}
+	return frames
+}

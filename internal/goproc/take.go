@@ -1,0 +1,408 @@
+package goproc
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/loupe-go/loupe/event"
+)
+
+// SnapshotOptions says how to take a snapshot. The zero value reads everything while the process runs on.
+type SnapshotOptions struct {
+	// Pause stops all threads by ptrace while reading, so that the goroutines are seen at one moment and the stacks of
+	// running ones are exact. Needs the right to trace the process.
+	Pause bool
+}
+
+// settleRounds is how often a goroutine that moved while it was read is tried again.
+const settleRounds = 24
+
+// Snapshot reads all goroutines of the process. Without Pause each goroutine is seen at a moment of its own: its state
+// and stack belong together, those of two goroutines may be some milliseconds apart.
+func (p *Process) Snapshot(ctx context.Context, opt SnapshotOptions) (*Snapshot, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t := &taker{
+		p: p, ctx: ctx, snap: &Snapshot{Time: time.Now(), PID: p.pid, GoVersion: p.main.bin.GoVersion(), Paused: opt.Pause},
+		labels: newLabelReader(p.mem, p.main.bin.Version().Minor),
+	}
+	t.snap.Warnings = append(t.snap.Warnings, p.warnings...)
+	if opt.Pause {
+		tracee, err := seize(ctx, p.pid)
+		if err != nil {
+			return nil, err
+		}
+		defer tracee.release()
+		t.regs = tracee.registers()
+	}
+	if err := t.take(); err != nil {
+		return nil, t.explain(err)
+	}
+	// The process may have ended, or replaced itself, while it was read.
+	if err := p.alive(ctx); err != nil {
+		return nil, err
+	}
+	t.sort()
+	t.snap.Elapsed = time.Since(t.snap.Time)
+	return t.snap, nil
+}
+
+// taker takes one snapshot.
+type taker struct {
+	p       *Process
+	ctx     context.Context
+	snap    *Snapshot
+	labels  *labelReader
+	regs    map[int]registers // of stopped threads, when paused
+	ms      map[uint64]rawM
+	now     int64         // the process's monotonic clock
+	waitMax time.Duration // how long a goroutine can have waited that no garbage collection has found waiting
+
+	buf       []byte     // of the batch at hand
+	walk      []physical // of the stack at hand
+	labelErrs int
+}
+
+// sort puts the goroutines in the order of their IDs. They are large: an index is sorted, then each is moved once.
+func (t *taker) sort() {
+	gs := t.snap.Goroutines
+	order := make([]int, len(gs))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(gs[a].ID, gs[b].ID) })
+	sorted := make([]Goroutine, len(gs))
+	for i, j := range order {
+		sorted[i] = gs[j]
+	}
+	t.snap.Goroutines = sorted
+}
+
+// explain makes an error that a dying process causes say so.
+func (t *taker) explain(err error) error {
+	if aliveErr := t.p.alive(t.ctx); aliveErr != nil {
+		return aliveErr
+	}
+	return err
+}
+
+func (t *taker) take() error {
+	addrs, err := t.p.readAllgs()
+	if err != nil {
+		return err
+	}
+	if t.ms, err = t.p.readMs(); err != nil {
+		return err
+	}
+	if err := t.readClock(); err != nil {
+		return err
+	}
+	t.snap.Goroutines = make([]Goroutine, 0, len(addrs))
+	var unsettled []uint64
+	for round := 0; len(addrs) > 0 && round < settleRounds; round++ {
+		if err := t.ctx.Err(); err != nil {
+			return err
+		}
+		if unsettled, err = t.round(addrs); err != nil {
+			return err
+		}
+		addrs = unsettled
+	}
+	if err := t.restless(addrs); err != nil {
+		return err
+	}
+	if t.labelErrs > 0 {
+		t.snap.Warnings = append(t.snap.Warnings, fmt.Sprintf("the labels of %d goroutines could not be read", t.labelErrs))
+	}
+	return nil
+}
+
+// readClock notes the time by which waiting is measured.
+func (t *taker) readClock() error {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		return err
+	}
+	t.now = ts.Nano() + int64(t.p.dir.monotonicOffset())
+	st, err := t.p.dir.stat()
+	if err != nil {
+		return err
+	}
+	t.waitMax = st.age()
+	if t.p.rt.work == 0 {
+		return nil
+	}
+	if start, err := t.p.mem.u64(t.p.rt.work); err == nil && int64(start) > 0 && int64(start) <= t.now {
+		t.waitMax = min(t.waitMax, time.Duration(t.now-int64(start)))
+	}
+	return nil
+}
+
+// roundBatch is how many goroutines are read together; their stacks are held in memory meanwhile.
+const roundBatch = 2048
+
+// round reads the goroutines at the given addresses and returns those that moved meanwhile.
+func (t *taker) round(addrs []uint64) (unsettled []uint64, err error) {
+	for batch := range slices.Chunk(addrs, roundBatch) {
+		gs, err := t.p.readGs(batch)
+		if err != nil {
+			return nil, err
+		}
+		moved, err := t.readStacks(gs)
+		if err != nil {
+			return nil, err
+		}
+		unsettled = append(unsettled, moved...)
+	}
+	return unsettled, nil
+}
+
+// bracket is one goroutine's stack read between two readings of its g. The stack is read twice: when both readings of
+// both agree, the goroutine stood still.
+type bracket struct {
+	g             rawG
+	regs          registers
+	inUse         int    // bytes of the stack to read
+	before, after []byte // the g
+	first, second []byte // the stack in use
+}
+
+// Bounds on the memory that stacks are copied to.
+const (
+	maxStackCopy  = 64 << 20 // of one goroutine, from its innermost frame; what is beyond is marked as cut off
+	maxBatchCopy  = 64 << 20 // of the goroutines that are read together, unless it is a single one
+	spansPerStack = 4
+)
+
+// readStacks reads the stacks of goroutines that do not run, adds what stood still to the snapshot, and returns the
+// addresses of those that moved.
+func (t *taker) readStacks(gs []rawG) (moved []uint64, err error) {
+	var batch []bracket
+	size := 0
+	for _, g := range gs {
+		if t.p.rt.gone(g) {
+			continue
+		}
+		regs, ok := t.stopped(g)
+		if !ok || regs.sp < g.stackLo || regs.sp > g.stackHi {
+			moved = append(moved, g.addr)
+			continue
+		}
+		b := bracket{g: g, regs: regs, inUse: int(min(g.stackHi-regs.sp, maxStackCopy))}
+		if size += b.inUse; size > maxBatchCopy && len(batch) > 0 {
+			if moved, err = t.readBatch(batch, moved); err != nil {
+				return nil, err
+			}
+			batch, size = batch[:0], b.inUse
+		}
+		batch = append(batch, b)
+	}
+	return t.readBatch(batch, moved)
+}
+
+// place gives a bracket its memory from the front of buf and returns the rest.
+func (b *bracket) place(buf []byte, gsize int) (rest []byte) {
+	take := func(n int) (piece []byte) {
+		piece, buf = buf[:n:n], buf[n:]
+		return piece
+	}
+	b.before, b.first, b.second, b.after = take(gsize), take(b.inUse), take(b.inUse), take(gsize)
+	return buf
+}
+
+// readBatch reads the stacks of the brackets and appends the addresses of the goroutines that moved meanwhile to moved.
+func (t *taker) readBatch(batch []bracket, moved []uint64) ([]uint64, error) {
+	gsize, total := t.p.rt.g.size, 0
+	for _, b := range batch {
+		total += 2 * (gsize + b.inUse)
+	}
+	if cap(t.buf) < total {
+		t.buf = make([]byte, total)
+	}
+	buf := t.buf[:total]
+	spans := make([]span, 0, spansPerStack*len(batch))
+	for i := range batch {
+		b := &batch[i]
+		buf = b.place(buf, gsize)
+		spans = append(spans, span{addr: b.g.addr, buf: b.before}, span{addr: b.regs.sp, buf: b.first},
+			span{addr: b.regs.sp, buf: b.second}, span{addr: b.g.addr, buf: b.after})
+	}
+	if err := t.p.mem.readSpans(spans); err != nil {
+		return nil, err
+	}
+	for i := range batch {
+		b := &batch[i]
+		read := true
+		for _, s := range spans[spansPerStack*i:][:spansPerStack] {
+			read = read && (s.ok || len(s.buf) == 0)
+		}
+		if !read || !t.settled(b) {
+			moved = append(moved, b.g.addr)
+			continue
+		}
+		t.add(b)
+	}
+	return moved, nil
+}
+
+// settled reports whether a goroutine stood still while its stack was read.
+func (t *taker) settled(b *bracket) bool {
+	before, after := t.p.rt.decodeG(b.g.addr, b.before), t.p.rt.decodeG(b.g.addr, b.after)
+	return before.same(after) && before.same(b.g) && bytes.Equal(b.first, b.second)
+}
+
+// stopped returns where a goroutine that does not run has stopped. ok is false for a running one, unless its thread's
+// registers are known.
+func (t *taker) stopped(g rawG) (registers, bool) {
+	s := &t.p.rt.status
+	switch g.status {
+	case s.running:
+		return t.threadRegisters(g)
+	case s.syscall:
+		if g.syscallSP != 0 {
+			return registers{pc: g.syscallPC, sp: g.syscallSP}, true
+		}
+		return registers{}, false
+	case s.copystack:
+		return registers{}, false
+	}
+	return registers{pc: g.pc, sp: g.sp, lr: g.lr}, true
+}
+
+// threadRegisters returns the registers of a running goroutine's stopped thread. While the thread executes on another
+// stack on the goroutine's behalf, the goroutine's own registers are where it left them.
+func (t *taker) threadRegisters(g rawG) (registers, bool) {
+	if t.regs == nil {
+		return registers{}, false
+	}
+	r, ok := t.regs[t.ms[g.m].tid]
+	switch {
+	case !ok:
+		return registers{}, false
+	case r.sp >= g.stackLo && r.sp <= g.stackHi && t.p.symbols.lookup(r.pc).known:
+		return r, true
+	case t.ms[g.m].vdso.sp >= g.stackLo && t.ms[g.m].vdso.sp <= g.stackHi:
+		return t.ms[g.m].vdso, true
+	case g.sp >= g.stackLo && g.sp <= g.stackHi:
+		return registers{pc: g.pc, sp: g.sp, lr: g.lr}, true
+	}
+	return registers{}, false
+}
+
+// add adds a goroutine whose stack was read.
+func (t *taker) add(b *bracket) {
+	u := t.p.symbols.unwind(b.regs, stackImage{base: b.regs.sp, data: b.first}, t.walk)
+	t.walk = u.frames
+	g := t.goroutine(b.g, t.p.symbols.frames(u.frames))
+	if !u.complete {
+		t.snap.Incomplete++
+		g.Truncated = true
+	}
+	t.snap.Goroutines = append(t.snap.Goroutines, g)
+}
+
+// goroutine makes the public form of a goroutine.
+func (t *taker) goroutine(g rawG, stack []Frame) Goroutine {
+	s := &t.p.rt.status
+	out := Goroutine{
+		ID: g.goid, Parent: g.parent, State: t.p.stateOf(g.status), Stack: stack,
+		Locked: g.locked, Scanning: g.scanning, Start: t.startFrame(g, stack),
+	}
+	if g.status == s.waiting || g.status == s.leaked {
+		out.Reason = t.p.waitReason(g.waitReason)
+	}
+	if g.goid != 1 && g.gopc != 0 {
+		out.CreatedBy = t.p.symbols.location(g.gopc)
+	}
+	out.System = isSystem(t.p.symbols.lookup(g.startPC).fn.Name, stack)
+	if m, ok := t.ms[g.m]; ok && (g.status == s.running || g.status == s.syscall) {
+		out.ThreadID = m.tid
+	}
+	t.setWait(&out, g)
+	labels, err := t.labels.read(g.labels)
+	if err != nil {
+		t.labelErrs++
+		t.p.log.Debug("labels not read", "goroutine", g.goid, "err", err)
+	}
+	out.Labels = labels
+	return out
+}
+
+// startFrame returns the function that a goroutine was started with. A go statement with arguments starts a wrapper made
+// by the compiler; the function of the statement is the one it calls.
+func (t *taker) startFrame(g rawG, stack []Frame) event.Frame {
+	info := t.p.symbols.lookup(g.startPC)
+	if !info.known {
+		return event.Frame{}
+	}
+	calls := t.p.symbols.calls(g.startPC, info, true)
+	outer := calls[len(calls)-1]
+	if outer.Wrapper {
+		for i := len(stack) - 1; i >= 0; i-- {
+			if f := stack[i]; f.Func != outer.Func && f.Func != "runtime.goexit" && f.Func != "" {
+				return t.funcStart(f)
+			}
+		}
+	}
+	return outer.Frame
+}
+
+// funcStart returns the frame with the position of its function's beginning, where the function has code of its own.
+func (t *taker) funcStart(f Frame) event.Frame {
+	info := t.p.symbols.lookup(f.PC)
+	if f.Inlined || !info.known {
+		return f.Frame
+	}
+	file, line := info.mod.bin.Line(info.fn, info.fn.Entry)
+	return event.Frame{Func: f.Func, File: file, Line: line}
+}
+
+// setWait sets how long a goroutine has been blocked.
+func (t *taker) setWait(out *Goroutine, g rawG) {
+	s := &t.p.rt.status
+	if g.status != s.waiting && g.status != s.syscall && g.status != s.leaked {
+		return
+	}
+	if g.waitSince > 0 && g.waitSince <= t.now {
+		out.Wait, out.WaitKnown = time.Duration(t.now-g.waitSince), true
+		return
+	}
+	out.WaitMax = t.waitMax
+}
+
+// stateOf returns the name of a goroutine status; empty when it is unknown.
+func (p *Process) stateOf(status uint32) event.State {
+	s := &p.rt.status
+	switch status {
+	case s.idle, s.dead, s.deadExtra:
+		return "dead"
+	case s.runnable:
+		return event.StateRunnable
+	case s.running:
+		return event.StateRunning
+	case s.syscall:
+		return event.StateSyscall
+	case s.waiting:
+		return event.StateWaiting
+	case s.copystack:
+		return event.StateCopystack
+	case s.preempted:
+		return event.StatePreempted
+	case s.leaked:
+		return event.StateLeaked
+	}
+	return ""
+}
+
+func (p *Process) waitReason(n uint8) string {
+	if int(n) < len(p.rt.waitReasons) {
+		return p.rt.waitReasons[n]
+	}
+	return fmt.Sprintf("unknown wait reason %d", n)
+}
