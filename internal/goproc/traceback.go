@@ -17,7 +17,7 @@ type tracebackRules struct {
 
 var tracebackHistory = []tracebackRules{
 	{since: 12, outerName: true},
-	{since: 17},
+	{since: 16},
 	{since: 23, exportedMethod: true},
 	{since: 25, exportedMethod: true, finalizers: true},
 }

@@ -109,7 +109,14 @@ func differences(got goproc.Goroutine, want testtarget.Goroutine, minor int) []s
 // frameDifferences compares the frames that a traceback shows.
 func frameDifferences(stack []goproc.Frame, want testtarget.Goroutine, minor int) []string {
 	var got []testtarget.Frame
+	physical := 0
 	for _, f := range stack {
+		if minor < 21 && physical == 100 {
+			break // the runtime stopped here, counting the frames that it does not show
+		}
+		if !f.Inlined {
+			physical++
+		}
 		if !f.Hidden {
 			got = append(got, testtarget.Frame{Func: runtimeName(f.Func, minor), File: f.File, Line: f.Line, Inlined: f.Inlined})
 		}
@@ -123,7 +130,12 @@ func frameDifferences(stack []goproc.Frame, want testtarget.Goroutine, minor int
 	if slices.Equal(got, expected) {
 		return nil
 	}
-	return []string{fmt.Sprintf("stack:\n got\n%s\n want\n%s", render(got), render(expected))}
+	at := 0
+	for at < min(len(got), len(expected)) && got[at] == expected[at] {
+		at++
+	}
+	return []string{fmt.Sprintf("stack differs from frame %d of %d on:\n got\n%s\n want\n%s",
+		at, len(expected), render(got[at:]), render(expected[at:]))}
 }
 
 // runtimeName spells a function's name as a traceback of the release does.

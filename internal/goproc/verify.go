@@ -122,7 +122,7 @@ func (p *Process) verifyG(g rawG, ms map[uint64]rawM) error {
 		return fmt.Errorf("status %d is unknown", g.status)
 	case g.stackLo >= g.stackHi || g.stackLo&7 != 0 || g.stackHi-g.stackLo > 1<<40:
 		return fmt.Errorf("stack from %#x to %#x", g.stackLo, g.stackHi)
-	case !p.symbols.inText(g.startPC):
+	case g.startPC != 0 && !p.symbols.inText(g.startPC): // goroutines for threads of C have no start
 		return fmt.Errorf("started at %#x, which is not Go code", g.startPC)
 	case g.goid == 1 && p.symbols.lookup(g.startPC).fn.Name != "runtime.main":
 		return fmt.Errorf("the main goroutine was started with %s", p.symbols.lookup(g.startPC).fn.Name)
