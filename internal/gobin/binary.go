@@ -3,12 +3,12 @@ package gobin
 import (
 	"debug/buildinfo"
 	"debug/elf"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"runtime/debug"
 	"sync"
+	"syscall"
 
 	"github.com/loupe-go/loupe/internal/gobin/layout"
 )
@@ -44,7 +44,7 @@ type Binary struct {
 // Open analyses the executable at a path. The caller closes the Binary. Errors wrap the sentinels of this package or
 // those of package os.
 func Open(path string) (*Binary, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe is refused, not waited for
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func New(r io.ReaderAt, size int64, name string) (b *Binary, err error) {
 }
 
 func (b *Binary) open(r io.ReaderAt, size int64) error {
-	f, err := openELF(r)
+	r, f, err := openELF(r)
 	if err != nil {
 		return err
 	}
@@ -121,17 +121,65 @@ func (b *Binary) open(r io.ReaderAt, size int64) error {
 	return err
 }
 
-// openELF reads the ELF headers.
-func openELF(r io.ReaderAt) (*elf.File, error) {
+// openELF reads the ELF headers. It returns the reader that gives sound ones.
+func openELF(r io.ReaderAt) (io.ReaderAt, *elf.File, error) {
 	var magic [4]byte
 	if _, err := r.ReadAt(magic[:], 0); err != nil || string(magic[:]) != elf.ELFMAG {
-		return nil, ErrNotELF
+		return nil, nil, ErrNotELF
 	}
-	f, err := elf.NewFile(r)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %v", ErrCorrupt, err)
+	f, err := readHeaders(r)
+	if err == nil {
+		return r, f, nil
 	}
-	return f, nil
+	// A program runs without its section headers, and so it can be looked at without them.
+	bare := withoutSections{r}
+	if f, bareErr := readHeaders(bare); bareErr == nil {
+		return bare, f, nil
+	}
+	return nil, nil, fmt.Errorf("%w: %v", ErrCorrupt, err)
+}
+
+func readHeaders(r io.ReaderAt) (*elf.File, error) {
+	budget := &budgetReader{r: r, left: maxHeaderBytes}
+	f, err := elf.NewFile(budget)
+	budget.left = maxFileBytes // what is read from now on is measured by those who read it
+	return f, err
+}
+
+// withoutSections is an executable whose ELF header says that there are no section headers.
+type withoutSections struct{ r io.ReaderAt }
+
+func (w withoutSections) ReadAt(p []byte, off int64) (int, error) {
+	n, err := w.r.ReadAt(p, off)
+	for _, field := range [][2]int64{{0x28, 8}, {0x3c, 4}} { // e_shoff; e_shnum and e_shstrndx
+		for i := field[0]; i < field[0]+field[1]; i++ {
+			if i >= off && i < off+int64(n) {
+				p[i-off] = 0
+			}
+		}
+	}
+	return n, err
+}
+
+// Bounds on what the standard library may read of a file: it takes the sizes in the file's headers at their word.
+const (
+	maxHeaderBytes    = 64 << 20
+	maxBuildInfoBytes = 512 << 20
+	maxFileBytes      = 1 << 62
+)
+
+// budgetReader is a reader that fails once it has read a number of bytes.
+type budgetReader struct {
+	r    io.ReaderAt
+	left int64
+}
+
+func (b *budgetReader) ReadAt(p []byte, off int64) (int, error) {
+	if int64(len(p)) > b.left {
+		return 0, fmt.Errorf("the file's headers ask for more than can be right")
+	}
+	b.left -= int64(len(p))
+	return b.r.ReadAt(p, off)
 }
 
 // archOf returns the Go name of the architecture, or why it is not supported.
@@ -155,7 +203,7 @@ func archOf(f *elf.File) (string, error) {
 
 // readVersion finds the Go release: in the build information, else in the runtime's own version string.
 func (b *Binary) readVersion(r io.ReaderAt) error {
-	info, infoErr := buildinfo.Read(r)
+	info, infoErr := buildinfo.Read(&budgetReader{r: r, left: maxBuildInfoBytes})
 	if infoErr == nil {
 		b.goVersion, b.build = info.GoVersion, info
 		if v, err := ParseVersion(info.GoVersion); err == nil {
@@ -165,7 +213,7 @@ func (b *Binary) readVersion(r io.ReaderAt) error {
 	}
 	v, err := b.versionFromCode()
 	if err != nil {
-		return errors.Join(err, infoErr)
+		return fmt.Errorf("%w (%v)", err, infoErr)
 	}
 	b.goVersion = v
 	b.version, err = ParseVersion(v)

@@ -65,11 +65,18 @@ func (b *Binary) indexRuntime() {
 			continue
 		}
 		name := b.pcln.name(b.pcln.u32(rec, b.pcln.format.nameOff))
-		if bytes.HasPrefix(name, []byte(runtimePrefix)) {
+		if !bytes.HasPrefix(name, []byte(runtimePrefix)) {
+			continue
+		}
+		// A function that assembly code calls has a second entry of the same name, which only adapts the arguments.
+		if other, twice := b.runtimeFuncs[string(name)]; !twice || b.codeSize(i) > b.codeSize(other) {
 			b.runtimeFuncs[string(name)] = i
 		}
 	}
 }
+
+// codeSize returns how long the code of function i is, in bytes.
+func (b *Binary) codeSize(i int) uint64 { return b.pcln.entry(i+1) - b.pcln.entry(i) }
 
 // funcAt returns function i of the table; false for a record that is out of range.
 func (b *Binary) funcAt(i int) (Func, bool) {

@@ -68,8 +68,8 @@ func (b *Binary) runtimeCode(name string) (insn.Code, bool) {
 	if !ok {
 		return insn.Code{}, false
 	}
-	code, err := b.Code(f)
-	return insn.Code{Arch: b.arch, Entry: f.Entry, Bytes: code}, err == nil
+	code, err := b.code(f)
+	return code, err == nil
 }
 
 // isData reports whether an address range is data of the program.

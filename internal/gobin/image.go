@@ -15,6 +15,7 @@ type image struct {
 	size   int64 // of the file
 	segs   []segment
 	relocs []reloc // sorted by offset; filled by loadRelocs
+	cut    bool    // the file ends within its segments
 }
 
 // segment is a part of the file that is mapped into memory.
@@ -41,6 +42,7 @@ func newImage(r io.ReaderAt, size int64, f *elf.File) (*image, error) {
 		} else if filesz > uint64(size)-p.Off {
 			filesz = uint64(size) - p.Off
 		}
+		im.cut = im.cut || filesz < p.Filesz
 		im.segs = append(im.segs, segment{
 			addr: p.Vaddr, memsz: p.Memsz, off: p.Off, filesz: min(filesz, p.Memsz),
 			exec: p.Flags&elf.PF_X != 0, write: p.Flags&elf.PF_W != 0,

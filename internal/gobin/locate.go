@@ -1,8 +1,11 @@
 package gobin
 
 import (
+	"bytes"
 	"debug/elf"
 	"fmt"
+	"slices"
+	"strings"
 )
 
 // findPclntab locates the pclntab: by its section, else by its magic in the loadable segments.
@@ -87,20 +90,13 @@ func (im *image) findMagic(s segment) []uint64 {
 
 // whyNotGo says what an executable without a pclntab is, where that can be told.
 func (im *image) whyNotGo() error {
-	for _, s := range im.elf.Sections {
-		switch s.Name {
-		case ".go_export":
-			return fmt.Errorf("%w: built by gccgo, whose runtime is another one", ErrUnsupported)
-		}
+	if im.cut {
+		return fmt.Errorf("%w: the file has been cut off", ErrCorrupt)
 	}
-	if libs, err := im.elf.ImportedLibraries(); err == nil {
-		for _, lib := range libs {
-			if len(lib) > 5 && lib[:5] == "libgo" {
-				return fmt.Errorf("%w: built by gccgo, whose runtime is another one", ErrUnsupported)
-			}
-		}
+	if im.gccgo() {
+		return fmt.Errorf("%w: built by gccgo, whose runtime is another one", ErrUnsupported)
 	}
-	if im.hasSymbol("tinygo_", "runtime.run$1") {
+	if im.tinygo() {
 		return fmt.Errorf("%w: built by TinyGo, whose runtime is another one", ErrUnsupported)
 	}
 	if im.packed() {
@@ -108,6 +104,32 @@ func (im *image) whyNotGo() error {
 	}
 	return fmt.Errorf("%w: no pclntab in it", ErrNotGo)
 }
+
+// gccgo reports whether an executable was built by GCC's Go compiler: it has its export data, or uses its runtime library.
+func (im *image) gccgo() bool {
+	if s := im.elf.Section(".go_export"); s != nil {
+		return true
+	}
+	for _, name := range []string{".dynamic", ".dynstr"} {
+		if s := im.elf.Section(name); s == nil || s.Size > maxSymtab {
+			return false
+		}
+	}
+	libs, err := im.elf.ImportedLibraries()
+	return err == nil && slices.ContainsFunc(libs, func(lib string) bool { return strings.HasPrefix(lib, "libgo.so") })
+}
+
+// tinygo reports whether an executable was built by TinyGo, which signs its work.
+func (im *image) tinygo() bool {
+	s := im.elf.Section(".comment")
+	if s == nil || s.Size > maxComment {
+		return false
+	}
+	b, err := s.Data()
+	return err == nil && bytes.Contains(b, []byte("TinyGo"))
+}
+
+const maxComment = 64 << 10
 
 // packed reports whether UPX has compressed the executable.
 func (im *image) packed() bool {
@@ -118,22 +140,6 @@ func (im *image) packed() bool {
 		}
 		for i := 0; i+4 <= len(b); i++ {
 			if string(b[i:i+4]) == "UPX!" {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// hasSymbol reports whether the symbol table has a name that starts with one of the prefixes.
-func (im *image) hasSymbol(prefixes ...string) bool {
-	symbols, err := im.elf.Symbols()
-	if err != nil {
-		return false
-	}
-	for _, s := range symbols {
-		for _, p := range prefixes {
-			if len(s.Name) >= len(p) && s.Name[:len(p)] == p {
 				return true
 			}
 		}

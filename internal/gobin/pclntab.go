@@ -36,7 +36,7 @@ var pclnFormats = []pclnFormat{
 const (
 	maxFuncs    = 8 << 20
 	maxNameLen  = 64 << 10
-	maxPclntab  = 2 << 30
+	maxPclntab  = 512 << 20 // a hundred times that of a usual executable
 	noTableFile = ^uint32(0)
 )
 

@@ -9,21 +9,32 @@ import (
 // the table in one pass and keeps nothing of it: tables of large executables have hundreds of thousands of entries.
 func (im *image) symbols(names map[string]bool) map[string]uint64 {
 	found := map[string]uint64{}
+	im.eachSymbol(func(name []byte, value uint64) bool {
+		if names[string(name)] {
+			found[string(name)] = value
+		}
+		return len(found) < len(names)
+	})
+	return found
+}
+
+// maxSymtab bounds the tables that are read whole; those of a 100 MB executable have some 10 MB.
+const maxSymtab = 256 << 20
+
+// eachSymbol calls fn for the objects and functions of the symbol table until it returns false.
+func (im *image) eachSymbol(fn func(name []byte, value uint64) bool) {
 	table := im.elf.SectionByType(elf.SHT_SYMTAB)
-	if table == nil || int(table.Link) >= len(im.elf.Sections) || table.Size > uint64(im.size) {
-		return found
+	if table == nil || int(table.Link) >= len(im.elf.Sections) || table.Size > maxSymtab {
+		return
 	}
 	strs := im.elf.Sections[table.Link]
-	if strs.Size > uint64(im.size) {
-		return found
+	if strs.Size > maxSymtab {
+		return
 	}
-	syms, err := table.Data()
-	if err != nil {
-		return found
-	}
-	text, err := strs.Data()
-	if err != nil {
-		return found
+	syms, errSyms := table.Data()
+	text, errText := strs.Data()
+	if errSyms != nil || errText != nil {
+		return // as good as no symbol table
 	}
 	for ; len(syms) >= elf.Sym64Size; syms = syms[elf.Sym64Size:] {
 		kind := elf.ST_TYPE(syms[4])
@@ -31,9 +42,8 @@ func (im *image) symbols(names map[string]bool) map[string]uint64 {
 			continue
 		}
 		name := cstring(text, uint64(binary.LittleEndian.Uint32(syms)))
-		if names[string(name)] {
-			found[string(name)] = binary.LittleEndian.Uint64(syms[8:])
+		if !fn(name, binary.LittleEndian.Uint64(syms[8:])) {
+			return
 		}
 	}
-	return found
 }

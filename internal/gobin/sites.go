@@ -1,0 +1,61 @@
+package gobin
+
+import "github.com/loupe-go/loupe/internal/gobin/insn"
+
+// PrologueSite returns the cheapest place in a function to see its calls, with its first words argument words still
+// where insn.ArgLocation says. See insn.EntrySite.
+func (b *Binary) PrologueSite(f Func, words int) (insn.Site, error) {
+	c, err := b.code(f)
+	if err != nil {
+		return insn.Site{}, err
+	}
+	site, err := insn.EntrySite(c, b.version.Minor, words)
+	if err != nil {
+		return insn.Site{}, b.errorf("probe site of %s: %w", f.Name, err)
+	}
+	return site, nil
+}
+
+// CallSites returns the direct calls that a function makes.
+func (b *Binary) CallSites(f Func) ([]insn.Call, error) {
+	c, err := b.code(f)
+	if err != nil {
+		return nil, err
+	}
+	calls, err := insn.Calls(c)
+	if err != nil {
+		return nil, b.errorf("calls of %s: %w", f.Name, err)
+	}
+	return calls, nil
+}
+
+// ReturnSites returns the places where a function returns to its caller.
+func (b *Binary) ReturnSites(f Func) ([]insn.Return, error) {
+	c, err := b.code(f)
+	if err != nil {
+		return nil, err
+	}
+	returns, err := insn.Returns(c)
+	if err != nil {
+		return nil, b.errorf("returns of %s: %w", f.Name, err)
+	}
+	return returns, nil
+}
+
+// FileOffset returns where in the file the byte at an address is, as uprobes name places; false when the file does not
+// hold it.
+func (b *Binary) FileOffset(addr uint64) (uint64, bool) {
+	s, ok := b.image.segmentOf(addr)
+	if !ok || addr-s.addr >= s.filesz {
+		return 0, false
+	}
+	return s.off + (addr - s.addr), true
+}
+
+func (b *Binary) code(f Func) (insn.Code, error) {
+	code, err := b.Code(f)
+	if err != nil {
+		return insn.Code{}, err
+	}
+	return insn.Code{Arch: b.arch, Entry: f.Entry, Bytes: code}, nil
+}
