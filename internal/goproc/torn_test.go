@@ -2,6 +2,7 @@ package goproc_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/loupe-go/loupe/event"
@@ -12,7 +13,7 @@ import (
 // TestNoTornStacks looks at a program whose workers spell code words by their call chains, thousands of words a second.
 // A stack put together from two moments would be no word.
 func TestNoTornStacks(t *testing.T) {
-	const snapshots = 60
+	const snapshots, enoughWords = 60, 30
 	for _, version := range testtarget.Versions() {
 		t.Run(version, func(t *testing.T) {
 			spec := testtarget.Spec{Program: "coder", Go: version, Stripped: true}
@@ -24,7 +25,7 @@ func TestNoTornStacks(t *testing.T) {
 			defer p.Close()
 			words := map[uint]bool{}
 			bestEffort := 0
-			for range snapshots {
+			for n := 0; n < snapshots || len(words) < enoughWords && n < 100*snapshots; n++ {
 				snap, err := p.Snapshot(context.Background(), goproc.SnapshotOptions{})
 				if err != nil {
 					t.Fatal(err)
@@ -36,8 +37,8 @@ func TestNoTornStacks(t *testing.T) {
 					}
 				}
 			}
-			if len(words) < 10 {
-				t.Errorf("only %d different words seen in %d snapshots: the test shows nothing", len(words), snapshots)
+			if len(words) < enoughWords {
+				t.Errorf("only %d different words seen: the test shows nothing", len(words))
 			}
 			t.Logf("%d words, %d stacks of running goroutines", len(words), bestEffort)
 		})
@@ -60,7 +61,10 @@ func checkWord(t *testing.T, g goproc.Goroutine, words map[uint]bool) {
 		return
 	}
 	words[value] = true
+	if slices.Contains(funcs, "runtime.mallocgc") {
+		return // on the way to its park it allocates, and may wait for the garbage collector
+	}
 	if reason := testtarget.CodeWordReason(funcs); g.State == event.StateWaiting && reason != "" && g.Reason != reason {
-		t.Errorf("goroutine %d waits for %q in a stack that waits for %q", g.ID, g.Reason, reason)
+		t.Errorf("goroutine %d waits for %q in a stack that waits for %q: %q", g.ID, g.Reason, reason, funcs)
 	}
 }

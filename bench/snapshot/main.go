@@ -1,0 +1,258 @@
+// Command snapshot compares ways to see all goroutines of a running program: Loupe, the pprof endpoint and Delve, on the
+// same process in one run. It prints a table: how long each takes, what is left of the program's speed meanwhile, and
+// for how long the program stood still.
+//
+//	go run ./bench/snapshot [-n 100000] [-rounds 5] [-procs 1]
+//
+// Delve is built from its module on first use.
+package main
+
+import (
+	"bufio"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/loupe-go/loupe/internal/goproc"
+)
+
+const delve = "github.com/go-delve/delve/cmd/dlv@v1.27.2"
+
+func main() {
+	n := flag.Int("n", 100_000, "goroutines of the target")
+	rounds := flag.Int("rounds", 5, "times that each way is measured")
+	procs := flag.Int("procs", 1, "GOMAXPROCS of the target")
+	flag.Parse()
+	if err := run(*n, *rounds, *procs); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// way is one way to see the goroutines.
+type way struct {
+	name string
+	look func() (goroutines int, err error)
+}
+
+func run(n, rounds, procs int) error {
+	dir, err := os.MkdirTemp("", "loupe-bench")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	target, err := startTarget(dir, n, procs)
+	if err != nil {
+		return err
+	}
+	defer target.stop()
+	ways, err := target.ways(dir)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%d goroutines, GOMAXPROCS=%d, medians of %d rounds\n\n", n, procs, rounds)
+	fmt.Println("| way | goroutines seen | seconds | speed of the program meanwhile | longest stall |")
+	fmt.Println("|---|---|---|---|---|")
+	results := make([][]result, len(ways))
+	for range rounds { // the ways take turns, so that a slow phase of the machine hits all
+		for i, w := range ways {
+			r, err := target.measure(w)
+			if err != nil {
+				return fmt.Errorf("%s: %w", w.name, err)
+			}
+			results[i] = append(results[i], r)
+		}
+	}
+	for i, w := range ways {
+		fmt.Printf("| %s | %d | %.2f | %.1f %% | %s |\n", w.name, results[i][0].seen,
+			median(results[i], func(r result) float64 { return r.seconds }),
+			100*median(results[i], func(r result) float64 { return r.speed }),
+			time.Duration(median(results[i], func(r result) float64 { return float64(r.stall) })).Round(100*time.Microsecond))
+	}
+	return nil
+}
+
+// result is one measurement.
+type result struct {
+	seen    int
+	seconds float64
+	speed   float64       // operations a second while looking, as a part of those just before
+	stall   time.Duration // longest time without an operation while looking
+}
+
+func median(results []result, value func(result) float64) float64 {
+	var v []float64
+	for _, r := range results {
+		v = append(v, value(r))
+	}
+	slices.Sort(v)
+	return v[len(v)/2]
+}
+
+// target is the running program.
+type target struct {
+	cmd *exec.Cmd
+	url string
+}
+
+func startTarget(dir string, n, procs int) (*target, error) {
+	exe := filepath.Join(dir, "crowd")
+	if out, err := exec.Command("go", "build", "-o", exe, "./bench/crowd").CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("building the target: %w\n%s", err, out)
+	}
+	cmd := exec.Command(exe, fmt.Sprint(n))
+	cmd.Env = append(os.Environ(), fmt.Sprint("GOMAXPROCS=", procs))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	t := &target{cmd: cmd}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.stop()
+		return nil, fmt.Errorf("the target ended: %w", err)
+	}
+	t.url = "http://" + strings.TrimPrefix(strings.TrimSpace(line), "listening ")
+	return t, nil
+}
+
+func (t *target) stop() {
+	t.cmd.Process.Kill()
+	t.cmd.Wait()
+}
+
+// ways returns what is compared. The Loupe command is measured as a whole, and its snapshot alone.
+func (t *target) ways(dir string) ([]way, error) {
+	loupe, dlv := filepath.Join(dir, "loupe"), filepath.Join(dir, "dlv")
+	if out, err := exec.Command("go", "build", "-o", loupe, "./cmd/loupe").CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("building loupe: %w\n%s", err, out)
+	}
+	install := exec.Command("go", "install", delve)
+	install.Env = append(os.Environ(), "GOBIN="+dir)
+	if out, err := install.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("building Delve: %w\n%s", err, out)
+	}
+	script := filepath.Join(dir, "script")
+	if err := os.WriteFile(script, []byte("goroutines -t\nexit -c\n"), 0o600); err != nil {
+		return nil, err
+	}
+	pid := fmt.Sprint(t.cmd.Process.Pid)
+	return []way{
+		{"loupe, the snapshot alone", func() (int, error) { return t.snapshot(false) }},
+		{"loupe --pause, the snapshot alone", func() (int, error) { return t.snapshot(true) }},
+		{"loupe goroutines PID", func() (int, error) {
+			return countLines(exec.Command(loupe, "goroutines", "--group=false", pid), "goroutine ")
+		}},
+		{"GET /debug/pprof/goroutine?debug=2", t.pprof},
+		{"dlv attach PID; goroutines -t", func() (int, error) {
+			return countLines(exec.Command(dlv, "attach", pid, "--init", script, "--allow-non-terminal-interactive=true"), "  Goroutine ", "* Goroutine ")
+		}},
+	}, nil
+}
+
+func (t *target) snapshot(pause bool) (int, error) {
+	p, err := goproc.Open(t.cmd.Process.Pid, goproc.Options{})
+	if err != nil {
+		return 0, err
+	}
+	defer p.Close()
+	s, err := p.Snapshot(context.Background(), goproc.SnapshotOptions{Pause: pause})
+	if err != nil {
+		return 0, err
+	}
+	return len(s.Goroutines), nil
+}
+
+func (t *target) pprof() (int, error) {
+	r, err := http.Get(t.url + "/debug/pprof/goroutine?debug=2")
+	if err != nil {
+		return 0, err
+	}
+	defer r.Body.Close()
+	return countPrefix(r.Body, "goroutine ")
+}
+
+// countLines runs a command and counts the lines of its output that start with one of the prefixes.
+func countLines(cmd *exec.Cmd, prefixes ...string) (int, error) {
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return 0, err
+	}
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	n, err := countPrefix(out, prefixes...)
+	// Delve detaches with a status of its own; what it has printed counts.
+	if waitErr := cmd.Wait(); err == nil && n == 0 {
+		err = fmt.Errorf("no goroutine printed: %w", waitErr)
+	}
+	return n, err
+}
+
+func countPrefix(r io.Reader, prefixes ...string) (int, error) {
+	n := 0
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		for _, p := range prefixes {
+			if strings.HasPrefix(lines.Text(), p) {
+				n++
+			}
+		}
+	}
+	return n, lines.Err()
+}
+
+// reading is what the target says of its work.
+type reading struct {
+	ops, ns, longest int64
+}
+
+func (t *target) read() (reading, error) {
+	resp, err := http.Get(t.url + "/ops")
+	if err != nil {
+		return reading{}, err
+	}
+	defer resp.Body.Close()
+	var r reading
+	_, err = fmt.Fscan(resp.Body, &r.ops, &r.ns, &r.longest)
+	return r, err
+}
+
+// measure looks once, and compares the target's speed meanwhile with that of a second before and a second after.
+func (t *target) measure(w way) (result, error) {
+	var reads [4]reading
+	var err error
+	read := func(i int) {
+		if err == nil {
+			reads[i], err = t.read()
+		}
+	}
+	read(0)
+	time.Sleep(time.Second)
+	read(1)
+	begin := time.Now()
+	seen, lookErr := w.look()
+	took := time.Since(begin)
+	read(2)
+	time.Sleep(time.Second)
+	read(3)
+	if err != nil || lookErr != nil {
+		return result{}, fmt.Errorf("%v, %v", lookErr, err)
+	}
+	speed := func(a, b reading) float64 { return float64(b.ops-a.ops) / float64(b.ns-a.ns) }
+	alone := (speed(reads[0], reads[1]) + speed(reads[2], reads[3])) / 2
+	return result{seen: seen, seconds: took.Seconds(), speed: speed(reads[1], reads[2]) / alone, stall: time.Duration(reads[2].longest)}, nil
+}
