@@ -23,15 +23,20 @@ type Globals struct {
 
 // globalNames are the symbols of the variables, and where their addresses go.
 var globalNames = map[string]func(*Globals) *uint64{
-	"runtime.allgs":             func(g *Globals) *uint64 { return &g.Allgs },
-	"runtime.allglen":           func(g *Globals) *uint64 { return &g.Allglen },
-	"runtime.allgptr":           func(g *Globals) *uint64 { return &g.Allgptr },
-	"runtime.allm":              func(g *Globals) *uint64 { return &g.Allm },
-	"runtime.allp":              func(g *Globals) *uint64 { return &g.Allp },
-	"runtime.sched":             func(g *Globals) *uint64 { return &g.Sched },
-	"runtime.work":              func(g *Globals) *uint64 { return &g.Work },
-	"runtime.waitReasonStrings": func(g *Globals) *uint64 { return &g.WaitReasons },
+	"runtime.allgs":   func(g *Globals) *uint64 { return &g.Allgs },
+	"runtime.allglen": func(g *Globals) *uint64 { return &g.Allglen },
+	"runtime.allgptr": func(g *Globals) *uint64 { return &g.Allgptr },
+	"runtime.allm":    func(g *Globals) *uint64 { return &g.Allm },
+	"runtime.allp":    func(g *Globals) *uint64 { return &g.Allp },
+	"runtime.sched":   func(g *Globals) *uint64 { return &g.Sched },
+	"runtime.work":    func(g *Globals) *uint64 { return &g.Work },
+	waitReasonsName:   func(g *Globals) *uint64 { return &g.WaitReasons },
 }
+
+const (
+	waitReasonsName = "runtime.waitReasonStrings"
+	stringSize      = 16 // of a string's header
+)
 
 // Globals returns where the runtime's variables are: by the symbol table, and where that has been removed by the
 // instructions that refer to them.
@@ -45,15 +50,21 @@ func (b *Binary) findGlobals() {
 	for name := range globalNames {
 		names[name] = true
 	}
+	for name, s := range b.image.symbols(names) {
+		*globalNames[name](&b.globals) = s.addr
+		if name == waitReasonsName {
+			b.waitReasonCount = int(s.size / stringSize)
+		}
+	}
+	if b.globals.Allgs != 0 && b.globals.Allm != 0 {
+		return
+	}
 	inferred := b.inferred()
 	b.waitReasonCount = inferred.WaitReasonCount
 	b.globals = Globals{
 		Allgs: inferred.Allgs.Addr, Allglen: inferred.Allglen.Addr, Allgptr: inferred.Allgptr.Addr,
 		Allm: inferred.Allm.Addr, Allp: inferred.Allp.Addr, Sched: inferred.Sched.Addr, Work: inferred.Work.Addr,
 		WaitReasons: inferred.WaitReasons.Addr,
-	}
-	for name, addr := range b.image.symbols(names) {
-		*globalNames[name](&b.globals) = addr
 	}
 }
 
@@ -84,7 +95,7 @@ func (b *Binary) versionFromCode() (string, error) {
 	if err := b.guessTextStart(); err != nil {
 		return "", err
 	}
-	addr := b.image.symbols(map[string]bool{"runtime.buildVersion": true})["runtime.buildVersion"]
+	addr := b.image.symbols(map[string]bool{"runtime.buildVersion": true})["runtime.buildVersion"].addr
 	if addr == 0 {
 		addr = b.inferred().BuildVersion.Addr
 	}
@@ -145,7 +156,7 @@ func (b *Binary) WaitReasons() []string {
 	}
 	own := make([]string, n)
 	for i := range own {
-		s, err := b.image.goString(addr + 16*uint64(i))
+		s, err := b.image.goString(addr + stringSize*uint64(i))
 		if err != nil {
 			return table
 		}

@@ -5,24 +5,27 @@ import (
 	"encoding/binary"
 )
 
-// symbols returns the addresses of the given names in the ELF symbol table; names that it lacks are left out. It reads
+// symbols returns the entries of the given names in the ELF symbol table; names that it lacks are left out. It reads
 // the table in one pass and keeps nothing of it: tables of large executables have hundreds of thousands of entries.
-func (im *image) symbols(names map[string]bool) map[string]uint64 {
-	found := map[string]uint64{}
-	im.eachSymbol(func(name []byte, value uint64) bool {
+func (im *image) symbols(names map[string]bool) map[string]symbol {
+	found := map[string]symbol{}
+	im.eachSymbol(func(name []byte, s symbol) bool {
 		if names[string(name)] {
-			found[string(name)] = value
+			found[string(name)] = s
 		}
 		return len(found) < len(names)
 	})
 	return found
 }
 
+// symbol is an entry of the symbol table.
+type symbol struct{ addr, size uint64 }
+
 // maxSymtab bounds the tables that are read whole; those of a 100 MB executable have some 10 MB.
 const maxSymtab = 256 << 20
 
 // eachSymbol calls fn for the objects and functions of the symbol table until it returns false.
-func (im *image) eachSymbol(fn func(name []byte, value uint64) bool) {
+func (im *image) eachSymbol(fn func(name []byte, s symbol) bool) {
 	table := im.elf.SectionByType(elf.SHT_SYMTAB)
 	if table == nil || int(table.Link) >= len(im.elf.Sections) || table.Size > maxSymtab {
 		return
@@ -42,7 +45,7 @@ func (im *image) eachSymbol(fn func(name []byte, value uint64) bool) {
 			continue
 		}
 		name := cstring(text, uint64(binary.LittleEndian.Uint32(syms)))
-		if !fn(name, binary.LittleEndian.Uint64(syms[8:])) {
+		if !fn(name, symbol{binary.LittleEndian.Uint64(syms[8:]), binary.LittleEndian.Uint64(syms[16:])}) {
 			return
 		}
 	}

@@ -1,0 +1,142 @@
+package insn
+
+// Arg is where an argument or a result of a Go function is found.
+type Arg struct {
+	// Reg is the register that holds it, as the architecture names the 64-bit
+	// register ("RAX", "R0"); empty when it is on the stack or not known.
+	Reg string
+	// OnStack says that it is in memory at StackOffset bytes above what the
+	// stack pointer was at the function's entry. At a Site, add Site.SPMoved to
+	// address it from the stack pointer there.
+	OnStack     bool
+	StackOffset int
+}
+
+// callABI is how Go passes integer words on one architecture.
+type callABI struct {
+	regsSince int      // the Go 1 minor that began to pass arguments in registers
+	regs      []string // in order, both for arguments and for results
+	mask      uint32   // the same, by number
+	ctxt      int      // number of the register that holds the closure
+	// stackArgs is the offset of the first argument on the stack from the stack
+	// pointer at entry: over the return address on amd64, over the slot for the
+	// callee's link register on arm64.
+	stackArgs int
+	g         string // register of the current g, from gSince on
+	gSince    int
+	splitG    string // before gSince: register that holds g at the branch of the stack check
+}
+
+// The ABIs: src/cmd/compile/abi-internal.md, and the assembler's prologues.
+var callABIs = map[string]callABI{
+	AMD64: {
+		regsSince: 17,
+		regs:      []string{"RAX", "RBX", "RCX", "RDI", "RSI", "R8", "R9", "R10", "R11"},
+		mask: 1<<x86AX | 1<<x86BX | 1<<x86CX | 1<<x86DI | 1<<x86SI |
+			1<<8 | 1<<9 | 1<<10 | 1<<x86R11,
+		ctxt:      x86DX,
+		stackArgs: 8,
+		g:         "R14",
+		gSince:    17,
+		splitG:    "RCX",
+	},
+	ARM64: {
+		regsSince: 18,
+		regs: []string{"R0", "R1", "R2", "R3", "R4", "R5", "R6", "R7",
+			"R8", "R9", "R10", "R11", "R12", "R13", "R14", "R15"},
+		mask:      0xFFFF,
+		ctxt:      26,
+		stackArgs: 8,
+		g:         "R28",
+	},
+}
+
+// ArgLocation returns where a Go function of Go 1.minor finds its n-th
+// argument word, counted from 0: pointers and integers take one word, strings
+// and interfaces two, slices three. Receivers come first. It holds at a
+// function's entry, for functions compiled from Go, as long as every argument
+// before it is made of such words and none is split between registers and
+// stack. An unknown arch or a negative n gives the zero Arg.
+func ArgLocation(arch string, minor, n int) Arg {
+	abi, ok := callABIs[arch]
+	if !ok || n < 0 {
+		return Arg{}
+	}
+	if minor >= abi.regsSince {
+		if n < len(abi.regs) {
+			return Arg{Reg: abi.regs[n]}
+		}
+		n -= len(abi.regs)
+	}
+	return Arg{OnStack: true, StackOffset: abi.stackArgs + 8*n}
+}
+
+// ResultLocation returns where the n-th result word is when the function
+// returns. args is the number of argument words, which the results follow when
+// both are on the stack.
+func ResultLocation(arch string, minor, args, n int) Arg {
+	abi, ok := callABIs[arch]
+	if !ok || n < 0 || args < 0 {
+		return Arg{}
+	}
+	if minor < abi.regsSince {
+		return Arg{OnStack: true, StackOffset: abi.stackArgs + 8*(args+n)}
+	}
+	if n < len(abi.regs) {
+		return Arg{Reg: abi.regs[n]}
+	}
+	// Behind the arguments that found no register.
+	return Arg{OnStack: true, StackOffset: abi.stackArgs + 8*(max(args-len(abi.regs), 0)+n-len(abi.regs))}
+}
+
+// GLocation says where the current g is.
+type GLocation struct {
+	Reg string // the register that holds it, or empty
+	// TLS says that it is in thread-local storage, at the thread pointer plus
+	// TLSOffset (FS base on amd64). The offset is that of executables whose C
+	// code has no thread-local variables; [TLSOffset] reads the true one.
+	TLS       bool
+	TLSOffset int64
+}
+
+// defaultTLSOffset is where Go's linker puts g on amd64 when nothing else is in
+// thread-local storage.
+const defaultTLSOffset = -8
+
+// GAt returns where g is anywhere in a function of Go 1.minor; at a Site,
+// Site.GReg may know better.
+func GAt(arch string, minor int) GLocation {
+	abi, ok := callABIs[arch]
+	switch {
+	case !ok:
+		return GLocation{}
+	case minor >= abi.gSince:
+		return GLocation{Reg: abi.g}
+	}
+	return GLocation{TLS: true, TLSOffset: defaultTLSOffset}
+}
+
+// TLSOffset returns the offset of g from the FS base that the prologue of an
+// amd64 function of Go before 1.17 uses. Any function with a stack check will
+// do, such as runtime.gopark.
+func TLSOffset(c Code) (int64, bool) {
+	if c.check() != nil || c.Arch != AMD64 {
+		return 0, false
+	}
+	var x x86Inst
+	var base content // what the first instruction leaves in base register rcx
+	for off, n := 0, 0; off < len(c.Bytes) && n < 2; off, n = off+x.len, n+1 {
+		x.decode(c.Bytes[off:])
+		switch {
+		case x.legacy(0, 0xC7) && x.rmField() == x86CX && n == 0: // mov $-8, rcx
+			base = content{kind: constant, val: x.constant()}
+		case x.legacy(0, 0x8B) && x.pfx&x86Seg != 0 && x.regField() == x86CX && x.mem.kind == x86AbsMem && n == 0:
+			return x.mem.disp, true
+		case x.legacy(0, 0x8B) && x.pfx&x86Seg != 0 && x.regField() == x86CX && x.mem.base == x86CX && base.kind == constant:
+			return int64(base.val) + x.mem.disp, true
+		default:
+			return 0, false
+		}
+	}
+	return 0, false
+}
