@@ -150,9 +150,7 @@ func describe(dir *procDir, bin *gobin.Binary) Info {
 	if b, err := dir.read("cgroup"); err == nil {
 		info.Container = containerID(string(b))
 	}
-	if ns := strings.Fields(dir.statusField("NSpid")); len(ns) > 1 {
-		info.NSPID, _ = strconv.Atoi(ns[len(ns)-1])
-	}
+	info.NSPID = dir.innerPID()
 	return info
 }
 

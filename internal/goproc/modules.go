@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/loupe-go/loupe/internal/gobin"
 )
@@ -43,7 +44,7 @@ func (p *Process) openMain() (*module, error) {
 	}
 	tried := map[string]bool{}
 	for _, m := range maps {
-		if !m.exec() || m.inode == 0 || filepath.Ext(m.path) != ".so" || tried[m.path] {
+		if !m.exec() || m.inode == 0 || !strings.Contains(filepath.Base(m.path), ".so") || tried[m.path] {
 			continue
 		}
 		tried[m.path] = true

@@ -99,9 +99,9 @@ func (t *tracee) stopAll(ctx context.Context) error {
 }
 
 // seizeNew asks the threads that are not seized yet to stop, and returns them.
-func (t *tracee) seizeNew(dir *procDir, tids map[int]bool) ([]int, error) {
+func (t *tracee) seizeNew(dir *procDir, tids map[int]int) ([]int, error) {
 	var fresh []int
-	for tid := range tids {
+	for _, tid := range tids {
 		if t.seized[tid] {
 			continue
 		}

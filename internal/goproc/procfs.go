@@ -102,8 +102,9 @@ func (s procStat) age() time.Duration {
 	return max(time.Duration(now.Nano())-started, 0)
 }
 
-// threads returns the kernel threads of the process.
-func (d *procDir) threads() (map[int]bool, error) {
+// threads returns the kernel threads of the process: their numbers here by those in the process's own PID namespace,
+// which are the ones that its runtime knows.
+func (d *procDir) threads() (map[int]int, error) {
 	f, err := d.root.Open("task")
 	if err != nil {
 		return nil, procError(d.pid, err)
@@ -113,18 +114,29 @@ func (d *procDir) threads() (map[int]bool, error) {
 	if err != nil {
 		return nil, procError(d.pid, err)
 	}
-	tids := make(map[int]bool, len(names))
+	foreign := d.innerPID() != 0
+	tids := make(map[int]int, len(names))
 	for _, name := range names {
-		if tid, err := strconv.Atoi(name); err == nil {
-			tids[tid] = true
+		tid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		inner := tid
+		if foreign {
+			inner = lastPID(d.statusFieldOf("task/"+name+"/status", "NSpid"))
+		}
+		if inner != 0 {
+			tids[inner] = tid
 		}
 	}
 	return tids, nil
 }
 
-// statusField returns a line of /proc/PID/status by its name.
-func (d *procDir) statusField(name string) string {
-	b, err := d.read("status")
+// statusField returns a line of /proc/PID/status by its name; empty when there is none.
+func (d *procDir) statusField(name string) string { return d.statusFieldOf("status", name) }
+
+func (d *procDir) statusFieldOf(file, name string) string {
+	b, err := d.read(file)
 	if err != nil {
 		return ""
 	}
@@ -134,6 +146,28 @@ func (d *procDir) statusField(name string) string {
 		}
 	}
 	return ""
+}
+
+// innerPID returns the process's number in its own PID namespace; 0 when that is this one.
+func (d *procDir) innerPID() int {
+	pids := d.statusField("NSpid")
+	if len(strings.Fields(pids)) < 2 {
+		return 0
+	}
+	return lastPID(pids)
+}
+
+// lastPID returns the last of the numbers in an NSpid line, the one in the innermost namespace; 0 when there is none.
+func lastPID(pids string) int {
+	f := strings.Fields(pids)
+	if len(f) == 0 {
+		return 0
+	}
+	pid, err := strconv.Atoi(f[len(f)-1])
+	if err != nil {
+		return 0
+	}
+	return pid
 }
 
 // monotonicOffset returns what the process's CLOCK_MONOTONIC is ahead of this one's: other time namespaces differ.
@@ -159,9 +193,4 @@ func monotonicLine(b []byte) time.Duration {
 		}
 	}
 	return 0
-}
-
-// otherPIDNamespace reports whether the process sees other process numbers than this one does.
-func (d *procDir) otherPIDNamespace() bool {
-	return len(strings.Fields(d.statusField("NSpid"))) > 1
 }

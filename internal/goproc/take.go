@@ -23,11 +23,28 @@ type SnapshotOptions struct {
 // settleRounds is how often a goroutine that moved while it was read is tried again.
 const settleRounds = 24
 
+// pauseAttempts is how often a paused picture is taken anew because a goroutine was caught while the runtime moved its
+// stack. That takes some microseconds, so the next attempt finds it elsewhere.
+const pauseAttempts = 5
+
 // Snapshot reads all goroutines of the process. Without Pause each goroutine is seen at a moment of its own: its state
 // and stack belong together, those of two goroutines may be some milliseconds apart.
 func (p *Process) Snapshot(ctx context.Context, opt SnapshotOptions) (*Snapshot, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	for attempt := 1; ; attempt++ {
+		snap, err := p.snapshot(ctx, opt)
+		if err != nil {
+			return nil, err
+		}
+		exact := !slices.ContainsFunc(snap.Goroutines, func(g Goroutine) bool { return g.BestEffort })
+		if exact || !opt.Pause || attempt == pauseAttempts {
+			return snap, nil
+		}
+	}
+}
+
+func (p *Process) snapshot(ctx context.Context, opt SnapshotOptions) (*Snapshot, error) {
 	t := &taker{
 		p: p, ctx: ctx, snap: &Snapshot{Time: time.Now(), PID: p.pid, GoVersion: p.main.bin.GoVersion(), Paused: opt.Pause},
 		labels: newLabelReader(p.mem, p.main.bin.Version().Minor),
@@ -61,6 +78,7 @@ type taker struct {
 	labels  *labelReader
 	regs    map[int]registers // of stopped threads, when paused
 	ms      map[uint64]rawM
+	tids    map[int]int   // kernel threads by the numbers that the runtime knows
 	now     int64         // the process's monotonic clock
 	waitMax time.Duration // how long a goroutine can have waited that no garbage collection has found waiting
 
@@ -98,6 +116,9 @@ func (t *taker) take() error {
 		return err
 	}
 	if t.ms, err = t.p.readMs(); err != nil {
+		return err
+	}
+	if t.tids, err = t.p.dir.threads(); err != nil {
 		return err
 	}
 	if err := t.readClock(); err != nil {
@@ -281,7 +302,7 @@ func (t *taker) threadRegisters(g rawG) (registers, bool) {
 	if t.regs == nil {
 		return registers{}, false
 	}
-	r, ok := t.regs[t.ms[g.m].tid]
+	r, ok := t.regs[t.tids[t.ms[g.m].tid]]
 	switch {
 	case !ok:
 		return registers{}, false
@@ -322,7 +343,7 @@ func (t *taker) goroutine(g rawG, stack []Frame) Goroutine {
 	}
 	out.System = isSystem(t.p.symbols.lookup(g.startPC).fn.Name, stack)
 	if m, ok := t.ms[g.m]; ok && (g.status == s.running || g.status == s.syscall) {
-		out.ThreadID = m.tid
+		out.ThreadID = t.tids[m.tid]
 	}
 	t.setWait(&out, g)
 	labels, err := t.labels.read(g.labels)

@@ -57,7 +57,7 @@ func (p *Process) verifyOnce() error {
 }
 
 // verifyMs checks the threads: each that has started is one that the kernel knows, and its system goroutine points back.
-func (p *Process) verifyMs(ms map[uint64]rawM, tids map[int]bool) error {
+func (p *Process) verifyMs(ms map[uint64]rawM, tids map[int]int) error {
 	if len(ms) == 0 {
 		return errStarting
 	}
@@ -73,13 +73,12 @@ func (p *Process) verifyMs(ms map[uint64]rawM, tids map[int]bool) error {
 		if back != m.addr {
 			return fmt.Errorf("system goroutine of the thread at %#x does not point back", m.addr)
 		}
-		if tids[m.tid] {
+		if tids[m.tid] != 0 {
 			started++
 		}
 	}
-	// Threads end and start at any time, so a few may not match; with a wrong offset none would. A process in another
-	// PID namespace notes its own numbers.
-	if started == 0 && !p.dir.otherPIDNamespace() {
+	// Threads end and start at any time, so a few may not match; with a wrong offset none would.
+	if started == 0 {
 		return fmt.Errorf("none of %d threads is known to the kernel", len(ms))
 	}
 	return nil

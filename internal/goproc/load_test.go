@@ -1,0 +1,250 @@
+package goproc_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/internal/testtarget"
+)
+
+// TestPauseUnderLoad stops a busy program again and again. Then every stack is exact, those of running goroutines too.
+func TestPauseUnderLoad(t *testing.T) {
+	for _, version := range []string{"1.12.17", "1.16.15", "1.17.13", "1.22.12", testtarget.Latest()} {
+		t.Run(version, func(t *testing.T) {
+			target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "coder", Go: version, Stripped: true}))
+			p, err := goproc.Open(target.PID(), goproc.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Close()
+			words, running := map[uint]bool{}, 0
+			for range 40 {
+				snap, err := p.Snapshot(context.Background(), goproc.SnapshotOptions{Pause: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, g := range snap.Goroutines {
+					checkWord(t, g, words)
+					if g.BestEffort || g.Truncated || len(g.Stack) == 0 {
+						t.Errorf("goroutine %d [%s %s] started at %s: best effort %v, truncated %v, %d frames",
+							g.ID, g.State, g.Reason, g.Start.Func, g.BestEffort, g.Truncated, len(g.Stack))
+					}
+					if g.State == event.StateRunning {
+						running++
+						if g.ThreadID == 0 {
+							t.Errorf("goroutine %d runs on no thread", g.ID)
+						}
+					}
+				}
+			}
+			if len(words) < 10 || running < 10 {
+				t.Errorf("%d words, %d running goroutines seen: the test shows nothing", len(words), running)
+			}
+		})
+	}
+}
+
+// TestUnharmed looks at a program that starts and ends goroutines at full speed, grows stacks, panics and collects
+// garbage, and asks it whether its results are still right.
+func TestUnharmed(t *testing.T) {
+	for _, version := range testtarget.Versions() {
+		t.Run(version, func(t *testing.T) {
+			target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "churn", Go: version}))
+			p, err := goproc.Open(target.PID(), goproc.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Close()
+			for i := range 30 {
+				snap, err := p.Snapshot(context.Background(), goproc.SnapshotOptions{Pause: i%3 == 0})
+				if err != nil {
+					t.Fatal(err)
+				}
+				checkPlausible(t, snap)
+			}
+			if sum := target.Command("sum"); !strings.HasPrefix(sum, "sum ok") {
+				t.Errorf("the target says %q", sum)
+			}
+		})
+	}
+}
+
+// checkPlausible checks what holds for every goroutine of every program.
+func checkPlausible(t *testing.T, snap *goproc.Snapshot) {
+	t.Helper()
+	ids := map[uint64]bool{}
+	for _, g := range snap.Goroutines {
+		if ids[g.ID] {
+			t.Errorf("goroutine %d is there twice", g.ID)
+		}
+		ids[g.ID] = true
+		if g.BestEffort {
+			continue
+		}
+		if g.Truncated || len(g.Stack) == 0 {
+			t.Errorf("goroutine %d [%s %s] started at %s: %d frames, truncated %v", g.ID, g.State, g.Reason, g.Start.Func, len(g.Stack), g.Truncated)
+			continue
+		}
+		if outermost := g.Stack[len(g.Stack)-1].Func; outermost != "runtime.goexit" {
+			t.Errorf("goroutine %d [%s %s] has the outermost frame %s", g.ID, g.State, g.Reason, outermost)
+		}
+	}
+	if !ids[1] {
+		t.Error("the main goroutine is missing")
+	}
+}
+
+// TestRunning looks at a goroutine that never stops, without stopping it: it is marked, and its outer frame is known.
+func TestRunning(t *testing.T) {
+	target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "coder", Go: testtarget.Latest()}), "1", "spin")
+	p, err := goproc.Open(target.PID(), goproc.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	withStack := 0
+	for range 20 {
+		snap, err := p.Snapshot(context.Background(), goproc.SnapshotOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, g := range snap.Goroutines {
+			if g.State != event.StateRunning {
+				continue
+			}
+			if !g.BestEffort {
+				t.Errorf("goroutine %d runs and is not marked as best effort", g.ID)
+			}
+			for _, f := range g.Stack {
+				if f.Func == "main.(*worker).run" {
+					withStack++
+				}
+			}
+		}
+	}
+	if withStack == 0 {
+		t.Error("no stack of the running goroutine names the function it was started with")
+	}
+}
+
+// TestLabels reads profiler labels on every release. They were kept in a map before Go 1.24.
+func TestLabels(t *testing.T) {
+	many := map[string]string{"exhibit": "many"}
+	for i := range 20 {
+		many[fmt.Sprintf("label%02d", i)] = fmt.Sprintf("value %d", i*i)
+	}
+	want := []map[string]string{
+		{"exhibit": "one", "key": "value"},
+		{"exhibit": "unicode", "größe": "大きい", "emoji": "🔍"},
+		{"exhibit": "empty", "empty value": "", "": "empty key"},
+		{"request": "42", "inherited": "yes"},
+		many,
+	}
+	for _, version := range testtarget.Versions() {
+		t.Run(version, func(t *testing.T) {
+			target := startZoo(t, version)
+			p, err := goproc.Open(target.PID(), goproc.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Close()
+			snap, err := p.Snapshot(context.Background(), goproc.SnapshotOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, labels := range want {
+				found := false
+				for _, g := range snap.Goroutines {
+					found = found || maps.Equal(g.Labels, labels)
+				}
+				if !found {
+					t.Errorf("no goroutine has the labels %q", labels)
+				}
+			}
+			for _, g := range snap.Goroutines {
+				if g.Start.Func == "main.clearedLabels" && g.Labels != nil {
+					t.Errorf("labels %q of a goroutine that has cleared them", g.Labels)
+				}
+			}
+		})
+	}
+}
+
+// TestOtherNamespaces looks at a process in a PID namespace of its own, as in a container.
+func TestOtherNamespaces(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root to make a PID namespace")
+	}
+	for _, version := range []string{"1.12.17", testtarget.Latest()} {
+		cmd := exec.Command(testtarget.Build(t, testtarget.Spec{Program: "zoo", Go: version, Stripped: true}))
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS}
+		target := testtarget.StartCmd(t, cmd)
+		target.Command("gc")
+		compareWithRuntime(t, target, goproc.SnapshotOptions{})
+		compareWithRuntime(t, target, goproc.SnapshotOptions{Pause: true})
+		info, err := goproc.Describe(target.PID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.NSPID != 1 {
+			t.Errorf("PID %d in its own namespace, want 1", info.NSPID)
+		}
+	}
+}
+
+// TestLibrary looks at a program of C that has loaded a shared library written in Go.
+func TestLibrary(t *testing.T) {
+	built, err := os.ReadFile(testtarget.BadBinaries(t)["go-c-shared"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	library := t.TempDir() + "/libtarget.so"
+	if err := os.WriteFile(library, built, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	source := t.TempDir() + "/host.c"
+	host := t.TempDir() + "/host"
+	const program = `#include <dlfcn.h>
+#include <stdio.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+	if (!dlopen(argv[1], RTLD_NOW)) return 1;
+	printf("ready %d\n", getpid());
+	fflush(stdout);
+	char c;
+	while (read(0, &c, 1) == 1) {}
+	return 0;
+}
+`
+	if err := os.WriteFile(source, []byte(program), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("gcc", "-o", host, source, "-ldl").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	target := testtarget.Start(t, host, library)
+	p, err := goproc.Open(target.PID(), goproc.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	snap, err := p.Snapshot(context.Background(), goproc.SnapshotOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	forcegc := false
+	for _, g := range snap.Goroutines {
+		forcegc = forcegc || g.Start.Func == "runtime.forcegchelper" && g.State == event.StateWaiting
+	}
+	if !forcegc {
+		t.Errorf("the library's runtime has no forcegchelper among %d goroutines", len(snap.Goroutines))
+	}
+}
