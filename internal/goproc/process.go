@@ -114,16 +114,22 @@ func openExe(pid int) (*gobin.Binary, error) {
 	return bin, nil
 }
 
-// binError adds this package's sentinel to an error of package gobin.
+// binError adds this package's sentinel to an error of package gobin, without repeating what it says.
 func binError(err error) error {
 	switch {
 	case errors.Is(err, gobin.ErrNotGo), errors.Is(err, gobin.ErrNotELF):
-		return fmt.Errorf("%w: %w", ErrNotGo, err)
+		return reasonError{reason: ErrNotGo, err: err}
 	case errors.Is(err, gobin.ErrUnsupportedArch), errors.Is(err, gobin.ErrUnsupported), errors.Is(err, gobin.ErrCorrupt):
-		return fmt.Errorf("%w: %w", ErrUnsupported, err)
+		return reasonError{reason: ErrUnsupported, err: err}
 	}
 	return err
 }
+
+// reasonError is an error that counts as one of the package's reasons.
+type reasonError struct{ reason, err error }
+
+func (e reasonError) Error() string   { return e.err.Error() }
+func (e reasonError) Unwrap() []error { return []error{e.reason, e.err} }
 
 // awaitVerified verifies the layout. A process that has only just been started has not set up its runtime yet: it is
 // given a moment.
