@@ -1,0 +1,58 @@
+# Everything a developer does with Loupe. Only Go, git and make are needed to build; `make test` says what else it needs.
+SHELL       := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := build
+
+# What the tests use beside Go, as Debian packages: compilers for cgo programs and for programs that are no Go programs.
+# Real programs that the tests look at are not installed: internal/realtarget unpacks them into the user's cache.
+TEST_PACKAGES ?= gcc libc6-dev gccgo-12
+
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+TESTFLAGS   ?=
+TEST        ?= ./...
+BENCH       ?= .
+FUZZTIME    ?= 30s
+
+.PHONY: build test testdeps check bench fuzz clean help
+
+## build: the static loupe executable, bin/loupe
+build:
+	CGO_ENABLED=0 go build -trimpath -o bin/loupe ./cmd/loupe
+
+## test: all tests, and a list of those that were skipped and why; with CI=true none may be
+test: testdeps
+	go vet ./...
+	go test -json -timeout 30m $(TESTFLAGS) $(TEST) | go run ./internal/testreport
+
+## testdeps: what the tests need beside Go; installs it when run as root, else names the command
+testdeps:
+	scripts/testdeps $(TEST_PACKAGES)
+
+## check: format, vet, staticcheck, and that generated files are current
+check:
+	@unformatted=$$(git ls-files -co --exclude-standard '*.go' | xargs gofmt -l); \
+	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w:"; echo "$$unformatted"; exit 1; fi
+	go vet ./...
+	go run $(STATICCHECK) ./...
+	go run ./internal/gobin/layout/gen -check -latest
+
+## bench: the benchmarks, BENCH=regexp chooses
+bench:
+	go test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+
+## fuzz: every fuzz test for FUZZTIME
+fuzz:
+	@go list ./... | while read -r pkg; do \
+		go test -list '^Fuzz' "$$pkg" | { grep '^Fuzz' || true; } | while read -r name; do \
+			echo "$$pkg $$name"; \
+			go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$pkg"; \
+		done; \
+	done
+
+## clean: remove what make built
+clean:
+	rm -rf bin
+
+## help: this list
+help:
+	@sed -n 's/^## //p' $(MAKEFILE_LIST)

@@ -1,0 +1,471 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// loupe is the executable under test: static and stripped, as it is released.
+var loupe string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "loupe-e2e-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Chmod(dir, 0o755)                                             // other users run it, too
+	loupe = filepath.Join(dir, fmt.Sprintf("loupe-%d", os.Getpid())) // a name that no other process has
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", loupe, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "%v: %s", err, out)
+		os.Exit(1)
+	}
+	status := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(status)
+}
+
+// patience bounds the tests; nothing is concluded from how long a thing takes.
+const patience = 2 * time.Minute
+
+// run runs loupe to its end.
+func run(t *testing.T, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	return finish(t, exec.CommandContext(ctx, loupe, args...))
+}
+
+func finish(t *testing.T, cmd *exec.Cmd) (status int, stdout, stderr string) {
+	t.Helper()
+	var out, errOut bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), out.String(), errOut.String()
+}
+
+// startSample starts the sample program as a target.
+func startSample(t *testing.T) (pid int) {
+	t.Helper()
+	cmd := exec.Command(loupe, "demo-program")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		stdin.Close()
+		cmd.Wait()
+	})
+	if _, err := io.ReadFull(stdout, make([]byte, len("ready\n"))); err != nil {
+		t.Fatalf("the sample program does not start: %v", err)
+	}
+	return cmd.Process.Pid
+}
+
+func TestExitStatus(t *testing.T) {
+	sample := strconv.Itoa(startSample(t))
+	startSample(t) // a second one, so that the name is ambiguous
+	sleeper := exec.Command("sleep", "600")
+	if err := sleeper.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		sleeper.Process.Kill()
+		sleeper.Wait()
+	}()
+	notGo := strconv.Itoa(sleeper.Process.Pid)
+	profile := filepath.Join(t.TempDir(), "p")
+	words := strings.Fields
+	for _, test := range []struct {
+		args   []string
+		status int
+		stderr string
+	}{
+		{words("version"), 0, ""},
+		{words("ps"), 0, ""},
+		{words("doctor " + sample), 0, ""},
+		{words("goroutines " + sample), 0, ""},
+		{words("goroutines --pause " + sample), 0, ""},
+		{words("profile -q -o " + profile + " " + sample), 0, ""},
+		{words("goroutines -- true"), 1, "use a shorter --after"},
+		{words("profile -o /no/such/dir/p " + sample), 1, "choose another file"},
+		{words("goroutines"), 2, "no TARGET"},
+		{words("gorutines " + sample), 2, "did you mean goroutines"},
+		{words("goroutines " + filepath.Base(loupe)), 2, "names 2 processes"},
+		{words("goroutines " + loupe), 2, "names 2 processes"},
+		{words("goroutines --bogus " + sample), 2, "unknown flag"},
+		{words("goroutines 1073741824"), 3, "no such process"},
+		{words("goroutines no-such-program"), 3, "no such process"},
+		{words("goroutines " + notGo), 3, "not a Go program"},
+		{words("profile -o " + profile + " " + notGo), 3, "not a Go program"},
+		{words("doctor " + notGo), 3, ""},
+		{words("goroutines --after 10ms -- sleep 0.5"), 3, "not a Go program"},
+		{words("goroutines -- /no/such/program"), 3, "cannot start"},
+		{append(words("goroutines --after 10ms -- sh -c"), "sleep 0.5; exit 44"), 44, "not a Go program"},
+	} {
+		status, stdout, stderr := run(t, test.args...)
+		if status != test.status || !strings.Contains(stderr, test.stderr) || test.stderr != "" && strings.Count(stderr, "\n") != 1 {
+			t.Errorf("loupe %q: status %d, stderr %q; want %d, one line with %q", test.args, status, stderr, test.status, test.stderr)
+		}
+		if status == 0 && stdout == "" && test.args[0] != "profile" {
+			t.Errorf("loupe %q says nothing", test.args)
+		}
+	}
+}
+
+// demoReport is the part of loupe demo --json that the tests look at.
+type demoReport struct {
+	PID           int
+	Before, After int
+	Groups        []struct {
+		Task  frame
+		After int
+		Doing []struct {
+			Words, Reason string
+			Count         int
+		}
+	}
+	Suspects []struct {
+		CreatedBy       frame
+		Stack           []frame
+		Count           int
+		GrowthPerMinute float64
+		Reason          string
+		Evidence        string
+	}
+}
+
+type frame struct {
+	Func, File string
+	Line       int
+}
+
+// lineOf returns the number of the line of the sample program's search.go that holds a text.
+func lineOf(t *testing.T, text string) int {
+	t.Helper()
+	source, err := os.ReadFile("../../internal/demo/search.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, line := range strings.Split(string(source), "\n") {
+		if strings.Contains(line, text) {
+			return i + 1
+		}
+	}
+	t.Fatalf("search.go has no %q", text)
+	return 0
+}
+
+func TestDemoFindsTheLeak(t *testing.T) {
+	status, stdout, stderr := run(t, "demo", "--json")
+	var report demoReport
+	if err := json.Unmarshal([]byte(stdout), &report); status != 0 || err != nil {
+		t.Fatalf("status %d, %v, stderr %q", status, err, stderr)
+	}
+	checkDemo(t, &report)
+	if runs(report.PID) {
+		t.Errorf("process %d is left behind", report.PID)
+	}
+}
+
+// checkDemo holds a report against what the sample program does.
+func checkDemo(t *testing.T, report *demoReport) {
+	t.Helper()
+	if len(report.Suspects) != 1 {
+		t.Fatalf("suspects: %+v, want the search alone", report.Suspects)
+	}
+	s := report.Suspects[0]
+	if s.CreatedBy.Line != lineOf(t, "go askReplica(") || !strings.HasSuffix(s.CreatedBy.File, "internal/demo/search.go") ||
+		!strings.HasSuffix(s.CreatedBy.Func, "internal/demo.search") {
+		t.Errorf("created by %+v", s.CreatedBy)
+	}
+	if len(s.Stack) == 0 || s.Stack[0].Line != lineOf(t, "answers <-") || s.Reason != "chan send" {
+		t.Errorf("blocked at %+v, %q", s.Stack, s.Reason)
+	}
+	if s.GrowthPerMinute <= 0 || s.Evidence == "" || report.After <= report.Before {
+		t.Errorf("growth %v, evidence %q, %d goroutines after %d", s.GrowthPerMinute, s.Evidence, report.After, report.Before)
+	}
+	doing := map[string]bool{}
+	for _, g := range report.Groups {
+		for _, d := range g.Doing {
+			doing[d.Words] = true
+		}
+	}
+	for _, want := range []string{"waiting for a value from a channel", "waiting for a mutex that another goroutine holds",
+		"waiting for data from a network connection", "waiting for the next network connection", "sleeping"} {
+		if !doing[want] {
+			t.Errorf("nobody is %s: %v", want, doing)
+		}
+	}
+}
+
+func TestDemoText(t *testing.T) {
+	status, stdout, stderr := run(t, "demo", "--duration", "2s")
+	if status != 0 || stderr != "" {
+		t.Errorf("status %d, stderr %q", status, stderr)
+	}
+	for _, want := range []string{"LOOKS LEAKED", "internal/demo/search.go:" + strconv.Itoa(lineOf(t, "go askReplica(")),
+		"internal/demo/search.go:" + strconv.Itoa(lineOf(t, "answers <-")), "a minute", "still blocked here"} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("no %q in\n%s", want, stdout)
+		}
+	}
+	if strings.Contains(stdout, "\x1b") {
+		t.Error("colours although stdout is no terminal")
+	}
+}
+
+// TestDemoAsOrdinaryUser runs the demo without any privilege.
+func TestDemoAsOrdinaryUser(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, loupe, "demo", "--json")
+	cmd.Dir = "/"
+	if os.Geteuid() == 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	}
+	status, stdout, stderr := finish(t, cmd)
+	var report demoReport
+	if err := json.Unmarshal([]byte(stdout), &report); status != 0 || err != nil {
+		t.Fatalf("status %d, %v, stderr %q", status, err, stderr)
+	}
+	checkDemo(t, &report)
+}
+
+// TestDemoLeavesNothingBehind ends loupe demo in the middle of its work.
+func TestDemoLeavesNothingBehind(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {
+		cmd := exec.Command(loupe, "demo", "--duration", "1h")
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		child := childOf(t, cmd.Process.Pid)
+		if err := cmd.Process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+		cmd.Wait()
+		for deadline := time.Now().Add(patience); runs(child); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				syscall.Kill(child, syscall.SIGKILL)
+				t.Fatalf("%v: process %d is left behind", signal, child)
+			}
+		}
+		if signal != syscall.SIGKILL && (cmd.ProcessState.ExitCode() != 1 || stderr.String() != "loupe: interrupted\n") {
+			t.Errorf("%v: %v, stderr %q", signal, cmd.ProcessState, stderr.String())
+		}
+	}
+}
+
+// childOf waits until a process has a child and returns it.
+func childOf(t *testing.T, pid int) int {
+	t.Helper()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, list := range lists {
+			text, _ := os.ReadFile(list) // the thread may be gone
+			if f := strings.Fields(string(text)); len(f) > 0 {
+				child, err := strconv.Atoi(f[0])
+				if err != nil {
+					t.Fatal(err)
+				}
+				return child
+			}
+		}
+	}
+	t.Fatalf("process %d has no child", pid)
+	return 0
+}
+
+// runs reports whether a process is there and is not a zombie.
+func runs(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, after, _ := strings.Cut(string(stat), ") ")
+	return !strings.HasPrefix(after, "Z")
+}
+
+func TestProgramForm(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, loupe, "goroutines", "--json", "--", loupe, "demo-program")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var list struct {
+		PID        int
+		Goroutines []struct{ G uint64 }
+	}
+	if err := json.NewDecoder(stdout).Decode(&list); err != nil {
+		t.Fatalf("%v, stderr %q", err, stderr.String())
+	}
+	if len(list.Goroutines) < 20 || !runs(list.PID) {
+		t.Errorf("%d goroutines; the program runs: %v", len(list.Goroutines), runs(list.PID))
+	}
+	stdin.Close() // the program ends, and Loupe with it
+	if err := cmd.Wait(); err != nil || stderr.String() != "ready\n" {
+		t.Errorf("%v, stderr %q", err, stderr.String())
+	}
+}
+
+// TestSignalsArePassedOn asks Loupe to end while it stays with a program: the program is asked instead.
+func TestSignalsArePassedOn(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, loupe, "goroutines", "--json", "--after", "10ms", "--", loupe, "demo-program")
+	stdin, err := cmd.StdinPipe() // which keeps the program running
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var list struct{ PID int }
+	if err := json.NewDecoder(stdout).Decode(&list); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil || runs(list.PID) {
+		t.Errorf("%v; the program runs: %v", err, runs(list.PID))
+	}
+}
+
+func TestDemoKeepsTheProgramRunning(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, loupe, "demo", "--keep", "--duration", "10ms")
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	if _, err := fmt.Fscanf(stderr, "loupe: the sample program goes on as process %d until Ctrl-C\n", &pid); err != nil {
+		t.Fatal(err)
+	}
+	if !runs(pid) {
+		t.Errorf("process %d does not run", pid)
+	}
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil || runs(pid) {
+		t.Errorf("%v; the program runs: %v", err, runs(pid))
+	}
+}
+
+// TestProgramIsNotLeftAlone closes Loupe's stdout before Loupe has written to it, as head does to a long list.
+func TestProgramIsNotLeftAlone(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, loupe, "goroutines", "--", loupe, "demo-program")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stdout.Close()
+	// Long enough for the look, which is after a second; if it is not, the test shows nothing, but does not fail.
+	time.AfterFunc(3*time.Second, func() { stdin.Close() })
+	if err := cmd.Wait(); err != nil || stderr.String() != "ready\n" {
+		t.Errorf("%v, stderr %q", err, stderr.String())
+	}
+}
+
+func TestProfileIsReadByPprof(t *testing.T) {
+	sample := startSample(t)
+	file := filepath.Join(t.TempDir(), "goroutines.pb.gz")
+	if status, _, stderr := run(t, "profile", strconv.Itoa(sample), "-o", file); status != 0 {
+		t.Fatalf("status %d, stderr %q", status, stderr)
+	}
+	out, err := exec.Command("go", "tool", "pprof", "-top", "-symbolize=none", file).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, want := range []string{"Type: goroutine", "runtime.gopark", "internal/demo.packOrders"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
+func TestPsListsTheSample(t *testing.T) {
+	sample := startSample(t)
+	status, stdout, stderr := run(t, "ps", "--json")
+	var list []struct {
+		PID              int
+		Exe, GoVersion   string
+		Linkage, Symbols string
+		Goroutines       int
+	}
+	if err := json.Unmarshal([]byte(stdout), &list); status != 0 || err != nil {
+		t.Fatalf("status %d, %v, stderr %q", status, err, stderr)
+	}
+	for _, p := range list {
+		if p.PID == sample {
+			if p.Exe != loupe || p.Linkage != "static" || p.Symbols != "stripped" || p.Goroutines < 20 || !strings.HasPrefix(p.GoVersion, "go1.") {
+				t.Errorf("%+v", p)
+			}
+			return
+		}
+	}
+	t.Errorf("process %d is not among %s", sample, stdout)
+}

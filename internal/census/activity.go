@@ -1,0 +1,136 @@
+package census
+
+import (
+	"strings"
+
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/goproc"
+)
+
+// EndedBy says who can end what a goroutine is doing. A wait that only another goroutine of the same program can end is
+// what leaks are made of: when nobody does, it lasts for ever.
+type EndedBy int
+
+const (
+	ByItself    EndedBy = iota // it is at work
+	ByOutside                  // the world outside: the network, a file, a signal, a C library
+	ByTime                     // a clock
+	ByRuntime                  // the Go runtime
+	ByGoroutine                // another goroutine
+	ByNobody                   // nothing at all: it stays as long as the process
+)
+
+// Activity is what a goroutine is doing, in plain words.
+type Activity struct {
+	Doing   string // "waiting to hand over a value on a channel"
+	EndedBy EndedBy
+	Mend    string // what usually mends a leak of goroutines that do this; empty when there is no usual way
+}
+
+// rule recognises an activity. Empty fields match everything.
+type rule struct {
+	state  event.State
+	reason string // the wait reason, whole
+	frame  string // a function on the stack starts with it
+	Activity
+}
+
+// What usually mends a leak, by what the goroutines are blocked on.
+const (
+	mendSend = "whoever was to receive has gone away: give the channel a buffer for the value, or select on " +
+		"ctx.Done() beside the send"
+	mendReceive = "whoever was to send has gone away: close the channel when nothing more comes, or select on " +
+		"ctx.Done() beside the receive"
+	mendSelect = "none of the select's cases comes true any more: add a case for ctx.Done() or a done channel, and " +
+		"make sure that it is closed"
+	mendLock  = "the lock is not released: look for a path that returns without Unlock, or that locks twice"
+	mendGroup = "somebody does not call Done: use defer wg.Done() as the first line of the goroutine"
+	mendCond  = "nobody calls Signal or Broadcast any more"
+	mendNil   = "a nil channel never becomes ready: it was not made, or was set to nil"
+)
+
+// rules are tried in order; the first that matches tells the activity. The reasons are those of waitReasonStrings in
+// runtime/runtime2.go; before Go 1.20 the locks share the reason "semacquire", so the stack has to tell.
+var rules = []rule{
+	{event.StateRunning, "", "", Activity{"running", ByItself, ""}},
+	{event.StateRunnable, "", "", Activity{"ready to run, waiting for a processor", ByRuntime, ""}},
+	{event.StateCopystack, "", "", Activity{"having its stack moved", ByRuntime, ""}},
+	{event.StatePreempted, "", "", Activity{"stopped by the runtime for a moment", ByRuntime, ""}},
+	{event.StateSyscall, "", "runtime.cgocall", Activity{"in a call of C code", ByOutside, ""}},
+	{event.StateSyscall, "", "os/signal.signal_recv", Activity{"waiting for a signal", ByOutside, ""}},
+	{event.StateSyscall, "", "os.(*File).Read", Activity{"waiting for input from a file or pipe", ByOutside, ""}},
+	{event.StateSyscall, "", "os.(*Process).", Activity{"waiting for a child process", ByOutside, ""}},
+	{event.StateSyscall, "", "", Activity{"in a system call", ByOutside, ""}},
+
+	{"", "chan send (nil chan)", "", Activity{"sending on a nil channel, for ever", ByNobody, mendNil}},
+	{"", "chan receive (nil chan)", "", Activity{"receiving from a nil channel, for ever", ByNobody, mendNil}},
+	{"", "select (no cases)", "", Activity{"parked for ever in a select without cases", ByNobody, ""}},
+	{"", "chan send", "", Activity{"waiting to hand over a value on a channel", ByGoroutine, mendSend}},
+	{"", "chan receive", "", Activity{"waiting for a value from a channel", ByGoroutine, mendReceive}},
+	{"", "select", "net/http.(*persistConn).writeLoop",
+		Activity{"waiting for a request to write to an HTTP connection", ByGoroutine, ""}},
+	{"", "select", "net/http.(*persistConn).readLoop",
+		Activity{"waiting until an HTTP response has been read", ByGoroutine,
+			"close every response's Body; the connection stays with it until then"}},
+	{"", "select", "net/http.(*persistConn).roundTrip", Activity{"waiting for an HTTP response", ByOutside, ""}},
+	{"", "select", "", Activity{"waiting in a select for one of several channels", ByGoroutine, mendSelect}},
+	{"", "chan send (durable)", "", Activity{"waiting to hand over a value inside a synctest bubble", ByGoroutine, ""}},
+	{"", "chan receive (durable)", "", Activity{"waiting for a value inside a synctest bubble", ByGoroutine, ""}},
+
+	{"", "IO wait", "net.(*netFD).accept", Activity{"waiting for the next network connection", ByOutside, ""}},
+	{"", "IO wait", "net.(*netFD).connect", Activity{"waiting for a network connection to be made", ByOutside, ""}},
+	{"", "IO wait", "net.(*conn).Read", Activity{"waiting for data from a network connection", ByOutside, ""}},
+	{"", "IO wait", "net.(*conn).Write", Activity{"waiting until a network connection takes more data", ByOutside, ""}},
+	{"", "IO wait", "net.", Activity{"waiting for the network", ByOutside, ""}},
+	{"", "IO wait", "os.(*File).Read", Activity{"waiting for input from a file or pipe", ByOutside, ""}},
+	{"", "IO wait", "", Activity{"waiting for input or output", ByOutside, ""}},
+
+	{"", "sleep", "", Activity{"sleeping", ByTime, ""}},
+	{"", "sync.Mutex.Lock", "", Activity{"waiting for a mutex that another goroutine holds", ByGoroutine, mendLock}},
+	{"", "sync.RWMutex.RLock", "", Activity{"waiting to read-lock a mutex", ByGoroutine, mendLock}},
+	{"", "sync.RWMutex.Lock", "", Activity{"waiting to write-lock a mutex", ByGoroutine, mendLock}},
+	{"", "sync.WaitGroup.Wait", "", Activity{"waiting for a group of goroutines to finish", ByGoroutine, mendGroup}},
+	{"", "sync.Cond.Wait", "", Activity{"waiting for a condition to be signalled", ByGoroutine, mendCond}},
+	{"", "semacquire", "sync.(*WaitGroup).Wait",
+		Activity{"waiting for a group of goroutines to finish", ByGoroutine, mendGroup}},
+	{"", "semacquire", "sync.(*RWMutex).RLock", Activity{"waiting to read-lock a mutex", ByGoroutine, mendLock}},
+	{"", "semacquire", "sync.(*RWMutex).Lock", Activity{"waiting to write-lock a mutex", ByGoroutine, mendLock}},
+	{"", "semacquire", "sync.(*Mutex).Lock",
+		Activity{"waiting for a mutex that another goroutine holds", ByGoroutine, mendLock}},
+	{"", "semacquire", "", Activity{"waiting for a semaphore of the runtime", ByGoroutine, ""}},
+	{"", "coroutine", "", Activity{"waiting for its turn in an iterator", ByGoroutine,
+		"call the stop function that iter.Pull returns"}},
+	{"", "synctest.Run", "", Activity{"waiting for a synctest bubble to end", ByGoroutine, ""}},
+	{"", "synctest.Wait", "", Activity{"waiting for a synctest bubble to settle", ByGoroutine, ""}},
+	{"", "GC assist marking", "", Activity{"helping the garbage collector", ByRuntime, ""}},
+	{"", "GC assist wait", "", Activity{"waiting for the garbage collector, which it owes work", ByRuntime, ""}},
+	{"", "wait for GC cycle", "", Activity{"waiting for a garbage collection to end", ByRuntime, ""}},
+	{"", "", "", Activity{"waiting", ByRuntime, ""}},
+}
+
+// ActivityOf tells what goroutines in a state, with a wait reason and a stack, are doing.
+func ActivityOf(state event.State, reason string, stack []goproc.Frame) Activity {
+	for i := range rules {
+		r := &rules[i]
+		if (r.state == "" || r.state == state) && (r.reason == "" || r.reason == reason) && r.onStack(stack) {
+			if r.state == "" && r.reason == "" && reason != "" {
+				return Activity{Doing: "waiting (" + reason + ")", EndedBy: r.EndedBy}
+			}
+			return r.Activity
+		}
+	}
+	return Activity{}
+}
+
+// onStack reports whether the rule's function is on the stack.
+func (r *rule) onStack(stack []goproc.Frame) bool {
+	if r.frame == "" {
+		return true
+	}
+	for i := range stack {
+		if strings.HasPrefix(stack[i].Func, r.frame) {
+			return true
+		}
+	}
+	return false
+}

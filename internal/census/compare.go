@@ -1,0 +1,169 @@
+package census
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/goproc"
+)
+
+// Comparison is what changed between two snapshots of one process. The runtime's own goroutines are left out.
+type Comparison struct {
+	Interval      time.Duration // from the first snapshot to the second
+	Before, After int           // goroutines of the program
+	Populations   []*Population // the largest in the second snapshot first
+}
+
+// Population is the goroutines that one go statement has started for one task.
+type Population struct {
+	CreatedBy     event.Frame // zero for the main goroutine
+	Start         event.Frame
+	Task          event.Frame // Start, or what it calls when Start belongs to a helper that starts goroutines for others
+	Before, After int
+	Crowds        []*Crowd // the largest in the second snapshot first
+}
+
+// Crowd is the part of a population that is at the same place: same state, reason and stack.
+type Crowd struct {
+	State  event.State
+	Reason string
+	Stack  []goproc.Frame // without hidden frames
+
+	Before, After int
+	Stayed        int                 // in both snapshots, and at this place all the time as far as can be told
+	Oldest        time.Duration       // the longest wait in the second snapshot
+	OldestExact   bool                // Oldest is the runtime's figure; otherwise it is the least that it can be
+	Goroutines    []*goproc.Goroutine // those of the second snapshot
+}
+
+// Grown is by how many goroutines the crowd has grown; negative when it has shrunk.
+func (c *Crowd) Grown() int { return c.After - c.Before }
+
+// Activity tells what the crowd is doing.
+func (c *Crowd) Activity() Activity { return ActivityOf(c.State, c.Reason, c.Stack) }
+
+// populationKey and crowdKey are what their goroutines have in common.
+type populationKey struct {
+	createdBy, start event.Frame
+	task             string
+}
+
+type crowdKey struct {
+	populationKey
+	stack  int
+	state  event.State
+	reason string
+}
+
+// sighting is one goroutine in the first snapshot.
+type sighting struct {
+	g    *goproc.Goroutine
+	key  crowdKey
+	seen time.Time
+}
+
+// comparer builds a Comparison.
+type comparer struct {
+	ids         *stackIDs
+	populations map[populationKey]*Population
+	crowds      map[crowdKey]*Crowd
+	result      *Comparison
+}
+
+// Compare tells how a process's goroutines changed from the first snapshot to the second.
+func Compare(first, second *goproc.Snapshot) *Comparison {
+	c := &comparer{ids: newStackIDs(false), populations: map[populationKey]*Population{}, crowds: map[crowdKey]*Crowd{},
+		result: &Comparison{Interval: second.Time.Sub(first.Time)}}
+	before := make(map[uint64]sighting, len(first.Goroutines))
+	for i := range first.Goroutines {
+		g := &first.Goroutines[i]
+		if g.System {
+			continue
+		}
+		key := c.key(g)
+		before[g.ID] = sighting{g, key, first.Time}
+		population, crowd := c.at(key)
+		c.result.Before++
+		population.Before++
+		crowd.Before++
+	}
+	for i := range second.Goroutines {
+		g := &second.Goroutines[i]
+		if g.System {
+			continue
+		}
+		key := c.key(g)
+		population, crowd := c.at(key)
+		c.result.After++
+		population.After++
+		crowd.After++
+		crowd.Goroutines = append(crowd.Goroutines, g)
+		stayed := false
+		if b, ok := before[g.ID]; ok && b.key == key && b.stayedUntil(g, second.Time) {
+			crowd.Stayed++
+			stayed = true
+		}
+		crowd.age(g, stayed, c.result.Interval)
+	}
+	c.sort()
+	return c.result
+}
+
+// clockSlack is how far two readings of one moment may lie apart: a snapshot takes a while, and the process's clock and
+// ours are read at different times in it.
+const clockSlack = 500 * time.Millisecond
+
+// stayedUntil reports whether the goroutine, seen again at the same place, has been there all the time. The runtime
+// forgets since when a goroutine waits as soon as it runs, so a younger or forgotten time shows that it has been away.
+func (s *sighting) stayedUntil(g *goproc.Goroutine, seen time.Time) bool {
+	if !blocked(g.State) {
+		return false
+	}
+	if !s.g.WaitKnown {
+		return true
+	}
+	since := s.seen.Add(-s.g.Wait)
+	return g.WaitKnown && seen.Add(-g.Wait).Sub(since) < clockSlack
+}
+
+// age takes a goroutine of the second snapshot into account for Oldest.
+func (c *Crowd) age(g *goproc.Goroutine, stayed bool, interval time.Duration) {
+	switch {
+	case g.WaitKnown && g.Wait > c.Oldest:
+		c.Oldest, c.OldestExact = g.Wait, true
+	case stayed && interval > c.Oldest:
+		c.Oldest, c.OldestExact = interval, false
+	}
+}
+
+func (c *comparer) key(g *goproc.Goroutine) crowdKey {
+	return crowdKey{populationKey{g.CreatedBy, g.Start, taskOf(g.CreatedBy, g.Start, g.Stack).Func}, c.ids.id(g.Stack), g.State, g.Reason}
+}
+
+// at returns the population and the crowd that a key stands for.
+func (c *comparer) at(key crowdKey) (*Population, *Crowd) {
+	population, ok := c.populations[key.populationKey]
+	if !ok {
+		population = &Population{CreatedBy: key.createdBy, Start: key.start,
+			Task: taskOf(key.createdBy, key.start, c.ids.stacks[key.stack])}
+		c.populations[key.populationKey] = population
+		c.result.Populations = append(c.result.Populations, population)
+	}
+	crowd, ok := c.crowds[key]
+	if !ok {
+		crowd = &Crowd{State: key.state, Reason: key.reason, Stack: c.ids.stacks[key.stack]}
+		c.crowds[key] = crowd
+		population.Crowds = append(population.Crowds, crowd)
+	}
+	return population, crowd
+}
+
+// sort puts the largest first; what is equally large keeps the order in which the runtime made it.
+func (c *comparer) sort() {
+	slices.SortStableFunc(c.result.Populations, func(a, b *Population) int { return cmp.Compare(b.After, a.After) })
+	for _, p := range c.result.Populations {
+		slices.SortStableFunc(p.Crowds, func(a, b *Crowd) int { return cmp.Compare(b.After, a.After) })
+	}
+}

@@ -1,0 +1,400 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/pprof/profile"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/export/pprof"
+	"github.com/loupe-go/loupe/internal/goproc"
+)
+
+// TestMain lets this test executable be the sample program that loupe demo starts.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == demoProgram {
+		os.Exit(Run(context.Background(), Env{Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv}))
+	}
+	os.Exit(m.Run())
+}
+
+// fakeSystem is a machine with made-up processes.
+type fakeSystem struct {
+	pids    map[string][]int
+	openErr error
+	snap    *goproc.Snapshot
+	snapErr error
+	infos   []goproc.Info
+	errs    []error
+	paused  bool
+	notGo   map[int]bool
+	opened  int
+}
+
+func (f *fakeSystem) resolve(target string) ([]int, error) {
+	if pids, ok := f.pids[target]; ok {
+		return pids, nil
+	}
+	return nil, fmt.Errorf("%s: %w", target, goproc.ErrNoProcess)
+}
+
+func (f *fakeSystem) open(pid int, _ goproc.Options) (process, error) {
+	if f.openErr != nil {
+		return nil, f.openErr
+	}
+	if f.notGo[pid] {
+		return nil, fmt.Errorf("process %d: %w", pid, goproc.ErrNotGo)
+	}
+	f.opened = pid
+	return &fakeProcess{f}, nil
+}
+
+func (f *fakeSystem) list(context.Context) ([]goproc.Info, []error) { return f.infos, f.errs }
+
+type fakeProcess struct{ f *fakeSystem }
+
+func (p *fakeProcess) Info() goproc.Info {
+	return goproc.Info{PID: p.f.opened, Exe: "/bin/app", Arch: "amd64"}
+}
+func (p *fakeProcess) Warnings() []string { return nil }
+func (p *fakeProcess) Mapping() pprof.Mapping {
+	return pprof.Mapping{Start: 1, End: 1 << 40, File: "/bin/app"}
+}
+func (p *fakeProcess) Close() error { return nil }
+
+func (p *fakeProcess) Snapshot(_ context.Context, opt goproc.SnapshotOptions) (*goproc.Snapshot, error) {
+	p.f.paused = opt.Pause
+	return p.f.snap, p.f.snapErr
+}
+
+func newFake() *fakeSystem {
+	stack := []goproc.Frame{
+		{Frame: event.Frame{Func: "runtime.gopark", File: "proc.go", Line: 1}, PC: 0x10, Hidden: true},
+		{Frame: event.Frame{Func: "main.worker", File: "main.go", Line: 7}, PC: 0x20},
+	}
+	return &fakeSystem{
+		pids: map[string][]int{"app": {42}, "42": {42}, "many": {5, 6, 7}},
+		snap: &goproc.Snapshot{Time: time.Unix(1, 0), PID: 42, GoVersion: "go1.22.1", Warnings: []string{"odd\x1b thing"}, Goroutines: []goproc.Goroutine{
+			{ID: 1, State: event.StateRunning, Stack: stack, BestEffort: true},
+			{ID: 2, State: event.StateWaiting, Reason: "GC worker (idle)", System: true, Stack: stack},
+			{ID: 3, State: event.StateWaiting, Reason: "chan receive", Stack: stack, Wait: time.Minute, WaitKnown: true, Labels: map[string]string{"k": "v"}},
+			{ID: 4, State: event.StateWaiting, Reason: "chan receive", Stack: stack, Wait: time.Hour, WaitKnown: true},
+		}},
+	}
+}
+
+// result is what a command line did.
+type result struct {
+	status      int
+	out, errOut string
+}
+
+func run(t *testing.T, sys system, args ...string) result {
+	t.Helper()
+	var out, errOut lockedBuffer
+	a := &app{Env: Env{Args: args, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errOut, Getenv: func(string) string { return "" }}, system: sys}
+	status := a.run(t.Context())
+	return result{status, out.String(), errOut.String()}
+}
+
+// lockedBuffer takes what Loupe and a program that it started write at the same time.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+func TestUsageErrors(t *testing.T) {
+	for _, test := range []struct{ line, want string }{
+		{"nonsense", `unknown command "nonsense"`},
+		{"pss", "did you mean ps?"},
+		{"--nonsense", "unknown flag: --nonsense"},
+		{"ps --nonsense", "see loupe ps --help"},
+		{"ps extra", `unexpected argument "extra"`},
+		{"ps --log-level loud", "debug, info, warn, error"},
+		{"version 1", "unexpected argument"},
+		{"help nonsense", "no help about"},
+		{"completion nonsense", "unexpected argument"},
+		{"goroutines", "no TARGET"},
+		{"goroutines app 42", "one TARGET expected"},
+		{"goroutines many", "many names 3 processes, give one of the PIDs 5 6 7"},
+		{"goroutines app -- prog", "either a TARGET or -- PROG"},
+		{"goroutines --", "no program after --"},
+		{"goroutines --after 1s app", "--after is for programs that Loupe starts"},
+		{"goroutines --state sleeping app", `unknown state "sleeping"`},
+		{"goroutines --func ( app", "missing closing"},
+		{"goroutines --created-by ( app", "missing closing"},
+		{"goroutines --label =v app", "has no key"},
+		{"goroutines --limit -1 app", "negative"},
+		{"goroutines --min-wait soon app", "invalid argument"},
+		{"profile app", "no file to write to"},
+		{"profile app -o x --type cpu", `unknown profile type "cpu"`},
+		{"profile app -o - --json", "both want stdout"},
+		{"demo --duration 0s", "not positive"},
+		{"demo app", "unexpected argument"},
+		{"doctor 1 2", "one TARGET expected"},
+	} {
+		r := run(t, newFake(), strings.Fields(test.line)...)
+		if r.status != exitUsage || r.out != "" || !strings.Contains(r.errOut, test.want) {
+			t.Errorf("loupe %s: status %d, stdout %q, stderr %q; want %q", test.line, r.status, r.out, r.errOut, test.want)
+		}
+		if strings.Count(r.errOut, "\n") != 1 || !strings.HasPrefix(r.errOut, "loupe: ") || !strings.Contains(r.errOut, "--help") {
+			t.Errorf("loupe %s: not one line with a hint: %q", test.line, r.errOut)
+		}
+	}
+}
+
+func TestTargetErrors(t *testing.T) {
+	for _, test := range []struct {
+		err    error
+		status int
+		want   string
+	}{
+		{fmt.Errorf("process 42: %w", goproc.ErrNoProcess), exitUnobservable, "loupe ps lists"},
+		{fmt.Errorf("process 42: %w", goproc.ErrNotGo), exitUnobservable, "not a Go program"},
+		{fmt.Errorf("process 42: %w: 32-bit", goproc.ErrUnsupported), exitUnobservable, "64-bit amd64 and arm64"},
+		{fmt.Errorf("process 42: %w", goproc.ErrLayout), exitUnobservable, "report it"},
+		{fmt.Errorf("process 42: %w", goproc.ErrExited), exitUnobservable, "has exited"},
+		{fmt.Errorf("process 42: %w", goproc.ErrPermission), exitUnobservable, "permission denied: "},
+		{fmt.Errorf("process 42: %w of \x1b]0;x\x07\nits", goproc.ErrNotGo), exitUnobservable, `\x1b]0;x\x07\x0aits`},
+		{context.Canceled, exitFailed, "interrupted"},
+	} {
+		for _, command := range []string{"goroutines app", "profile app -o /dev/null"} {
+			opening, reading := newFake(), newFake()
+			opening.openErr, reading.snapErr = test.err, test.err
+			for _, sys := range []*fakeSystem{opening, reading} {
+				r := run(t, sys, strings.Fields(command)...)
+				if r.status != test.status || r.out != "" || !strings.Contains(r.errOut, test.want) || strings.Count(r.errOut, "\n") != 1 {
+					t.Errorf("loupe %s after %q: status %d, stdout %q, stderr %q", command, test.err, r.status, r.out, r.errOut)
+				}
+			}
+		}
+	}
+	if r := run(t, newFake(), "goroutines", "nobody"); r.status != exitUnobservable {
+		t.Errorf("unknown target: %+v", r)
+	}
+}
+
+func TestGoroutines(t *testing.T) {
+	for _, test := range []struct {
+		line      string
+		want, not []string
+	}{
+		{"", []string{"2 goroutines [chan receive, 1m..1h]:", "main.worker", "best effort", "--system lists them", "goroutines 3, 4"},
+			[]string{"runtime.gopark", "GC worker"}},
+		{"--group=false", []string{"goroutine 3 [chan receive, 1m]:", "goroutine 4 [chan receive, 1h]:"}, []string{"2 goroutines ["}},
+		{"--runtime-frames --system", []string{"runtime.gopark", "GC worker (idle)"}, []string{"--system lists"}},
+		{"--min-wait 10m", []string{"goroutine 4", "1 of 3 goroutines"}, []string{"goroutine 3"}},
+		{"--label k=v --reason CHAN --func worker --state waiting", []string{"goroutine 3"}, []string{"goroutine 4"}},
+		{"--limit 1 --group=false", []string{"goroutine 1 ", "2 more goroutines not listed"}, []string{"goroutine 4 "}},
+		{"--json", []string{`"count":4`, `"g":2`}, []string{"hidden", "2 goroutines ["}},
+		{"--json --system=false", []string{`"count":3`}, []string{`"g":2`}},
+		{"--json --group", []string{`"goroutines":[3,4]`, `"minWait":60`}, []string{`"g":`}},
+	} {
+		sys := newFake()
+		r := run(t, sys, append([]string{"goroutines", "app"}, strings.Fields(test.line)...)...)
+		if r.status != exitDone || r.errOut != "loupe: note: odd\\x1b thing\n" || sys.opened != 42 || sys.paused {
+			t.Errorf("%s: status %d, stderr %q, pid %d, paused %v", test.line, r.status, r.errOut, sys.opened, sys.paused)
+		}
+		for _, want := range test.want {
+			if !strings.Contains(r.out, want) {
+				t.Errorf("%s: no %q in\n%s", test.line, want, r.out)
+			}
+		}
+		for _, not := range test.not {
+			if strings.Contains(r.out, not) {
+				t.Errorf("%s: %q in\n%s", test.line, not, r.out)
+			}
+		}
+		if strings.Contains(test.line, "json") && !json.Valid([]byte(r.out)) {
+			t.Errorf("%s: not JSON: %s", test.line, r.out)
+		}
+	}
+	sys := newFake()
+	sys.notGo = map[int]bool{5: true, 7: true}
+	if r := run(t, sys, "goroutines", "many"); r.status != exitDone || sys.opened != 6 {
+		t.Errorf("one Go process among several of a name: %d, %+v", sys.opened, r)
+	}
+	sys.notGo[6] = true
+	if r := run(t, sys, "goroutines", "many"); r.status != exitUsage || !strings.Contains(r.errOut, "5 6 7") {
+		t.Errorf("no Go process among several of a name: %+v", r)
+	}
+	sys = newFake()
+	if r := run(t, sys, "goroutines", "app", "--pause", "--quiet"); r.status != exitDone || !sys.paused || r.errOut != "" {
+		t.Errorf("paused %v, %+v", sys.paused, r)
+	}
+}
+
+func TestProfile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "g.pb.gz")
+	r := run(t, newFake(), "profile", "app", "-o", file, "--type", "goroutine")
+	if r.status != exitDone || r.out != "" || !strings.Contains(r.errOut, "3 goroutines") {
+		t.Errorf("%+v", r)
+	}
+	doc, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r = run(t, newFake(), "profile", "app", "-o", "-")
+	if r.status != exitDone || r.out != string(doc) {
+		t.Errorf("what goes to stdout is not what goes to the file: status %d, %q", r.status, r.errOut)
+	}
+	p, err := profile.ParseData(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := int64(0)
+	for _, s := range p.Sample {
+		total += s.Value[0]
+	}
+	if total != 3 || p.DefaultSampleType != "goroutine" {
+		t.Errorf("the profile has %d goroutines by %q", total, p.DefaultSampleType)
+	}
+	r = run(t, newFake(), "profile", "app", "-o", file, "--json")
+	var done profileJSON
+	if err := json.Unmarshal([]byte(r.out), &done); err != nil || done.Goroutines != 3 || done.File != file || done.Bytes != len(doc) {
+		t.Errorf("%v: %s", err, r.out)
+	}
+	r = run(t, newFake(), "profile", "app", "-o", filepath.Join(t.TempDir(), "no", "such", "dir"))
+	if r.status != exitFailed || !strings.Contains(r.errOut, "choose another file") {
+		t.Errorf("unwritable file: %+v", r)
+	}
+}
+
+func TestPs(t *testing.T) {
+	sys := newFake()
+	sys.infos = []goproc.Info{{PID: 42, User: "me", Exe: "/bin/app", GoVersion: "go1.22.1", Goroutines: 3}}
+	denied := fmt.Errorf("process 44: %w", goproc.ErrPermission)
+	sys.errs = []error{errors.New("process 43: odd\x1b"), denied, denied}
+	r := run(t, sys, "ps")
+	if r.status != exitDone || !strings.Contains(r.out, "app") || !strings.Contains(r.errOut, `not listed: process 43: odd\x1b`) ||
+		!strings.Contains(r.errOut, "2 processes could not be looked into") || strings.Count(r.errOut, "\n") != 2 {
+		t.Errorf("%+v", r)
+	}
+	r = run(t, sys, "ps", "--json", "-q")
+	var list []map[string]any
+	if err := json.Unmarshal([]byte(r.out), &list); err != nil || len(list) != 1 || list[0]["pid"] != 42.0 || r.errOut != "" {
+		t.Errorf("%v: %+v", err, r)
+	}
+	sys.infos = nil
+	if r := run(t, sys, "ps"); r.status != exitFailed {
+		t.Errorf("nothing but errors: %+v", r)
+	}
+	sys.errs = nil
+	if r := run(t, sys, "ps"); r.status != exitDone || !strings.Contains(r.out, "no Go process") {
+		t.Errorf("nothing at all: %+v", r)
+	}
+}
+
+func TestDoctor(t *testing.T) {
+	r := run(t, newFake(), "doctor", "--json")
+	var doc struct{ Machine, Target, Abilities []map[string]any }
+	if err := json.Unmarshal([]byte(r.out), &doc); err != nil || len(doc.Machine) == 0 || doc.Target != nil || len(doc.Abilities) == 0 {
+		t.Errorf("%v: %+v", err, r)
+	}
+	r = run(t, newFake(), "doctor", "app")
+	if r.status != exitDone || !strings.Contains(r.out, "verified against the live process") {
+		t.Errorf("%+v", r)
+	}
+	sys := newFake()
+	sys.openErr = fmt.Errorf("process 42: %w", goproc.ErrNotGo)
+	r = run(t, sys, "doctor", "app")
+	if r.status != exitUnobservable || !strings.Contains(r.out, "not a Go program") || r.errOut != "" {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestDemo(t *testing.T) {
+	r := run(t, newFake(), "demo", "--duration", "1ms")
+	if r.status != exitDone || !strings.Contains(r.out, "WHAT THEY DO") || !strings.Contains(r.out, "Nothing looks leaked") {
+		t.Errorf("%+v", r)
+	}
+	r = run(t, newFake(), "demo", "--duration", "1ms", "--json")
+	if r.status != exitDone || !json.Valid([]byte(r.out)) {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	var v versionJSON
+	r := run(t, newFake(), "version", "--json")
+	if err := json.Unmarshal([]byte(r.out), &v); err != nil || v.Version == "" || !strings.HasPrefix(v.Go, "go1.") {
+		t.Errorf("%v: %+v", err, r)
+	}
+	if r := run(t, newFake(), "version"); !strings.Contains(r.out, v.Version) {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestHelp holds every command to what CLI.md promises: help with an example, and words for every flag.
+func TestHelp(t *testing.T) {
+	a := &app{Env: Env{Stdout: &bytes.Buffer{}}}
+	var check func(*cobra.Command)
+	check = func(c *cobra.Command) {
+		if c.Parent() == nil || c.Parent().Name() != "completion" { // cobra writes those, with examples in their text
+			if c.Example == "" || !strings.Contains(c.Example, "loupe") {
+				t.Errorf("%s has no example", c.CommandPath())
+			}
+			for _, line := range strings.Split(c.Long, "\n") {
+				if len(line) > 80 {
+					t.Errorf("%s: help is wider than 80 columns: %q", c.CommandPath(), line)
+				}
+			}
+		}
+		if c.Short == "" {
+			t.Errorf("%s is not described", c.CommandPath())
+		}
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if f.Usage == "" {
+				t.Errorf("%s --%s is not described", c.CommandPath(), f.Name)
+			}
+		})
+		for _, sub := range c.Commands() {
+			check(sub)
+		}
+	}
+	check(a.rootCommand())
+	if r := run(t, newFake()); r.status != exitDone || strings.Contains(r.out, demoProgram) {
+		t.Errorf("plain loupe: status %d, %s", r.status, r.out)
+	}
+	if r := run(t, newFake(), "help", "goroutines"); r.status != exitDone || !strings.Contains(r.out, "--min-wait") {
+		t.Errorf("help goroutines: %+v", r)
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	sys := newFake()
+	sys.infos = []goproc.Info{{PID: 42, Exe: "/bin/app"}}
+	if r := run(t, sys, "__complete", "goroutines", ""); !strings.Contains(r.out, "42\tapp\n") {
+		t.Errorf("targets: %q", r.out)
+	}
+	if r := run(t, sys, "__complete", "goroutines", "--state", ""); !strings.Contains(r.out, "runnable\n") {
+		t.Errorf("states: %q", r.out)
+	}
+	if r := run(t, sys, "completion", "bash"); r.status != exitDone || !strings.Contains(r.out, "__start_loupe") {
+		t.Errorf("script: status %d", r.status)
+	}
+}

@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/loupe-go/loupe/internal/doctor"
+	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/internal/report"
+	"github.com/loupe-go/loupe/internal/term"
+)
+
+func (a *app) doctorCommand() *cobra.Command {
+	var flags targetFlags
+	cmd := &cobra.Command{
+		Use:                   "doctor [flags] [TARGET | -- PROG ARGS...]",
+		DisableFlagsInUseLine: true,
+		Short:                 "What can be observed here, what not, why, and how to mend it",
+		Long: `Check what can be observed on this machine, and in a target: kernel, BPF,
+capabilities, ptrace restrictions; for a target its Go release, its executable,
+whether the runtime's data structures are where they should be, and who traces
+it. Each finding that is in the way comes with what it means and what to do.
+Nothing is changed.
+
+The last part tells what that allows: "met" when all requirements of an ability
+are there, for the engines that attach to live events too.
+
+` + targetHelp + `
+
+Exit status: 0 when goroutines can be observed, 3 when not.`,
+		Example: `  loupe doctor
+  loupe doctor 1234
+  loupe doctor orders --json | jq '.abilities[] | select(.requirementsMet | not)'`,
+		Args:              targetArgs(true),
+		ValidArgsFunction: a.completeTarget,
+	}
+	flags.add(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return a.doctor(nil)
+		}
+		return a.onTarget(cmd, args, &flags, func(_ context.Context, pid int) error { return a.doctor(a.examine(pid)) })
+	}
+	return cmd
+}
+
+// examine looks at a target.
+func (a *app) examine(pid int) *doctor.Target {
+	t := doctor.LookAt(pid)
+	t.Err = a.withProcess(pid, func(p process) error {
+		t.Info, t.Warnings = p.Info(), p.Warnings()
+		return nil
+	})
+	var target *targetError
+	if errors.As(t.Err, &target) {
+		t.Err = target.err // the report has a remedy of its own
+	}
+	if t.Err == nil && t.Info.Goroutines < 0 {
+		t.Err = goproc.ErrExited
+	}
+	return t
+}
+
+// doctor prints the check-up of the machine and of a target, when there is one.
+func (a *app) doctor(t *doctor.Target) error {
+	progress := a.progress("checking")
+	r := doctor.Examine(doctor.Gather("/"), t)
+	progress.Stop()
+	var err error
+	if a.json {
+		err = report.WriteJSON(a.Stdout, r)
+	} else {
+		err = report.CheckUp(a.Stdout, a.style(), term.Width(a.Stdout), r)
+	}
+	if err == nil && !r.Usable() {
+		err = &reportedError{exitUnobservable}
+	}
+	return err
+}

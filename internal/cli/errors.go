@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/loupe-go/loupe/internal/doctor"
+	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/internal/term"
+)
+
+// The exit statuses.
+const (
+	exitDone         = 0
+	exitFailed       = 1 // it failed while working
+	exitUsage        = 2 // wrong usage
+	exitUnobservable = 3 // the target cannot be observed
+)
+
+// usageError is a command line that cannot be understood.
+type usageError struct {
+	problem string
+	command string // the command whose help tells more
+}
+
+func (e *usageError) Error() string { return fmt.Sprintf("%s; see %s --help", e.problem, e.command) }
+
+// advisedError is an error and what to do about it.
+type advisedError struct {
+	err    error
+	advice string
+}
+
+func (e *advisedError) Error() string { return e.err.Error() + "; " + e.advice }
+func (e *advisedError) Unwrap() error { return e.err }
+
+// targetError is why a target cannot be observed.
+type targetError struct {
+	pid int // 0 when there is no process
+	err error
+}
+
+func (e *targetError) Unwrap() error { return e.err }
+
+func (e *targetError) Error() string {
+	if errors.Is(e.err, goproc.ErrPermission) && e.pid != 0 {
+		why, remedy := doctor.GatherAccess("/").WhyDenied(doctor.LookAt(e.pid))
+		return fmt.Sprintf("%v: %s; %s", e.err, why, remedy)
+	}
+	if remedy := doctor.Remedy(e.err); remedy != "" {
+		return fmt.Sprintf("%v; %s", e.err, remedy)
+	}
+	return e.err.Error()
+}
+
+// reportedError has been told to the user already; only its exit status matters.
+type reportedError struct{ status int }
+
+func (e *reportedError) Error() string { return fmt.Sprintf("exit status %d", e.status) }
+
+// unobservable lists the errors of package goproc that exit status 3 stands for.
+var unobservable = []error{goproc.ErrNoProcess, goproc.ErrPermission, goproc.ErrNotGo, goproc.ErrUnsupported,
+	goproc.ErrLayout, goproc.ErrExited}
+
+// exitStatus returns the exit status that an error stands for.
+func exitStatus(err error) int {
+	var usage *usageError
+	var target *targetError
+	var reported *reportedError
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.As(err, &reported):
+		return reported.status
+	case errors.As(err, &usage):
+		return exitUsage
+	case errors.Is(err, context.Canceled):
+		return exitFailed
+	case errors.As(err, &target):
+		return exitUnobservable
+	}
+	for _, sentinel := range unobservable {
+		if errors.Is(err, sentinel) {
+			return exitUnobservable
+		}
+	}
+	return exitFailed
+}
+
+// errorLine returns what the user is told of an error: one line. It is empty when there is nothing to tell.
+func errorLine(err error) string {
+	var reported *reportedError
+	switch {
+	case errors.As(err, &reported):
+		return ""
+	case errors.Is(err, context.Canceled):
+		return "loupe: interrupted"
+	}
+	return "loupe: " + term.Escape(err.Error())
+}

@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/loupe-go/loupe/internal/export/pprof"
+	"github.com/loupe-go/loupe/internal/goproc"
+)
+
+// process is one Go process under observation.
+type process interface {
+	Info() goproc.Info
+	Warnings() []string
+	Snapshot(ctx context.Context, opt goproc.SnapshotOptions) (*goproc.Snapshot, error)
+	Close() error
+	Mapping() pprof.Mapping // of its executable
+}
+
+// machine is the real system.
+type machine struct{}
+
+func (machine) resolve(target string) ([]int, error) { return goproc.Resolve(target) }
+
+func (machine) open(pid int, opt goproc.Options) (process, error) {
+	p, err := goproc.Open(pid, opt)
+	if err != nil {
+		return nil, err
+	}
+	return observed{p}, nil
+}
+
+// observed is a process of package goproc.
+type observed struct{ *goproc.Process }
+
+// Mapping returns where the executable's machine code is in the process's memory. It is zero when that cannot be told;
+// a profile does without.
+func (o observed) Mapping() pprof.Mapping {
+	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", o.PID()))
+	if err != nil {
+		return pprof.Mapping{}
+	}
+	return pprof.MappingAt(string(maps), o.Binary().Module().Text+o.LoadBias())
+}
+
+func (machine) list(ctx context.Context) ([]goproc.Info, []error) { return goproc.List(ctx) }

@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/loupe-go/loupe/internal/doctor"
+	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/internal/report"
+	"github.com/loupe-go/loupe/internal/term"
+)
+
+func (a *app) psCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "ps",
+		Short: "The Go processes on this machine",
+		Long: `List the Go processes on this machine, in containers too: who runs them, the Go
+release that built them, how many goroutines they have, how they are linked and
+stripped, and which engines could attach.
+
+GOROUTINES is ? where the process's memory may not be read: loupe doctor PID
+tells why.`,
+		Example: `  loupe ps
+  sudo loupe ps
+  loupe ps --json | jq '.[] | select(.goroutines > 10000) | .pid'`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.ps(cmd.Context()) },
+	}
+}
+
+// ps lists the Go processes.
+func (a *app) ps(ctx context.Context) error {
+	progress := a.progress("looking for Go processes")
+	list, errs := a.system.list(ctx)
+	progress.Stop()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	var err error
+	if a.json {
+		err = report.ProcessesJSON(a.Stdout, list)
+	} else {
+		err = report.Processes(a.Stdout, a.style(), term.Width(a.Stdout), list)
+	}
+	if err != nil {
+		return err
+	}
+	return a.missing(list, errs)
+}
+
+// missing tells what is not in the list, and why. Processes that may not be looked into are counted only: on most
+// machines there are many, and whether they are Go programs is not known.
+func (a *app) missing(list []goproc.Info, errs []error) error {
+	denied, failed := 0, 0
+	for _, e := range errs {
+		if errors.Is(e, goproc.ErrPermission) {
+			denied++
+			continue
+		}
+		failed++
+		a.note("not listed: %v", e)
+	}
+	remedy := "loupe doctor PID tells why"
+	if !doctor.GatherAccess("/").Caps.Has(unix.CAP_SYS_PTRACE) {
+		remedy = "sudo loupe ps lists all"
+	}
+	switch {
+	case denied == 1:
+		a.note("1 process could not be looked into, permission denied: %s", remedy)
+	case denied > 1:
+		a.note("%d processes could not be looked into, permission denied: %s", denied, remedy)
+	}
+	if len(list) == 0 && failed > 0 {
+		return &advisedError{errors.New("no Go process could be read"), "loupe doctor tells what is missing"}
+	}
+	return nil
+}

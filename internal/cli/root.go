@@ -1,0 +1,204 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/internal/term"
+)
+
+// Env is what the command line gets from the process it runs in.
+type Env struct {
+	Args   []string // without the program's name
+	Stdin  io.Reader
+	Stdout io.Writer
+	Stderr io.Writer
+	Getenv func(string) string
+}
+
+// app is one run of the command line.
+type app struct {
+	Env
+	system system
+
+	json     bool
+	quiet    bool
+	logLevel logLevel
+
+	running bool // the command line has been understood and its command runs
+}
+
+// system is the machine that the commands look at.
+type system interface {
+	resolve(target string) ([]int, error)
+	open(pid int, opt goproc.Options) (process, error)
+	list(ctx context.Context) ([]goproc.Info, []error)
+}
+
+// Run runs a command line and returns its exit status.
+func Run(ctx context.Context, env Env) int {
+	return (&app{Env: env, system: machine{}}).run(ctx)
+}
+
+func (a *app) run(ctx context.Context) int {
+	root := a.rootCommand()
+	root.SetArgs(a.Args)
+	cmd, err := root.ExecuteContextC(ctx)
+	var usage *usageError
+	if err != nil && !a.running && !errors.As(err, &usage) {
+		err = &usageError{problem: err.Error(), command: cmd.CommandPath()}
+	}
+	if err != nil {
+		if line := errorLine(err); line != "" {
+			fmt.Fprintln(a.Stderr, line)
+		}
+	}
+	return exitStatus(err)
+}
+
+func (a *app) rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "loupe",
+		Short: "See what a running Go program is doing",
+		Long: `Loupe shows what a running Go program is doing, from outside: every goroutine
+with its state, reason, age and stack. The program is not changed, not
+restarted and not stopped, and may be stripped.
+
+TARGET is a PID, an executable's path, a process name, or -- PROG ARGS... to
+start a program and look at it.
+
+Exit status: 0 done; 1 it failed while working; 2 wrong usage; 3 the target
+cannot be observed (no such process, not a Go program, no permission, layout not
+verified).`,
+		Example: `  loupe demo
+  loupe ps
+  loupe goroutines 1234`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.ArbitraryArgs,
+		RunE:          a.noCommand,
+		PersistentPreRun: func(*cobra.Command, []string) {
+			a.running = true
+		},
+	}
+	root.SetIn(a.Stdin)
+	root.SetOut(a.Stdout)
+	root.SetErr(a.Stderr)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return &usageError{problem: err.Error(), command: cmd.CommandPath()}
+	})
+	flags := root.PersistentFlags()
+	flags.BoolVar(&a.json, "json", false, "machine-readable output on stdout; everything for people goes to stderr")
+	flags.BoolVarP(&a.quiet, "quiet", "q", false, "no progress, notes and hints on stderr; errors only")
+	a.logLevel.level = slog.LevelWarn
+	flags.Var(&a.logLevel, "log-level", "log to stderr from this `level` on: debug, info, warn, error")
+	root.AddCommand(a.demoCommand(), a.demoProgramCommand(), a.psCommand(), a.doctorCommand(), a.goroutinesCommand(),
+		a.profileCommand(), a.versionCommand())
+	root.SuggestionsMinimumDistance = 2
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", a.helpWidth())))
+	root.SetHelpCommand(helpCommand(root))
+	root.InitDefaultCompletionCmd()
+	if cmd, _, err := root.Find([]string{"completion"}); err == nil {
+		cmd.Example = "  source <(loupe completion bash)\n  loupe completion zsh > \"${fpath[1]}/_loupe\""
+		cmd.Args = noArgs
+		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	}
+	return root
+}
+
+// helpWidth is the number of columns for help texts.
+func (a *app) helpWidth() int {
+	const usual = 80
+	if width := term.Width(a.Stdout); width > usual {
+		return width
+	}
+	return usual
+}
+
+// helpCommand prints the help of the command that its arguments name.
+func helpCommand(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:     "help [COMMAND]",
+		Short:   "Help about a command",
+		Long:    "Print the help of a command, as COMMAND --help does.",
+		Example: "  loupe help goroutines",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			about, rest, err := root.Find(args)
+			if err != nil || len(rest) > 0 {
+				return &usageError{problem: fmt.Sprintf("no help about %q", strings.Join(args, " ")), command: root.CommandPath()}
+			}
+			about.InitDefaultHelpFlag()
+			return about.Help()
+		},
+	}
+}
+
+// logLevel is the flag --log-level.
+type logLevel struct{ level slog.Level }
+
+func (l *logLevel) String() string { return strings.ToLower(l.level.String()) }
+func (l *logLevel) Type() string   { return "level" }
+
+func (l *logLevel) Set(name string) error {
+	if err := l.level.UnmarshalText([]byte(name)); err != nil {
+		return errors.New("there are debug, info, warn, error")
+	}
+	return nil
+}
+
+// noCommand handles a command line without a known command.
+func (a *app) noCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	problem := fmt.Sprintf("unknown command %q", args[0])
+	if similar := cmd.SuggestionsFor(args[0]); len(similar) > 0 {
+		problem += fmt.Sprintf(", did you mean %s?", strings.Join(similar, " or "))
+	}
+	return &usageError{problem: problem, command: cmd.CommandPath()}
+}
+
+// noArgs refuses arguments.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return &usageError{problem: fmt.Sprintf("unexpected argument %q", args[0]), command: cmd.CommandPath()}
+	}
+	return nil
+}
+
+// log returns the logger for details.
+func (a *app) log() *slog.Logger {
+	return slog.New(slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{Level: a.logLevel.level}))
+}
+
+// style returns how to write to stdout.
+func (a *app) style() term.Style { return term.StyleFor(a.Stdout, a.Getenv) }
+
+// progress shows on a terminal that work goes on.
+func (a *app) progress(text string) *term.Progress {
+	if a.quiet || !term.IsTerminal(a.Stderr) {
+		return term.StartProgress(nil, text)
+	}
+	return term.StartProgress(a.Stderr, text)
+}
+
+// note tells people something beside the result.
+func (a *app) note(format string, args ...any) {
+	if !a.quiet {
+		fmt.Fprintln(a.Stderr, term.Escape("loupe: "+fmt.Sprintf(format, args...)))
+	}
+}
+
+// notes passes on what was uncertain about a target.
+func (a *app) notes(lines []string) {
+	for _, l := range lines {
+		a.note("note: %s", l)
+	}
+}

@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/loupe-go/loupe/internal/goproc"
+)
+
+// targetFlags are the flags of a command that takes a TARGET.
+type targetFlags struct {
+	after time.Duration
+}
+
+// Bounds for what is done about a name of many processes: how many an error line lists, and how many are looked at.
+const (
+	maxListedPIDs = 20
+	maxTriedPIDs  = 100
+)
+
+func (t *targetFlags) add(cmd *cobra.Command) {
+	cmd.Flags().DurationVar(&t.after, "after", time.Second, "with -- PROG: look at the program after it has run for so long")
+}
+
+// targetHelp is the part of a command's help that says what TARGET is.
+const targetHelp = `TARGET is a PID, an executable's path, a process name, or -- PROG ARGS... to
+start a program, look at it after a second (--after), and stay until it ends:
+its output goes to stderr, and its exit status becomes Loupe's. A name of
+several Go processes is refused, with their PIDs.`
+
+// targetArgs accepts one TARGET, or -- PROG ARGS...; with optional, nothing at all too.
+func targetArgs(optional bool) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		problem := ""
+		dash := cmd.ArgsLenAtDash()
+		switch {
+		case dash == 0 && len(args) == 0:
+			problem = "no program after --"
+		case dash > 0:
+			problem = "give either a TARGET or -- PROG ARGS..., not both"
+		case dash < 0 && cmd.Flags().Changed("after"):
+			problem = "--after is for programs that Loupe starts: -- PROG ARGS..."
+		case dash < 0 && len(args) == 0 && !optional:
+			problem = "no TARGET: a PID, an executable's path, a process name, or -- PROG ARGS..."
+		case dash < 0 && len(args) > 1:
+			problem = fmt.Sprintf("one TARGET expected, there are %d; to start a program put -- before it", len(args))
+		}
+		if problem != "" {
+			return &usageError{problem: problem, command: cmd.CommandPath()}
+		}
+		return nil
+	}
+}
+
+// onTarget finds the target of a command line, or starts it, and calls look with its PID.
+func (a *app) onTarget(cmd *cobra.Command, args []string, flags *targetFlags, look func(ctx context.Context, pid int) error) error {
+	if cmd.ArgsLenAtDash() == 0 {
+		return a.onProgram(cmd.Context(), args, flags.after, look)
+	}
+	pid, err := a.find(cmd, args[0])
+	if err != nil {
+		return err
+	}
+	return look(cmd.Context(), pid)
+}
+
+// find returns the one process that a target names.
+func (a *app) find(cmd *cobra.Command, target string) (int, error) {
+	pids, err := a.system.resolve(target)
+	if err != nil {
+		return 0, &targetError{err: err}
+	}
+	if len(pids) > 1 {
+		pids = a.goProcesses(pids)
+	}
+	if len(pids) > 1 {
+		return 0, &usageError{
+			problem: fmt.Sprintf("%s names %d processes, give one of the PIDs %s", target, len(pids), pidList(pids)),
+			command: cmd.CommandPath(),
+		}
+	}
+	return pids[0], nil
+}
+
+// goProcesses leaves out those processes that are no Go programs, such as the shell that runs a wrapper of the same name.
+// When none or too many are left to tell, it returns all.
+func (a *app) goProcesses(pids []int) []int {
+	if len(pids) > maxTriedPIDs {
+		return pids
+	}
+	var found []int
+	for _, pid := range pids {
+		p, err := a.system.open(pid, goproc.Options{Log: a.log()})
+		if err == nil {
+			p.Close()
+		}
+		if !errors.Is(err, goproc.ErrNotGo) {
+			found = append(found, pid)
+		}
+	}
+	if len(found) == 0 {
+		return pids
+	}
+	return found
+}
+
+func pidList(pids []int) string {
+	words := make([]string, 0, len(pids))
+	for i, pid := range pids {
+		if i == maxListedPIDs {
+			words = append(words, "...")
+			break
+		}
+		words = append(words, strconv.Itoa(pid))
+	}
+	return strings.Join(words, " ")
+}
+
+// withProcess opens a Go process and calls look with it.
+func (a *app) withProcess(pid int, look func(process) error) error {
+	p, err := a.system.open(pid, goproc.Options{Log: a.log()})
+	if err != nil {
+		return &targetError{pid: pid, err: err}
+	}
+	defer p.Close()
+	return look(p)
+}
+
+// snapshot takes a snapshot and passes on what is uncertain about it.
+func (a *app) snapshot(ctx context.Context, p process, opt goproc.SnapshotOptions) (*goproc.Snapshot, error) {
+	pid := p.Info().PID
+	progress := a.progress(fmt.Sprintf("reading the goroutines of process %d", pid))
+	snap, err := p.Snapshot(ctx, opt)
+	progress.Stop()
+	if err != nil {
+		if errors.Is(err, context.Canceled) {
+			return nil, err
+		}
+		return nil, fmt.Errorf("goroutines not read: %w", &targetError{pid: pid, err: err})
+	}
+	a.notes(snap.Warnings)
+	return snap, nil
+}

@@ -1,0 +1,88 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+)
+
+// need is one requirement of an ability.
+type need struct {
+	met    bool
+	lacked string // what is missing and what to do about it, when it is not met
+}
+
+// abilities tells what can be done on this machine, or to the target when there is one.
+func (f Facts) abilities(t *Target) []Ability {
+	memory := need{f.ReadMemory == nil, "reading other processes' memory is refused: see \"reading memory\""}
+	with := func(name, does string, needs ...need) Ability {
+		return ability(name, does, append([]need{memory}, needs...))
+	}
+	if t != nil {
+		readable, sameArch, untraced := f.needReadable(t), f.needSameArch(t), needUntraced(t)
+		return []Ability{
+			with("snapshot", "goroutines, profile: read while the program runs on", readable),
+			with("pause", "--pause: an exact picture while the program stands still", f.needPtrace(), readable, untraced),
+			with("uprobe", "what the engine for live events by eBPF needs", append(f.uprobeNeeds(), readable, sameArch)...),
+			with("inline", "what the engine for live events without eBPF needs", f.needPtrace(), readable, untraced, sameArch),
+		}
+	}
+	return []Ability{
+		with("snapshot", "goroutines, profile: of your own processes", f.needOwn()),
+		with("snapshot of all", "goroutines, profile: of every user's processes", f.needAll()),
+		with("uprobe", "what the engine for live events by eBPF needs", f.uprobeNeeds()...),
+		with("inline", "what the engine for live events without eBPF needs", f.needPtrace(), f.needOwn()),
+	}
+}
+
+func ability(name, does string, needs []need) Ability {
+	a := Ability{Name: name, Does: does, Met: true}
+	for _, n := range needs {
+		if !n.met {
+			a.Met = false
+			a.Missing = append(a.Missing, n.lacked)
+		}
+	}
+	return a
+}
+
+// needOwn is the right to read and trace the user's own processes.
+func (f Facts) needOwn() need {
+	restricted := f.PtraceScope == 3 || f.PtraceScope > 0 && !f.Caps.Has(unix.CAP_SYS_PTRACE)
+	return need{!restricted, fmt.Sprintf("Yama ptrace_scope is %d: only programs started by Loupe itself (-- PROG), or with sudo", f.PtraceScope)}
+}
+
+// needAll is the right to read and trace everybody's processes.
+func (f Facts) needAll() need {
+	return need{f.Caps.Has(unix.CAP_SYS_PTRACE) && f.PtraceScope != 3, "CAP_SYS_PTRACE: sudo loupe ..."}
+}
+
+func (f Facts) needPtrace() need {
+	return need{f.Ptrace == nil, "the ptrace system call is refused: see \"ptrace\""}
+}
+
+func (f Facts) needReadable(t *Target) need {
+	return need{t.Err == nil, "the target cannot be read: see above"}
+}
+
+func (f Facts) needSameArch(t *Target) need {
+	return need{t.Err != nil || t.Info.Arch == f.Arch, fmt.Sprintf("a target of this machine's architecture, %s", f.Arch)}
+}
+
+// needUntraced is that nobody traces the target: the kernel lets one process do so at a time.
+func needUntraced(t *Target) need {
+	return need{t.Tracer == 0, fmt.Sprintf("process %d traces the target already: end that debugger first", t.Tracer)}
+}
+
+// uprobeNeeds are the requirements of the uprobe engine on the machine.
+func (f Facts) uprobeNeeds() []need {
+	return []need{
+		{f.mayTraceWithBPF(), "CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN: sudo loupe ..."},
+		{!f.NestedUser, "the machine's own user namespace: run on the host"},
+		{f.UprobePMU, "a kernel with uprobes"},
+		{!errors.Is(f.RingBuffer, ebpf.ErrNotSupported), "a kernel with BPF ring buffers (5.8)"},
+		{f.BPF == nil || !f.mayTraceWithBPF(), "loading BPF programs: see \"BPF\""},
+	}
+}

@@ -1,0 +1,278 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+)
+
+// The capabilities that observing needs, in the order they are shown.
+var observerCaps = []struct {
+	bit  int
+	name string
+}{
+	{unix.CAP_SYS_PTRACE, "CAP_SYS_PTRACE"},
+	{unix.CAP_BPF, "CAP_BPF"},
+	{unix.CAP_PERFMON, "CAP_PERFMON"},
+	{unix.CAP_SYS_ADMIN, "CAP_SYS_ADMIN"},
+}
+
+// machine checks the machine.
+func (f Facts) machine() []Check {
+	return []Check{
+		f.checkArch(), f.checkMemory(), f.checkPtrace(), f.checkPtraceScope(), f.checkCaps(), f.checkSeccomp(),
+		f.checkNamespaces(), f.checkHidePID(), f.checkBPF(), f.checkUnprivilegedBPF(), f.checkPerf(), f.checkUprobes(),
+		f.checkUprobeMulti(), f.checkRingBuffer(), f.checkBTF(), f.checkLockdown(),
+	}
+}
+
+func (f Facts) checkArch() Check {
+	c := Check{Name: "kernel", Status: OK, Found: fmt.Sprintf("Linux %s on %s", f.Kernel, f.Arch)}
+	if f.Arch != "amd64" && f.Arch != "arm64" {
+		c.Status, c.Means = Fail, "Loupe reads amd64 and arm64 processes"
+	}
+	return c
+}
+
+func (f Facts) checkMemory() Check {
+	c := Check{Name: "reading memory", Status: OK, Found: "process_vm_readv works"}
+	if f.ReadMemory != nil {
+		c.Status, c.Found = Fail, fmt.Sprintf("process_vm_readv: %v", f.ReadMemory)
+		c.Means = "no process can be looked into"
+		c.Remedy = "run Loupe outside of the sandbox, or allow the process_vm_readv system call in its seccomp profile " +
+			"(Docker: --cap-add=SYS_PTRACE)"
+	}
+	return c
+}
+
+func (f Facts) checkPtrace() Check {
+	c := Check{Name: "ptrace", Status: OK, Found: "available"}
+	if f.Ptrace != nil {
+		c.Status, c.Found = Warn, fmt.Sprintf("refused: %v", f.Ptrace)
+		c.Means = "no --pause, no inline engine"
+		c.Remedy = "allow the ptrace system call in the sandbox's seccomp profile (Docker: --cap-add=SYS_PTRACE)"
+	}
+	return c
+}
+
+func (f Facts) checkPtraceScope() Check {
+	c := Check{Name: "Yama ptrace_scope", Status: OK, Found: fmt.Sprint(f.PtraceScope)}
+	switch {
+	case f.PtraceScope < 0:
+		c.Found = "no Yama: your own processes can be read"
+	case f.PtraceScope == 0:
+		c.Found = "0: your own processes can be read"
+	case f.PtraceScope == 3:
+		c.Status, c.Means = Fail, "no process can be read or traced, whatever the privileges, until the next boot"
+		c.Remedy = "boot with kernel.yama.ptrace_scope at 2 or less (/etc/sysctl.d)"
+	case f.Caps.Has(unix.CAP_SYS_PTRACE):
+		c.Found += ": CAP_SYS_PTRACE is needed, and there"
+	case f.PtraceScope == 1:
+		c.Status, c.Means = Warn, "without CAP_SYS_PTRACE only programs that Loupe itself started can be read"
+		c.Remedy = "sudo loupe ..., or start the program by loupe ... -- PROG, or sudo sysctl kernel.yama.ptrace_scope=0"
+	default:
+		c.Status, c.Means = Warn, "without CAP_SYS_PTRACE no process can be read"
+		c.Remedy = "sudo loupe ..., or sudo sysctl kernel.yama.ptrace_scope=0"
+	}
+	return c
+}
+
+func (f Facts) checkCaps() Check {
+	var have, lack []string
+	for _, cap := range observerCaps {
+		if f.Caps.Has(cap.bit) {
+			have = append(have, cap.name)
+		} else {
+			lack = append(lack, cap.name)
+		}
+	}
+	c := Check{Name: "capabilities", Status: OK, Found: "none of " + strings.Join(lack, ", ")}
+	if len(have) > 0 {
+		c.Found = strings.Join(have, ", ")
+	}
+	var means []string
+	if !f.Caps.Has(unix.CAP_SYS_PTRACE) {
+		means = append(means, "processes of other users cannot be read (CAP_SYS_PTRACE)")
+	}
+	if !f.mayTraceWithBPF() {
+		means = append(means, "no uprobe engine (CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN)")
+	}
+	if len(means) > 0 {
+		c.Status, c.Means = Warn, strings.Join(means, "; ")
+		c.Remedy = "sudo loupe ..., or once: sudo setcap cap_sys_ptrace,cap_bpf,cap_perfmon+ep $(command -v loupe)"
+	}
+	return c
+}
+
+// mayTraceWithBPF reports whether this process may run BPF programs on uprobes, by its capabilities.
+func (f Facts) mayTraceWithBPF() bool {
+	return f.Caps.Has(unix.CAP_SYS_ADMIN) || f.Caps.Has(unix.CAP_BPF) && f.Caps.Has(unix.CAP_PERFMON)
+}
+
+func (f Facts) checkSeccomp() Check {
+	c := Check{Name: "seccomp", Status: OK, Found: "no filter"}
+	if f.Seccomp != 0 {
+		c.Found = fmt.Sprintf("mode %d", f.Seccomp)
+		c.Means = "a sandbox may refuse system calls; the checks here tell which"
+	}
+	return c
+}
+
+func (f Facts) checkNamespaces() Check {
+	c := Check{Name: "namespaces", Status: OK, Found: "the machine's own"}
+	var found, means []string
+	if f.NestedPID {
+		found = append(found, "PID namespace of a container")
+		means = append(means, "processes outside of it are not visible")
+	}
+	if f.NestedUser {
+		found = append(found, "user namespace of a container")
+		means = append(means, "capabilities in it do not allow BPF")
+	}
+	if len(found) > 0 {
+		c.Status, c.Found, c.Means = Warn, strings.Join(found, ", "), strings.Join(means, "; ")
+		c.Remedy = "run Loupe on the host, or in a container with --pid=host (Kubernetes: hostPID or an ephemeral container " +
+			"that targets the pod)"
+	}
+	return c
+}
+
+func (f Facts) checkHidePID() Check {
+	c := Check{Name: "/proc", Status: OK, Found: "shows the processes of all users"}
+	if f.HidePID != "" {
+		c.Found = "mounted with hidepid=" + f.HidePID
+		if !f.Caps.Has(unix.CAP_SYS_PTRACE) {
+			c.Status, c.Means, c.Remedy = Warn, "processes of other users are not visible", "sudo loupe ..."
+		}
+	}
+	return c
+}
+
+func (f Facts) checkBPF() Check {
+	c := Check{Name: "BPF", Status: OK, Found: "programs can be loaded"}
+	if f.BPF != nil {
+		c.Status, c.Found, c.Means = Warn, brief(f.BPF), "no uprobe engine"
+		c.Remedy = f.bpfRemedy()
+	}
+	return c
+}
+
+// bpfRemedy tells what is needed before BPF works.
+func (f Facts) bpfRemedy() string {
+	switch {
+	case errors.Is(f.BPF, ebpf.ErrNotSupported):
+		return "a kernel with CONFIG_BPF_SYSCALL and CONFIG_UPROBE_EVENTS"
+	case f.NestedUser:
+		return "run Loupe on the host: a user namespace has no right to BPF"
+	case !f.mayTraceWithBPF():
+		return "sudo loupe ..., or give it CAP_BPF and CAP_PERFMON"
+	default:
+		return "allow the bpf system call in the sandbox's seccomp or LSM profile"
+	}
+}
+
+func (f Facts) checkUnprivilegedBPF() Check {
+	c := Check{Name: "unprivileged_bpf_disabled", Status: OK, Found: fmt.Sprint(f.UnprivilegedBPF)}
+	switch f.UnprivilegedBPF {
+	case -1:
+		c.Found = "no such setting"
+	case 0:
+		c.Found = "0: open to all, but uprobes need CAP_PERFMON all the same"
+	default:
+		c.Found += ": CAP_BPF is needed"
+		if f.Caps.Has(unix.CAP_BPF) || f.Caps.Has(unix.CAP_SYS_ADMIN) {
+			c.Found += ", and there"
+		}
+	}
+	return c
+}
+
+func (f Facts) checkPerf() Check {
+	c := Check{Name: "perf_event_paranoid", Status: OK, Found: fmt.Sprint(f.PerfParanoid)}
+	switch {
+	case f.PerfParanoid < 0 && !f.UprobePMU:
+		c.Status, c.Found = Warn, "no perf events"
+		c.Means, c.Remedy = "no uprobe engine", "a kernel with CONFIG_PERF_EVENTS"
+	case f.PerfParanoid < 0:
+		c.Found = "no such setting"
+	case f.Caps.Has(unix.CAP_PERFMON) || f.Caps.Has(unix.CAP_SYS_ADMIN):
+		c.Found += ": CAP_PERFMON overrides it"
+	default:
+		c.Found += ": uprobes need CAP_PERFMON at any setting"
+	}
+	return c
+}
+
+func (f Facts) checkUprobes() Check {
+	c := Check{Name: "uprobes", Status: OK, Found: "available"}
+	if !f.UprobePMU {
+		c.Status, c.Found = Warn, "not found in /sys/bus/event_source/devices"
+		c.Means, c.Remedy = "no uprobe engine", "a kernel with CONFIG_UPROBE_EVENTS (4.17 or later), and /sys mounted"
+	}
+	return c
+}
+
+func (f Facts) checkUprobeMulti() Check {
+	c := Check{Name: "uprobe_multi", Status: OK, Found: "available"}
+	switch {
+	case f.UprobeMulti == nil:
+	case errors.Is(f.UprobeMulti, ebpf.ErrNotSupported):
+		c.Status, c.Found = Warn, "not in this kernel"
+		c.Means, c.Remedy = "attaching many probes takes longer; nothing else", "Linux 6.6 or later"
+	default:
+		c.Status, c.Found, c.Remedy = Warn, "could not be tried: "+brief(f.UprobeMulti), f.bpfRemedy()
+	}
+	return c
+}
+
+func (f Facts) checkRingBuffer() Check {
+	c := Check{Name: "BPF ring buffer", Status: OK, Found: "available"}
+	switch {
+	case f.RingBuffer == nil:
+	case errors.Is(f.RingBuffer, ebpf.ErrNotSupported):
+		c.Status, c.Found, c.Means, c.Remedy = Warn, "not in this kernel", "no uprobe engine", "Linux 5.8 or later"
+	default:
+		c.Status, c.Found, c.Remedy = Warn, "could not be tried: "+brief(f.RingBuffer), f.bpfRemedy()
+	}
+	return c
+}
+
+func (f Facts) checkBTF() Check {
+	c := Check{Name: "BTF", Status: OK, Found: "/sys/kernel/btf/vmlinux"}
+	if !f.BTF {
+		c.Status, c.Found = Warn, "this kernel does not describe its types"
+		c.Means, c.Remedy = "BPF programs cannot adapt to this kernel", "a kernel with CONFIG_DEBUG_INFO_BTF"
+	}
+	return c
+}
+
+func (f Facts) checkLockdown() Check {
+	c := Check{Name: "lockdown", Status: OK, Found: f.Lockdown}
+	switch f.Lockdown {
+	case "":
+		c.Found = "not in this kernel, or not visible"
+	case "integrity":
+		c.Status, c.Means = Warn, "BPF programs cannot write to a target's memory: no trace context in outgoing requests"
+		c.Remedy = "boot without lockdown, where that is acceptable (often tied to Secure Boot)"
+	case "confidentiality":
+		c.Status, c.Means = Warn, "BPF programs cannot read kernel memory nor write to a target's"
+		c.Remedy = "boot with lockdown at integrity or none, where that is acceptable (often tied to Secure Boot)"
+	}
+	return c
+}
+
+// brief shortens an error to what matters to a reader of the check-up.
+func brief(err error) string {
+	switch {
+	case errors.Is(err, ebpf.ErrNotSupported):
+		return "not supported by this kernel"
+	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
+		return "not permitted"
+	case errors.Is(err, unix.ENOSYS):
+		return "no such system call"
+	}
+	return err.Error()
+}

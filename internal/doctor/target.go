@@ -1,0 +1,171 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/loupe-go/loupe/internal/goproc"
+)
+
+// LookAt finds out what /proc says of a process beside what package goproc knows.
+func LookAt(pid int) *Target {
+	t := &Target{PID: pid, Owner: -1}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return t
+	}
+	t.Tracer, _ = strconv.Atoi(statusField(status, "TracerPid")) // 0 for none, also when it is not said
+	if uids := strings.Fields(statusField(status, "Uid")); len(uids) > 1 {
+		if uid, err := strconv.Atoi(uids[1]); err == nil {
+			t.Owner = uid
+		}
+	}
+	t.Ancestor = descends(pid, os.Getpid())
+	return t
+}
+
+// descends reports whether a process was started by another one, or by one that it had started.
+func descends(pid, ancestor int) bool {
+	const deepest = 1000 // a process tree that changes meanwhile could go round in circles
+	for range deepest {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if err != nil {
+			return false
+		}
+		pid, err = strconv.Atoi(statusField(status, "PPid"))
+		if err != nil || pid <= 1 {
+			return false
+		}
+		if pid == ancestor {
+			return true
+		}
+	}
+	return false
+}
+
+// WhyDenied explains why the kernel does not let this process read a target, and what to do about it.
+func (f Facts) WhyDenied(t *Target) (why, remedy string) {
+	switch {
+	case f.PtraceScope == 3:
+		return "kernel.yama.ptrace_scope is 3: nobody may read processes until the next boot",
+			"boot with kernel.yama.ptrace_scope at 2 or less"
+	case f.Caps.Has(unix.CAP_SYS_PTRACE) && f.ReadMemory != nil:
+		return "a sandbox refuses process_vm_readv", "run Loupe outside of it"
+	case f.Caps.Has(unix.CAP_SYS_PTRACE):
+		return "it has more privileges than this Loupe, or a security module protects it",
+			"run Loupe as root on the host; the audit log names a security module's refusal"
+	case f.UID == 0:
+		return "root lacks CAP_SYS_PTRACE here", "run on the host, or start the container with --cap-add=SYS_PTRACE --pid=host"
+	case t.Owner >= 0 && t.Owner != f.UID:
+		return "it runs as " + userName(t.Owner), "sudo loupe ..., or run Loupe as that user"
+	case f.PtraceScope == 1 && !t.Ancestor:
+		return "kernel.yama.ptrace_scope is 1: only its parents may read it",
+			"sudo loupe ..., or start it by loupe ... -- PROG, or sudo sysctl kernel.yama.ptrace_scope=0"
+	case f.PtraceScope == 2:
+		return "kernel.yama.ptrace_scope is 2: only CAP_SYS_PTRACE may read processes", "sudo loupe ..."
+	case f.ReadMemory != nil:
+		return "a sandbox refuses process_vm_readv", "run Loupe outside of it"
+	}
+	return "it has made itself unreadable, or has more privileges than you (set-user-ID, file capabilities)", "sudo loupe ..."
+}
+
+func userName(uid int) string {
+	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
+		return "user " + u.Username
+	}
+	return fmt.Sprintf("user %d", uid)
+}
+
+// target checks a target.
+func (f Facts) target(t *Target) []Check {
+	if t.Err != nil {
+		return append([]Check{f.checkRefused(t)}, f.checkTracer(t)...)
+	}
+	i := t.Info
+	checks := []Check{
+		{Name: "process", Status: OK, Found: processWords(t)},
+		{Name: "Go", Status: OK, Found: fmt.Sprintf("%s, %s", i.GoVersion, i.Arch)},
+		{Name: "executable", Status: OK, Found: executableWords(i)},
+		{Name: "layout", Status: OK, Found: fmt.Sprintf("from %s, verified against the live process", i.LayoutSource)},
+		{Name: "goroutines", Status: OK, Found: fmt.Sprint(i.Goroutines)},
+	}
+	if i.Deleted {
+		checks = append(checks, Check{Name: "file", Status: OK, Found: i.Exe + " was removed or replaced since the start",
+			Means: "Loupe reads the one that runs"})
+	}
+	for _, w := range t.Warnings {
+		checks = append(checks, Check{Name: "note", Status: Warn, Found: w})
+	}
+	return append(checks, f.checkTracer(t)...)
+}
+
+// checkRefused tells why the target cannot be observed.
+func (f Facts) checkRefused(t *Target) Check {
+	c := Check{Name: "process", Status: Fail, Found: t.Err.Error(), Means: "the target cannot be observed"}
+	switch {
+	case errors.Is(t.Err, goproc.ErrPermission):
+		c.Means, c.Remedy = f.WhyDenied(t)
+	default:
+		c.Remedy = Remedy(t.Err)
+	}
+	return c
+}
+
+// Remedy tells what to do when a target cannot be observed for a reason other than missing permission; empty when there
+// is nothing to be done.
+func Remedy(err error) string {
+	switch {
+	case errors.Is(err, goproc.ErrNoProcess):
+		return "loupe ps lists the Go processes here"
+	case errors.Is(err, goproc.ErrExited):
+		return "start it again, or let Loupe start it: loupe goroutines -- PROG ARGS"
+	case errors.Is(err, goproc.ErrNotGo):
+		return "loupe ps lists the Go processes here; a shell or supervisor may have started the one you mean"
+	case errors.Is(err, goproc.ErrLayout):
+		return "its Go runtime differs from the released ones; report it with the output of loupe version and loupe doctor"
+	case errors.Is(err, goproc.ErrUnsupported):
+		return "Loupe reads 64-bit amd64 and arm64 Linux programs of the Go toolchain, Go 1.12 and later"
+	}
+	return ""
+}
+
+func (f Facts) checkTracer(t *Target) []Check {
+	if t.Tracer == 0 {
+		return nil
+	}
+	return []Check{{Name: "tracer", Status: Warn, Found: fmt.Sprintf("process %d traces it already", t.Tracer),
+		Means: "no --pause, no inline engine; snapshots work", Remedy: "end that debugger"}}
+}
+
+func processWords(t *Target) string {
+	s := fmt.Sprintf("%d, %s", t.PID, t.Info.User)
+	if t.Info.Container != "" {
+		s += ", container " + t.Info.Container[:min(len(t.Info.Container), 12)]
+	}
+	if t.Info.NSPID != 0 {
+		s += fmt.Sprintf(", PID %d in it", t.Info.NSPID)
+	}
+	return s
+}
+
+func executableWords(i goproc.Info) string {
+	s := i.Exe
+	if i.Module != "" {
+		s += ", module " + i.Module
+		if i.ModuleVersion != "" && i.ModuleVersion != "(devel)" {
+			s += "@" + i.ModuleVersion
+		}
+	}
+	symbols := map[string]string{"full": "with symbols and DWARF", "nodwarf": "without DWARF", "stripped": "stripped"}[string(i.Symbols)]
+	s += fmt.Sprintf(", %s, %s", i.Linkage, symbols)
+	if i.CGO {
+		s += ", with cgo"
+	}
+	return s
+}

@@ -1,0 +1,115 @@
+// Gen writes the embedded table of package layout: it builds a probe program with each Go release in the table, for each
+// architecture, and reads the layouts of the runtime's structs from it.
+//
+// Usage, in the module's root:
+//
+//	go generate ./internal/gobin/layout                        # builds all releases again and rewrites the table
+//	go run ./internal/gobin/layout/gen -add 1.27.5             # adds releases; only those are built
+//	go run ./internal/gobin/layout/gen -bisect                 # adds releases until every change within a minor is dated
+//	go run ./internal/gobin/layout/gen -check                  # fails with a diff unless the table is current
+//	go run ./internal/gobin/layout/gen -check -latest          # the same for the last release of each minor alone
+//	go run ./internal/gobin/layout/gen -check -releases 1.27.4 # the same for the releases named
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"time"
+
+	"github.com/loupe-go/loupe/internal/gobin/layout/internal/table"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "gen:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("gen", flag.ContinueOnError)
+	file := flags.String("table", "internal/gobin/layout/table.txt", "the table's `file`")
+	add := flags.String("add", "", "comma-separated `releases` to add, such as 1.27.5")
+	bisect := flags.Bool("bisect", false, "add the releases that date changes between two of the same minor")
+	check := flags.Bool("check", false, "compare with the table instead of writing it")
+	latest := flags.Bool("latest", false, "with -check: only the last release of each minor")
+	only := flags.String("releases", "", "with -check: only these comma-separated `releases`")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 || (*latest || *only != "") && !*check || *check && (*add != "" || *bisect) {
+		return errors.New("arguments that do not go together; see -help")
+	}
+	text, err := os.ReadFile(*file)
+	if err != nil {
+		return err
+	}
+	old, err := table.Open(string(text))
+	if err != nil {
+		return fmt.Errorf("%s: %w", *file, err)
+	}
+	added, err := parseReleases(*add)
+	if err != nil {
+		return err
+	}
+	chosen, err := parseReleases(*only)
+	if err != nil {
+		return err
+	}
+	if *latest {
+		chosen = latestOfMinors(old.Releases())
+	}
+	start := time.Now()
+	g, err := newGenerator(ctx, old)
+	if err != nil {
+		return err
+	}
+	defer g.close()
+	if *check {
+		return g.check(ctx, string(text), chosen)
+	}
+	builds, err := g.collect(ctx, added)
+	if err != nil {
+		return err
+	}
+	if *bisect {
+		if builds, err = g.bisect(ctx, builds); err != nil {
+			return err
+		}
+	}
+	out := table.Write(header, builds)
+	fmt.Printf("%s: %d releases, %d bytes, %v\n", *file, len(builds), len(out), time.Since(start).Round(time.Second/10))
+	return os.WriteFile(*file, out, 0o644)
+}
+
+// parseReleases reads a comma-separated list.
+func parseReleases(list string) ([]table.Release, error) {
+	var releases []table.Release
+	for _, word := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' }) {
+		r, rest, err := table.ParseRelease(strings.TrimPrefix(word, "go"))
+		if err != nil || rest != "" {
+			return nil, fmt.Errorf("%q is not a Go release", word)
+		}
+		releases = append(releases, r)
+	}
+	return releases, nil
+}
+
+// latestOfMinors returns the last of each minor's releases, which are in order.
+func latestOfMinors(releases []table.Release) []table.Release {
+	var latest []table.Release
+	for i, r := range releases {
+		if i+1 == len(releases) || releases[i+1].Minor != r.Minor {
+			latest = append(latest, r)
+		}
+	}
+	return latest
+}

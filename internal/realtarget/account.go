@@ -1,0 +1,74 @@
+package realtarget
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+
+	"github.com/loupe-go/loupe/internal/testtarget"
+)
+
+// Stacks returns the text of runtime.Stack for all goroutines, which the program
+// takes while it answers a request; the goroutine of that request is the only
+// one that runs.
+func (p *Process) Stacks() string {
+	p.tb.Helper()
+	return p.get(p.plan.pprof + "/goroutine?debug=2")
+}
+
+// Goroutines returns Stacks, parsed.
+func (p *Process) Goroutines() []testtarget.Goroutine {
+	p.tb.Helper()
+	gs, err := testtarget.ParseStacks(p.Stacks())
+	if err != nil {
+		p.tb.Fatalf("realtarget: stacks of %s: %v", p.spec.Name, err)
+	}
+	return gs
+}
+
+// CollectGarbage makes the program run a garbage collection, in which its
+// runtime notes since when goroutines wait.
+func (p *Process) CollectGarbage() {
+	p.tb.Helper()
+	p.get(p.plan.pprof + "/heap?gc=1")
+}
+
+// NumGoroutine returns how many goroutines the program says it has, those that
+// answer this very question included: the metric go_goroutines where the program
+// has metrics, else the total of its goroutine profile.
+func (p *Process) NumGoroutine() int {
+	p.tb.Helper()
+	url, line := p.plan.metrics, metricLine
+	if url == "" {
+		url, line = p.plan.pprof+"/goroutine?debug=1", profileLine
+	}
+	text := p.get(url)
+	match := line.FindStringSubmatch(text)
+	if match == nil {
+		p.tb.Fatalf("realtarget: %s gives no number of goroutines at %s", p.spec.Name, url)
+	}
+	n, err := strconv.Atoi(match[1])
+	if err != nil {
+		p.tb.Fatalf("realtarget: %s: %v", url, err)
+	}
+	return n
+}
+
+// Where the number of goroutines is in metrics and in a goroutine profile.
+var (
+	metricLine  = regexp.MustCompile(`(?m)^go_goroutines (\d+)$`)
+	profileLine = regexp.MustCompile(`^goroutine profile: total (\d+)\n`)
+)
+
+// get returns what the program answers at a URL.
+func (p *Process) get(url string) string {
+	p.tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), requestTime)
+	defer cancel()
+	body, err := fetch(ctx, p.web, url)
+	if err != nil {
+		p.tb.Fatalf("realtarget: %v", fmt.Errorf("%s (pid %d): %w%s", p.spec.Name, p.PID(), err, p.tail()))
+	}
+	return string(body)
+}

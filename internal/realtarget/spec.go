@@ -1,0 +1,55 @@
+package realtarget
+
+import "testing"
+
+// A Spec is one real program: where it comes from and how it is run.
+type Spec struct {
+	// Name is the name of its executable, unique among Programs.
+	Name string
+	// Source is where the executable comes from: a Debian or a Module.
+	Source Source
+
+	plan func(*site) (*plan, error)
+}
+
+// A Source is a place that executables come from.
+type Source interface {
+	// String names the source and version: "Debian package caddy".
+	String() string
+	// missing says what the machine lacks to get the executable; "" when it
+	// lacks nothing.
+	missing() string
+	// key returns a file name that tells this source from all others.
+	key() string
+	// get puts the executable into dir by the given name.
+	get(dir, name string) error
+}
+
+// Programs returns all programs, those of Debian first.
+func Programs() []Spec {
+	return []Spec{
+		{"prometheus", Debian{"prometheus", "usr/bin/prometheus"}, planPrometheus},
+		{"etcd", Debian{"etcd-server", "usr/bin/etcd"}, planEtcd},
+		{"caddy", Debian{"caddy", "usr/bin/caddy"}, planCaddy},
+		{"syncthing", Debian{"syncthing", "usr/bin/syncthing"}, planSyncthing},
+		{"nsqd", Module{Path: "github.com/nsqio/nsq", Version: "v1.2.0", Dir: "apps/nsqd", Go: "1.13.15"}, planNsqd},
+		{"nats-server", Module{Path: "github.com/nats-io/nats-server/v2", Version: "v2.15.2", Go: "1.27.4"}, planNats},
+		{"gopls", Module{Path: "golang.org/x/tools/gopls", Version: "v0.24.0", Go: "1.27.4", Ldflags: "-w"}, planGopls},
+	}
+}
+
+// Path returns the path of the program's executable. When the cache does not
+// have it, it is downloaded or built; other test processes that want it wait
+// meanwhile. The test fails when it cannot be had and is skipped when the
+// machine has no means to get it.
+func (s Spec) Path(tb testing.TB) string {
+	tb.Helper()
+	if missing := s.Source.missing(); missing != "" {
+		tb.Skipf("%s is from a %s, which needs %s", s.Name, s.Source, missing)
+	}
+	path, err := cached(s.Source, s.Name)
+	if err != nil {
+		tb.Fatalf("realtarget: get %s from the %s: %v", s.Name, s.Source, err)
+	}
+	return path
+}

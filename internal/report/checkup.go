@@ -1,0 +1,95 @@
+package report
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/loupe-go/loupe/internal/doctor"
+	"github.com/loupe-go/loupe/internal/term"
+)
+
+// CheckUp writes a doctor's report for people. Lines are broken to fit width columns; 0 means no limit.
+func CheckUp(out io.Writer, style term.Style, width int, r *doctor.Report) error {
+	w := bufio.NewWriter(out)
+	c := checkUpWriter{w: w, style: style, width: width}
+	for _, check := range append(append([]doctor.Check(nil), r.Machine...), r.Target...) {
+		c.name = max(c.name, utf8.RuneCountInString(check.Name))
+	}
+	c.checks("This machine", r.Machine)
+	if len(r.Target) > 0 {
+		fmt.Fprintln(w)
+		c.checks("The target", r.Target)
+	}
+	fmt.Fprintln(w)
+	what := "What this machine allows"
+	if len(r.Target) > 0 {
+		what = "What the machine and the target allow"
+	}
+	fmt.Fprintln(w, style.Bold(what))
+	for _, a := range r.Abilities {
+		c.ability(a)
+	}
+	return w.Flush()
+}
+
+// checkUpWriter lays out checks in three columns: verdict, name, finding.
+type checkUpWriter struct {
+	w     io.Writer
+	style term.Style
+	width int
+	name  int // width of the names
+}
+
+// verdictWidth is that of the longest verdict, "not met".
+const verdictWidth = 7
+
+func (c *checkUpWriter) checks(title string, checks []doctor.Check) {
+	fmt.Fprintln(c.w, c.style.Bold(title))
+	for _, check := range checks {
+		c.line(string(check.Status), c.judge(check.Status), check.Name, check.Found)
+		c.more("means:", check.Means)
+		c.more("do:", check.Remedy)
+	}
+}
+
+func (c *checkUpWriter) ability(a doctor.Ability) {
+	if a.Met {
+		c.line("met", c.style.Good, a.Name, a.Does)
+	} else {
+		c.line("not met", c.style.Warn, a.Name, a.Does)
+	}
+	for _, m := range a.Missing {
+		c.more("needs:", m)
+	}
+}
+
+// line writes a verdict, what it is about, and what was found.
+func (c *checkUpWriter) line(verdict string, judge func(string) string, name, found string) {
+	pad := strings.Repeat(" ", verdictWidth-len(verdict))
+	fmt.Fprintf(c.w, "  %s%s  %-*s  %s\n", judge(verdict), pad, c.name, name, term.Wrap(term.Escape(found), c.width, c.indent()))
+}
+
+// more writes a line below the finding.
+func (c *checkUpWriter) more(what, text string) {
+	if text == "" {
+		return
+	}
+	indent := c.indent()
+	fmt.Fprintf(c.w, "%s%s\n", strings.Repeat(" ", indent), c.style.Dim(term.Wrap(term.Escape(what+" "+text), c.width, indent)))
+}
+
+// indent is the column of the findings.
+func (c *checkUpWriter) indent() int { return 2 + verdictWidth + 2 + c.name + 2 }
+
+func (c *checkUpWriter) judge(s doctor.Status) func(string) string {
+	switch s {
+	case doctor.OK:
+		return c.style.Good
+	case doctor.Warn:
+		return c.style.Warn
+	}
+	return c.style.Bad
+}

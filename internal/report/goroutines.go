@@ -1,0 +1,275 @@
+package report
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/census"
+	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/internal/term"
+)
+
+// Goroutines is a goroutine listing: a snapshot, what was selected from it, and how it is to be shown.
+type Goroutines struct {
+	Info      goproc.Info
+	Snapshot  *goproc.Snapshot
+	Selection census.Selection
+
+	Group        bool // put goroutines with the same stack together
+	HiddenFrames bool // show the frames that a Go traceback leaves out, too
+	Limit        int  // list at most so many groups or goroutines; 0 means all
+}
+
+// How much of what may be long is shown for one group.
+const (
+	maxIDs      = 8
+	maxCreators = 3
+	maxLabels   = 6
+	maxLabel    = 64 // characters
+)
+
+// Text writes the listing for people: headings and frames as in a Go traceback.
+func (l *Goroutines) Text(out io.Writer, style term.Style) error {
+	w := bufio.NewWriter(out)
+	l.header(w, style)
+	var notes []string
+	if l.Group {
+		groups := census.Groups(l.Selection.Goroutines, l.HiddenFrames)
+		listed := limited(groups, l.Limit)
+		for _, g := range listed {
+			fmt.Fprintln(w)
+			l.group(w, style, g)
+		}
+		if rest := groups[len(listed):]; len(rest) > 0 {
+			n := 0
+			for _, g := range rest {
+				n += len(g.Goroutines)
+			}
+			notes = append(notes, fmt.Sprintf("%s in %s not listed: --limit 0 lists all", plural(n, "more goroutine"),
+				plural(len(rest), "more group")))
+		}
+	} else {
+		listed := limited(l.Selection.Goroutines, l.Limit)
+		for _, g := range listed {
+			fmt.Fprintln(w)
+			l.goroutine(w, style, g)
+		}
+		if rest := len(l.Selection.Goroutines) - len(listed); rest > 0 {
+			notes = append(notes, fmt.Sprintf("%s not listed: --limit 0 lists all", plural(rest, "more goroutine")))
+		}
+	}
+	notes = append(notes, l.notes()...)
+	if len(notes) > 0 {
+		fmt.Fprintf(w, "\n%s\n", style.Dim(strings.Join(notes, "\n")))
+	}
+	return w.Flush()
+}
+
+// limited returns the first n of a list; all of it when n is 0.
+func limited[T any](list []T, n int) []T {
+	if n <= 0 || n >= len(list) {
+		return list
+	}
+	return list[:n]
+}
+
+// header says what was looked at and how many goroutines there are.
+func (l *Goroutines) header(w io.Writer, style term.Style) {
+	all := len(l.Snapshot.Goroutines) - l.Selection.System
+	listed := len(l.Selection.Goroutines)
+	fmt.Fprintf(w, "%s  pid %d, %s\n", style.Bold(term.Escape(programName(l.Info))), l.Snapshot.PID,
+		term.Escape(l.Snapshot.GoVersion))
+	states := make([]string, 0, 4)
+	for _, c := range census.ByState(l.Selection.Goroutines) {
+		states = append(states, number(c.N)+" "+term.Escape(string(c.Of)))
+	}
+	count := plural(listed, "goroutine")
+	if listed != all {
+		count = fmt.Sprintf("%s of %s", number(listed), plural(all, "goroutine"))
+	}
+	if len(states) > 0 {
+		count += ": " + strings.Join(states, ", ")
+	}
+	how := "while the program ran on"
+	if l.Snapshot.Paused {
+		how = "while the program stood still"
+	}
+	fmt.Fprintf(w, "%s\n", count)
+	fmt.Fprintln(w, style.Dim(fmt.Sprintf("read at %s in %s %s", l.Snapshot.Time.Format("15:04:05.000"),
+		Duration(l.Snapshot.Elapsed), how)))
+}
+
+// notes says what is not in the listing, and what is uncertain in it.
+func (l *Goroutines) notes() []string {
+	var notes []string
+	if n := l.Selection.System; n > 0 {
+		notes = append(notes, fmt.Sprintf("%s of the Go runtime not listed: --system lists them", plural(n, "goroutine")))
+	}
+	if n := l.Selection.UnknownWait; n > 0 {
+		notes = append(notes, fmt.Sprintf("%s left out by --min-wait: the runtime has not noted yet since when they wait",
+			plural(n, "goroutine")))
+	}
+	if n := l.Snapshot.Incomplete; n > 0 {
+		notes = append(notes, fmt.Sprintf("%s could not be followed to the end: C code or unknown code in between", plural(n, "stack")))
+	}
+	if n := l.Snapshot.Unsettled; n > 0 && !l.Snapshot.Paused {
+		notes = append(notes, fmt.Sprintf("%s changed at every attempt to read: --pause gives an exact picture", plural(n, "stack")))
+	}
+	return notes
+}
+
+// group writes one group.
+func (l *Goroutines) group(w io.Writer, style term.Style, g *census.Group) {
+	first, n := g.Goroutines[0], len(g.Goroutines)
+	if n == 1 {
+		l.goroutine(w, style, first)
+		return
+	}
+	what := []string{stateWords(g.State, g.Reason)}
+	if wait := waitWords(g.Wait, n); wait != "" {
+		what = append(what, wait)
+	}
+	locked := 0
+	for _, r := range g.Goroutines {
+		if r.Locked {
+			locked++
+		}
+	}
+	if locked > 0 {
+		what = append(what, number(locked)+" locked to their thread")
+	}
+	heading(w, style, plural(n, "goroutine"), what, g.BestEffort)
+	frames(w, style, g.Stack, g.Truncated)
+	for _, c := range limited(g.CreatedBy, maxCreators) {
+		detail := ""
+		if len(g.CreatedBy) > 1 || c.N != n {
+			detail = fmt.Sprintf(" (%s of them)", number(c.N))
+		} else if parent := commonParent(g.Goroutines); parent != 0 {
+			detail = fmt.Sprintf(" in goroutine %d", parent)
+		}
+		fmt.Fprintf(w, "created by %s%s\n\t%s\n", style.Name(term.Escape(c.Of.Func)), detail, position(c.Of))
+	}
+	if rest := len(g.CreatedBy) - maxCreators; rest > 0 {
+		fmt.Fprintf(w, "created at %s more\n", plural(rest, "place"))
+	}
+	fmt.Fprintln(w, style.Dim("goroutines "+ids(g.Goroutines)))
+	if len(g.Labels) > 0 {
+		var shown []string
+		for _, c := range limited(g.Labels, maxLabels) {
+			shown = append(shown, fmt.Sprintf("%s (%s)", labelWords(c.Of.Key, c.Of.Value), number(c.N)))
+		}
+		fmt.Fprintln(w, style.Dim("labels "+andMore(shown, len(g.Labels))))
+	}
+}
+
+// commonParent returns the goroutine that has created all the others; 0 when there is no such.
+func commonParent(goroutines []*goproc.Goroutine) uint64 {
+	for _, g := range goroutines {
+		if g.Parent != goroutines[0].Parent {
+			return 0
+		}
+	}
+	return goroutines[0].Parent
+}
+
+// goroutine writes one goroutine as a Go traceback would.
+func (l *Goroutines) goroutine(w io.Writer, style term.Style, g *goproc.Goroutine) {
+	what := []string{stateWords(g.State, g.Reason)}
+	var wait census.Wait
+	if g.WaitKnown {
+		wait = census.Wait{Known: 1, Min: g.Wait, Max: g.Wait}
+	} else {
+		wait.Bound = g.WaitMax
+	}
+	if words := waitWords(wait, 1); words != "" {
+		what = append(what, words)
+	}
+	if g.Locked {
+		what = append(what, "locked to thread")
+	}
+	if g.System {
+		what = append(what, "runtime")
+	}
+	heading(w, style, fmt.Sprintf("goroutine %d", g.ID), what, g.BestEffort)
+	stack := g.Stack
+	if !l.HiddenFrames {
+		stack = census.Visible(stack)
+	}
+	frames(w, style, stack, g.Truncated)
+	if !g.CreatedBy.IsZero() {
+		parent := ""
+		if g.Parent != 0 {
+			parent = fmt.Sprintf(" in goroutine %d", g.Parent)
+		}
+		fmt.Fprintf(w, "created by %s%s\n\t%s\n", style.Name(term.Escape(g.CreatedBy.Func)), parent, position(g.CreatedBy))
+	}
+	if len(g.Labels) > 0 {
+		var labels []string
+		for k, v := range g.Labels {
+			labels = append(labels, labelWords(k, v))
+		}
+		slices.Sort(labels)
+		fmt.Fprintln(w, style.Dim("labels "+andMore(limited(labels, maxLabels), len(labels))))
+	}
+}
+
+// heading writes the first line of a group or goroutine.
+func heading(w io.Writer, style term.Style, who string, what []string, bestEffort bool) {
+	line := style.Bold(who) + " [" + style.Warn(strings.Join(what, ", ")) + "]"
+	if bestEffort {
+		line += " (best effort: it was running)"
+	}
+	fmt.Fprintln(w, line+":")
+}
+
+// stateWords names what a goroutine does as a Go traceback does: by its wait reason when it waits.
+func stateWords(state event.State, reason string) string {
+	switch {
+	case reason == "":
+		return term.Escape(string(state))
+	case state == event.StateLeaked:
+		return term.Escape(reason) + " (leaked)"
+	default:
+		return term.Escape(reason)
+	}
+}
+
+// frames writes a stack, leaf first. A truncated one has more frames than are known.
+func frames(w io.Writer, style term.Style, stack []goproc.Frame, truncated bool) {
+	if len(stack) == 0 {
+		fmt.Fprintln(w, "\t(its stack could not be read)")
+		return
+	}
+	for i := range stack {
+		f := &stack[i]
+		fmt.Fprintf(w, "%s\n\t%s\n", style.Name(term.Escape(f.Func)), position(f.Frame))
+	}
+	if truncated {
+		fmt.Fprintln(w, "\t(further frames could not be read)")
+	}
+}
+
+// position writes a frame's file and line.
+func position(f event.Frame) string {
+	if f.File == "" {
+		return "(file not known)"
+	}
+	return fmt.Sprintf("%s:%d", term.Escape(f.File), f.Line)
+}
+
+func labelWords(key, value string) string {
+	return term.Clip(term.Escape(key), maxLabel) + "=" + term.Clip(term.Escape(value), maxLabel)
+}
+
+// ids lists the IDs of the first goroutines.
+func ids(goroutines []*goproc.Goroutine) string {
+	var shown []string
+	for _, g := range limited(goroutines, maxIDs) {
+		shown = append(shown, fmt.Sprint(g.ID))
+	}
+	return andMore(shown, len(goroutines))
+}

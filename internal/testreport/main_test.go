@@ -1,0 +1,67 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+const someRun = `{"Action":"start","Package":"p"}
+{"Action":"run","Package":"p","Test":"TestGood"}
+{"Action":"output","Package":"p","Test":"TestGood","Output":"=== RUN   TestGood\n"}
+{"Action":"output","Package":"p","Test":"TestGood","Output":"    a_test.go:3: chatter\n"}
+{"Action":"pass","Package":"p","Test":"TestGood","Elapsed":0}
+{"Action":"run","Package":"p","Test":"TestSkipped"}
+{"Action":"output","Package":"p","Test":"TestSkipped","Output":"=== RUN   TestSkipped\n"}
+{"Action":"output","Package":"p","Test":"TestSkipped","Output":"    a_test.go:9: needs root,\n"}
+{"Action":"output","Package":"p","Test":"TestSkipped","Output":"        and BPF\n"}
+{"Action":"output","Package":"p","Test":"TestSkipped","Output":"--- SKIP: TestSkipped (0.00s)\n"}
+{"Action":"skip","Package":"p","Test":"TestSkipped","Elapsed":0}
+{"Action":"output","Package":"p","Output":"PASS\n"}
+{"Action":"output","Package":"p","Output":"ok  \tp\t0.1s\n"}
+{"Action":"pass","Package":"p","Elapsed":0.1}
+`
+
+const failures = `go: some message of the go command
+{"Action":"output","Package":"q","Test":"TestBad","Output":"    b_test.go:5: wrong\n"}
+{"Action":"output","Package":"q","Test":"TestBad","Output":"--- FAIL: TestBad (0.00s)\n"}
+{"Action":"fail","Package":"q","Test":"TestBad","Elapsed":0}
+{"Action":"output","Package":"q","Output":"FAIL\tq\t0.1s\n"}
+{"Action":"fail","Package":"q","Elapsed":0.1}`
+
+const broken = `{"ImportPath":"r","Action":"build-output","Output":"r.go:1: syntax error\n"}
+{"ImportPath":"r","Action":"build-fail"}
+{"Action":"fail","Package":"r","Elapsed":0,"FailedBuild":"r"}
+`
+
+func TestReport(t *testing.T) {
+	for _, test := range []struct {
+		name, in   string
+		strict, ok bool
+		want, not  []string
+	}{
+		{"skips", someRun, false, true, []string{"ok  \tp\t0.1s\n", "1 tests passed, 0 failed, 1 skipped", "skipped  p TestSkipped: needs root, and BPF\n"}, []string{"chatter", "PASS", "FAIL"}},
+		{"skips in CI", someRun, true, false, []string{"no test may be skipped"}, nil},
+		{"failures", failures, false, false, []string{"some message of the go command", "b_test.go:5: wrong", "FAIL\tq", "1 failed"}, nil},
+		{"broken package", broken, false, false, []string{"r.go:1: syntax error\n"}, nil},
+		{"nothing", "", true, true, []string{"0 tests passed"}, nil},
+	} {
+		var out strings.Builder
+		r := newReport(&out)
+		if err := r.read(strings.NewReader(test.in)); err != nil {
+			t.Fatal(err)
+		}
+		if ok := r.finish(test.strict); ok != test.ok {
+			t.Errorf("%s: ok %v, want %v", test.name, ok, test.ok)
+		}
+		for _, want := range test.want {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%s: no %q in\n%s", test.name, want, out.String())
+			}
+		}
+		for _, not := range test.not {
+			if strings.Contains(out.String(), not) {
+				t.Errorf("%s: %q in\n%s", test.name, not, out.String())
+			}
+		}
+	}
+}

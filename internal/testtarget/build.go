@@ -1,0 +1,224 @@
+package testtarget
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sort"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Build returns the path of the executable that s describes, building it when
+// the cache does not have it. It fails the test when the build fails and skips
+// it when the machine lacks a tool for it (see Unsupported). Test processes may
+// build the same spec at the same time.
+func Build(tb testing.TB, s Spec) string {
+	tb.Helper()
+	if missing := s.Unsupported(); missing != "" {
+		tb.Skip(missing)
+	}
+	path, err := build(s.withDefaults())
+	if err != nil {
+		tb.Fatalf("testtarget: %v", err)
+	}
+	return path
+}
+
+// build returns the cached executable of a spec without empty fields.
+func build(s Spec) (string, error) {
+	if s.minor() < 0 {
+		return "", fmt.Errorf("build %s: %q is not a Go release such as %s", s, s.Go, Latest())
+	}
+	if s.Trimpath && s.minor() < minorTrimpath {
+		return "", fmt.Errorf("build %s: Go 1.%d is the first with -trimpath", s, minorTrimpath)
+	}
+	files, err := s.sources()
+	if err != nil {
+		return "", fmt.Errorf("build %s: %w", s, err)
+	}
+	return goBuild{
+		name:   strings.ReplaceAll(s.String(), "/", "-"),
+		output: s.Program,
+		files:  files,
+		args:   s.buildArgs(),
+		env:    s.buildEnv(),
+		strip:  s.Binutils,
+	}.run()
+}
+
+// sources returns the files of the spec's program with a go.mod of the release's
+// own language version, as a program written for that release has.
+func (s Spec) sources() (map[string][]byte, error) {
+	files, err := programFiles(s.Program)
+	if err != nil {
+		return nil, err
+	}
+	files["go.mod"] = fmt.Appendf(nil, "module loupe.test/%s\n\ngo 1.%d\n", s.Program, s.minor())
+	return files, nil
+}
+
+// buildArgs returns the arguments of the go command for a spec.
+func (s Spec) buildArgs() []string {
+	args := []string{"build"}
+	if s.minor() >= minorBuildVCS {
+		// The cache may lie inside somebody's repository.
+		args = append(args, "-buildvcs=false")
+	}
+	if s.Trimpath {
+		args = append(args, "-trimpath")
+	}
+	if s.Stripped {
+		args = append(args, "-ldflags=-s -w")
+	}
+	if s.PIE {
+		args = append(args, "-buildmode=pie")
+	}
+	var tags []string
+	if s.Cgo {
+		tags = append(tags, "zoocgo")
+	}
+	if s.Tags != "" {
+		tags = append(tags, strings.Split(s.Tags, ",")...)
+	}
+	if len(tags) > 0 {
+		// Go 1.12 wants spaces between tags, later releases take them too.
+		args = append(args, "-tags="+strings.Join(tags, " "))
+	}
+	return args
+}
+
+// buildEnv returns what a spec adds to the environment of the go command.
+func (s Spec) buildEnv() []string {
+	env := []string{"GOTOOLCHAIN=go" + s.Go, "GOOS=linux", "GOARCH=" + s.Arch}
+	if s.needsC() {
+		cc, _ := cCompiler(s.Arch)
+		return append(env, "CGO_ENABLED=1", "CC="+cc.command)
+	}
+	return append(env, "CGO_ENABLED=0")
+}
+
+// A goBuild is one run of the go command whose result is cached.
+type goBuild struct {
+	name   string            // says to people what the cache entry is
+	output string            // name of the executable
+	files  map[string][]byte // sources by slash-separated path, with go.mod
+	args   []string          // of the go command, without -o and package
+	env    []string          // what is added to cleanEnv
+	strip  bool              // run strip over the result
+}
+
+// run returns the path of the result. A cache entry is named after the hash of
+// all that went into it, so that it never goes stale.
+func (b goBuild) run() (string, error) {
+	c, err := openCache()
+	if err != nil {
+		return "", fmt.Errorf("build %s: %w", b.name, err)
+	}
+	sources := c.entry("src-"+b.output, hashFiles(b.files))
+	hash := hashStrings(append(append([]string{sources, fmt.Sprint(b.strip)}, b.args...), b.env...))
+	entry := c.entry(b.name, hash)
+	err = c.fill(entry, func(dir string) error {
+		if err := c.fill(sources, func(dir string) error { return writeFiles(dir, b.files) }); err != nil {
+			return err
+		}
+		return b.compile(sources, filepath.Join(dir, b.output))
+	})
+	if err != nil {
+		return "", fmt.Errorf("build %s: %w", b.name, err)
+	}
+	return filepath.Join(entry, b.output), nil
+}
+
+// compile runs the go command in a directory of sources.
+func (b goBuild) compile(sources, output string) error {
+	env, err := cleanEnv()
+	if err != nil {
+		return err
+	}
+	args := append(append([]string{}, b.args...), "-o", output, ".")
+	if err := runTool(sources, append(env, b.env...), "go", args...); err != nil {
+		return fmt.Errorf("%s %w", strings.Join(b.env, " "), err)
+	}
+	if !b.strip {
+		return nil
+	}
+	return runTool("", nil, "strip", output)
+}
+
+// runTool runs a command and puts what it printed into the error.
+func runTool(dir string, env []string, name string, args ...string) error {
+	cmd := exec.Command(name, args...)
+	cmd.Dir = dir
+	cmd.Env = env
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		return nil
+	}
+	const most = 4 << 10
+	out = bytes.TrimSpace(out)
+	if len(out) > most {
+		out = append(out[:most:most], " [...]"...)
+	}
+	return fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, out)
+}
+
+// cleanEnv returns the environment for the go command: the caller's, without
+// what changes a build. GOENV is off because releases before 1.18 fail on flags
+// they do not know in that file, so what it says about places and downloads is
+// carried over as variables.
+var cleanEnv = sync.OnceValues(func() ([]string, error) {
+	carried := []string{"GOPROXY", "GONOPROXY", "GOPRIVATE", "GOSUMDB", "GONOSUMDB", "GOINSECURE",
+		"GOPATH", "GOMODCACHE", "GOCACHE"}
+	cmd := exec.Command("go", append([]string{"env", "-json"}, carried...)...)
+	cmd.Dir = os.TempDir() // outside any module, whose toolchain line would count
+	out, err := cmd.Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			return nil, fmt.Errorf("go env: %w\n%s", err, bytes.TrimSpace(exit.Stderr))
+		}
+		return nil, fmt.Errorf("go env: %w", err)
+	}
+	var values map[string]string
+	if err := json.Unmarshal(out, &values); err != nil {
+		return nil, fmt.Errorf("go env: %w", err)
+	}
+	var env []string
+	for _, kv := range os.Environ() {
+		name, _, _ := strings.Cut(kv, "=")
+		if !strings.HasPrefix(name, "GO") && !strings.HasPrefix(name, "CGO_") && name != "CC" && name != "CXX" {
+			env = append(env, kv)
+		}
+	}
+	for _, name := range carried {
+		env = append(env, name+"="+values[name])
+	}
+	return append(env, "GOENV=off", "GOFLAGS=", "GO111MODULE=on", "GOWORK=off"), nil
+})
+
+// hashFiles returns a short hash of file names and contents.
+func hashFiles(files map[string][]byte) string {
+	var parts []string
+	for name, content := range files {
+		parts = append(parts, name+"\x00"+string(content))
+	}
+	sort.Strings(parts)
+	return hashStrings(parts)
+}
+
+// hashStrings returns a short hash of a list of strings.
+func hashStrings(parts []string) string {
+	h := sha256.New()
+	for _, part := range parts {
+		fmt.Fprintf(h, "%d:%s", len(part), part)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}

@@ -1,0 +1,4 @@
+// Tiny speaks the protocol and does nothing else.
+package main
+
+func main() { serve(true, nil) }

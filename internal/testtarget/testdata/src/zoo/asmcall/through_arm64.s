@@ -1,0 +1,8 @@
+#include "funcdata.h"
+#include "textflag.h"
+
+// func Through()
+TEXT ·Through(SB), 0, $8-0
+	NO_LOCAL_POINTERS
+	BL ·Rest(SB)
+	RET
