@@ -175,7 +175,7 @@ func TestTargetErrors(t *testing.T) {
 	}{
 		{fmt.Errorf("process 42: %w", goproc.ErrNoProcess), exitUnobservable, "loupe ps lists"},
 		{fmt.Errorf("process 42: %w", goproc.ErrNotGo), exitUnobservable, "not a Go program"},
-		{fmt.Errorf("process 42: %w: 32-bit", goproc.ErrUnsupported), exitUnobservable, "64-bit amd64 and arm64"},
+		{fmt.Errorf("process 42: %w: 32-bit", goproc.ErrUnsupported), exitUnobservable, "1.12 and later, on 64-bit machines"},
 		{fmt.Errorf("process 42: %w", goproc.ErrLayout), exitUnobservable, "report it"},
 		{fmt.Errorf("process 42: %w", goproc.ErrExited), exitUnobservable, "has exited"},
 		{fmt.Errorf("process 42: %w", goproc.ErrPermission), exitUnobservable, "permission denied: "},

@@ -130,7 +130,7 @@ func Remedy(err error) string {
 	case errors.Is(err, goproc.ErrLayout):
 		return "its Go runtime differs from the released ones; report it with the output of loupe version and loupe doctor"
 	case errors.Is(err, goproc.ErrUnsupported):
-		return "Loupe reads 64-bit amd64 and arm64 Linux programs of the Go toolchain, Go 1.12 and later"
+		return "Loupe observes programs of the Go toolchain, 1.12 and later, on 64-bit machines"
 	}
 	return ""
 }
