@@ -13,13 +13,14 @@ type inlineFormat struct {
 	size             int // of an entry
 	funcID           int // offsets in an entry
 	name, parentPC   int
+	startLine        int // 0: not stored
 }
 
 var inlineFormats = []inlineFormat{
 	{since: 12, pcdata: 1, funcdata: 2, size: 20, funcID: 2, name: 12, parentPC: 16},
 	{since: 13, pcdata: 2, funcdata: 4, size: 20, funcID: 2, name: 12, parentPC: 16},
 	{since: 16, pcdata: 2, funcdata: 3, size: 20, funcID: 2, name: 12, parentPC: 16},
-	{since: 20, pcdata: 2, funcdata: 3, size: 16, funcID: 0, name: 4, parentPC: 8},
+	{since: 20, pcdata: 2, funcdata: 3, size: 16, funcID: 0, name: 4, parentPC: 8, startLine: 12},
 }
 
 const maxInlineDepth = 256
@@ -41,6 +42,8 @@ type Call struct {
 	Inlined bool
 	Wrapper bool   // made by the compiler: a method wrapper, or the closure of a go or defer statement
 	Name    string // the function's full name, type arguments included
+
+	StartLine int // line of the function's beginning; 0 when unknown
 }
 
 // Calls returns the logical calls at pc, the innermost first; the last one is the function itself. pc is an address
@@ -60,7 +63,12 @@ func (b *Binary) Calls(f Func, pc uint64) []Call {
 			break
 		}
 		name := string(t.name(binary.LittleEndian.Uint32(entry[format.name:])))
-		calls = append(calls, b.call(f, pc, name, entry[format.funcID], true))
+		call := b.call(f, pc, name, entry[format.funcID])
+		call.Inlined = true
+		if format.startLine != 0 {
+			call.StartLine = int(int32(binary.LittleEndian.Uint32(entry[format.startLine:])))
+		}
+		calls = append(calls, call)
 		// The parent's position is that of an instruction of its own, given relative to the function's entry.
 		parent := f.Entry + uint64(binary.LittleEndian.Uint32(entry[format.parentPC:]))
 		if parent >= f.End || parent < f.Entry {
@@ -68,14 +76,20 @@ func (b *Binary) Calls(f Func, pc uint64) []Call {
 		}
 		pc = parent
 	}
-	return append(calls, b.call(f, pc, string(t.name(t.u32(f.rec, t.format.nameOff))), f.id, false))
+	outer := b.call(f, pc, string(t.name(t.u32(f.rec, t.format.nameOff))), f.id)
+	if t.format.startLine != 0 {
+		outer.StartLine = int(int32(t.u32(f.rec, t.format.startLine)))
+	} else {
+		_, outer.StartLine = b.Line(f, f.Entry)
+	}
+	return append(calls, outer)
 }
 
-func (b *Binary) call(f Func, pc uint64, name string, id uint8, inlined bool) Call {
+// call returns the logical call of a function at an address.
+func (b *Binary) call(f Func, pc uint64, name string, id uint8) Call {
 	file, line := b.Line(f, pc)
 	return Call{
 		Frame:   event.Frame{Func: shortTypeArgs(name), File: file, Line: line},
-		Inlined: inlined,
 		Wrapper: b.wrapperID >= 0 && int(id) == b.wrapperID,
 		Name:    name,
 	}

@@ -18,6 +18,7 @@ type pclnFormat struct {
 
 	nameOff, pcsp, pcfile, pcln, npcdata int
 	cuOffset                             int // 0: file numbers index one table for all
+	startLine                            int // 0: not stored
 	funcID, nfuncdata, size              int
 }
 
@@ -30,7 +31,7 @@ var pclnFormats = []pclnFormat{
 	{magic: 0xfffffff0, minors: "1.18-1.19", oldest: 18, header: true, relative: true, textStart: true,
 		nameOff: 4, pcsp: 16, pcfile: 20, pcln: 24, npcdata: 28, cuOffset: 32, funcID: 36, nfuncdata: 39, size: 40},
 	{magic: 0xfffffff1, minors: "1.20 and later", oldest: 20, header: true, relative: true, textStart: true,
-		nameOff: 4, pcsp: 16, pcfile: 20, pcln: 24, npcdata: 28, cuOffset: 32, funcID: 40, nfuncdata: 43, size: 44},
+		nameOff: 4, pcsp: 16, pcfile: 20, pcln: 24, npcdata: 28, cuOffset: 32, startLine: 36, funcID: 40, nfuncdata: 43, size: 44},
 }
 
 const (

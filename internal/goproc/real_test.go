@@ -3,7 +3,9 @@ package goproc_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/goproc"
@@ -21,25 +23,28 @@ func TestRealPrograms(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer p.Close()
-			t.Run("rest", func(t *testing.T) { realAtRest(t, target, p) })
-			t.Run("load", func(t *testing.T) { realUnderLoad(t, target, p) })
-			t.Run("pause", func(t *testing.T) { realPaused(t, target, p) })
-			t.Run("count", func(t *testing.T) { realCount(t, target, p) })
+			t.Run("rest", func(t *testing.T) { compareAtRest(t, target, p) })
+			t.Run("load", func(t *testing.T) { lookUnderLoad(t, target, p, 50, goproc.SnapshotOptions{}) })
+			t.Run("pause", func(t *testing.T) { lookUnderLoad(t, target, p, 20, goproc.SnapshotOptions{Pause: true}) })
+			t.Run("count", func(t *testing.T) { compareCount(t, target, p) })
 		})
 	}
 }
 
-func snapshotOf(t *testing.T, p *goproc.Process, opt goproc.SnapshotOptions) *goproc.Snapshot {
+func take(t *testing.T, p *goproc.Process, opt goproc.SnapshotOptions) *goproc.Snapshot {
 	t.Helper()
 	snap, err := p.Snapshot(context.Background(), opt)
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, w := range snap.Warnings {
+		t.Errorf("warning: %s", w)
+	}
 	return snap
 }
 
-// byID returns the goroutines that are not the runtime's own.
-func byID(snap *goproc.Snapshot) map[uint64]goproc.Goroutine {
+// ofProgram returns the goroutines that are not the runtime's own, by ID.
+func ofProgram(snap *goproc.Snapshot) map[uint64]goproc.Goroutine {
 	gs := map[uint64]goproc.Goroutine{}
 	for _, g := range snap.Goroutines {
 		if !g.System {
@@ -49,126 +54,160 @@ func byID(snap *goproc.Snapshot) map[uint64]goproc.Goroutine {
 	return gs
 }
 
-// realAtRest compares the goroutines that rest with the program's own traceback, taken between two snapshots: what is
-// the same in both was the same at that moment.
-func realAtRest(t *testing.T, target *realtarget.Process, p *goproc.Process) {
-	const rounds = 3
-	target.CollectGarbage() // the runtime notes who waits
-	for range rounds {
-		before := byID(snapshotOf(t, p, goproc.SnapshotOptions{}))
+// compareAtRest compares the goroutines that rest with the program's own traceback, taken between two snapshots. Nearly
+// all must rest in one of a few rounds, and all that do must agree in every round.
+func compareAtRest(t *testing.T, target *realtarget.Process, p *goproc.Process) {
+	const rounds, fewest, share = 6, 10, 0.9
+	best, bestOf := 0, 1
+	for round := range rounds {
+		opt := goproc.SnapshotOptions{Pause: round%2 == 1}
+		target.CollectGarbage() // the runtime notes who waits, and since when
+		before := ofProgram(take(t, p, opt))
 		truth := target.Goroutines()
-		after := byID(snapshotOf(t, p, goproc.SnapshotOptions{}))
-		compared := 0
+		after := ofProgram(take(t, p, opt))
+		all, compared := len(before), 0
 		for _, want := range truth {
 			got, ok := before[want.ID]
 			delete(before, want.ID)
-			if !ok || !rests(got, after[want.ID]) || want.State == "running" {
+			if !ok || !rested(got, after[want.ID]) {
 				continue
 			}
 			compared++
-			if !got.WaitKnown {
-				got.WaitKnown = true // it has waited anew since the collection
-			}
 			for _, diff := range differences(got, want, p.Binary().Version().Minor) {
-				t.Errorf("goroutine %d [%s]: %s", want.ID, want.State, diff)
+				t.Errorf("pause=%v: goroutine %d [%s]: %s", opt.Pause, want.ID, want.State, diff)
 			}
 		}
 		for id, g := range before {
-			if rests(g, after[id]) {
-				t.Errorf("goroutine %d [%s %s] in %v is not in the runtime's list", id, g.State, g.Reason, g.Start)
+			if rested(g, after[id]) {
+				t.Errorf("pause=%v: goroutine %d [%s %s] in %v is not in the runtime's list", opt.Pause, id, g.State, g.Reason, g.Start)
 			}
 		}
-		t.Logf("compared %d of %d, before %d after %d", compared, len(truth), len(before), len(after))
-	}
-}
-
-// rests reports whether a goroutine is the same in two snapshots.
-func rests(a, b goproc.Goroutine) bool {
-	return a.ID == b.ID && a.State == b.State && a.Reason == b.Reason && !a.BestEffort && !b.BestEffort &&
-		slices.Equal(a.Stack, b.Stack)
-}
-
-// checkStacks checks that the stacks of a program that works are whole.
-func checkStacks(t *testing.T, snap *goproc.Snapshot) (bestEffort int) {
-	t.Helper()
-	for _, g := range snap.Goroutines {
-		if g.BestEffort {
-			bestEffort++
-			continue
-		}
-		if g.Truncated || len(g.Stack) == 0 {
-			t.Errorf("goroutine %d [%s %s] started in %s: stack is cut off: %v", g.ID, g.State, g.Reason, g.Start.Func, g.Stack)
-			continue
-		}
-		if outer := g.Stack[len(g.Stack)-1].Func; outer != "runtime.goexit" {
-			t.Errorf("goroutine %d [%s %s] ends in %s: %v", g.ID, g.State, g.Reason, outer, g.Stack)
-		}
-		for i, f := range g.Stack {
-			if f.Func == "" {
-				t.Errorf("goroutine %d [%s %s]: frame %d at %#x is not known", g.ID, g.State, g.Reason, i, f.PC)
-			}
+		if compared*bestOf > best*all {
+			best, bestOf = compared, all
 		}
 	}
-	return bestEffort
+	if best <= fewest || float64(best) < share*float64(bestOf) {
+		t.Errorf("at best %d of %d goroutines compared, want more than %d and at least %.0f %%", best, bestOf, fewest, 100*share)
+	}
+	t.Logf("at best %d of %d goroutines compared", best, bestOf)
 }
 
-func realUnderLoad(t *testing.T, target *realtarget.Process, p *goproc.Process) {
-	const snapshots = 50
+// rested reports whether a goroutine has not run from one snapshot to a later one. The time since when it waits, which
+// the runtime noted in the collection before the first, tells it from one that has come back to the same place.
+func rested(a, b goproc.Goroutine) bool {
+	return a.ID == b.ID && a.WaitKnown && b.WaitKnown && b.Wait >= a.Wait &&
+		a.State == b.State && a.Reason == b.Reason && slices.Equal(a.Stack, b.Stack)
+}
+
+// lookUnderLoad takes snapshots of a program that works. All its stacks must make sense, and all its requests be answered.
+func lookUnderLoad(t *testing.T, target *realtarget.Process, p *goproc.Process, snapshots int, opt goproc.SnapshotOptions) {
 	load := target.StartLoad()
-	unsettled, best, total, running := 0, 0, 0, 0
+	goroutines, bestEffort, calls := 0, 0, 0
 	for range snapshots {
 		load.Await(t, 1)
-		snap := snapshotOf(t, p, goproc.SnapshotOptions{})
-		best += checkStacks(t, snap)
-		unsettled += snap.Unsettled
-		total += len(snap.Goroutines)
-		for _, g := range snap.Goroutines {
-			if g.State == event.StateRunning {
-				running++
-			}
+		snap := take(t, p, opt)
+		if snap.Paused != opt.Pause {
+			t.Errorf("paused %v, want %v", snap.Paused, opt.Pause)
 		}
-		for _, w := range snap.Warnings {
-			t.Errorf("warning: %s", w)
-		}
-	}
-	answered, err := load.Stop()
-	if err != nil {
-		t.Error(err)
-	}
-	t.Logf("%d answered, %d goroutines, %d best effort, %d running, %d unsettled", answered, total, best, running, unsettled)
-}
-
-func realPaused(t *testing.T, target *realtarget.Process, p *goproc.Process) {
-	const snapshots = 20
-	load := target.StartLoad()
-	best, total, running := 0, 0, 0
-	for range snapshots {
-		load.Await(t, 1)
-		snap := snapshotOf(t, p, goproc.SnapshotOptions{Pause: true})
-		n := checkStacks(t, snap)
-		best += n
-		total += len(snap.Goroutines)
 		for _, g := range snap.Goroutines {
-			if g.State == event.StateRunning {
-				running++
-			}
+			goroutines++
 			if g.BestEffort {
-				t.Logf("best effort in pause: %d [%s %s] %s %v", g.ID, g.State, g.Reason, g.Start.Func, g.Stack)
+				bestEffort++
+				continue
+			}
+			checkWhole(t, g)
+			if g.State != event.StateRunning {
+				calls += checkCalls(t, p, g)
 			}
 		}
 	}
+	load.Await(t, 1) // it goes on after the last look
 	answered, err := load.Stop()
 	if err != nil {
-		t.Error(err)
+		t.Errorf("a request failed: %v", err)
 	}
-	t.Logf("%d answered, %d goroutines, %d best effort, %d running", answered, total, best, running)
+	if calls < goroutines {
+		t.Errorf("only %d calls of %d goroutines checked: the test shows nothing", calls, goroutines)
+	}
+	if 4*bestEffort > goroutines {
+		t.Errorf("%d of %d stacks are best effort", bestEffort, goroutines)
+	}
+	t.Logf("%d requests answered; %d goroutines, %d best effort, %d calls checked", answered, goroutines, bestEffort, calls)
 }
 
-func realCount(t *testing.T, target *realtarget.Process, p *goproc.Process) {
-	for range 5 {
-		a := target.NumGoroutine()
-		n := len(byID(snapshotOf(t, p, goproc.SnapshotOptions{})))
-		b := target.NumGoroutine()
-		t.Logf("%d %d %d", a, n, b)
+// checkWhole checks that a stack is known from end to end.
+func checkWhole(t *testing.T, g goproc.Goroutine) {
+	t.Helper()
+	if g.Truncated || len(g.Stack) == 0 {
+		t.Errorf("goroutine %d [%s %s] started in %s: stack is cut off: %v", g.ID, g.State, g.Reason, g.Start.Func, g.Stack)
+		return
 	}
+	if outermost := g.Stack[len(g.Stack)-1].Func; outermost != "runtime.goexit" {
+		t.Errorf("goroutine %d [%s %s]: the outermost frame is %s", g.ID, g.State, g.Reason, outermost)
+	}
+	for i, f := range g.Stack {
+		if f.Func == "" || f.File == "" || f.Line <= 0 {
+			t.Errorf("goroutine %d [%s %s]: frame %d at %#x is %+v", g.ID, g.State, g.Reason, i, f.PC, f.Frame)
+		}
+	}
+}
+
+// checkCalls checks that each function on a stack is the one that the instruction before its return address calls. A
+// stack put together from two moments would rarely pass. It returns the number of calls that could be checked: those
+// through pointers cannot.
+func checkCalls(t *testing.T, p *goproc.Process, g goproc.Goroutine) (checked int) {
+	t.Helper()
+	stack := slices.DeleteFunc(slices.Clone(g.Stack), func(f goproc.Frame) bool { return f.Inlined })
+	for i := 1; i < len(stack); i++ {
+		callee, caller := stack[i-1].Func, stack[i]
+		if callee == "runtime.asyncPreempt" || callee == "runtime.sigpanic" {
+			continue // put there by a signal, between any two instructions
+		}
+		target, ok := p.Binary().CallTarget(caller.PC - p.LoadBias())
+		if !ok {
+			continue
+		}
+		checked++
+		called, _ := p.Binary().FuncForPC(target)
+		if !enters(called.Name, callee) {
+			t.Errorf("goroutine %d [%s %s]: %s calls %s, and not %s which is below it", g.ID, g.State, g.Reason, caller.Func, called.Name, callee)
+		}
+	}
+	return checked
+}
+
+// enters reports whether a call of one function can lead straight into another: the same one, or one that it jumps to.
+func enters(called, callee string) bool {
+	if called == callee {
+		return true
+	}
+	switch called {
+	case "runtime.systemstack":
+		return callee == "runtime.systemstack_switch"
+	case "runtime.reflectcall":
+		return strings.HasPrefix(callee, "runtime.call")
+	case "runtime.deferreturn": // jumps to the deferred function until Go 1.16
+		return true
+	}
+	// Assembly that makes a function known in a second package, as unix.Syscall.
+	return called[strings.LastIndexByte(called, '.')+1:] == callee[strings.LastIndexByte(callee, '.')+1:]
+}
+
+// compareCount compares the number of goroutines with the program's own, at a moment when that does not change.
+func compareCount(t *testing.T, target *realtarget.Process, p *goproc.Process) {
+	const (
+		attempts = 100
+		asking   = 6 // goroutines that the program starts to gather its metrics and answer
+	)
+	seen, first, second := 0, 0, 0
+	for range attempts {
+		first = target.NumGoroutine()
+		seen = len(ofProgram(take(t, p, goproc.SnapshotOptions{})))
+		second = target.NumGoroutine()
+		if first == second && seen <= first && seen >= first-asking {
+			return
+		}
+		time.Sleep(50 * time.Millisecond) // what the load left behind ends
+	}
+	t.Errorf("%d goroutines seen, and the program counts %d before and %d after", seen, first, second)
 }

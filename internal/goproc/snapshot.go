@@ -66,6 +66,8 @@ type Goroutine struct {
 // Frame is one logical frame of a goroutine's stack.
 type Frame struct {
 	event.Frame
+	StartLine int // line of the function's beginning within File; 0 when unknown
+
 	PC      uint64 // the address the frame is at: a return address, save in the leaf frame
 	Inlined bool   // has no activation record of its own: part of the next frame that is not inlined
 	Hidden  bool   // left out of a Go traceback: runtime internals and compiler-made wrappers

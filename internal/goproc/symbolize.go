@@ -43,6 +43,7 @@ const (
 	roleInjected      // its frame was put there by a signal: the frame above was stopped at its very instruction
 	rolePanic         // a wrapper that calls it is shown in tracebacks
 	roleSigpanic      // both injected and panic
+	roleSwitch        // switches stacks: inside of it the registers belong to neither
 )
 
 // roles are the functions that unwinding and tracebacks treat in a special way (runtime/traceback.go, the functions
@@ -58,6 +59,17 @@ var roles = map[string]role{
 	"runtime.sigpanic":     roleSigpanic,
 	"runtime.gopanic":      rolePanic,
 	"runtime.panicwrap":    rolePanic,
+
+	"gogo":                         roleSwitch, // runtime.gogo jumps to it from Go 1.17 on
+	"runtime.gogo":                 roleSwitch,
+	"runtime.mcall":                roleSwitch,
+	"runtime.morestack":            roleSwitch,
+	"runtime.systemstack":          roleSwitch,
+	"runtime.asmcgocall":           roleSwitch,
+	"runtime.cgocallback_gofunc":   roleSwitch,
+	"gosave_systemstack_switch":    roleSwitch,
+	"runtime.sigreturn":            roleSwitch,
+	"runtime.sigreturn__sigaction": roleSwitch,
 }
 
 func newSymbolizer(main *module) *symbolizer {
@@ -174,7 +186,7 @@ func (s *symbolizer) build(pcs []physical) []Frame {
 			show := s.rules.show(call, info.fn.Name, callee, shown)
 			shown = shown || show
 			callee = roles[call.Name]
-			frames = append(frames, Frame{Frame: call.Frame, PC: p.pc, Inlined: call.Inlined, Hidden: !show})
+			frames = append(frames, Frame{Frame: call.Frame, StartLine: call.StartLine, PC: p.pc, Inlined: call.Inlined, Hidden: !show})
 		}
 	}
 	if !shown {

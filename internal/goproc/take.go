@@ -296,24 +296,25 @@ func (t *taker) stopped(g rawG) (registers, bool) {
 	return registers{pc: g.pc, sp: g.sp, lr: g.lr}, true
 }
 
-// threadRegisters returns the registers of a running goroutine's stopped thread. While the thread executes on another
-// stack on the goroutine's behalf, the goroutine's own registers are where it left them.
-func (t *taker) threadRegisters(g rawG) (registers, bool) {
-	if t.regs == nil {
+// threadRegisters returns where a running goroutine is when its thread has been stopped. While the thread executes on the
+// stack of its system goroutine, or in the vDSO, the goroutine's own registers are where it left them. ok is false
+// where they are nowhere: in the few instructions that switch stacks, and inside a signal handler.
+func (t *taker) threadRegisters(g rawG) (r registers, ok bool) {
+	m := t.ms[g.m]
+	r, ok = t.regs[t.tids[m.tid]]
+	if !ok {
 		return registers{}, false
 	}
-	r, ok := t.regs[t.tids[t.ms[g.m].tid]]
-	switch {
-	case !ok:
-		return registers{}, false
-	case r.sp >= g.stackLo && r.sp <= g.stackHi && t.p.symbols.lookup(r.pc).known:
-		return r, true
-	case t.ms[g.m].vdso.sp >= g.stackLo && t.ms[g.m].vdso.sp <= g.stackHi:
-		return t.ms[g.m].vdso, true
-	case g.sp >= g.stackLo && g.sp <= g.stackHi:
-		return registers{pc: g.pc, sp: g.sp, lr: g.lr}, true
+	if r.sp >= g.stackLo && r.sp <= g.stackHi {
+		info := t.p.symbols.lookup(r.pc)
+		return r, info.known && info.role != roleSwitch
 	}
-	return registers{}, false
+	if m.vdso.sp >= g.stackLo && m.vdso.sp <= g.stackHi {
+		return m.vdso, true
+	}
+	g0, err := t.p.readGs([]uint64{m.g0})
+	onSystemStack := err == nil && r.sp >= g0[0].stackLo && r.sp <= g0[0].stackHi
+	return registers{pc: g.pc, sp: g.sp, lr: g.lr}, onSystemStack && g.sp >= g.stackLo && g.sp <= g.stackHi
 }
 
 // add adds a goroutine whose stack was read.
@@ -364,24 +365,20 @@ func (t *taker) startFrame(g rawG, stack []Frame) event.Frame {
 	}
 	calls := t.p.symbols.calls(g.startPC, info, true)
 	outer := calls[len(calls)-1]
-	if outer.Wrapper {
-		for i := len(stack) - 1; i >= 0; i-- {
-			if f := stack[i]; f.Func != outer.Func && f.Func != "runtime.goexit" && f.Func != "" {
-				return t.funcStart(f)
+	start := event.Frame{Func: outer.Func, File: outer.File, Line: outer.StartLine}
+	if !outer.Wrapper {
+		return start
+	}
+	for _, f := range slices.Backward(stack) {
+		if f.Func != outer.Func && f.Func != "runtime.goexit" && f.Func != "" {
+			start = f.Frame
+			if f.StartLine != 0 {
+				start.Line = f.StartLine
 			}
+			break
 		}
 	}
-	return outer.Frame
-}
-
-// funcStart returns the frame with the position of its function's beginning, where the function has code of its own.
-func (t *taker) funcStart(f Frame) event.Frame {
-	info := t.p.symbols.lookup(f.PC)
-	if f.Inlined || !info.known {
-		return f.Frame
-	}
-	file, line := info.mod.bin.Line(info.fn, info.fn.Entry)
-	return event.Frame{Func: f.Func, File: file, Line: line}
+	return start
 }
 
 // setWait sets how long a goroutine has been blocked.
