@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/loupe-go/loupe/internal/child"
 )
 
 // onProgram starts a program, calls look with its PID after a while, and stays until the program ends. The error passes
@@ -33,6 +35,7 @@ func (a *app) onProgram(ctx context.Context, argv []string, after time.Duration,
 	ended := make(chan struct{})
 	var waitErr error
 	go func() {
+		child.AwaitEnd(cmd.Process.Pid) // not the stops of --pause
 		waitErr = cmd.Wait()
 		close(ended)
 	}()

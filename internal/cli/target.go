@@ -15,7 +15,24 @@ import (
 
 // targetFlags are the flags of a command that takes a TARGET.
 type targetFlags struct {
-	after time.Duration
+	after  time.Duration
+	engine engineName
+}
+
+// engineName is the flag --engine. A snapshot reads memory and needs no engine, so its commands only check the name: a
+// script can give every command the same flags.
+type engineName string
+
+func (e *engineName) String() string { return string(*e) }
+func (e *engineName) Type() string   { return "name" }
+
+func (e *engineName) Set(name string) error {
+	switch name {
+	case "auto", "uprobe", "inline":
+		*e = engineName(name)
+		return nil
+	}
+	return errors.New("there are auto, uprobe, inline")
 }
 
 // Bounds for what is done about a name of many processes: how many an error line lists, and how many are looked at.
@@ -25,6 +42,8 @@ const (
 )
 
 func (t *targetFlags) add(cmd *cobra.Command) {
+	t.engine = "auto"
+	cmd.Flags().Var(&t.engine, "engine", "`name` of the engine for live events: auto, uprobe, inline; a snapshot uses none")
 	cmd.Flags().DurationVar(&t.after, "after", time.Second, "with -- PROG: look at the program after it has run for so long")
 }
 

@@ -39,20 +39,34 @@ func seize(ctx context.Context, pid int) (*tracee, error) {
 		resume: make(chan struct{}), resumed: make(chan struct{}),
 	}
 	started := make(chan error)
-	go func() {
-		// ptrace ties a tracee to one thread. The thread is never given back to the Go runtime: it ends with this
-		// goroutine, and with it all that it may still hold.
-		runtime.LockOSThread()
+	go onOwnThread(func() {
 		defer close(t.resumed)
 		started <- t.stopAll(ctx)
 		<-t.resume
 		t.detachAll()
-	}()
+	})
 	if err := <-started; err != nil {
 		t.release()
 		return nil, err
 	}
 	return t, nil
+}
+
+// onOwnThread runs f on a thread that ends with it, and with it all that the thread may still trace: ptrace ties a tracee
+// to one thread. The main thread of a Go program never ends, so it does not do.
+func onOwnThread(f func()) {
+	runtime.LockOSThread()
+	if unix.Gettid() != unix.Getpid() {
+		f()
+		return // without unlocking: the runtime ends the thread
+	}
+	done := make(chan struct{})
+	go func() { // on another thread, since this one is taken
+		defer close(done)
+		onOwnThread(f)
+	}()
+	<-done
+	runtime.UnlockOSThread()
 }
 
 // release lets the process go on.

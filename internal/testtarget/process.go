@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/loupe-go/loupe/internal/child"
 )
 
 const (
@@ -74,7 +76,7 @@ func StartCmd(tb testing.TB, cmd *exec.Cmd) *Process {
 		tb.Fatalf("testtarget: start %s: %v", cmd.Path, err)
 	}
 	go func() {
-		awaitExit(p.PID())
+		child.AwaitEnd(p.PID())
 		p.err = cmd.Wait()
 		close(p.ended)
 	}()

@@ -31,7 +31,7 @@ func (d elfDWARF) Arch() string {
 }
 
 // oldPrefix begins the names of sections that are compressed the way GNU tools did before ELF had a flag for it; Go used
-// it before 1.18.
+// it before 1.19.
 const oldPrefix = ".z"
 
 // find returns the section of a plain name, the old compressed form included.

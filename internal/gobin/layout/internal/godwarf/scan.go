@@ -77,13 +77,18 @@ func read(src Sections, limit uint64) (*Result, error) {
 // isRuntime tells whether a compile unit holds types or constants of the runtime.
 func isRuntime(name string) bool { return name == "runtime" || name == "internal/abi" }
 
-// compilerVersion takes the Go version out of a unit's producer, "Go cmd/compile go1.22.12; regabi".
+// maxVersion bounds a version with all its suffixes.
+const maxVersion = 200
+
+// compilerVersion takes the Go version out of a unit's producer, "Go cmd/compile go1.22.12; regabi"; it is empty when that
+// is not what the producer looks like.
 func compilerVersion(producer string) string {
 	version, ok := strings.CutPrefix(producer, "Go cmd/compile ")
-	if !ok {
+	version, _, _ = strings.Cut(version, ";")
+	unprintable := func(r rune) bool { return r < ' ' || r > '~' }
+	if !ok || len(version) > maxVersion || strings.ContainsFunc(version, unprintable) {
 		return ""
 	}
-	version, _, _ = strings.Cut(version, ";")
 	return strings.TrimSpace(version)
 }
 

@@ -195,6 +195,22 @@ func TestReadHostile(t *testing.T) {
 	}
 }
 
+func TestCompilerVersion(t *testing.T) {
+	for producer, want := range map[string]string{
+		"Go cmd/compile go1.22.12; regabi":                         "go1.22.12",
+		"Go cmd/compile go1.12":                                    "go1.12",
+		"Go cmd/compile devel go1.28-0123abc Tue":                  "devel go1.28-0123abc Tue",
+		"Go cmd/compile go1.24.1 X:foo,bar; regabi":                "go1.24.1 X:foo,bar",
+		"GNU Go 12.2.0":                                            "",
+		"Go cmd/compile go1.22\x1b[31m":                            "",
+		"Go cmd/compile go1.22" + strings.Repeat(".0", maxVersion): "",
+	} {
+		if got := compilerVersion(producer); got != want {
+			t.Errorf("%.80q: %q, want %q", producer, got, want)
+		}
+	}
+}
+
 // TestReadBomb gives sections that expand without end.
 func TestReadBomb(t *testing.T) {
 	const limit = 1 << 20

@@ -196,9 +196,9 @@ func (t *types) layouts() (map[string]table.Struct, error) {
 		if !ok {
 			return nil, fmt.Errorf("%w: type of %s at %#x", ErrCorrupt, w.Name, off)
 		}
-		f := flattener{types: t, wanted: w, size: e.size, fields: map[string]table.Field{}, left: &left}
+		f := flattener{types: t, wanted: w, fields: map[string]table.Field{}, left: &left}
 		if e.kept != noStruct {
-			if err := f.flatten(t.structs[e.kept], "", 0, 0); err != nil {
+			if err := f.flatten(e, "", 0, 0); err != nil {
 				return nil, err
 			}
 		}
@@ -211,32 +211,31 @@ func (t *types) layouts() (map[string]table.Struct, error) {
 type flattener struct {
 	types  *types
 	wanted wanted.Struct
-	size   uint32 // of the whole
 	fields map[string]table.Field
 	left   *int // how many fields there may yet be
 }
 
 // flatten adds the members of a struct at an offset, nested ones included.
-func (f *flattener) flatten(s keptStruct, prefix string, base uint64, depth int) error {
+func (f *flattener) flatten(outer typeEntry, prefix string, base uint32, depth int) error {
+	s := f.types.structs[outer.kept]
 	for _, m := range f.types.members[s.first : s.first+s.n] {
 		e, ok := f.types.at(m.ref)
 		if !ok {
-			return fmt.Errorf("%w: type of %s.%s%s at %#x", ErrCorrupt, f.wanted.Name, prefix, m.name, m.ref)
+			return fmt.Errorf("%w: type of field %.80q of %s at %#x", ErrCorrupt, prefix+m.name, f.wanted.Name, m.ref)
 		}
 		if m.name == "_" || e.size == 0 {
 			continue
 		}
-		off := base + uint64(m.off)
 		*f.left--
-		if off+uint64(e.size) > uint64(f.size) || depth > maxDepth || *f.left < 0 {
-			return fmt.Errorf("%w: %s.%s%s lies outside of its struct", ErrCorrupt, f.wanted.Name, prefix, m.name)
+		if uint64(m.off)+uint64(e.size) > uint64(outer.size) || depth > maxDepth || *f.left < 0 {
+			return fmt.Errorf("%w: field %.80q of %s does not fit its struct", ErrCorrupt, prefix+m.name, f.wanted.Name)
 		}
 		path := f.wanted.Field(prefix + m.name)
-		f.fields[path] = table.Field{Offset: uint32(off), Size: e.size}
+		f.fields[path] = table.Field{Offset: base + m.off, Size: e.size}
 		if e.kept == noStruct || f.wanted.Shallow || f.types.structs[e.kept].leaf {
 			continue
 		}
-		if err := f.flatten(f.types.structs[e.kept], path+".", off, depth+1); err != nil {
+		if err := f.flatten(e, path+".", base+m.off, depth+1); err != nil {
 			return err
 		}
 	}

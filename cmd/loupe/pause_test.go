@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/loupe-go/loupe/internal/testtarget"
+)
+
+// TestPauseOfOwnProgram pauses a program that Loupe has started itself: it is the program's parent and its tracer.
+func TestPauseOfOwnProgram(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	zoo := testtarget.Build(t, testtarget.Spec{Program: "zoo", Go: testtarget.Latest(), Stripped: true})
+	cmd := exec.CommandContext(ctx, loupe, "goroutines", "--pause", "--json", "--after", "1s", "--", zoo)
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var list struct {
+		Paused     bool
+		Goroutines []struct{ BestEffort bool }
+	}
+	if err := json.NewDecoder(stdout).Decode(&list); err != nil {
+		t.Fatal(err)
+	}
+	if !list.Paused || len(list.Goroutines) < 50 {
+		t.Errorf("paused %v, %d goroutines", list.Paused, len(list.Goroutines))
+	}
+	stdin.Close() // the program ends, and Loupe with it
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestKilledWhilePaused kills Loupe at different moments of a pause. The target must go on every time.
+func TestKilledWhilePaused(t *testing.T) {
+	target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "coder", Go: "1.22.12"}))
+	for delay := 2 * time.Millisecond; delay < 80*time.Millisecond; delay += 3 * time.Millisecond {
+		cmd := exec.Command(loupe, "goroutines", "--pause", fmt.Sprint(target.PID()))
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(delay)
+		cmd.Process.Kill()
+		cmd.Wait()
+		before := target.Command("ops")
+		time.Sleep(5 * time.Millisecond)
+		if after := target.Command("ops"); strings.Fields(after)[1] == strings.Fields(before)[1] {
+			t.Errorf("killed after %v: the target stands still at %q", delay, after)
+		}
+	}
+}
