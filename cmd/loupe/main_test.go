@@ -10,11 +10,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // loupe is the executable under test: static and stripped, as it is released.
@@ -246,15 +249,47 @@ func TestDemoAsOrdinaryUser(t *testing.T) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, loupe, "demo", "--json")
 	cmd.Dir = "/"
-	if os.Geteuid() == 0 {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-	}
-	status, stdout, stderr := finish(t, cmd)
+	status, stdout, stderr := finishOrdinary(t, cmd)
 	var report demoReport
 	if err := json.Unmarshal([]byte(stdout), &report); status != 0 || err != nil {
 		t.Fatalf("status %d, %v, stderr %q", status, err, stderr)
 	}
 	checkDemo(t, &report)
+}
+
+// finishOrdinary is finish for a program without privileges: as user nobody, or where others may not even enter the root
+// directory, as in some chroots, as root without any capability.
+func finishOrdinary(t *testing.T, cmd *exec.Cmd) (status int, stdout, stderr string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		return finish(t, cmd)
+	}
+	root, err := os.Stat("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if root.Mode().Perm()&0o001 != 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		return finish(t, cmd)
+	}
+	var out, errOut bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never to be unlocked: the thread's capabilities are gone for good
+		for c := uintptr(0); c <= unix.CAP_LAST_CAP; c++ {
+			if err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err != nil {
+				done <- err
+				return
+			}
+		}
+		done <- cmd.Run()
+	}()
+	var exit *exec.ExitError
+	if err := <-done; err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), out.String(), errOut.String()
 }
 
 // TestDemoLeavesNothingBehind ends loupe demo in the middle of its work.

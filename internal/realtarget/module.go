@@ -30,7 +30,7 @@ func (m Module) String() string {
 }
 
 func (m Module) key() string {
-	name := strings.Join([]string{m.Package(), m.Version, "go" + m.Go, m.Ldflags}, "-")
+	name := strings.Join([]string{m.Package(), m.Version, "go" + m.Go}, "-") + m.Ldflags
 	return strings.NewReplacer("/", "_", " ", "_").Replace(name)
 }
 

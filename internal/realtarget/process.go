@@ -32,17 +32,16 @@ const (
 // A Process is a running program. Its methods are for the test's goroutine: what
 // fails in them fails the test.
 type Process struct {
-	tb      testing.TB
-	spec    Spec
-	cmd     *exec.Cmd
-	plan    *plan
-	log     string // file with what the program printed
-	web     *http.Client
-	guests  []client
-	ended   chan struct{} // closed when the process was waited for
-	err     error         // of the wait; valid once ended is closed
-	stop    sync.Once
-	stopped bool // Stop was called
+	tb     testing.TB
+	spec   Spec
+	cmd    *exec.Cmd
+	plan   *plan
+	log    string // file with what the program printed
+	web    *http.Client
+	guests []client
+	ended  chan struct{} // closed when the process was waited for
+	err    error         // of the wait; valid once ended is closed
+	stop   sync.Once
 }
 
 // A plan says how one instance of a program is run and spoken to.

@@ -1,7 +1,6 @@
 package layout
 
 import (
-	"debug/elf"
 	"os"
 	"testing"
 )
@@ -15,26 +14,16 @@ func BenchmarkForVersion(b *testing.B) {
 	}
 }
 
-// BenchmarkFromDWARF reads the executable that LOUPE_BENCH_BINARY names, else the test's own, which "go test -o" leaves
-// unstripped.
+// BenchmarkFromDWARF reads the executable that LOUPE_BENCH_BINARY names, such as a large one, else a small program.
 func BenchmarkFromDWARF(b *testing.B) {
 	path := os.Getenv("LOUPE_BENCH_BINARY")
 	if path == "" {
-		path = "/proc/self/exe"
+		path = buildProbe(b, "amd64")
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		f, err := elf.Open(path)
-		if err != nil {
+		if _, err := fromFile(path); err != nil {
 			b.Fatal(err)
 		}
-		d, ok := DWARFOf(f)
-		if !ok {
-			b.Skip("the executable has no DWARF; run with go test -ldflags=-w=0 -bench, or set LOUPE_BENCH_BINARY")
-		}
-		if _, err := FromDWARF(d); err != nil {
-			b.Fatal(err)
-		}
-		f.Close()
 	}
 }

@@ -3,7 +3,6 @@ package layout
 import (
 	"bytes"
 	"compress/zlib"
-	"context"
 	"debug/elf"
 	"encoding/binary"
 	"errors"
@@ -13,8 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/loupe-go/loupe/internal/gobin/layout/internal/probe"
 )
 
 // section is one of a made ELF file.
@@ -94,16 +91,7 @@ func fromBytes(data []byte) (*Layout, error) {
 // realSections returns .debug_info and .debug_abbrev of a small Go program.
 func realSections(t *testing.T) (info, abbrev []byte) {
 	t.Helper()
-	ctx := context.Background()
-	builder, err := probe.NewBuilder(ctx, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	path, err := builder.Build(ctx, thisRelease(t), "amd64")
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := elf.Open(path)
+	f, err := elf.Open(buildProbe(t, "amd64"))
 	if err != nil {
 		t.Fatal(err)
 	}

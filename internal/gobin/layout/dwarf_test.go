@@ -1,7 +1,6 @@
 package layout
 
 import (
-	"context"
 	"debug/elf"
 	"errors"
 	"os"
@@ -30,13 +29,27 @@ func fromFile(path string) (*Layout, error) {
 }
 
 // thisRelease is the release that runs the tests.
-func thisRelease(t *testing.T) table.Release {
+func thisRelease(t testing.TB) table.Release {
 	t.Helper()
 	r, _, err := table.ParseRelease(strings.TrimPrefix(runtime.Version(), "go"))
 	if err != nil {
 		t.Skipf("%s is no release: %v", runtime.Version(), err)
 	}
 	return r
+}
+
+// buildProbe builds the probe program with the release that runs the tests.
+func buildProbe(t testing.TB, arch string, flags ...string) string {
+	t.Helper()
+	builder, err := probe.NewBuilder(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, err := builder.Build(t.Context(), thisRelease(t), arch, flags...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // compare fails unless a layout holds exactly what debug/dwarf found in the same program.
@@ -71,7 +84,7 @@ func compare(t *testing.T, got *Layout, want *table.Snapshot) {
 // of debug/dwarf, and the table. The releases stand for the forms that Go's DWARF has had: version 4 in .zdebug sections,
 // version 4 in compressed ones since Go 1.19, version 5 since Go 1.25. The generator's -check does the same for all.
 func TestFromDWARFAgrees(t *testing.T) {
-	ctx := context.Background()
+	ctx := t.Context()
 	builder, err := probe.NewBuilder(ctx, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -108,11 +121,6 @@ func TestFromDWARFAgrees(t *testing.T) {
 
 // TestFromDWARFForms reads programs whose DWARF is stored otherwise, or not at all.
 func TestFromDWARFForms(t *testing.T) {
-	ctx := context.Background()
-	builder, err := probe.NewBuilder(ctx, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, test := range []struct {
 		flags string
 		want  error
@@ -123,11 +131,7 @@ func TestFromDWARFForms(t *testing.T) {
 		{flags: "-ldflags=-w", want: ErrNoDWARF},
 		{flags: "-ldflags=-s -w", want: ErrNoDWARF},
 	} {
-		path, err := builder.Build(ctx, thisRelease(t), "amd64", test.flags)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := fromFile(path)
+		got, err := fromFile(buildProbe(t, "amd64", test.flags))
 		if !errors.Is(err, test.want) {
 			t.Errorf("%s: %v, want %v", test.flags, err, test.want)
 		}

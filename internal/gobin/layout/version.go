@@ -9,7 +9,7 @@ import (
 	"github.com/loupe-go/loupe/internal/gobin/layout/internal/table"
 )
 
-//go:generate sh -c "cd ../../.. && go run ./internal/gobin/layout/gen"
+//go:generate go run ./gen -table table.txt
 
 //go:embed table.txt
 var tableText string

@@ -124,6 +124,10 @@ func (g *generator) check(ctx context.Context, text string, chosen []table.Relea
 	if diff := lineDiff(text, string(table.Write(header, builds))); diff != "" {
 		return fmt.Errorf("the table is not current; run go generate ./internal/gobin/layout\n%s", diff)
 	}
+	if len(chosen) == 0 {
+		chosen = g.old.Releases()
+	}
+	fmt.Printf("the table is current: %d releases built for %s\n", len(chosen), strings.Join(probe.Arches, " and "))
 	return nil
 }
 

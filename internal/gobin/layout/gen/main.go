@@ -34,38 +34,56 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, args []string) error {
+// options are the command line.
+type options struct {
+	table  string
+	add    []table.Release
+	bisect bool
+	check  bool
+	latest bool
+	chosen []table.Release
+}
+
+func parseOptions(args []string) (o options, err error) {
 	flags := flag.NewFlagSet("gen", flag.ContinueOnError)
-	file := flags.String("table", "internal/gobin/layout/table.txt", "the table's `file`")
+	flags.StringVar(&o.table, "table", "internal/gobin/layout/table.txt", "the table's `file`")
 	add := flags.String("add", "", "comma-separated `releases` to add, such as 1.27.5")
-	bisect := flags.Bool("bisect", false, "add the releases that date changes between two of the same minor")
-	check := flags.Bool("check", false, "compare with the table instead of writing it")
-	latest := flags.Bool("latest", false, "with -check: only the last release of each minor")
+	flags.BoolVar(&o.bisect, "bisect", false, "add the releases that date changes between two of the same minor")
+	flags.BoolVar(&o.check, "check", false, "compare with the table instead of writing it")
+	flags.BoolVar(&o.latest, "latest", false, "with -check: only the last release of each minor")
 	only := flags.String("releases", "", "with -check: only these comma-separated `releases`")
 	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if o.add, err = parseReleases(*add); err != nil {
+		return o, err
+	}
+	if o.chosen, err = parseReleases(*only); err != nil {
+		return o, err
+	}
+	switch {
+	case flags.NArg() > 0:
+		return o, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	case !o.check && (o.latest || len(o.chosen) > 0):
+		return o, errors.New("-latest and -releases go with -check")
+	case o.check && (len(o.add) > 0 || o.bisect):
+		return o, errors.New("-check changes nothing; -add and -bisect do")
+	}
+	return o, nil
+}
+
+func run(ctx context.Context, args []string) error {
+	o, err := parseOptions(args)
+	if err != nil {
 		return err
 	}
-	if flags.NArg() > 0 || (*latest || *only != "") && !*check || *check && (*add != "" || *bisect) {
-		return errors.New("arguments that do not go together; see -help")
-	}
-	text, err := os.ReadFile(*file)
+	text, err := os.ReadFile(o.table)
 	if err != nil {
 		return err
 	}
 	old, err := table.Open(string(text))
 	if err != nil {
-		return fmt.Errorf("%s: %w", *file, err)
-	}
-	added, err := parseReleases(*add)
-	if err != nil {
-		return err
-	}
-	chosen, err := parseReleases(*only)
-	if err != nil {
-		return err
-	}
-	if *latest {
-		chosen = latestOfMinors(old.Releases())
+		return fmt.Errorf("%s: %w", o.table, err)
 	}
 	start := time.Now()
 	g, err := newGenerator(ctx, old)
@@ -73,21 +91,24 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	defer g.close()
-	if *check {
-		return g.check(ctx, string(text), chosen)
+	if o.check {
+		if o.latest {
+			o.chosen = append(o.chosen, latestOfMinors(old.Releases())...)
+		}
+		return g.check(ctx, string(text), o.chosen)
 	}
-	builds, err := g.collect(ctx, added)
+	builds, err := g.collect(ctx, o.add)
 	if err != nil {
 		return err
 	}
-	if *bisect {
+	if o.bisect {
 		if builds, err = g.bisect(ctx, builds); err != nil {
 			return err
 		}
 	}
 	out := table.Write(header, builds)
-	fmt.Printf("%s: %d releases, %d bytes, %v\n", *file, len(builds), len(out), time.Since(start).Round(time.Second/10))
-	return os.WriteFile(*file, out, 0o644)
+	fmt.Printf("%s: %d releases, %d bytes, %v\n", o.table, len(builds), len(out), time.Since(start).Round(time.Second/10))
+	return os.WriteFile(o.table, out, 0o644)
 }
 
 // parseReleases reads a comma-separated list.
