@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 	"unsafe"
+
+	"github.com/loupe-go/loupe/event"
 )
 
 // FuzzHostileMemory reads goroutines from memory that lies: the fuzzer's bytes are taken for the runtime's data. The
@@ -34,7 +36,7 @@ func FuzzHostileMemory(f *testing.F) {
 		p.symbols = newSymbolizer(target)
 		p.layout = exe.Layout()
 		arena := hostileArena(p, noise, stride, status, labels)
-		tk := &taker{p: p, ctx: context.Background(), snap: &Snapshot{}, labels: newLabelReader(p.mem, int(minor))}
+		tk := &taker{p: p, ctx: context.Background(), snap: &Snapshot{}, labels: newLabelReader(p.mem, int(minor)), starts: map[startKey]event.Frame{}}
 		begin := time.Now()
 		err := tk.take()
 		if err == nil && len(tk.snap.Goroutines) > len(arena) {

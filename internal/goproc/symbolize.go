@@ -31,6 +31,7 @@ type pcInfo struct {
 	delta    uint64 // the frame's size: from the stack pointer to the return address
 	hasDelta bool
 	role     role
+	site     *event.Frame    // as location returns it; nil until asked for
 	calls    [2][]gobin.Call // [0] the address is a return address, [1] it is the very instruction
 }
 
@@ -137,12 +138,16 @@ func (s *symbolizer) location(pc uint64) event.Frame {
 	if !info.known {
 		return event.Frame{}
 	}
+	if info.site != nil {
+		return *info.site
+	}
 	at := pc - info.mod.bias
 	if at > info.fn.Entry {
 		at--
 	}
 	file, line := info.mod.bin.Line(info.fn, at)
-	return event.Frame{Func: info.fn.Name, File: file, Line: line}
+	info.site = &event.Frame{Func: info.fn.Name, File: file, Line: line}
+	return *info.site
 }
 
 // frames returns the logical frames of a stack. Stacks with the same addresses share them.

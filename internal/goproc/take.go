@@ -47,7 +47,7 @@ func (p *Process) Snapshot(ctx context.Context, opt SnapshotOptions) (*Snapshot,
 func (p *Process) snapshot(ctx context.Context, opt SnapshotOptions) (*Snapshot, error) {
 	t := &taker{
 		p: p, ctx: ctx, snap: &Snapshot{Time: time.Now(), PID: p.pid, GoVersion: p.main.bin.GoVersion(), Paused: opt.Pause},
-		labels: newLabelReader(p.mem, p.main.bin.Version().Minor),
+		labels: newLabelReader(p.mem, p.main.bin.Version().Minor), starts: map[startKey]event.Frame{},
 	}
 	t.snap.Warnings = append(t.snap.Warnings, p.warnings...)
 	if opt.Pause {
@@ -84,6 +84,7 @@ type taker struct {
 
 	buf       []byte     // of the batch at hand
 	walk      []physical // of the stack at hand
+	starts    map[startKey]event.Frame
 	labelErrs int
 }
 
@@ -359,6 +360,25 @@ func (t *taker) goroutine(g rawG, stack []Frame) Goroutine {
 // startFrame returns the function that a goroutine was started with. A go statement with arguments starts a wrapper made
 // by the compiler; the function of the statement is the one it calls.
 func (t *taker) startFrame(g rawG, stack []Frame) event.Frame {
+	key := startKey{pc: g.startPC}
+	if len(stack) > 0 {
+		key.stack = &stack[0]
+	}
+	start, ok := t.starts[key]
+	if !ok {
+		start = t.findStart(g, stack)
+		t.starts[key] = start
+	}
+	return start
+}
+
+// startKey is what a goroutine's start frame depends on. Equal stacks share their frames.
+type startKey struct {
+	pc    uint64
+	stack *Frame
+}
+
+func (t *taker) findStart(g rawG, stack []Frame) event.Frame {
 	info := t.p.symbols.lookup(g.startPC)
 	if !info.known {
 		return event.Frame{}
