@@ -86,16 +86,19 @@ func (b *Binary) funcAt(i int) (Func, bool) {
 		return Func{}, false
 	}
 	return Func{
-		Name:  shortTypeArgs(string(t.name(t.u32(rec, t.format.nameOff)))),
+		Name:  b.shortName(string(t.name(t.u32(rec, t.format.nameOff)))),
 		Entry: t.entry(i), End: t.entry(i + 1),
 		id: rec[t.format.funcID], rec: rec,
 	}, true
 }
 
-// shortTypeArgs cuts the type arguments of a generic function's name, as the runtime prints it.
-func shortTypeArgs(name string) string {
+// firstGenericMinor is the first release with generic functions.
+const firstGenericMinor = 18
+
+// shortName cuts the type arguments of a generic function's name, as the runtime prints it.
+func (b *Binary) shortName(name string) string {
 	i := strings.IndexByte(name, '[')
-	if i < 0 {
+	if i < 0 || b.version.Minor < firstGenericMinor {
 		return name
 	}
 	j := strings.LastIndexByte(name, ']')
@@ -117,11 +120,15 @@ func (b *Binary) Code(f Func) ([]byte, error) {
 const maxCode = 64 << 20
 
 // SPDelta returns how far the stack pointer has moved since the function's entry when execution is at pc, in bytes, the
-// return address not counted. lo and hi bound the addresses for which it holds. ok is false where the table has none.
+// return address not counted; it is negative while the function has taken that off. lo and hi bound the addresses for which it holds. ok is false where the table has none.
 func (b *Binary) SPDelta(f Func, pc uint64) (delta int32, lo, hi uint64, ok bool) {
 	delta, lo, hi = b.pcln.pcValue(b.pcln.u32(f.rec, b.pcln.format.pcsp), f.Entry, pc)
-	return delta, lo, hi, lo < hi && delta >= 0
+	return delta, lo, hi, lo < hi && delta >= -returnAddress
 }
+
+// returnAddress is the size of a return address on the stack. A function may take its own off for a moment
+// (syscall.rawVforkSyscall on amd64 does); then the stack pointer has moved back by so much.
+const returnAddress = 8
 
 // Line returns the source position of the code at pc, the innermost one where calls are inlined.
 func (b *Binary) Line(f Func, pc uint64) (file string, line int) {

@@ -89,7 +89,7 @@ func (b *Binary) Calls(f Func, pc uint64) []Call {
 func (b *Binary) call(f Func, pc uint64, name string, id uint8) Call {
 	file, line := b.Line(f, pc)
 	return Call{
-		Frame:   event.Frame{Func: shortTypeArgs(name), File: file, Line: line},
+		Frame:   event.Frame{Func: b.shortName(name), File: file, Line: line},
 		Wrapper: b.wrapperID >= 0 && int(id) == b.wrapperID,
 		Name:    name,
 	}

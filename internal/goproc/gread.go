@@ -181,8 +181,12 @@ func (rt *runtimeLayout) decodeM(addr uint64, b []byte) rawM {
 		}
 		return binary.LittleEndian.Uint64(b[off:])
 	}
+	vdso := registers{pc: word(o.vdsoPC), sp: word(o.vdsoSP)}
+	if vdso.sp != 0 {
+		vdso.sp += o.vdsoBelow
+	}
 	return rawM{
 		addr: addr, g0: word(o.g0), curg: word(o.curg), tid: int(int32(word(o.procid))), p: word(o.p),
-		vdso: registers{pc: word(o.vdsoPC), sp: word(o.vdsoSP)},
+		vdso: vdso,
 	}
 }

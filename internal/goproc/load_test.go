@@ -248,3 +248,34 @@ int main(int argc, char **argv) {
 		t.Errorf("the library's runtime has no forcegchelper among %d goroutines", len(snap.Goroutines))
 	}
 }
+
+// TestPauseInFork stops a program that starts child processes all the time. While the child runs on its stack, the
+// goroutine's return address is in a register (syscall.rawVforkSyscall).
+func TestPauseInFork(t *testing.T) {
+	for _, version := range []string{"1.12.17", "1.18.10", testtarget.Latest()} {
+		t.Run(version, func(t *testing.T) {
+			target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "forker", Go: version}))
+			p, err := goproc.Open(target.PID(), goproc.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Close()
+			forks := 0
+			for n := 0; n < 100 || forks == 0 && n < 5000; n++ {
+				snap, err := p.Snapshot(context.Background(), goproc.SnapshotOptions{Pause: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				checkPlausible(t, snap)
+				for _, g := range snap.Goroutines {
+					if len(g.Stack) > 0 && g.Stack[0].Func == "syscall.rawVforkSyscall" {
+						forks++
+					}
+				}
+			}
+			if forks == 0 {
+				t.Error("no goroutine was ever seen inside of a fork: the test shows nothing")
+			}
+		})
+	}
+}

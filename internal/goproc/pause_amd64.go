@@ -8,5 +8,6 @@ func threadRegs(tid int) (registers, error) {
 	if err := unix.PtraceGetRegs(tid, &r); err != nil {
 		return registers{}, err
 	}
-	return registers{pc: r.Rip, sp: r.Rsp, exact: true}, nil
+	// syscall.rawVforkSyscall keeps its return address in R12 while the child uses the stack.
+	return registers{pc: r.Rip, sp: r.Rsp, lr: r.R12, exact: true}, nil
 }

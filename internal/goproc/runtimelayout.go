@@ -37,7 +37,8 @@ type gOffsets struct {
 type mOffsets struct {
 	size                         int
 	g0, curg, procid, alllink, p int
-	vdsoPC, vdsoSP               int // where a goroutine left its stack for a function of the kernel's vDSO
+	vdsoPC, vdsoSP               int    // where a goroutine left its stack for a function of the kernel's vDSO
+	vdsoBelow                    uint64 // how far below the caller's stack pointer vdsoSP points
 }
 
 // statusValues are the runtime's numbers for goroutine states.
@@ -75,6 +76,7 @@ func newRuntimeLayout(l *layout.Layout, main *module) (runtimeLayout, error) {
 	if rt.m, err = newMOffsets(l); err != nil {
 		return rt, err
 	}
+	rt.m.vdsoBelow = vdsoBelow(bin.Arch(), bin.Version().Minor)
 	rt.status = newStatusValues(l)
 	return rt, nil
 }
@@ -144,6 +146,16 @@ func newMOffsets(l *layout.Layout) (mOffsets, error) {
 		return m, r.err
 	}
 	return m, checkWithin(m.size, m.g0, m.curg, m.procid, m.alllink, m.p, m.vdsoPC, m.vdsoSP)
+}
+
+// vdsoBelow returns how far m.vdsoSP points below the caller's stack pointer: until Go 1.13 on amd64 it was the place of
+// the return address (runtime/sys_linux_amd64.s, walltime and nanotime).
+func vdsoBelow(arch string, minor int) uint64 {
+	const lastBelow = 13
+	if arch == "amd64" && minor <= lastBelow {
+		return 8
+	}
+	return 0
 }
 
 // checkWithin returns an error unless every offset leaves room for a word within a struct of the given size. The size

@@ -27,8 +27,8 @@ const (
 type pcInfo struct {
 	mod      *module
 	fn       gobin.Func
-	known    bool   // the address is in a Go function: mod and fn are set
-	delta    uint64 // the frame's size: from the stack pointer to the return address
+	known    bool  // the address is in a Go function: mod and fn are set
+	delta    int64 // the frame's size: from the stack pointer to the return address; negative without one on the stack
 	hasDelta bool
 	role     role
 	site     *event.Frame    // as location returns it; nil until asked for
@@ -107,7 +107,7 @@ func (s *symbolizer) lookup(pc uint64) *pcInfo {
 	}
 	if info.known {
 		delta, _, _, ok := info.mod.bin.SPDelta(info.fn, pc-info.mod.bias)
-		info.delta, info.hasDelta = uint64(delta), ok
+		info.delta, info.hasDelta = int64(delta), ok
 		info.role = roles[info.fn.Name]
 	}
 	s.pcs[pc] = info

@@ -28,8 +28,9 @@ func (s stackImage) word(addr uint64) (uint64, bool) {
 
 // registers are where a goroutine stopped.
 type registers struct {
-	pc, sp, lr uint64
-	exact      bool // pc is the instruction itself, as after a signal or a trap
+	pc, sp uint64
+	lr     uint64 // the return address, where it is in a register
+	exact  bool   // pc is the instruction itself, as after a signal or a trap
 }
 
 // unwound is the result of walking a stack.
@@ -73,10 +74,14 @@ func (s *symbolizer) caller(info *pcInfo, sp, lr uint64, stack stackImage) (pc, 
 			return lr, sp, lr != 0
 		}
 		pc, ok = stack.word(sp)
-		return pc, sp + info.delta, ok
+		return pc, sp + uint64(info.delta), ok
 	}
-	pc, ok = stack.word(sp + info.delta)
-	return pc, sp + info.delta + 8, ok
+	if info.delta < 0 {
+		return lr, sp, lr != 0
+	}
+	ret := sp + uint64(info.delta)
+	pc, ok = stack.word(ret)
+	return pc, ret + 8, ok
 }
 
 // unwindOutward walks a stack from its outermost frame inwards, for goroutines whose stack pointer is not known because
@@ -135,7 +140,7 @@ func (s *symbolizer) calleeFrame(stack stackImage, at uint64, callee *pcInfo) (p
 	}
 	info := s.lookup(pc)
 	same := info.known && info.mod == callee.mod && info.fn.Entry == callee.fn.Entry
-	return pc, addr, same && info.hasDelta && info.delta == uint64(size)
+	return pc, addr, same && info.hasDelta && info.delta == int64(size)
 }
 
 // maxTopGap is how far below its upper end a goroutine's stack may begin.

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/loupe-go/loupe/internal/child"
 )
 
 const (
@@ -149,7 +151,7 @@ func (p *Process) launch() error {
 		if err != nil {
 			return
 		}
-		awaitExit(p.PID())
+		child.AwaitEnd(p.PID())
 		// Until it is waited for, its number stands for its group and no other.
 		// The group is gone already when there were no children.
 		_ = unix.Kill(-p.PID(), unix.SIGKILL)
@@ -157,22 +159,6 @@ func (p *Process) launch() error {
 		close(p.ended)
 	}()
 	return <-started
-}
-
-// awaitExit returns when a process has ended. Unlike wait(2) it takes no news of
-// a thread's stop from a tracer in the same process, as the tests have one.
-func awaitExit(pid int) {
-	fd, err := unix.PidfdOpen(pid, 0)
-	if err != nil {
-		return
-	}
-	defer unix.Close(fd)
-	for {
-		_, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, -1)
-		if !errors.Is(err, unix.EINTR) {
-			return
-		}
-	}
 }
 
 // prepare waits until the program answers and brings the guests.

@@ -22,6 +22,7 @@
 //	flood  any number of parked goroutines beside a measured workload
 //	churn  goroutines born, grown, panicking and dying at full speed
 //	       beside a check sum of the work they did
+//	forker one child process after the other
 //	tiny   the protocol and nothing else; portable to every GOOS and GOARCH
 //
 // # Protocol

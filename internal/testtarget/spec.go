@@ -16,7 +16,8 @@ const (
 
 // A Spec says which executable is wanted. Specs are comparable.
 type Spec struct {
-	// Program is a directory below testdata/src: zoo, coder, flood, churn or tiny.
+	// Program is a directory below testdata/src: zoo, coder, flood, churn,
+	// forker or tiny.
 	Program string
 	// Go is the release that builds it, such as "1.12.17"; any release that
 	// GOTOOLCHAIN can name, not only those of Versions. Empty: Latest.
