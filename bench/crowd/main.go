@@ -49,14 +49,14 @@ func main() {
 // park starts n goroutines that wait in different ways, at stacks of a usual depth.
 func park(n int) {
 	var started sync.WaitGroup
-	never, mutex := make(chan int), new(sync.Mutex)
+	never, full, mutex := make(chan int), make(chan int), new(sync.Mutex)
 	mutex.Lock()
 	kinds := []func(){
 		func() { <-never },
 		func() {
 			select {
 			case <-never:
-			case never <- 1:
+			case full <- 1:
 			}
 		},
 		func() { time.Sleep(24 * time.Hour) },

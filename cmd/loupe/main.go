@@ -5,12 +5,15 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 
 	"github.com/loupe-go/loupe/internal/cli"
 )
 
 func main() {
+	// Leave the program that is looked at at least half of the machine.
+	runtime.GOMAXPROCS(max(1, runtime.NumCPU()/2))
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends at once
 	os.Exit(cli.Run(ctx, cli.Env{
