@@ -2,7 +2,7 @@
 // same process in one run. It prints a table: how long each takes, what is left of the program's speed meanwhile, and
 // for how long the program stood still.
 //
-//	go run ./bench/snapshot [-n 100000] [-rounds 5] [-procs 1]
+//	go run ./bench/snapshot [-n 100000] [-rounds 5] [-procs 1] [-only 3]
 //
 // Delve is built from its module on first use.
 package main
@@ -10,6 +10,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -30,20 +32,23 @@ const delve = "github.com/go-delve/delve/cmd/dlv@v1.27.2"
 func main() {
 	n := flag.Int("n", 100_000, "goroutines of the target")
 	rounds := flag.Int("rounds", 5, "times that each way is measured")
+	only := flag.Int("only", 0, "measure the first `ways` only")
 	procs := flag.Int("procs", 1, "GOMAXPROCS of the target")
 	flag.Parse()
-	if err := run(*n, *rounds, *procs); err != nil {
+	runtime.GOMAXPROCS(1) // as loupe has on a machine with two processors
+	if err := run(*n, *rounds, *procs, *only); err != nil {
 		log.Fatal(err)
 	}
 }
 
 // way is one way to see the goroutines.
 type way struct {
-	name string
-	look func() (goroutines int, err error)
+	name  string
+	look  func() error
+	count func() (goroutines int, err error) // that the last look saw
 }
 
-func run(n, rounds, procs int) error {
+func run(n, rounds, procs, only int) error {
 	dir, err := os.MkdirTemp("", "loupe-bench")
 	if err != nil {
 		return err
@@ -57,6 +62,9 @@ func run(n, rounds, procs int) error {
 	ways, err := target.ways(dir)
 	if err != nil {
 		return err
+	}
+	if only > 0 && only < len(ways) {
+		ways = ways[:only]
 	}
 	fmt.Printf("%d goroutines, GOMAXPROCS=%d, medians of %d rounds\n\n", n, procs, rounds)
 	fmt.Println("| way | goroutines seen | seconds | speed of the program meanwhile | longest stall |")
@@ -133,6 +141,9 @@ func (t *target) stop() {
 	t.cmd.Wait()
 }
 
+// idleLoop is how long the loop runs that shows what the machine alone costs the target: two processors often share a core.
+const idleLoop = 400 * time.Millisecond
+
 // ways returns what is compared. The Loupe command is measured as a whole, and its snapshot alone.
 func (t *target) ways(dir string) ([]way, error) {
 	loupe, dlv := filepath.Join(dir, "loupe"), filepath.Join(dir, "dlv")
@@ -148,17 +159,41 @@ func (t *target) ways(dir string) ([]way, error) {
 	if err := os.WriteFile(script, []byte("goroutines -t\nexit -c\n"), 0o600); err != nil {
 		return nil, err
 	}
-	pid := fmt.Sprint(t.cmd.Process.Pid)
+	pid, out := fmt.Sprint(t.cmd.Process.Pid), filepath.Join(dir, "out")
+	counted := func(prefixes ...string) func() (int, error) {
+		return func() (int, error) {
+			f, err := os.Open(out)
+			if err != nil {
+				return 0, err
+			}
+			defer f.Close()
+			return countPrefix(f, prefixes...)
+		}
+	}
+	seen := 0
+	alone := func(pause bool) func() error {
+		return func() (err error) {
+			seen, err = t.snapshot(pause)
+			return err
+		}
+	}
+	last := func() (int, error) { return seen, nil }
 	return []way{
-		{"loupe, the snapshot alone", func() (int, error) { return t.snapshot(false) }},
-		{"loupe --pause, the snapshot alone", func() (int, error) { return t.snapshot(true) }},
-		{"loupe goroutines PID", func() (int, error) {
-			return countLines(exec.Command(loupe, "goroutines", "--group=false", pid), "goroutine ")
-		}},
-		{"GET /debug/pprof/goroutine?debug=2", t.pprof},
-		{"dlv attach PID; goroutines -t", func() (int, error) {
-			return countLines(exec.Command(dlv, "attach", pid, "--init", script, "--allow-non-terminal-interactive=true"), "  Goroutine ", "* Goroutine ")
-		}},
+		{"a loop on the other processor that reads nothing", func() error {
+			for begin := time.Now(); time.Since(begin) < idleLoop; {
+				seen = 0
+			}
+			return nil
+		}, last},
+		{"loupe, the snapshot alone", alone(false), last},
+		{"loupe --pause, the snapshot alone", alone(true), last},
+		{"loupe goroutines PID", func() error {
+			return into(out, exec.Command(loupe, "goroutines", "--group=false", pid))
+		}, counted("goroutine ")},
+		{"GET /debug/pprof/goroutine?debug=2", func() error { return t.pprof(out) }, counted("goroutine ")},
+		{"dlv attach PID; goroutines -t", func() error {
+			return into(out, exec.Command(dlv, "attach", pid, "--init", script, "--allow-non-terminal-interactive=true"))
+		}, counted("  Goroutine ", "* Goroutine ")},
 	}, nil
 }
 
@@ -175,30 +210,37 @@ func (t *target) snapshot(pause bool) (int, error) {
 	return len(s.Goroutines), nil
 }
 
-func (t *target) pprof() (int, error) {
+// pprof keeps what the target's own endpoint says in a file.
+func (t *target) pprof(path string) error {
 	r, err := http.Get(t.url + "/debug/pprof/goroutine?debug=2")
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer r.Body.Close()
-	return countPrefix(r.Body, "goroutine ")
+	out, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	_, err = io.Copy(out, r.Body)
+	return err
 }
 
-// countLines runs a command and counts the lines of its output that start with one of the prefixes.
-func countLines(cmd *exec.Cmd, prefixes ...string) (int, error) {
-	out, err := cmd.StdoutPipe()
+// into runs a command with its output into a file: to read it meanwhile would take a processor from the target.
+func into(path string, cmd *exec.Cmd) error {
+	out, err := os.Create(path)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	if err := cmd.Start(); err != nil {
-		return 0, err
+	defer out.Close()
+	cmd.Stdout = out
+	if err := cmd.Run(); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) { // Delve detaches with a status of its own; what it has printed counts
+			return err
+		}
 	}
-	n, err := countPrefix(out, prefixes...)
-	// Delve detaches with a status of its own; what it has printed counts.
-	if waitErr := cmd.Wait(); err == nil && n == 0 {
-		err = fmt.Errorf("no goroutine printed: %w", waitErr)
-	}
-	return n, err
+	return nil
 }
 
 func countPrefix(r io.Reader, prefixes ...string) (int, error) {
@@ -244,13 +286,17 @@ func (t *target) measure(w way) (result, error) {
 	time.Sleep(time.Second)
 	read(1)
 	begin := time.Now()
-	seen, lookErr := w.look()
+	lookErr := w.look()
 	took := time.Since(begin)
 	read(2)
 	time.Sleep(time.Second)
 	read(3)
-	if err != nil || lookErr != nil {
-		return result{}, fmt.Errorf("%v, %v", lookErr, err)
+	if err := errors.Join(lookErr, err); err != nil {
+		return result{}, err
+	}
+	seen, err := w.count()
+	if err != nil {
+		return result{}, err
 	}
 	speed := func(a, b reading) float64 { return float64(b.ops-a.ops) / float64(b.ns-a.ns) }
 	alone := (speed(reads[0], reads[1]) + speed(reads[2], reads[3])) / 2
