@@ -170,7 +170,7 @@ func (t *target) ways(dir string) ([]way, error) {
 			return countPrefix(f, prefixes...)
 		}
 	}
-	seen := 0
+	seen, memory := 0, make([]byte, 128<<20)
 	alone := func(pause bool) func() error {
 		return func() (err error) {
 			seen, err = t.snapshot(pause)
@@ -182,6 +182,12 @@ func (t *target) ways(dir string) ([]way, error) {
 		{"a loop on the other processor that reads nothing", func() error {
 			for begin := time.Now(); time.Since(begin) < idleLoop; {
 				seen = 0
+			}
+			return nil
+		}, last},
+		{"one that copies memory of its own", func() error {
+			for begin := time.Now(); time.Since(begin) < idleLoop; {
+				seen = copy(memory[:len(memory)/2], memory[len(memory)/2:]) * 0
 			}
 			return nil
 		}, last},
