@@ -191,6 +191,15 @@ func (t *target) ways(dir string) ([]way, error) {
 			}
 			return nil
 		}, last},
+		{"one that allocates memory", func() error {
+			for begin := time.Now(); time.Since(begin) < idleLoop; {
+				fresh := make([]byte, 32<<20)
+				for i := 0; i < len(fresh); i += 4096 {
+					fresh[i] = 1
+				}
+			}
+			return nil
+		}, last},
 		{"loupe, the snapshot alone", alone(false), last},
 		{"loupe --pause, the snapshot alone", alone(true), last},
 		{"loupe goroutines PID", func() error {
