@@ -20,6 +20,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -35,7 +36,9 @@ func main() {
 	only := flag.Int("only", 0, "measure the first `ways` only")
 	procs := flag.Int("procs", 1, "GOMAXPROCS of the target")
 	flag.Parse()
-	runtime.GOMAXPROCS(1) // as loupe has on a machine with two processors
+	// As loupe has it on a machine with two processors.
+	runtime.GOMAXPROCS(1)
+	debug.SetGCPercent(400)
 	if err := run(*n, *rounds, *procs, *only); err != nil {
 		log.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -73,7 +74,7 @@ func (m memory) readSpans(spans []span) error {
 			local = append(local, v)
 			remote = append(remote, unix.RemoteIovec{Base: uintptr(s.addr), Len: len(s.buf)})
 		}
-		got, err := unix.ProcessVMReadv(m.pid, local, remote, 0)
+		got, err := m.readv(local, remote)
 		if err != nil && !errors.Is(err, unix.EFAULT) {
 			return m.wrap(err)
 		}
@@ -85,6 +86,21 @@ func (m memory) readSpans(spans []span) error {
 		spans = spans[done:]
 	}
 	return nil
+}
+
+// readv calls process_vm_readv and returns the number of bytes copied. It takes a fraction of a millisecond at most, and
+// the Go scheduler is not told of it: it would wake another thread each time to use the processor meanwhile, which
+// finds nothing to do and takes time from the process that is looked at.
+func (m memory) readv(local []unix.Iovec, remote []unix.RemoteIovec) (int, error) {
+	if len(local) == 0 {
+		return 0, nil
+	}
+	n, _, errno := unix.RawSyscall6(unix.SYS_PROCESS_VM_READV, uintptr(m.pid), uintptr(unsafe.Pointer(&local[0])), uintptr(len(local)),
+		uintptr(unsafe.Pointer(&remote[0])), uintptr(len(remote)), 0)
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(n), nil
 }
 
 // markRead marks the leading pieces that n bytes fill and returns their number.
