@@ -1,4 +1,4 @@
-// Gen writes the embedded table of package layout: it builds a probe program with each Go release in the table, for each
+// Command gen writes the embedded table of package layout: it builds a probe program with each Go release in the table, for each
 // architecture, and reads the layouts of the runtime's structs from it.
 //
 // Usage, in the module's root:
