@@ -1,9 +1,6 @@
 package loupe
 
 import (
-	"context"
-	"errors"
-	"iter"
 	"log/slog"
 	"time"
 
@@ -41,6 +38,8 @@ type Options struct {
 
 	// Log receives details for debugging; nil discards them.
 	Log *slog.Logger
+
+	singleUprobes bool // attach each probe by itself, as older kernels need it
 }
 
 // Engine is a way to observe a program.
@@ -59,20 +58,12 @@ const (
 	DefaultBufferBytes = 16 << 20
 )
 
-// Target is a program to observe, see PID and Command.
-type Target struct {
-	pid int
-	cmd []string
-}
-
-// PID is a process that runs already.
-func PID(pid int) Target { return Target{pid: pid} }
-
 // Stats counts what a Session has seen.
 type Stats struct {
 	Events uint64                // events that Events has yielded
 	Lost   uint64                // events that happened and could not be delivered
 	Kinds  map[event.Kind]Counts // by kind; kinds without events are absent
+	Err    error                 // the numbers could not be read: they are those of before
 }
 
 // Counts are the numbers of one kind of events: Produced is Received plus Lost once the session is closed and drained.
@@ -81,33 +72,3 @@ type Counts struct {
 	Received uint64 // came through the buffer
 	Lost     uint64 // the buffer was full, or the target's memory could not be read at that moment
 }
-
-// Session is an observation under way.
-type Session struct{}
-
-// Attach begins to observe a program and returns when the probes are in place and the goroutines that are alive are
-// known. The context ends the session: Events then returns after what is already in the buffer.
-func Attach(ctx context.Context, target Target, opt Options) (*Session, error) {
-	return nil, errors.ErrUnsupported
-}
-
-// Events yields what happens, until the target ends, the context is done, or Close is called. First comes a GoStatus for
-// every goroutine that was alive when the observation began, then the events in order. The event is valid until the next
-// one is yielded; copy it to keep it. Events may be called once.
-func (s *Session) Events() iter.Seq[*event.Event] { return func(func(*event.Event) bool) {} }
-
-// Err returns why the events ended: nil when the target ended, the context was done or the session closed.
-func (s *Session) Err() error { return nil }
-
-// Stats returns the numbers so far. It may be called at any time from any goroutine.
-func (s *Session) Stats() Stats { return Stats{} }
-
-// Warnings returns what a user should know about this observation, one line each: a probe that could not be attached, a
-// kernel feature that is missing.
-func (s *Session) Warnings() []string { return nil }
-
-// PID returns the process that is observed.
-func (s *Session) PID() int { return 0 }
-
-// Close ends the observation and leaves the target as it was. It may be called more than once.
-func (s *Session) Close() error { return nil }

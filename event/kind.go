@@ -16,6 +16,7 @@ const (
 	GoBlock   // it stops running and waits: G, Reason, TraceReason, Stack; Value is the length of the wait when only long waits are observed
 	GoUnblock // it is made runnable: G, By, Stack of the one that did
 	GoDestroy // it ends: G
+	GoSwitch  // a coroutine hands over to another. It is reported as GoBlock, GoUnblock and GoStart, and by this name in counts only
 
 	GoSyscallBegin // it enters a system call or C code: G, Stack
 	GoSyscallEnd   // it comes back: G; Value is the time in between, 0 when unknown
@@ -42,7 +43,7 @@ const (
 
 var kindNames = [numKinds]string{
 	GoStatus: "GoStatus", GoCreate: "GoCreate", GoStart: "GoStart", GoStop: "GoStop", GoBlock: "GoBlock",
-	GoUnblock: "GoUnblock", GoDestroy: "GoDestroy", GoSyscallBegin: "GoSyscallBegin", GoSyscallEnd: "GoSyscallEnd",
+	GoUnblock: "GoUnblock", GoDestroy: "GoDestroy", GoSwitch: "GoSwitch", GoSyscallBegin: "GoSyscallBegin", GoSyscallEnd: "GoSyscallEnd",
 	ChanMake: "ChanMake", ChanSend: "ChanSend", ChanReceive: "ChanReceive", ChanClose: "ChanClose", Select: "Select",
 	SemAcquire: "SemAcquire", SemRelease: "SemRelease", GCBegin: "GCBegin", GCEnd: "GCEnd", STWBegin: "STWBegin",
 	STWEnd: "STWEnd", HeapAlloc: "HeapAlloc", Lost: "Lost", Exec: "Exec",

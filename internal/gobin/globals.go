@@ -19,6 +19,9 @@ type Globals struct {
 	Sched       uint64 // schedt
 	Work        uint64 // state of the garbage collector
 	WaitReasons uint64 // [...]string, names of the wait reasons
+
+	GCController uint64 // gcControllerState (runtime/mgcpacer.go)
+	Memstats     uint64 // mstats; known by its symbol only
 }
 
 // globalNames are the symbols of the variables, and where their addresses go.
@@ -31,6 +34,9 @@ var globalNames = map[string]func(*Globals) *uint64{
 	"runtime.sched":   func(g *Globals) *uint64 { return &g.Sched },
 	"runtime.work":    func(g *Globals) *uint64 { return &g.Work },
 	waitReasonsName:   func(g *Globals) *uint64 { return &g.WaitReasons },
+
+	"runtime.gcController": func(g *Globals) *uint64 { return &g.GCController },
+	"runtime.memstats":     func(g *Globals) *uint64 { return &g.Memstats },
 }
 
 const (
@@ -64,7 +70,7 @@ func (b *Binary) findGlobals() {
 	b.globals = Globals{
 		Allgs: inferred.Allgs.Addr, Allglen: inferred.Allglen.Addr, Allgptr: inferred.Allgptr.Addr,
 		Allm: inferred.Allm.Addr, Allp: inferred.Allp.Addr, Sched: inferred.Sched.Addr, Work: inferred.Work.Addr,
-		WaitReasons: inferred.WaitReasons.Addr,
+		WaitReasons: inferred.WaitReasons.Addr, GCController: inferred.GCController.Addr,
 	}
 }
 

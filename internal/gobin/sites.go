@@ -42,6 +42,20 @@ func (b *Binary) ReturnSites(f Func) ([]insn.Return, error) {
 	return returns, nil
 }
 
+// TLSOffset returns where in thread-local storage the current g is, in bytes from the thread pointer; false for releases
+// that keep it in a register, where nobody needs to know.
+func (b *Binary) TLSOffset() (int64, bool) {
+	f, ok := b.LookupFunc("runtime.gopark")
+	if !ok {
+		return 0, false
+	}
+	c, err := b.code(f)
+	if err != nil {
+		return 0, false
+	}
+	return insn.TLSOffset(c)
+}
+
 // FileOffset returns where in the file the byte at an address is, as uprobes name places; false when the file does not
 // hold it.
 func (b *Binary) FileOffset(addr uint64) (uint64, bool) {

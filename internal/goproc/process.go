@@ -38,6 +38,10 @@ type Options struct {
 
 	// Layout replaces the layout that would be chosen for the target. It is verified like any other.
 	Layout *layout.Layout
+
+	// Starting opens a process that has not run its first instruction yet. There is nothing to verify in it, so the
+	// layout is only believed: call Verify when it runs.
+	Starting bool
 }
 
 // initTimeout is how long Open waits for a process that is still starting to have its goroutines set up.
@@ -85,9 +89,16 @@ func (p *Process) open(opt Options) error {
 	if p.rt, err = newRuntimeLayout(p.layout, p.main); err != nil {
 		return fmt.Errorf("process %d: %w: %w", p.pid, ErrLayout, err)
 	}
+	if opt.Starting {
+		return nil
+	}
 	p.loadPlugins()
 	return p.awaitVerified()
 }
+
+// Verify checks the layouts against the process. Open has done it unless the process was starting. It waits a moment for
+// a runtime that is not set up yet.
+func (p *Process) Verify() error { return p.awaitVerified() }
 
 // openExe opens the executable that a process runs, also when it has been replaced or deleted on disk.
 func openExe(pid int) (*gobin.Binary, error) {

@@ -1,0 +1,75 @@
+package goproc
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/loupe-go/loupe/event"
+)
+
+// What a stream of events needs to know of a process, beside its snapshot.
+
+// ImagePath returns a path by which the image that holds the Go runtime can be opened from here, whatever mount namespace
+// the process is in.
+func (p *Process) ImagePath() string {
+	if p.library {
+		return filepath.Join(fmt.Sprintf("/proc/%d/root", p.pid), p.main.bin.Path())
+	}
+	return fmt.Sprintf("/proc/%d/exe", p.pid)
+}
+
+// Frames returns the logical frames of a stack of return addresses, the innermost first, without those that a Go traceback
+// leaves out.
+func (p *Process) Frames(pcs []uint64) []event.Frame {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	stack := make([]physical, len(pcs))
+	for i, pc := range pcs {
+		stack[i].pc = pc
+	}
+	return Visible(p.symbols.build(stack))
+}
+
+// Visible returns the frames that a Go traceback shows.
+func Visible(stack []Frame) []event.Frame {
+	frames := make([]event.Frame, 0, len(stack))
+	for _, f := range stack {
+		if !f.Hidden {
+			frames = append(frames, f.Frame)
+		}
+	}
+	return frames
+}
+
+// Origin returns where a goroutine comes from, given the address of its go statement (0 for none) and that of the function
+// that it starts with.
+func (p *Process) Origin(gopc, startpc uint64) event.Origin {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var o event.Origin
+	if gopc != 0 {
+		o.CreatedBy = p.symbols.location(gopc)
+	}
+	info := p.symbols.lookup(startpc)
+	if !info.known {
+		return o
+	}
+	calls := p.symbols.calls(startpc, info, true)
+	outer := calls[len(calls)-1]
+	o.Start = event.Frame{Func: outer.Func, File: outer.File, Line: outer.StartLine}
+	o.System = isSystem(info.fn.Name, nil)
+	return o
+}
+
+// SystemStarts returns the addresses of the functions that goroutines of the runtime itself start with: all functions of
+// package runtime that are not known to start the program's own.
+func (p *Process) SystemStarts() []uint64 {
+	var starts []uint64
+	for f := range p.main.bin.Functions() {
+		if strings.HasPrefix(f.Name, "runtime.") && isSystem(f.Name, nil) {
+			starts = append(starts, f.Entry+p.main.bias)
+		}
+	}
+	return starts
+}

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * The machine a probe runs on, for eBPF. native.h is its twin for machine code.
+ */
+#ifndef LOUPE_BPF_H
+#define LOUPE_BPF_H
+
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+
+#include "loupe.h"
+
+#define INLINE static __attribute__((always_inline))
+
+/* Registers as the kernel hands them to a uprobe (asm/ptrace.h, part of the kernel's stable interface). */
+#if defined(__TARGET_ARCH_x86)
+struct regs {
+	u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp, ss;
+};
+#elif defined(__TARGET_ARCH_arm64)
+struct regs {
+	u64 regs[31], sp, pc, pstate;
+};
+#endif
+
+/* The verifier wants every register to be read at a constant place; a compiler would rather choose the place first. */
+#define REGISTER(ctx, name)                                                              \
+	({                                                                               \
+		u64 value;                                                               \
+		asm volatile("%0 = *(u64 *)(%1 + %2)"                                    \
+			     : "=r"(value)                                               \
+			     : "r"(ctx), "i"(__builtin_offsetof(struct regs, name)));    \
+		value;                                                                   \
+	})
+
+const volatile struct loupe_config config = {};
+struct loupe_control control SEC(".data.control") = {};
+
+/* Types that Go's side is generated from must be referred to. */
+const struct loupe_create *type_create __attribute__((unused));
+const struct loupe_stack *type_stack __attribute__((unused));
+const enum loupe_probe *type_probe __attribute__((unused));
+const enum loupe_flag *type_flag __attribute__((unused));
+const enum loupe_limit *type_limit __attribute__((unused));
+
+#define CONFIG(field) config.field
+#define LOST() control.lost
+#define EPOCH() control.epoch
+#define FUNCTION __attribute__((noinline))
+#define PROBE(name) SEC("uprobe/" #name) int probe_##name(struct regs *ctx)
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 24);
+} events SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 256);
+	__type(key, u32);
+	__type(value, struct loupe_count);
+} counts SEC(".maps");
+
+/* Stacks that have been sent. When it forgets one, the stack is sent again. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1 << 16);
+	__type(key, u64);
+	__type(value, u8);
+} stacks SEC(".maps");
+
+/* Goroutines to report or to leave out. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1 << 12);
+	__type(key, u64);
+	__type(value, u8);
+} listed SEC(".maps");
+
+/* Functions that goroutines of the runtime itself start with. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, u64);
+	__type(value, u8);
+} system_starts SEC(".maps");
+
+/* Waits under way, by goroutine, when only long ones are reported. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, u64);
+	__type(value, struct loupe_wait);
+} waits SEC(".maps");
+
+INLINE int read_memory(void *dst, u32 size, u64 addr)
+{
+	return bpf_probe_read_user(dst, size, (const void *)addr);
+}
+
+#if defined(__TARGET_ARCH_x86)
+/* The only fields of kernel structs that are read; found by the kernel's own type information. */
+struct thread_struct {
+	unsigned long fsbase;
+} __attribute__((preserve_access_index));
+
+struct task_struct {
+	struct thread_struct thread;
+} __attribute__((preserve_access_index));
+
+INLINE u64 thread_pointer(void)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+	u64 base = 0;
+
+	bpf_probe_read_kernel(&base, sizeof(base), &task->thread.fsbase);
+	return base;
+}
+#endif
+
+INLINE u64 now(void)
+{
+	return bpf_ktime_get_ns();
+}
+
+/* The thread's number if it belongs to the target and probes are enabled, else 0. */
+INLINE u32 target_thread(void)
+{
+	if (!control.enabled)
+		return 0;
+	if (config.ns_ino) {
+		struct bpf_pidns_info ns = {};
+
+		if (bpf_get_ns_current_pid_tgid(config.ns_dev, config.ns_ino, &ns, sizeof(ns)))
+			return 0;
+		return ns.tgid == config.tgid ? ns.pid : 0;
+	}
+	u64 id = bpf_get_current_pid_tgid();
+
+	return id >> 32 == config.tgid ? (u32)id : 0;
+}
+
+/*
+ * Makes room for a record. The counters are per CPU but a probe can be preempted by another one on the same CPU, so they
+ * are changed atomically.
+ */
+INLINE void *reserve(u32 kind, u64 size, int produced)
+{
+	struct loupe_count *c = bpf_map_lookup_elem(&counts, &kind);
+
+	if (!c)
+		return 0;
+	if (produced)
+		__sync_fetch_and_add(&c->produced, 1);
+
+	void *p = bpf_ringbuf_reserve(&events, size, 0);
+
+	if (!p && produced) {
+		__sync_fetch_and_add(&c->no_room, 1);
+		__sync_fetch_and_add(&control.lost, 1);
+	}
+	return p;
+}
+
+INLINE void commit(void *record)
+{
+	u64 flags = BPF_RB_NO_WAKEUP;
+
+	if (control.waits) {
+		control.waits = 0;
+		flags = BPF_RB_FORCE_WAKEUP;
+	}
+	bpf_ringbuf_submit(record, flags);
+}
+
+INLINE void unreadable(u32 kind)
+{
+	struct loupe_count *c = bpf_map_lookup_elem(&counts, &kind);
+
+	if (!c)
+		return;
+	__sync_fetch_and_add(&c->produced, 1);
+	__sync_fetch_and_add(&c->unreadable, 1);
+	__sync_fetch_and_add(&control.lost, 1);
+}
+
+INLINE int stack_known(u64 id)
+{
+	return bpf_map_lookup_elem(&stacks, &id) != 0;
+}
+
+INLINE void stack_sent(u64 id)
+{
+	u8 one = 1;
+
+	bpf_map_update_elem(&stacks, &id, &one, BPF_ANY);
+}
+
+INLINE int is_listed(u64 goid)
+{
+	return bpf_map_lookup_elem(&listed, &goid) != 0;
+}
+
+INLINE void list_add(u64 goid)
+{
+	u8 one = 1;
+
+	bpf_map_update_elem(&listed, &goid, &one, BPF_ANY);
+}
+
+INLINE void list_remove(u64 goid)
+{
+	bpf_map_delete_elem(&listed, &goid);
+}
+
+INLINE int is_system_start(u64 pc)
+{
+	return bpf_map_lookup_elem(&system_starts, &pc) != 0;
+}
+
+/* Returns whether the wait could be noted. */
+INLINE int wait_begin(u64 goid, const struct loupe_wait *w)
+{
+	return bpf_map_update_elem(&waits, &goid, w, BPF_ANY) == 0;
+}
+
+/* Returns whether there was one. */
+INLINE int wait_end(u64 goid, struct loupe_wait *w)
+{
+	struct loupe_wait *found = bpf_map_lookup_elem(&waits, &goid);
+
+	if (!found)
+		return 0;
+	*w = *found;
+	bpf_map_delete_elem(&waits, &goid);
+	return 1;
+}
+
+char probe_license[] SEC("license") = "Dual MIT/GPL";
+
+#endif

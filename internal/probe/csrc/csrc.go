@@ -1,0 +1,32 @@
+package csrc
+
+//go:generate go run ./gen
+//go:generate go run github.com/cilium/ebpf/cmd/bpf2go -cc clang-19 -strip llvm-strip-19 -go-package csrc -target amd64,arm64 -no-global-types -type loupe_config -type loupe_site -type loupe_record -type loupe_create -type loupe_stack -type loupe_count -type loupe_wait -type loupe_control -type loupe_probe -type loupe_flag -type loupe_limit Probes probes.bpf.c -- -O2 -Wall -Wextra -Werror -Wno-unused-parameter -mcpu=v3 -I/usr/include/x86_64-linux-gnu -I/usr/include/aarch64-linux-gnu
+
+// The types that probes and their readers share, by their plain names. loupe.h says what they mean.
+type (
+	Config  = ProbesLoupeConfig
+	Site    = ProbesLoupeSite
+	Record  = ProbesLoupeRecord
+	Create  = ProbesLoupeCreate
+	Stack   = ProbesLoupeStack
+	Count   = ProbesLoupeCount
+	Wait    = ProbesLoupeWait
+	Control = ProbesLoupeControl
+	Probe   = ProbesLoupeProbe
+)
+
+// Sizes and marks of loupe.h.
+const (
+	MaxStack   = int(ProbesLoupeLimitLOUPE_MAX_STACK)
+	NoField    = uint32(ProbesLoupeLimitLOUPE_NO_FIELD)
+	NoRegister = 255
+	KindStack  = uint8(ProbesLoupeLimitLOUPE_KIND_STACK)
+	KindSwitch = uint8(ProbesLoupeLimitLOUPE_KIND_SWITCH)
+
+	FlagWaiting    = uint8(ProbesLoupeFlagLOUPE_WAITING)
+	FlagNoParent   = uint8(ProbesLoupeFlagLOUPE_NO_PARENT)
+	FlagSwitchExit = uint8(ProbesLoupeFlagLOUPE_SWITCH_EXIT)
+	FlagPreempted  = uint8(ProbesLoupeFlagLOUPE_PREEMPTED)
+	FlagHasReason  = uint8(ProbesLoupeFlagLOUPE_HAS_REASON)
+)

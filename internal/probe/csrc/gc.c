@@ -1,0 +1,84 @@
+//go:build ignore
+
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * The garbage collector and stops of the whole program (runtime/mgc.go, runtime/proc.go). They are reported whatever
+ * goroutines are asked for, since they concern all.
+ */
+
+INLINE void heap(u32 tid)
+{
+	if (!CONFIG(heap_live) || !reported(HeapAlloc))
+		return;
+
+	struct loupe_record *r = begin(HeapAlloc, tid, 0);
+
+	if (!r)
+		return;
+	r->value = read_word(CONFIG(heap_live));
+	commit(r);
+}
+
+/* func gcBgMarkStartWorkers(): called once by each collection, by the goroutine that starts it */
+PROBE(gcBgMarkStartWorkers)
+{
+	u32 tid = target_thread();
+
+	if (!tid || !CALLED(gcBgMarkStartWorkers))
+		return 0;
+	if (reported(GCBegin))
+		emit(GCBegin, tid, goid_of(CURRENT_G(gcBgMarkStartWorkers)), 0, 0);
+	heap(tid);
+	return 0;
+}
+
+/* func gcMarkTermination(...) */
+PROBE(gcMarkTermination)
+{
+	u32 tid = target_thread();
+
+	if (tid && CALLED(gcMarkTermination))
+		emit(GCEnd, tid, 0, 0, 0);
+	return 0;
+}
+
+/* func gcSweep(mode gcMode): the live heap has been counted */
+PROBE(gcSweep)
+{
+	u32 tid = target_thread();
+
+	if (tid && CALLED(gcSweep))
+		heap(tid);
+	return 0;
+}
+
+/* func stopTheWorldWithSema(reason stwReason), on a thread's own g */
+PROBE(stopTheWorldWithSema)
+{
+	u32 tid = target_thread();
+
+	if (!tid || !CALLED(stopTheWorldWithSema))
+		return 0;
+
+	u64 goid = goid_of(user_g(CURRENT_G(stopTheWorldWithSema)));
+	struct loupe_record *r = begin(STWBegin, tid, goid);
+
+	if (!r)
+		return 0;
+	if (CONFIG(stw_reason)) {
+		r->reason = ARG(stopTheWorldWithSema, 0, 0);
+		r->flags = LOUPE_HAS_REASON;
+	}
+	commit(r);
+	return 0;
+}
+
+/* func startTheWorldWithSema(...), on a thread's own g */
+PROBE(startTheWorldWithSema)
+{
+	u32 tid = target_thread();
+
+	if (tid && CALLED(startTheWorldWithSema))
+		emit(STWEnd, tid, 0, 0, 0);
+	return 0;
+}

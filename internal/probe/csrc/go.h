@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * The Go runtime as a probe sees it: arguments, the current g, goroutines, stacks.
+ */
+#ifndef LOUPE_GO_H
+#define LOUPE_GO_H
+
+#define SITE(probe) CONFIG(sites[PROBE_##probe])
+
+INLINE u64 read_word(u64 addr)
+{
+	u64 w = 0;
+
+	if (read_memory(&w, sizeof(w), addr))
+		return 0;
+	return w;
+}
+
+#if defined(__TARGET_ARCH_x86)
+
+INLINE u64 stack_pointer(struct regs *ctx) { return ctx->sp; }
+INLINE u64 frame_pointer(struct regs *ctx) { return ctx->bp; }
+
+/* The branch of a stack check is taken when the carry or the zero flag is set. */
+INLINE int branch_taken(struct regs *ctx) { return (ctx->flags & 0x41) != 0; }
+
+/* Argument registers in their order. */
+INLINE u64 arg_register(struct regs *ctx, u32 n)
+{
+	switch (n) {
+	case 0: return REGISTER(ctx, ax);
+	case 1: return REGISTER(ctx, bx);
+	case 2: return REGISTER(ctx, cx);
+	case 3: return REGISTER(ctx, di);
+	case 4: return REGISTER(ctx, si);
+	}
+	return 0;
+}
+
+/* Registers by their number in machine code, of which g can be in these. */
+INLINE u64 numbered_register(struct regs *ctx, u32 n)
+{
+	switch (n) {
+	case 0: return REGISTER(ctx, ax);
+	case 1: return REGISTER(ctx, cx);
+	case 2: return REGISTER(ctx, dx);
+	case 3: return REGISTER(ctx, bx);
+	case 6: return REGISTER(ctx, si);
+	case 7: return REGISTER(ctx, di);
+	case 14: return REGISTER(ctx, r14);
+	}
+	return 0;
+}
+
+/* The g of a thread that runs Go code before 1.17, which keeps it in thread-local storage. */
+INLINE u64 tls_g(void) { return read_word(thread_pointer() + (s64)CONFIG(g_tls)); }
+
+#elif defined(__TARGET_ARCH_arm64)
+
+INLINE u64 tls_g(void) { return 0; } /* always in a register */
+
+INLINE u64 stack_pointer(struct regs *ctx) { return ctx->sp; }
+INLINE u64 frame_pointer(struct regs *ctx) { return ctx->regs[29]; }
+
+/* The branch of a stack check (B.LS) is taken when C is clear or Z is set. */
+INLINE int branch_taken(struct regs *ctx)
+{
+	return !(ctx->pstate & (1ull << 29)) || (ctx->pstate & (1ull << 30));
+}
+
+INLINE u64 arg_register(struct regs *ctx, u32 n)
+{
+	switch (n) {
+	case 0: return REGISTER(ctx, regs[0]);
+	case 1: return REGISTER(ctx, regs[1]);
+	case 2: return REGISTER(ctx, regs[2]);
+	case 3: return REGISTER(ctx, regs[3]);
+	case 4: return REGISTER(ctx, regs[4]);
+	}
+	return 0;
+}
+
+INLINE u64 numbered_register(struct regs *ctx, u32 n) { return n == 28 ? REGISTER(ctx, regs[28]) : 0; }
+
+#endif
+
+/* Whether a hit is a call of the function, and not one that starts over after its stack has grown. */
+#define CALLED(probe) (!(SITE(probe).check_taken && branch_taken(ctx)))
+
+/*
+ * An argument: its number, and for releases that pass arguments on the stack its offset in the argument area, which
+ * follows the return address (amd64) or the saved link register (arm64).
+ */
+INLINE u64 argument(struct regs *ctx, struct loupe_site site, u32 n, u32 offset)
+{
+	if (CONFIG(reg_abi))
+		return arg_register(ctx, n);
+	return read_word(stack_pointer(ctx) + (s64)site.sp_moved + 8 + offset);
+}
+
+#define ARG(probe, n, offset) argument(ctx, SITE(probe), n, offset)
+
+/* The g that the thread runs; 0 when it is not in a register here. */
+#define CURRENT_G(probe) (SITE(probe).g_reg == LOUPE_NO_REG ? 0 : numbered_register(ctx, SITE(probe).g_reg))
+
+/*
+ * The same at functions without a stack check, which before Go 1.17 have not loaded g into a register. Only probes that
+ * need it say so: it reads a field of a kernel struct.
+ */
+#define CURRENT_G_OR_TLS(probe) (SITE(probe).g_reg == LOUPE_NO_REG ? tls_g() : CURRENT_G(probe))
+
+/* The ID of a goroutine; 0 when it cannot be read, or for a thread's own g. */
+INLINE u64 goid_of(u64 g) { return g ? read_word(g + CONFIG(g_goid)) : 0; }
+
+/* The goroutine that a thread's own g, on which the scheduler runs, works for; 0 when none. */
+INLINE u64 user_g(u64 g0)
+{
+	u64 m = g0 ? read_word(g0 + CONFIG(g_m)) : 0;
+
+	return m ? read_word(m + CONFIG(m_curg)) : 0;
+}
+
+/* Whether the filters let a goroutine pass. */
+INLINE int wanted(u64 goid)
+{
+	if (CONFIG(sample) > 1 && goid % CONFIG(sample))
+		return 0;
+	if (CONFIG(only_listed))
+		return is_listed(goid);
+	if (CONFIG(skip_listed))
+		return !is_listed(goid);
+	return 1;
+}
+
+INLINE int reported(u32 kind) { return (CONFIG(kinds) >> kind) & 1; }
+
+/* What a frame pointer points to. */
+struct frame {
+	u64 fp, pc;
+};
+
+INLINE u64 mix(u64 hash, u64 pc)
+{
+	hash = (hash ^ pc) * 0x9e3779b97f4a7c15ull;
+	return hash ^ (hash >> 29);
+}
+
+/*
+ * Calls body with the return addresses of a stack, by its frame pointers. They are followed only between lo and hi, the
+ * bounds of the goroutine's stack, and only upwards, where callers are: anything else is the end, or a lie that would go
+ * round in circles.
+ */
+#define WALK(lo, hi, fp, body)                                                                 \
+	for (u32 i = 0; i < LOUPE_MAX_STACK; i++) {                                            \
+		struct frame f;                                                                \
+                                                                                               \
+		if (n >= CONFIG(stack_depth) || fp - lo > hi - lo ||                           \
+		    read_memory(&f, sizeof(f), fp) || !f.pc)                                   \
+			break;                                                                 \
+		body;                                                                          \
+		n++;                                                                           \
+		if (f.fp <= fp) {                                                              \
+			fp = 0;                                                                \
+			break;                                                                 \
+		}                                                                              \
+		fp = f.fp;                                                                     \
+	}
+
+/*
+ * Returns what identifies a stack: an address to put before, or 0, and those found from the frame pointer fp on. It and
+ * send_stack are functions of their own so that the verifier looks at their loops once.
+ */
+FUNCTION u64 hash_stack(u64 lo, u64 hi, u64 pc, u64 fp)
+{
+	u64 id = EPOCH();
+	u32 n = 0;
+
+	if (pc) {
+		id = mix(id, pc);
+		n++;
+	}
+	WALK(lo, hi, fp, id = mix(id, f.pc))
+	return id | 1;
+}
+
+/* Sends the addresses of a stack. */
+FUNCTION int send_stack(u64 lo, u64 hi, u64 pc, u64 fp, u64 id)
+{
+	struct loupe_stack *s = reserve(LOUPE_KIND_STACK, sizeof(*s), 0);
+	u32 n = 0;
+
+	if (!s)
+		return 0;
+	__builtin_memset(&s->r, 0, sizeof(s->r));
+	s->pcs[0] = pc;
+	if (pc)
+		n++;
+	WALK(lo, hi, fp, if (n < LOUPE_MAX_STACK) s->pcs[n] = f.pc)
+	s->r.kind = LOUPE_KIND_STACK;
+	s->r.stack = id;
+	s->r.value = n;
+	s->r.flags = n == CONFIG(stack_depth) && fp;
+	s->r.lost = LOST();
+	commit(s);
+	stack_sent(id);
+	return 0;
+}
+
+/*
+ * The stack of a goroutine: an address to put before, or 0, and those from its frame pointer on. Its addresses are sent
+ * when that has not been done.
+ */
+INLINE u64 stack_of(u64 g, u64 pc, u64 fp)
+{
+	u64 bounds[2], id;
+
+	if (!CONFIG(stack_depth) || !g)
+		return 0;
+	if (read_memory(bounds, sizeof(bounds), g + CONFIG(g_stack)))
+		return 0;
+	if (bounds[1] < bounds[0] + sizeof(struct frame))
+		return 0;
+	bounds[1] -= sizeof(struct frame);
+	id = hash_stack(bounds[0], bounds[1], pc, fp);
+	if (!stack_known(id))
+		send_stack(bounds[0], bounds[1], pc, fp, id);
+	return id;
+}
+
+/* The stack of the goroutine that runs at a probe in one of its own functions. */
+#define OWN_STACK(probe, g) stack_of(g, CALLER(probe), frame_pointer(ctx))
+
+/* The stack of a goroutine that has switched to its thread's own stack, or does not run. */
+INLINE u64 saved_stack(u64 g)
+{
+	if (!CONFIG(stack_depth) || !g)
+		return 0;
+	return stack_of(g, 0, read_word(g + CONFIG(g_sched_bp)));
+}
+
+/* The address that a probed function returns to. */
+#if defined(__TARGET_ARCH_x86)
+#define CALLER(probe) (CONFIG(stack_depth) ? read_word(stack_pointer(ctx) + (s64)SITE(probe).sp_moved) : 0)
+#elif defined(__TARGET_ARCH_arm64)
+#define CALLER(probe) (SITE(probe).sp_moved ? read_word(stack_pointer(ctx)) : ctx->regs[30])
+#endif
+
+INLINE struct loupe_record *fill(struct loupe_record *r, u32 kind, u32 tid, u64 goid)
+{
+	__builtin_memset(r, 0, sizeof(*r));
+	r->time = now();
+	r->kind = kind;
+	r->tid = tid;
+	r->g = goid;
+	r->lost = LOST();
+	return r;
+}
+
+/* Begins a record of an event; 0 when there is no room. */
+INLINE struct loupe_record *begin(u32 kind, u32 tid, u64 goid)
+{
+	struct loupe_record *r = reserve(kind, sizeof(*r), 1);
+
+	return r ? fill(r, kind, tid, goid) : 0;
+}
+
+#endif

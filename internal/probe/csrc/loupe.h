@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * What a probe and its reader share: the settings that reach a probe, and the records that leave it. The Go side of these
+ * types is generated from here.
+ *
+ * A probe never holds a constant of the Go runtime: offsets, states and the places of arguments come as settings, because
+ * they differ between releases.
+ */
+#ifndef LOUPE_H
+#define LOUPE_H
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef long long s64;
+
+#include "kinds.h"
+
+enum loupe_limit {
+	LOUPE_MAX_STACK = 128, /* return addresses in one stack */
+	LOUPE_NO_FIELD = 0xffffffff, /* the release does not have the field */
+	LOUPE_KIND_STACK = 255, /* a record that is no event but the addresses of a stack */
+	LOUPE_KIND_SWITCH = 254, /* a coroutine hands over to another: three events in one */
+};
+
+/* The probes. A site's settings are found by this number. */
+enum loupe_probe {
+	PROBE_gopark,
+	PROBE_ready,
+	PROBE_casgstatus,
+	PROBE_execute,
+	PROBE_goschedImpl,
+	PROBE_gosched_m,
+	PROBE_goschedguarded_m,
+	PROBE_gopreempt_m,
+	PROBE_preemptPark,
+	PROBE_newproc_runqput,
+	PROBE_newproc1_casgstatus,
+	PROBE_newcoro,
+	PROBE_goyield_m,
+	PROBE_goexit0,
+	PROBE_coroswitch_m,
+	PROBE_reentersyscall,
+	PROBE_entersyscallblock,
+	PROBE_exitsyscall,
+	PROBE_makechan,
+	PROBE_chansend,
+	PROBE_chanrecv,
+	PROBE_closechan,
+	PROBE_selectgo,
+	PROBE_semacquire1,
+	PROBE_semrelease1,
+	PROBE_gcBgMarkStartWorkers,
+	PROBE_gcMarkTermination,
+	PROBE_gcSweep,
+	PROBE_stopTheWorldWithSema,
+	PROBE_startTheWorldWithSema,
+	PROBE_COUNT,
+};
+
+/* How to read registers at one probe's site. */
+struct loupe_site {
+	u8 check_taken; /* on the branch of a stack check: a hit with the branch taken is not a call */
+	u8 g_reg;       /* number of the register that holds the current g; LOUPE_NO_REG: none */
+	short sp_moved; /* bytes that the stack pointer is below its value at the function's entry */
+};
+
+enum { LOUPE_NO_REG = 255 };
+
+/* Settings; fixed while probes are attached. */
+struct loupe_config {
+	u32 tgid;           /* the process, as its PID namespace numbers it when ns_ino is set */
+	u32 stack_depth;    /* addresses to record; 0: no stacks */
+	u64 ns_dev, ns_ino; /* the reader's PID namespace; 0: the initial one */
+	u64 kinds;          /* bit set of event kinds to report */
+	u64 min_block;      /* nanoseconds; 0: report every wait when it begins */
+	u64 heap_live;      /* address of the number of live heap bytes; 0: unknown */
+
+	u32 sample;         /* report one of so many goroutines; 0 and 1: all */
+	u8 only_listed;     /* report only goroutines listed in the filter */
+	u8 skip_listed;     /* leave out goroutines listed in the filter: those of the runtime */
+	u8 reg_abi;         /* arguments are in registers; else on the stack */
+	u8 stw_reason;      /* stopTheWorldWithSema has the argument that says why */
+
+	/* Byte offsets in the runtime's structs. */
+	u32 g_goid, g_m, g_stack, g_sched_bp, g_startpc, g_gopc, g_parent, g_coroarg, g_coroexit;
+	u32 m_curg, p_m;
+	u32 coro_gp;
+	u32 hchan_dataqsiz;
+
+	int g_tls; /* offset of g from the thread pointer, before Go 1.17 */
+
+	/* The runtime's numbers for goroutine states, without the scan bit. */
+	u32 st_runnable, st_running, st_syscall, st_waiting, st_dead, st_dead_extra, st_scan;
+
+	u32 reason_coroutine;                         /* wait reason of a coroutine that handed over */
+	u32 reason_preempted, trace_reason_preempted; /* of a goroutine that stops for the garbage collector */
+	u32 select_cases;     /* argument of selectgo with the number of cases, or of send cases */
+	u32 select_recvs;     /* argument with the number of receive cases; LOUPE_NO_FIELD: none */
+
+	struct loupe_site sites[PROBE_COUNT];
+};
+
+enum loupe_flag {
+	LOUPE_WAITING = 1,     /* GoCreate: the goroutine waits to be switched to */
+	LOUPE_NO_PARENT = 2,   /* GoCreate: not made by a go statement */
+	LOUPE_SWITCH_EXIT = 4, /* LOUPE_KIND_SWITCH: the goroutine that hands over ends */
+	LOUPE_PREEMPTED = 8,   /* GoStop: it was made to stop */
+	LOUPE_HAS_REASON = 16, /* STWBegin: reason says why */
+};
+
+/* One event. */
+struct loupe_record {
+	u64 time; /* CLOCK_MONOTONIC, ns */
+	u64 g;    /* goroutine ID */
+	u64 arg;  /* the other goroutine, or an address */
+	u64 value;
+	u64 stack; /* identifies a stack; 0: none */
+	u32 tid;
+	u32 lost; /* events lost so far, modulo 2^32 */
+	u8 kind;
+	u8 reason;       /* runtime.waitReason, or another set of the runtime's reasons */
+	u8 trace_reason; /* the execution tracer's block reason */
+	u8 flags;
+	u32 unused;
+};
+
+/* GoCreate says more. */
+struct loupe_create {
+	struct loupe_record r;
+	u64 gopc, startpc;
+};
+
+/* The addresses of a stack, the innermost first; sent before the first event that refers to it. */
+struct loupe_stack {
+	struct loupe_record r; /* stack identifies it, value is the number of addresses; flags 1: it goes on */
+	u64 pcs[LOUPE_MAX_STACK];
+};
+
+/* What became of the events of one kind on one CPU. */
+struct loupe_count {
+	u64 produced;   /* fired and passed the filters */
+	u64 no_room;    /* of these: the buffer was full */
+	u64 unreadable; /* of these: the target's memory could not be read */
+};
+
+/* A wait under way, when only long ones are reported. */
+struct loupe_wait {
+	u64 time, stack, lock;
+	u32 tid;
+	u8 reason, trace_reason;
+};
+
+/* What the reader changes while probes run. */
+struct loupe_control {
+	u32 enabled; /* probes do nothing until it is set */
+	u32 waits;   /* the reader sleeps and wants to be woken by the next event */
+	u32 lost;    /* events lost so far, modulo 2^32 */
+	u32 epoch;   /* part of every stack's identity: a change makes all stacks to be sent again */
+};
+
+#endif

@@ -1,0 +1,397 @@
+//go:build ignore
+
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * The life of goroutines (runtime/proc.go).
+ */
+
+INLINE void emit(u32 kind, u32 tid, u64 goid, u64 arg, u64 stack)
+{
+	struct loupe_record *r = begin(kind, tid, goid);
+
+	if (!r)
+		return;
+	r->arg = arg;
+	r->stack = stack;
+	commit(r);
+}
+
+/* A wait begins: it is reported at once, or noted when only long waits are asked for. */
+INLINE void block(u32 tid, u64 goid, u8 reason, u8 trace_reason, u64 lock, u64 stack)
+{
+	if (CONFIG(min_block)) {
+		struct loupe_wait w = {
+			.time = now(), .stack = stack, .lock = lock, .tid = tid,
+			.reason = reason, .trace_reason = trace_reason,
+		};
+
+		if (!wait_begin(goid, &w))
+			unreadable(GoBlock);
+		return;
+	}
+
+	struct loupe_record *r = begin(GoBlock, tid, goid);
+
+	if (!r)
+		return;
+	r->reason = reason;
+	r->trace_reason = trace_reason;
+	r->arg = lock;
+	r->stack = stack;
+	commit(r);
+}
+
+/* Reports a wait that is over, if it was long. Returns whether its end is worth reporting. */
+INLINE int end_wait(u64 goid)
+{
+	struct loupe_wait w;
+	u64 length;
+
+	if (!CONFIG(min_block))
+		return 1;
+	if (!wait_end(goid, &w))
+		return 0;
+	length = now() - w.time;
+	if (length < CONFIG(min_block))
+		return 0;
+
+	struct loupe_record *r = begin(GoBlock, w.tid, goid);
+
+	if (r) {
+		r->time = w.time;
+		r->value = length;
+		r->reason = w.reason;
+		r->trace_reason = w.trace_reason;
+		r->arg = w.lock;
+		r->stack = w.stack;
+		commit(r);
+	}
+	return 1;
+}
+
+/* gp is made runnable by the goroutine whose thread's own g is g0; 0 when that is not known. */
+INLINE void unblock(u32 tid, u64 gp, u64 g0)
+{
+	u64 goid = goid_of(gp);
+
+	if (!goid) {
+		unreadable(GoUnblock);
+		return;
+	}
+	if (!wanted(goid) || !end_wait(goid))
+		return;
+
+	u64 waker = user_g(g0);
+
+	emit(GoUnblock, tid, goid, goid_of(waker), saved_stack(waker));
+}
+
+/* func gopark(unlockf func(*g, unsafe.Pointer) bool, lock unsafe.Pointer, reason waitReason, traceReason, traceskip int) */
+PROBE(gopark)
+{
+	u32 tid = target_thread();
+
+	if (!tid || !CALLED(gopark))
+		return 0;
+
+	u64 g = CURRENT_G(gopark);
+	u64 goid = goid_of(g);
+
+	if (!goid)
+		unreadable(GoBlock);
+	else if (wanted(goid))
+		block(tid, goid, ARG(gopark, 2, 16), ARG(gopark, 3, 17), ARG(gopark, 1, 8), OWN_STACK(gopark, g));
+	return 0;
+}
+
+/* func ready(gp *g, traceskip int, next bool), on a thread's own g */
+PROBE(ready)
+{
+	u32 tid = target_thread();
+
+	if (tid && CALLED(ready))
+		unblock(tid, ARG(ready, 0, 0), CURRENT_G(ready));
+	return 0;
+}
+
+INLINE void create(u32 tid, u64 newg, u64 creator, u32 flags)
+{
+	u64 goid = goid_of(newg);
+
+	if (!goid) {
+		unreadable(GoCreate);
+		return;
+	}
+
+	u64 startpc = read_word(newg + CONFIG(g_startpc));
+
+	if (CONFIG(skip_listed) && is_system_start(startpc)) {
+		list_add(goid);
+		return;
+	}
+	if (!wanted(goid))
+		return;
+
+	u64 stack = saved_stack(creator);
+	struct loupe_create *c = reserve(GoCreate, sizeof(*c), 1);
+
+	if (!c)
+		return;
+	fill(&c->r, GoCreate, tid, goid);
+	c->r.arg = CONFIG(g_parent) != LOUPE_NO_FIELD ? read_word(newg + CONFIG(g_parent)) : goid_of(creator);
+	c->r.flags = flags;
+	c->r.stack = stack;
+	c->gopc = read_word(newg + CONFIG(g_gopc));
+	c->startpc = startpc;
+	commit(c);
+}
+
+INLINE void destroy(u32 tid, u64 goid)
+{
+	if (!goid) {
+		unreadable(GoDestroy);
+		return;
+	}
+	if (!wanted(goid)) {
+		if (CONFIG(skip_listed))
+			list_remove(goid);
+		return;
+	}
+	emit(GoDestroy, tid, goid, 0, 0);
+}
+
+INLINE int is_dead(u32 status)
+{
+	return status == CONFIG(st_dead) || status == CONFIG(st_dead_extra);
+}
+
+/*
+ * func casgstatus(gp *g, oldval, newval uint32), where it is called from functions that change a goroutine's state without
+ * passing through the others: the network poller's wake-ups, and goroutines that C threads borrow.
+ */
+PROBE(casgstatus)
+{
+	u32 tid = target_thread();
+
+	if (!tid)
+		return 0;
+
+	u64 gp = ARG(casgstatus, 0, 0);
+	u32 from = ARG(casgstatus, 1, 8);
+	u32 to = ARG(casgstatus, 2, 12);
+
+	if (from == CONFIG(st_waiting) && to == CONFIG(st_runnable)) {
+		if (reported(GoUnblock))
+			unblock(tid, gp, CURRENT_G(casgstatus));
+	} else if (is_dead(from) && to == CONFIG(st_syscall)) {
+		if (reported(GoCreate))
+			create(tid, gp, 0, LOUPE_NO_PARENT);
+	} else if (from == CONFIG(st_syscall) && is_dead(to)) {
+		if (reported(GoDestroy))
+			destroy(tid, goid_of(gp));
+	}
+	return 0;
+}
+
+/* func execute(gp *g, inheritTime bool) */
+PROBE(execute)
+{
+	u32 tid = target_thread();
+
+	if (!tid || !CALLED(execute))
+		return 0;
+
+	u64 goid = goid_of(ARG(execute, 0, 0));
+
+	if (!goid)
+		unreadable(GoStart);
+	else if (wanted(goid))
+		emit(GoStart, tid, goid, 0, 0);
+	return 0;
+}
+
+INLINE void stop(u32 tid, u64 gp, int preempted)
+{
+	u64 goid = goid_of(gp);
+
+	if (!goid) {
+		unreadable(GoStop);
+		return;
+	}
+	if (!wanted(goid))
+		return;
+
+	u64 stack = saved_stack(gp);
+	struct loupe_record *r = begin(GoStop, tid, goid);
+
+	if (!r)
+		return;
+	r->flags = preempted ? LOUPE_PREEMPTED : 0;
+	r->stack = stack;
+	commit(r);
+}
+
+/* func goschedImpl(gp *g, preempted bool) */
+PROBE(goschedImpl)
+{
+	u32 tid = target_thread();
+
+	if (tid && CALLED(goschedImpl))
+		stop(tid, ARG(goschedImpl, 0, 0), (u8)ARG(goschedImpl, 1, 8));
+	return 0;
+}
+
+/* func gosched_m(gp *g): releases in which goschedImpl does not say why */
+PROBE(gosched_m)
+{
+	u32 tid = target_thread();
+
+	if (tid && CALLED(gosched_m))
+		stop(tid, ARG(gosched_m, 0, 0), 0);
+	return 0;
+}
+
+PROBE(goschedguarded_m)
+{
+	u32 tid = target_thread();
+
+	if (tid && CALLED(goschedguarded_m))
+		stop(tid, ARG(goschedguarded_m, 0, 0), 0);
+	return 0;
+}
+
+PROBE(gopreempt_m)
+{
+	u32 tid = target_thread();
+
+	if (tid && CALLED(gopreempt_m))
+		stop(tid, ARG(gopreempt_m, 0, 0), 1);
+	return 0;
+}
+
+/* func goyield_m(gp *g): gives way to the next on its P */
+PROBE(goyield_m)
+{
+	u32 tid = target_thread();
+
+	if (tid && CALLED(goyield_m))
+		stop(tid, ARG(goyield_m, 0, 0), 1);
+	return 0;
+}
+
+/* func preemptPark(gp *g): stops for the garbage collector, which makes it runnable again through ready */
+PROBE(preemptPark)
+{
+	u32 tid = target_thread();
+
+	if (!tid || !CALLED(preemptPark))
+		return 0;
+
+	u64 gp = ARG(preemptPark, 0, 0);
+	u64 goid = goid_of(gp);
+
+	if (!goid)
+		unreadable(GoBlock);
+	else if (wanted(goid))
+		block(tid, goid, CONFIG(reason_preempted), CONFIG(trace_reason_preempted), 0, saved_stack(gp));
+	return 0;
+}
+
+/* func runqput(pp *p, gp *g, next bool), where newproc calls it: the new goroutine is complete and not running yet */
+PROBE(newproc_runqput)
+{
+	u32 tid = target_thread();
+
+	if (!tid)
+		return 0;
+
+	u64 m = read_word(ARG(newproc_runqput, 0, 0) + CONFIG(p_m));
+
+	create(tid, ARG(newproc_runqput, 1, 8), m ? read_word(m + CONFIG(m_curg)) : 0, 0);
+	return 0;
+}
+
+/* func casgstatus(gp *g, oldval, newval uint32), where newproc1 calls it for a goroutine that is complete */
+PROBE(newproc1_casgstatus)
+{
+	u32 tid = target_thread();
+
+	if (!tid)
+		return 0;
+
+	u32 from = ARG(newproc1_casgstatus, 1, 8);
+	u32 to = ARG(newproc1_casgstatus, 2, 12);
+
+	if (from == CONFIG(st_dead) && (to == CONFIG(st_runnable) || to == CONFIG(st_waiting)))
+		create(tid, ARG(newproc1_casgstatus, 0, 0), user_g(CURRENT_G(newproc1_casgstatus)),
+		       to == CONFIG(st_waiting) ? LOUPE_WAITING : 0);
+	return 0;
+}
+
+/* func newcoro(f func(*coro)) *coro, where it returns: releases in which newproc1 completes the goroutine too late */
+PROBE(newcoro)
+{
+	u32 tid = target_thread();
+
+	if (!tid)
+		return 0;
+
+	u64 coro = arg_register(ctx, 0);
+
+	create(tid, coro ? read_word(coro + CONFIG(coro_gp)) : 0, CURRENT_G(newcoro), LOUPE_WAITING);
+	return 0;
+}
+
+/* func goexit0(gp *g) */
+PROBE(goexit0)
+{
+	u32 tid = target_thread();
+
+	if (tid && CALLED(goexit0))
+		destroy(tid, goid_of(ARG(goexit0, 0, 0)));
+	return 0;
+}
+
+/* func coroswitch_m(gp *g): hands over to the goroutine that its coro holds, and ends when coroexit is set */
+PROBE(coroswitch_m)
+{
+	u32 tid = target_thread();
+
+	if (!tid || !CALLED(coroswitch_m))
+		return 0;
+
+	u64 gp = ARG(coroswitch_m, 0, 0);
+	u64 coro = read_word(gp + CONFIG(g_coroarg));
+	u64 next = coro ? read_word(coro + CONFIG(coro_gp)) : 0;
+	u64 from = goid_of(gp), to = goid_of(next);
+	u8 exits = 0;
+
+	if (!from || !to || read_memory(&exits, 1, gp + CONFIG(g_coroexit))) {
+		unreadable(LOUPE_KIND_SWITCH);
+		return 0;
+	}
+	/* A pair is reported whole or not at all: half of it would leave a goroutine in the wrong state. */
+	if (!wanted(from) && !wanted(to))
+		return 0;
+
+	u64 stack = saved_stack(gp);
+
+	if (CONFIG(min_block)) {
+		if (!exits)
+			block(tid, from, CONFIG(reason_coroutine), 0, 0, stack);
+		if (end_wait(to))
+			emit(GoUnblock, tid, to, from, stack);
+		return 0;
+	}
+
+	struct loupe_record *r = begin(LOUPE_KIND_SWITCH, tid, from);
+
+	if (!r)
+		return 0;
+	r->arg = to;
+	r->reason = CONFIG(reason_coroutine);
+	r->flags = exits ? LOUPE_SWITCH_EXIT : 0;
+	r->stack = stack;
+	commit(r);
+	return 0;
+}

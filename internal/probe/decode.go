@@ -1,0 +1,231 @@
+package probe
+
+import (
+	"encoding/binary"
+	"fmt"
+	"unsafe"
+
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/internal/probe/csrc"
+)
+
+// decoder turns records into events. It remembers stacks and origins, which are sent or looked up once.
+type decoder struct {
+	proc   *goproc.Process
+	engine Engine
+	pid    int32
+	offset int64 // from the monotonic clock to Unix time, in nanoseconds
+	kinds  event.Kinds
+
+	waitReasons, traceReasons, stwReasons []string
+	lockOffset                            uint64 // of a channel's lock in the channel
+
+	stacks, olderStacks map[uint64]*event.Stack
+	origins             map[originKey]*event.Origin
+	system              map[uint64]bool // goroutines of the runtime that were alive at the beginning; nil when they are wanted
+
+	lost     uint32 // by the last record
+	received [256]uint64
+	garbled  uint64 // records that make no sense
+
+	ev event.Event
+}
+
+type originKey struct{ gopc, startpc uint64 }
+
+// Bounds of the decoder's memory, far beyond what a program's code has. When one is reached, the table starts anew: the
+// probes send all stacks again then.
+const (
+	maxStacks  = 1 << 17
+	maxOrigins = 1 << 17
+)
+
+func newDecoder(p *goproc.Process, engine Engine, plan *Plan, offset int64) *decoder {
+	l := p.Layout()
+	d := &decoder{
+		proc: p, engine: engine, pid: int32(p.PID()), offset: offset, kinds: plan.Want.Kinds,
+		waitReasons: p.Binary().WaitReasons(), stwReasons: l.Strings("runtime.stwReasonStrings"),
+		traceReasons: l.Strings("runtime.traceBlockReasonStrings"),
+		stacks:       map[uint64]*event.Stack{}, origins: map[originKey]*event.Origin{},
+	}
+	if f, ok := l.Field("runtime.hchan.lock"); ok {
+		d.lockOffset = uint64(f.Offset)
+	}
+	return d
+}
+
+const (
+	recordSize = int(unsafe.Sizeof(csrc.Record{}))
+	createSize = int(unsafe.Sizeof(csrc.Create{}))
+)
+
+// decode calls yield with the events of one record. It returns false when yield did.
+func (d *decoder) decode(raw []byte, yield func(*event.Event) bool) bool {
+	if len(raw) < recordSize {
+		d.garbled++
+		return true
+	}
+	r := (*csrc.Record)(unsafe.Pointer(unsafe.SliceData(raw))) // records are aligned to eight bytes
+	if r.Kind == csrc.KindStack {
+		d.addStack(r, raw[recordSize:])
+		return true
+	}
+	d.received[r.Kind]++
+	if lost := int32(r.Lost - d.lost); lost > 0 {
+		d.lost = r.Lost
+		if !d.yieldLost(int64(r.Time)+d.offset, int64(lost), yield) {
+			return false
+		}
+	}
+	if d.system[r.G] && r.Kind != uint8(event.GoDestroy) {
+		return true
+	}
+	ev := &d.ev
+	*ev = event.Event{
+		Time: int64(r.Time) + d.offset, Kind: event.Kind(r.Kind), PID: d.pid, TID: int32(r.Tid), G: r.G, Stack: d.stack(r.Stack),
+	}
+	if r.Kind == csrc.KindSwitch {
+		return d.yieldSwitch(r, yield)
+	}
+	if !d.fill(ev, r, raw) {
+		return true
+	}
+	return yield(ev)
+}
+
+// fill sets the fields that depend on the kind. It returns false when the event is not for the user.
+func (d *decoder) fill(ev *event.Event, r *csrc.Record, raw []byte) bool {
+	switch ev.Kind {
+	case event.GoCreate:
+		if len(raw) < createSize {
+			d.garbled++
+			return false
+		}
+		c := (*csrc.Create)(unsafe.Pointer(unsafe.SliceData(raw)))
+		d.fillCreate(ev, c)
+	case event.GoBlock:
+		ev.Reason, ev.TraceReason = text(d.waitReasons, r.Reason, "wait reason"), text(d.traceReasons, r.TraceReason, "")
+		ev.Value = int64(r.Value)
+		if ev.Reason == "chan receive" || ev.Reason == "chan send" {
+			ev.Object = r.Arg - d.lockOffset
+		}
+	case event.GoUnblock:
+		ev.By = r.Arg
+	case event.GoStop:
+		ev.Reason = event.StopGosched
+		if r.Flags&csrc.FlagPreempted != 0 {
+			ev.Reason = event.StopPreempted
+		}
+	case event.GoDestroy:
+		if d.system[r.G] {
+			delete(d.system, r.G)
+			return false
+		}
+	case event.STWBegin:
+		if r.Flags&csrc.FlagHasReason != 0 {
+			ev.Reason = text(d.stwReasons, r.Reason, "stop reason")
+		}
+	default:
+		ev.Object, ev.Value = r.Arg, int64(r.Value)
+	}
+	return true
+}
+
+func (d *decoder) fillCreate(ev *event.Event, c *csrc.Create) {
+	ev.Parent = c.R.Arg
+	gopc := c.Gopc
+	if c.R.Flags&csrc.FlagNoParent != 0 {
+		ev.Parent, gopc = 0, 0
+	}
+	if c.R.Flags&csrc.FlagWaiting != 0 {
+		ev.State = event.StateWaiting
+	}
+	ev.Origin = d.origin(gopc, c.Startpc)
+}
+
+// text returns one of the runtime's texts by its number. what names the set for numbers that it does not have; without
+// it they have no text.
+func text(texts []string, n uint8, what string) string {
+	if int(n) < len(texts) {
+		return texts[n]
+	}
+	if what == "" || len(texts) == 0 && n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("unknown %s %d", what, n)
+}
+
+// yieldSwitch makes the events of a coroutine that hands over to another.
+func (d *decoder) yieldSwitch(r *csrc.Record, yield func(*event.Event) bool) bool {
+	first := d.ev
+	step := func(kind event.Kind, g, by uint64) bool {
+		if !d.kinds.Has(kind) {
+			return true
+		}
+		d.ev = first
+		d.ev.Kind, d.ev.G, d.ev.By = kind, g, by
+		switch kind {
+		case event.GoBlock:
+			d.ev.Reason = text(d.waitReasons, r.Reason, "wait reason")
+		case event.GoStart, event.GoDestroy:
+			d.ev.Stack = nil
+		}
+		return yield(&d.ev)
+	}
+	end := event.GoBlock
+	if r.Flags&csrc.FlagSwitchExit != 0 {
+		end = event.GoDestroy
+	}
+	return step(end, r.G, 0) && step(event.GoUnblock, r.Arg, r.G) && step(event.GoStart, r.Arg, 0)
+}
+
+// yieldLost tells that events are missing here.
+func (d *decoder) yieldLost(time, n int64, yield func(*event.Event) bool) bool {
+	d.ev = event.Event{Time: time, Kind: event.Lost, PID: d.pid, Value: n}
+	return yield(&d.ev)
+}
+
+// addStack remembers the addresses of a stack.
+func (d *decoder) addStack(r *csrc.Record, raw []byte) {
+	n := int(r.Value)
+	if r.Value > uint64(csrc.MaxStack) || n*8 > len(raw) {
+		d.garbled++
+		return
+	}
+	if len(d.stacks) >= maxStacks {
+		// Records on their way still refer to the old identities.
+		d.olderStacks, d.stacks = d.stacks, map[uint64]*event.Stack{}
+		d.engine.NewEpoch()
+	}
+	pcs := make([]uint64, n)
+	for i := range pcs {
+		pcs[i] = binary.LittleEndian.Uint64(raw[i*8:])
+	}
+	d.stacks[r.Stack] = &event.Stack{Frames: d.proc.Frames(pcs), Truncated: r.Flags != 0}
+}
+
+// stack returns a stack by its identity; nil when its addresses were lost.
+func (d *decoder) stack(id uint64) *event.Stack {
+	if id == 0 {
+		return nil
+	}
+	if s, ok := d.stacks[id]; ok {
+		return s
+	}
+	return d.olderStacks[id]
+}
+
+// origin returns where a goroutine comes from.
+func (d *decoder) origin(gopc, startpc uint64) *event.Origin {
+	key := originKey{gopc, startpc}
+	if o, ok := d.origins[key]; ok {
+		return o
+	}
+	if len(d.origins) >= maxOrigins {
+		clear(d.origins)
+	}
+	o := d.proc.Origin(gopc, startpc)
+	d.origins[key] = &o
+	return &o
+}

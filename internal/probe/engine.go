@@ -1,0 +1,57 @@
+package probe
+
+import (
+	"context"
+	"errors"
+
+	"github.com/loupe-go/loupe/internal/probe/csrc"
+)
+
+// Reasons why an engine cannot do its work here.
+var (
+	// ErrPermission says that this user may not attach probes.
+	ErrPermission = errors.New("not permitted")
+	// ErrUnsupported says that the kernel or the machine cannot do it.
+	ErrUnsupported = errors.New("not supported here")
+)
+
+// Engine carries out a Plan: it makes probes fire in the target and brings their records.
+//
+// An engine is used by one goroutine, except for Counts and Stop.
+type Engine interface {
+	// Attach puts the probes in place. They do nothing until Enable. A probe that fails leaves the others alone; it is
+	// said in a warning. The error is about the whole; it wraps ErrPermission or ErrUnsupported where that is the reason.
+	Attach(plan *Plan) (warnings []string, err error)
+
+	// Enable lets all probes begin at the same moment.
+	Enable()
+
+	// List adds goroutines to those that the filters report or leave out.
+	List(goroutines []uint64) error
+
+	// Drain calls record with each record that is there, in order, until it returns false. The bytes are valid during
+	// the call only. It does not wait.
+	Drain(record func(raw []byte) bool)
+
+	// Wait waits until there may be records. It returns false when no more will come: the target has ended, the context
+	// is done, or Stop was called.
+	Wait(ctx context.Context) bool
+
+	// Lost returns how many records were lost so far, modulo 2^32.
+	Lost() uint32
+
+	// NewEpoch makes the probes send all stacks anew, by other identities.
+	NewEpoch()
+
+	// Counts returns what became of the events, by the number of their kind.
+	Counts() ([256]csrc.Count, error)
+
+	// Stop makes Wait return, now and later. It may be called from any goroutine.
+	Stop()
+
+	// Close removes the probes. Records that were there can still be drained and counted until Release.
+	Close() error
+
+	// Release gives back the memory.
+	Release() error
+}

@@ -1,0 +1,202 @@
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/gobin"
+	"github.com/loupe-go/loupe/internal/gobin/insn"
+	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/internal/probe/csrc"
+)
+
+// Want says what to observe.
+type Want struct {
+	Kinds       event.Kinds
+	StackDepth  int           // return addresses of a stack; 0: no stacks
+	MinBlock    time.Duration // 0: every wait
+	Goroutines  []uint64      // empty: all
+	System      bool          // the runtime's own goroutines too
+	SampleOneIn int           // 0 and 1: all
+	BufferBytes int           // of the buffer between target and reader, a power of two
+}
+
+// Plan is what an engine is to do in one process.
+type Plan struct {
+	PID       int
+	ImagePath string // the file that holds the runtime, to be opened from here
+	Config    csrc.Config
+	Probes    []Probe
+	Want      Want
+
+	Goroutines []uint64 // the goroutines to report, or to leave out: see Config.OnlyListed
+	// SystemStarts are the addresses at which goroutines of the runtime itself start.
+	SystemStarts []uint64
+}
+
+// Probe is one program and the places where it sits.
+type Probe struct {
+	ID      csrc.Probe
+	Program string
+	Sites   []Site
+	Without string // what users miss when it cannot be attached
+}
+
+// Site is one place of a probe.
+type Site struct {
+	Func   string
+	Addr   uint64 // in the image
+	Offset uint64 // in the image's file
+}
+
+// ErrNothing says that not one probe that was asked for has a place in the program.
+var ErrNothing = errors.New("no probe fits this program")
+
+// slowHit is what a probe costs on an instruction that the kernel does not emulate but single-steps, for messages.
+const slowHit = "some 12 µs a hit instead of 0.6"
+
+// NewPlan finds the places of probes in a process. The warnings are one line each, about events that will be missing.
+func NewPlan(p *goproc.Process, want Want) (*Plan, []string, error) {
+	pl := &planner{bin: p.Binary(), plan: &Plan{PID: p.PID(), ImagePath: p.ImagePath(), Want: want}}
+	if err := pl.configure(p); err != nil {
+		return nil, nil, fmt.Errorf("process %d: %w", p.PID(), err)
+	}
+	for i := range declarations {
+		d := &declarations[i]
+		if d.kinds&pl.plan.Want.Kinds != 0 && d.inRelease(pl.bin.Version().Minor) {
+			pl.add(d)
+		}
+	}
+	if len(pl.plan.Probes) == 0 {
+		return nil, nil, fmt.Errorf("process %d: %w", p.PID(), ErrNothing)
+	}
+	return pl.plan, pl.warnings, nil
+}
+
+type planner struct {
+	bin      *gobin.Binary
+	plan     *Plan
+	warnings []string
+}
+
+func (pl *planner) warn(format string, args ...any) {
+	pl.warnings = append(pl.warnings, fmt.Sprintf(format, args...))
+}
+
+// add finds the places of one probe.
+func (pl *planner) add(d *declaration) {
+	probe := Probe{ID: d.id, Program: d.program, Without: d.without}
+	for _, name := range d.funcs {
+		f, ok := pl.bin.LookupFunc(name)
+		if !ok {
+			continue
+		}
+		if err := pl.addIn(&probe, d, f); err != nil {
+			pl.warn("%s: %v", d.without, err)
+			return
+		}
+	}
+	if len(probe.Sites) == 0 {
+		if !d.quiet {
+			pl.warn("%s: no place for probe %s in this executable", d.without, d.program)
+		}
+		return
+	}
+	pl.plan.Probes = append(pl.plan.Probes, probe)
+}
+
+// addIn finds the places of a probe in one function.
+func (pl *planner) addIn(probe *Probe, d *declaration, f gobin.Func) error {
+	switch d.place {
+	case atCall:
+		return pl.addCalls(probe, d, f)
+	case atReturn:
+		returns, err := pl.bin.ReturnSites(f)
+		if err != nil {
+			return err
+		}
+		for _, r := range returns {
+			site := r.Site
+			if r.Early != nil {
+				site = *r.Early
+			}
+			if err := pl.addSite(probe, d, f, site); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	site, err := pl.bin.PrologueSite(f, d.words)
+	if err != nil {
+		return err
+	}
+	if !site.Emulated {
+		pl.warn("%s is probed at an instruction that the kernel does not emulate: %s", f.Name, slowHit)
+	}
+	return pl.addSite(probe, d, f, site)
+}
+
+// addCalls places a probe at the calls of another function.
+func (pl *planner) addCalls(probe *Probe, d *declaration, f gobin.Func) error {
+	callee, ok := pl.bin.LookupFunc(d.callee)
+	if !ok {
+		return nil
+	}
+	calls, err := pl.bin.CallSites(f)
+	if err != nil {
+		return err
+	}
+	for _, c := range calls {
+		if c.Target != callee.Entry || c.Tail {
+			continue
+		}
+		site := insn.Site{PC: c.PC, Kind: insn.SiteCall, Emulated: true, GReg: insn.GAt(pl.bin.Arch(), pl.bin.Version().Minor).Reg}
+		if pl.bin.Arch() == insn.AMD64 {
+			site.SPMoved = -8 // the callee's return address is not pushed yet
+		}
+		if err := pl.addSite(probe, d, f, site); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addSite adds a place. All places of a probe are read in the same way: its settings have room for one.
+func (pl *planner) addSite(probe *Probe, d *declaration, f gobin.Func, site insn.Site) error {
+	if site.Repeats {
+		return fmt.Errorf("%s has no place that a call passes once", f.Name)
+	}
+	if site.GReg == "" && d.needsG && pl.plan.Config.G_tls == 0 {
+		return fmt.Errorf("the current goroutine is not known in %s", f.Name)
+	}
+	settings := csrc.Site{G_reg: registerNumber(site.GReg), SpMoved: int16(site.SPMoved)}
+	if site.CheckTaken {
+		settings.CheckTaken = 1
+	}
+	slot := &pl.plan.Config.Sites[d.id]
+	if len(probe.Sites) > 0 && *slot != settings {
+		return fmt.Errorf("the places of probe %s differ", d.program)
+	}
+	offset, ok := pl.bin.FileOffset(site.PC)
+	if !ok {
+		return fmt.Errorf("the code of %s is not in the file", f.Name)
+	}
+	*slot = settings
+	probe.Sites = append(probe.Sites, Site{Func: f.Name, Addr: site.PC, Offset: offset})
+	return nil
+}
+
+// registers are the numbers of amd64's registers in machine code.
+var registers = map[string]uint8{
+	"RAX": 0, "RCX": 1, "RDX": 2, "RBX": 3, "RBP": 5, "RSI": 6, "RDI": 7, "R8": 8, "R9": 9, "R10": 10, "R11": 11,
+	"R12": 12, "R13": 13, "R14": 14, "R15": 15, "R28": 28,
+}
+
+func registerNumber(name string) uint8 {
+	if n, ok := registers[name]; ok {
+		return n
+	}
+	return csrc.NoRegister
+}

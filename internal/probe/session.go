@@ -1,0 +1,309 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/internal/probe/csrc"
+)
+
+// Session is an observation under way: a process, an engine, and what has come of it.
+type Session struct {
+	proc     *goproc.Process
+	engine   Engine
+	plan     *Plan
+	decoder  *decoder
+	warnings []string
+
+	first    []event.Event // the goroutines that were alive at the beginning
+	buffered *backlog      // records of the time of the snapshot
+
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	mu       sync.Mutex // guards what follows
+	received [256]uint64
+	garbled  uint64
+	yielded  uint64
+	err      error
+	closeErr error
+	counts   *[256]Counts // final; nil while the engine has them
+
+	started, running bool // Events has been called, and is yielding
+	closed, released bool
+}
+
+// ErrExec says that the process has replaced itself by another program.
+var ErrExec = errors.New("the process has replaced itself by another program; attach again to observe that one")
+
+// Counts are the numbers of one kind of events.
+type Counts struct {
+	Produced, Received, Lost uint64
+}
+
+// Open begins to observe a process. The session owns the process and the engine from then on, also when Open fails.
+func Open(ctx context.Context, p *goproc.Process, engine Engine, want Want) (*Session, error) {
+	s := &Session{proc: p, engine: engine}
+	s.ctx, s.cancel = context.WithCancel(ctx)
+	if err := s.open(want); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Session) open(want Want) error {
+	plan, warnings, err := NewPlan(s.proc, want)
+	if err != nil {
+		return err
+	}
+	s.plan, s.warnings = plan, warnings
+	s.decoder = newDecoder(s.proc, s.engine, plan, clockOffset())
+	warnings, err = s.engine.Attach(plan)
+	if err != nil {
+		return err
+	}
+	s.warnings = append(s.warnings, warnings...)
+	s.engine.Enable()
+	return nil
+}
+
+// OpenRunning is Open for a process that runs: it takes the snapshot with which the events begin.
+func OpenRunning(ctx context.Context, p *goproc.Process, engine Engine, want Want) (*Session, error) {
+	s, err := Open(ctx, p, engine, want)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.begin(); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// clockOffset returns what to add to the monotonic clock for Unix time. The closest of a few readings is taken.
+func clockOffset() int64 {
+	best, offset := int64(1<<62), int64(0)
+	for range 5 {
+		before := monotonic()
+		wall := time.Now().UnixNano()
+		after := monotonic()
+		if after-before < best {
+			best, offset = after-before, wall-(before+after)/2
+		}
+	}
+	return offset
+}
+
+func monotonic() int64 {
+	var ts unix.Timespec
+	unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // cannot fail with this clock
+	return ts.Nano()
+}
+
+// Warnings returns what the user should know, one line each.
+func (s *Session) Warnings() []string { return append(s.proc.Warnings(), s.warnings...) }
+
+// PID returns the observed process.
+func (s *Session) PID() int { return s.proc.PID() }
+
+// Process returns the observed process.
+func (s *Session) Process() *goproc.Process { return s.proc }
+
+// Events yields what happens until the target ends, the context is done or the session is closed. It may be called once.
+func (s *Session) Events() iter.Seq[*event.Event] {
+	return func(yield func(*event.Event) bool) {
+		if !s.start() {
+			return
+		}
+		defer s.stop()
+		n := uint64(0)
+		goOn := s.run(func(ev *event.Event) bool {
+			n++
+			if n&(1<<10-1) == 0 {
+				s.account(n)
+			}
+			return yield(ev)
+		})
+		s.account(n)
+		if goOn {
+			s.finish(yield, n)
+		}
+	}
+}
+
+// run yields until there is no more. It returns false when yield did.
+func (s *Session) run(yield func(*event.Event) bool) bool {
+	for i := range s.first {
+		if !yield(&s.first[i]) {
+			return false
+		}
+	}
+	s.first = nil
+	goOn, ended := true, false
+	record := func(raw []byte) bool {
+		goOn = s.decoder.decode(raw, func(ev *event.Event) bool {
+			ended = ended || ev.Kind == event.Exec
+			return yield(ev)
+		})
+		return goOn && !ended
+	}
+	s.buffered.drain(record)
+	s.buffered = nil
+	for goOn && !ended {
+		s.engine.Drain(record)
+		if !goOn || ended || !s.engine.Wait(s.ctx) {
+			break
+		}
+	}
+	if goOn && !ended {
+		s.engine.Close() // from here on nothing is added
+		s.engine.Drain(record)
+	}
+	if ended {
+		s.fail(fmt.Errorf("process %d: %w", s.PID(), ErrExec))
+	}
+	return goOn
+}
+
+// finish tells of losses that no later record has told of.
+func (s *Session) finish(yield func(*event.Event) bool, n uint64) {
+	if lost := int32(s.engine.Lost() - s.decoder.lost); lost > 0 {
+		s.decoder.lost += uint32(lost)
+		n++
+		s.decoder.yieldLost(monotonic()+s.decoder.offset, int64(lost), yield)
+	}
+	s.account(n)
+}
+
+// account publishes the numbers.
+func (s *Session) account(yielded uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.received, s.garbled, s.yielded = s.decoder.received, s.decoder.garbled, yielded
+}
+
+func (s *Session) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil {
+		s.err = err
+	}
+}
+
+// Err returns why the events ended; nil when the target ended, the context was done or the session was closed.
+func (s *Session) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+// End ends the session with an error.
+func (s *Session) End(err error) {
+	s.fail(err)
+	s.engine.Stop()
+}
+
+// Numbers returns how many events were yielded and what became of them, by kind.
+func (s *Session) Numbers() (yielded uint64, kinds map[event.Kind]Counts, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	kinds = map[event.Kind]Counts{}
+	var counts [256]Counts
+	switch {
+	case s.counts != nil:
+		counts = *s.counts
+	case !s.released:
+		if counts, err = s.readCounts(); err != nil {
+			return s.yielded, kinds, err
+		}
+	}
+	for k, c := range counts {
+		c.Received = s.received[k]
+		if c == (Counts{}) {
+			continue
+		}
+		kind := event.Kind(k)
+		if uint8(k) == csrc.KindSwitch {
+			kind = event.GoSwitch
+		}
+		kinds[kind] = c
+	}
+	return s.yielded, kinds, nil
+}
+
+// readCounts reads the engine's numbers.
+func (s *Session) readCounts() (counts [256]Counts, err error) {
+	raw, err := s.engine.Counts()
+	if err != nil {
+		return counts, err
+	}
+	for k, c := range raw {
+		counts[k] = Counts{Produced: c.Produced, Lost: c.NoRoom + c.Unreadable}
+	}
+	return counts, nil
+}
+
+// start notes that events are being yielded: what they need must stay until stop. It returns false when they were, or
+// when the session is closed.
+func (s *Session) start() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.started || s.closed {
+		return false
+	}
+	s.started, s.running = true, true
+	return true
+}
+
+func (s *Session) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running = false
+	s.close()
+	s.release()
+}
+
+// Close ends the observation and leaves the target as it was. It may be called more than once, and while Events yields:
+// then Events ends after what is already there.
+func (s *Session) Close() error {
+	s.engine.Stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.close()
+	if !s.running {
+		s.release()
+	}
+	return s.closeErr
+}
+
+// close removes the probes. The caller holds the lock.
+func (s *Session) close() {
+	if !s.closed {
+		s.closed = true
+		s.cancel()
+		s.closeErr = s.engine.Close()
+	}
+}
+
+// release gives back everything else, after keeping the numbers. The caller holds the lock.
+func (s *Session) release() {
+	if s.released {
+		return
+	}
+	s.released = true
+	if counts, err := s.readCounts(); err == nil {
+		s.counts = &counts
+	} else {
+		s.closeErr = errors.Join(s.closeErr, err)
+	}
+	s.closeErr = errors.Join(s.closeErr, s.engine.Release(), s.proc.Close())
+}

@@ -1,0 +1,142 @@
+package probe
+
+import (
+	"fmt"
+
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/gobin/insn"
+	"github.com/loupe-go/loupe/internal/gobin/layout"
+	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/internal/probe/csrc"
+)
+
+// configure fills in what the probes need to know of a process.
+func (pl *planner) configure(p *goproc.Process) error {
+	l, c, minor := p.Layout(), &pl.plan.Config, pl.bin.Version().Minor
+	if err := setOffsets(c, l); err != nil {
+		return fmt.Errorf("%w: %w", goproc.ErrLayout, err)
+	}
+	if err := setStates(c, l); err != nil {
+		return fmt.Errorf("%w: %w", goproc.ErrLayout, err)
+	}
+	if insn.ArgLocation(pl.bin.Arch(), minor, 0).Reg != "" {
+		c.RegAbi = 1
+	} else if off, ok := pl.bin.TLSOffset(); ok {
+		c.G_tls = int32(off)
+	}
+	c.SelectCases, c.SelectRecvs = selectArgs(minor)
+	if len(l.Strings("runtime.stwReasonStrings")) > 0 {
+		c.StwReason = 1
+	}
+	if n, ok := l.Const("runtime.waitReasonCoroutine"); ok {
+		c.ReasonCoroutine = uint32(n)
+	}
+	if n, ok := l.Const("runtime.waitReasonPreempted"); ok {
+		c.ReasonPreempted = uint32(n)
+	}
+	if n, ok := l.Const("runtime.traceBlockPreempted"); ok {
+		c.TraceReasonPreempted = uint32(n)
+	}
+	pl.setHeap(p)
+	pl.setFilters(p)
+	return nil
+}
+
+// selectArgs returns which arguments of runtime.selectgo count its cases (runtime/select.go).
+func selectArgs(minor int) (cases, recvs uint32) {
+	if minor < 16 {
+		return 2, csrc.NoField
+	}
+	return 3, 4
+}
+
+// setOffsets fills in where fields are. Without a field that some releases lack, its probe does without.
+func setOffsets(c *csrc.Config, l *layout.Layout) error {
+	for path, to := range map[string]*uint32{
+		"runtime.g.goid": &c.G_goid, "runtime.g.m": &c.G_m, "runtime.g.stack.lo": &c.G_stack, "runtime.g.sched.bp": &c.G_schedBp,
+		"runtime.g.startpc": &c.G_startpc, "runtime.g.gopc": &c.G_gopc, "runtime.m.curg": &c.M_curg, "runtime.p.m": &c.P_m,
+		"runtime.hchan.dataqsiz": &c.HchanDataqsiz,
+	} {
+		off, err := l.Offset(path)
+		if err != nil {
+			return err
+		}
+		*to = uint32(off)
+	}
+	for path, to := range map[string]*uint32{
+		"runtime.g.parentGoid": &c.G_parent, "runtime.g.coroarg": &c.G_coroarg, "runtime.g.coroexit": &c.G_coroexit,
+		"runtime.coro.gp": &c.CoroGp,
+	} {
+		*to = csrc.NoField
+		if f, ok := l.Field(path); ok {
+			*to = f.Offset
+		}
+	}
+	if hi, err := l.Offset("runtime.g.stack.hi"); err != nil || hi != uint64(c.G_stack)+8 {
+		return fmt.Errorf("runtime.g.stack is not two words")
+	}
+	return nil
+}
+
+// noState is a goroutine state that does not exist.
+const noState = ^uint32(0)
+
+func setStates(c *csrc.Config, l *layout.Layout) error {
+	for name, to := range map[string]*uint32{
+		"runtime._Grunnable": &c.StRunnable, "runtime._Grunning": &c.StRunning, "runtime._Gsyscall": &c.StSyscall,
+		"runtime._Gwaiting": &c.StWaiting, "runtime._Gdead": &c.StDead, "runtime._Gscan": &c.StScan,
+	} {
+		n, ok := l.Const(name)
+		if !ok {
+			return fmt.Errorf("no constant %s for %s", name, l.GoVersion)
+		}
+		*to = uint32(n)
+	}
+	c.StDeadExtra = noState
+	if n, ok := l.Const("runtime._Gdeadextra"); ok {
+		c.StDeadExtra = uint32(n)
+	}
+	return nil
+}
+
+// setHeap finds the runtime's count of live heap bytes (runtime/mgcpacer.go since Go 1.18, runtime/mstats.go before).
+func (pl *planner) setHeap(p *goproc.Process) {
+	globals := pl.bin.Globals()
+	for _, at := range []struct {
+		base uint64
+		path string
+	}{
+		{globals.GCController, "runtime.gcControllerState.heapLive"},
+		{globals.Memstats, "runtime.mstats.heap_live"},
+	} {
+		if f, ok := p.Layout().Field(at.path); ok && at.base != 0 {
+			pl.plan.Config.HeapLive = at.base + p.LoadBias() + uint64(f.Offset)
+			return
+		}
+	}
+	if pl.plan.Want.Kinds.Has(event.HeapAlloc) {
+		pl.plan.Want.Kinds &^= event.KindsOf(event.HeapAlloc)
+		pl.warn("the size of the heap is not seen: the runtime's variable was not found in this executable")
+	}
+}
+
+// setFilters turns what is wanted into settings.
+func (pl *planner) setFilters(p *goproc.Process) {
+	c, w := &pl.plan.Config, &pl.plan.Want
+	if w.MinBlock > 0 {
+		// Only long waits are reported, so when goroutines run in between is not told either.
+		w.Kinds &^= event.KindsOf(event.GoStart, event.GoStop)
+		c.MinBlock = uint64(w.MinBlock)
+	}
+	c.Kinds = uint64(w.Kinds)
+	c.StackDepth = uint32(min(max(w.StackDepth, 0), csrc.MaxStack))
+	c.Sample = uint32(max(w.SampleOneIn, 0))
+	switch {
+	case len(w.Goroutines) > 0:
+		c.OnlyListed = 1
+		pl.plan.Goroutines = w.Goroutines
+	case !w.System:
+		c.SkipListed = 1
+		pl.plan.SystemStarts = p.SystemStarts()
+	}
+}

@@ -1,0 +1,120 @@
+package probe
+
+import (
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/probe/csrc"
+)
+
+// place tells where in a function a probe sits.
+type place uint8
+
+const (
+	atEntry  place = iota // where the arguments are still there and a hit costs least
+	atCall                // at the calls of another function, with that one's arguments
+	atReturn              // where the function returns
+)
+
+// declaration is one probe: which program runs, where, and for which events.
+type declaration struct {
+	id      csrc.Probe
+	program string      // its name in the C sources
+	kinds   event.Kinds // what it reports: it is attached when one of them is asked for
+
+	// since and until bound the releases that need it: from Go 1.since on, before Go 1.until; 0 is no bound.
+	since, until int
+
+	funcs  []string // runtime functions that it sits in; those that the release lacks are passed over
+	place  place
+	callee string // atCall: the function that is called
+	words  int    // atEntry: how many argument words must still be in place
+
+	needsG bool // of no use where the current g cannot be found
+	quiet  bool // nothing is missing when there is no place for it: older and newer releases do without
+
+	// without is what users miss when it cannot be attached.
+	without string
+}
+
+const (
+	goStates = event.Kinds(1<<event.GoUnblock | 1<<event.GoCreate | 1<<event.GoDestroy)
+	switches = event.Kinds(1<<event.GoBlock | 1<<event.GoUnblock | 1<<event.GoStart)
+)
+
+func only(k event.Kind) event.Kinds { return event.KindsOf(k) }
+
+// declarations are all probes. The functions are those of runtime/proc.go, chan.go, select.go, sema.go, coro.go and
+// mgc.go; csrc has their signatures.
+var declarations = []declaration{
+	{id: csrc.ProbesLoupeProbePROBE_gopark, program: "gopark", kinds: only(event.GoBlock), words: 4, needsG: true,
+		funcs: []string{"runtime.gopark"}, without: "waits are not seen"},
+	{id: csrc.ProbesLoupeProbePROBE_ready, program: "ready", kinds: only(event.GoUnblock), words: 1,
+		funcs: []string{"runtime.ready"}, without: "wake-ups by other goroutines are not seen"},
+	{id: csrc.ProbesLoupeProbePROBE_casgstatus, program: "casgstatus", kinds: goStates, place: atCall, callee: "runtime.casgstatus",
+		funcs: []string{"runtime.park_m", "runtime.injectglist", "runtime.findrunnable", "runtime.findRunnable", "runtime.schedule",
+			"runtime.(*gcControllerState).findRunnableGCWorker", "runtime.needm", "runtime.dropm"},
+		without: "wake-ups by the network poller are not seen"},
+	{id: csrc.ProbesLoupeProbePROBE_execute, program: "execute", kinds: only(event.GoStart), words: 1,
+		funcs: []string{"runtime.execute"}, without: "it is not seen when goroutines begin to run"},
+	{id: csrc.ProbesLoupeProbePROBE_goschedImpl, program: "goschedImpl", kinds: only(event.GoStop), since: 22, words: 2,
+		funcs: []string{"runtime.goschedImpl"}, without: "preemption and runtime.Gosched are not seen"},
+	{id: csrc.ProbesLoupeProbePROBE_goschedM, program: "gosched_m", kinds: only(event.GoStop), until: 22, words: 1,
+		funcs: []string{"runtime.gosched_m"}, without: "runtime.Gosched is not seen"},
+	{id: csrc.ProbesLoupeProbePROBE_goschedguardedM, program: "goschedguarded_m", kinds: only(event.GoStop), until: 22, words: 1,
+		funcs: []string{"runtime.goschedguarded_m"}, quiet: true},
+	{id: csrc.ProbesLoupeProbePROBE_gopreemptM, program: "gopreempt_m", kinds: only(event.GoStop), until: 22, words: 1,
+		funcs: []string{"runtime.gopreempt_m"}, without: "preemption is not seen"},
+	{id: csrc.ProbesLoupeProbePROBE_goyieldM, program: "goyield_m", kinds: only(event.GoStop), since: 14, words: 1,
+		funcs: []string{"runtime.goyield_m"}, without: "goroutines that give way to another are not seen"},
+	{id: csrc.ProbesLoupeProbePROBE_preemptPark, program: "preemptPark", kinds: only(event.GoBlock), since: 14, words: 1,
+		funcs: []string{"runtime.preemptPark"}, without: "stops for the garbage collector's stack scans are not seen"},
+	{id: csrc.ProbesLoupeProbePROBE_newprocRunqput, program: "newproc_runqput", kinds: only(event.GoCreate), until: 24,
+		place: atCall, callee: "runtime.runqput", funcs: []string{"runtime.newproc.func1", "runtime.newproc1"},
+		without: "the creation of goroutines is not seen"},
+	{id: csrc.ProbesLoupeProbePROBE_newproc1Casgstatus, program: "newproc1_casgstatus", kinds: only(event.GoCreate), since: 24,
+		place: atCall, callee: "runtime.casgstatus", funcs: []string{"runtime.newproc1"}, needsG: true,
+		without: "the creation of goroutines is not seen"},
+	{id: csrc.ProbesLoupeProbePROBE_newcoro, program: "newcoro", kinds: only(event.GoCreate), since: 23, until: 24,
+		place: atReturn, funcs: []string{"runtime.newcoro"}, quiet: true},
+	{id: csrc.ProbesLoupeProbePROBE_goexit0, program: "goexit0", kinds: only(event.GoDestroy), words: 1,
+		funcs: []string{"runtime.goexit0"}, without: "the end of goroutines is not seen"},
+	{id: csrc.ProbesLoupeProbePROBE_coroswitchM, program: "coroswitch_m", kinds: switches, since: 23, words: 1,
+		funcs: []string{"runtime.coroswitch_m"}, quiet: true},
+
+	{id: csrc.ProbesLoupeProbePROBE_reentersyscall, program: "reentersyscall", kinds: only(event.GoSyscallBegin), needsG: true,
+		funcs: []string{"runtime.reentersyscall"}, without: "the begin of system calls is not seen"},
+	{id: csrc.ProbesLoupeProbePROBE_entersyscallblock, program: "entersyscallblock", kinds: only(event.GoSyscallBegin), needsG: true,
+		funcs: []string{"runtime.entersyscallblock"}, without: "system calls that the runtime itself waits in are not seen"},
+	{id: csrc.ProbesLoupeProbePROBE_exitsyscall, program: "exitsyscall", kinds: only(event.GoSyscallEnd), needsG: true,
+		funcs: []string{"runtime.exitsyscall"}, without: "the end of system calls is not seen"},
+
+	{id: csrc.ProbesLoupeProbePROBE_makechan, program: "makechan", kinds: only(event.ChanMake), place: atReturn, needsG: true,
+		funcs: []string{"runtime.makechan"}, without: "the making of channels is not seen"},
+	{id: csrc.ProbesLoupeProbePROBE_chansend, program: "chansend", kinds: only(event.ChanSend), words: 1, needsG: true,
+		funcs: []string{"runtime.chansend"}, without: "channel sends are not seen"},
+	{id: csrc.ProbesLoupeProbePROBE_chanrecv, program: "chanrecv", kinds: only(event.ChanReceive), words: 1, needsG: true,
+		funcs: []string{"runtime.chanrecv"}, without: "channel receives are not seen"},
+	{id: csrc.ProbesLoupeProbePROBE_closechan, program: "closechan", kinds: only(event.ChanClose), words: 1, needsG: true,
+		funcs: []string{"runtime.closechan"}, without: "the closing of channels is not seen"},
+	{id: csrc.ProbesLoupeProbePROBE_selectgo, program: "selectgo", kinds: only(event.Select), words: 5, needsG: true,
+		funcs: []string{"runtime.selectgo"}, without: "selects are not seen"},
+	{id: csrc.ProbesLoupeProbePROBE_semacquire1, program: "semacquire1", kinds: only(event.SemAcquire), words: 1, needsG: true,
+		funcs: []string{"runtime.semacquire1"}, without: "the waiting for locks is not seen"},
+	{id: csrc.ProbesLoupeProbePROBE_semrelease1, program: "semrelease1", kinds: only(event.SemRelease), words: 1, needsG: true,
+		funcs: []string{"runtime.semrelease1"}, without: "the release of locks is not seen"},
+
+	{id: csrc.ProbesLoupeProbePROBE_gcBgMarkStartWorkers, program: "gcBgMarkStartWorkers", kinds: event.KindsOf(event.GCBegin, event.HeapAlloc),
+		funcs: []string{"runtime.gcBgMarkStartWorkers"}, without: "the begin of garbage collections is not seen"},
+	{id: csrc.ProbesLoupeProbePROBE_gcMarkTermination, program: "gcMarkTermination", kinds: only(event.GCEnd),
+		funcs: []string{"runtime.gcMarkTermination"}, without: "the end of garbage collections is not seen"},
+	{id: csrc.ProbesLoupeProbePROBE_gcSweep, program: "gcSweep", kinds: only(event.HeapAlloc),
+		funcs: []string{"runtime.gcSweep"}, without: "the size of the live heap is not seen"},
+	{id: csrc.ProbesLoupeProbePROBE_stopTheWorldWithSema, program: "stopTheWorldWithSema", kinds: only(event.STWBegin), words: 1,
+		funcs: []string{"runtime.stopTheWorldWithSema"}, without: "stops of the program are not seen"},
+	{id: csrc.ProbesLoupeProbePROBE_startTheWorldWithSema, program: "startTheWorldWithSema", kinds: only(event.STWEnd),
+		funcs: []string{"runtime.startTheWorldWithSema"}, without: "the end of stops of the program is not seen"},
+}
+
+// inRelease reports whether a release of Go needs the probe.
+func (d *declaration) inRelease(minor int) bool {
+	return minor >= d.since && (d.until == 0 || minor < d.until)
+}

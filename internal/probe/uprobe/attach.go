@@ -1,0 +1,91 @@
+package uprobe
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cilium/ebpf/link"
+
+	"github.com/loupe-go/loupe/internal/probe"
+	"github.com/loupe-go/loupe/internal/probe/csrc"
+)
+
+// attachAll attaches the programs. One that fails is left out with a warning; it is an error when all do.
+func (e *Engine) attachAll() error {
+	exe, err := link.OpenExecutable(e.plan.ImagePath)
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	attached := 0
+	var first error
+	for _, p := range e.plan.Probes {
+		links, err := e.attach(exe, p)
+		if err != nil {
+			first = errors.Join(first, err)
+			e.warn("%s: %v", p.Without, err)
+			continue
+		}
+		attached++
+		e.links = append(e.links, links...)
+	}
+	if attached == 0 {
+		return first
+	}
+	e.watchExec()
+	return nil
+}
+
+// watchExec makes it known when the process replaces itself by another program.
+func (e *Engine) watchExec() {
+	l, err := link.AttachRawTracepoint(link.RawTracepointOptions{
+		Name: "sched_process_exec", Program: e.coll.Programs[csrc.ProbesProgProcessExec],
+	})
+	if err != nil {
+		e.warn("it will not be noticed if the process replaces itself by another program: %v", err)
+		return
+	}
+	e.links = append(e.links, l)
+}
+
+// attach attaches one program at all its places, or at none.
+func (e *Engine) attach(exe *link.Executable, p probe.Probe) ([]link.Link, error) {
+	prog := e.coll.Programs["probe_"+p.Program]
+	if prog == nil {
+		return nil, fmt.Errorf("no program for probe %s", p.Program)
+	}
+	if e.multi {
+		l, err := exe.UprobeMulti(nil, prog, &link.UprobeMultiOptions{Addresses: offsets(p), PID: uint32(e.plan.PID)})
+		if err != nil {
+			return nil, fmt.Errorf("probe %s: %w", p.Program, err)
+		}
+		return []link.Link{l}, nil
+	}
+	var links []link.Link
+	for _, s := range p.Sites {
+		l, err := exe.Uprobe(s.Func, prog, &link.UprobeOptions{Address: s.Offset, PID: e.plan.PID})
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("probe %s in %s: %w", p.Program, s.Func, err), closeLinks(links))
+		}
+		links = append(links, l)
+	}
+	return links, nil
+}
+
+func offsets(p probe.Probe) []uint64 {
+	list := make([]uint64, len(p.Sites))
+	for i, s := range p.Sites {
+		list[i] = s.Offset
+	}
+	return list
+}
+
+// closeLinks closes links and returns what went wrong.
+func closeLinks(links []link.Link) error {
+	var errs []error
+	for _, l := range links {
+		errs = append(errs, l.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,50 @@
+package uprobe
+
+import (
+	"fmt"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/loupe-go/loupe/internal/probe/csrc"
+)
+
+// controlPage is the memory through which this process steers the programs (struct loupe_control).
+type controlPage struct {
+	page []byte
+	c    *csrc.Control
+}
+
+func newControlPage(m *ebpf.Map) (*controlPage, error) {
+	page, err := unix.Mmap(m.FD(), 0, unix.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("mapping the probes' control page: %w", err)
+	}
+	return &controlPage{page: page, c: (*csrc.Control)(unsafe.Pointer(unsafe.SliceData(page)))}, nil
+}
+
+// enable lets the probes begin, or stop.
+func (p *controlPage) enable(on bool) {
+	var v uint32
+	if on {
+		v = 1
+	}
+	atomic.StoreUint32(&p.c.Enabled, v)
+}
+
+// sleep asks to be woken by the next record, or takes that back.
+func (p *controlPage) sleep(on bool) {
+	var v uint32
+	if on {
+		v = 1
+	}
+	atomic.StoreUint32(&p.c.Waits, v)
+}
+
+func (p *controlPage) lost() uint32 { return atomic.LoadUint32(&p.c.Lost) }
+
+func (p *controlPage) newEpoch() { atomic.AddUint32(&p.c.Epoch, 1) }
+
+func (p *controlPage) close() error { return unix.Munmap(p.page) }

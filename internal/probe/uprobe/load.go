@@ -1,0 +1,94 @@
+package uprobe
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/features"
+	"golang.org/x/sys/unix"
+
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/probe/csrc"
+)
+
+// minFilter is the least number of goroutines that a filter has room for.
+const minFilter = 1 << 12
+
+// maxWaits is the number of goroutines that can wait at the same time when only long waits are reported. A wait for which
+// there is no room is counted as lost.
+const maxWaits = 1 << 20
+
+// spec returns the programs of the plan with its settings.
+func (e *Engine) spec() (*ebpf.CollectionSpec, error) {
+	spec, err := csrc.LoadProbes()
+	if err != nil {
+		return nil, err
+	}
+	keep := map[string]bool{csrc.ProbesProgProcessExec: true}
+	for _, p := range e.plan.Probes {
+		keep["probe_"+p.Program] = true
+	}
+	for name, prog := range spec.Programs {
+		if !keep[name] {
+			delete(spec.Programs, name)
+			continue
+		}
+		if e.multi && name != csrc.ProbesProgProcessExec {
+			prog.AttachType = ebpf.AttachTraceUprobeMulti
+		}
+	}
+	if err := spec.Variables[csrc.ProbesVarConfig].Set(&e.plan.Config); err != nil {
+		return nil, fmt.Errorf("settings of the probes: %w", err)
+	}
+	spec.Maps[csrc.ProbesMapEvents].MaxEntries = uint32(e.plan.Want.BufferBytes)
+	spec.Maps[csrc.ProbesMapListed].MaxEntries = uint32(max(minFilter, 2*len(e.plan.Want.Goroutines)))
+	spec.Maps[csrc.ProbesMapSystemStarts].MaxEntries = uint32(max(1, len(e.plan.SystemStarts)))
+	if e.plan.Want.MinBlock > 0 && e.plan.Want.Kinds.Has(event.GoBlock) {
+		spec.Maps[csrc.ProbesMapWaits].MaxEntries = maxWaits
+	}
+	if e.plan.Config.StackDepth == 0 {
+		spec.Maps[csrc.ProbesMapStacks].MaxEntries = 1
+	}
+	return spec, nil
+}
+
+// programError finds the program that an error of loading a collection is about.
+var programError = regexp.MustCompile(`program (probe_\w+):`)
+
+func failedProgram(err error) (string, bool) {
+	m := programError.FindStringSubmatch(err.Error())
+	if m == nil {
+		return "", false
+	}
+	return m[1], true
+}
+
+// isVerifier reports whether the kernel's verifier refused a program, as opposed to its right to be loaded.
+func isVerifier(err error) bool {
+	var v *ebpf.VerifierError
+	return errors.As(err, &v) && len(v.Log) > 0
+}
+
+// multiKernel is the first kernel whose uprobe_multi links limit themselves to all threads of a process. Those from 6.6
+// on had one thread in mind, and corrections reached some of them.
+const multiMajor, multiMinor = 6, 12
+
+// multiUsable reports whether uprobe_multi links work here.
+func multiUsable(log *slog.Logger) bool {
+	if err := features.HaveBPFLinkUprobeMulti(); err != nil {
+		log.Debug("no uprobe_multi", "err", err)
+		return false
+	}
+	var uts unix.Utsname
+	if err := unix.Uname(&uts); err != nil {
+		return false
+	}
+	var major, minor int
+	if _, err := fmt.Sscanf(unix.ByteSliceToString(uts.Release[:]), "%d.%d", &major, &minor); err != nil {
+		return false
+	}
+	return major > multiMajor || major == multiMajor && minor >= multiMinor
+}

@@ -1,0 +1,92 @@
+package uprobe
+
+import (
+	"fmt"
+	"os"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+)
+
+// ring reads a BPF ring buffer where it lies. The kernel maps its data twice in a row, so that no record is cut in two.
+// Each record has a header of eight bytes: its length with two flags, and a word of the kernel's own
+// (include/uapi/linux/bpf.h, Documentation/bpf/ringbuf.rst).
+type ring struct {
+	consumerPage, producerPages []byte
+	consumer, producer          *uint64 // positions, ever growing
+	data                        []byte  // twice the buffer
+	mask                        uint64
+	looked                      uint64 // consumer's position when since was last asked
+}
+
+const (
+	ringHeader    = 8
+	ringBusy      = 1 << 31 // the record is still being written
+	ringDiscarded = 1 << 30 // the writer took it back
+)
+
+// freeEvery is after how many bytes read their room is given back while more is read.
+const freeEvery = 64 << 10
+
+func newRing(m *ebpf.Map) (*ring, error) {
+	page, size := os.Getpagesize(), int(m.MaxEntries())
+	consumer, err := unix.Mmap(m.FD(), 0, page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("mapping the ring buffer: %w", err)
+	}
+	producer, err := unix.Mmap(m.FD(), int64(page), page+2*size, unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		unix.Munmap(consumer)
+		return nil, fmt.Errorf("mapping the ring buffer's data: %w", err)
+	}
+	return &ring{
+		consumerPage: consumer, producerPages: producer, data: producer[page:], mask: uint64(size) - 1,
+		consumer: (*uint64)(unsafe.Pointer(&consumer[0])), producer: (*uint64)(unsafe.Pointer(&producer[0])),
+	}, nil
+}
+
+// empty reports whether there is nothing to read.
+func (r *ring) empty() bool { return atomic.LoadUint64(r.consumer) == atomic.LoadUint64(r.producer) }
+
+// since returns how many bytes were read since it was last called.
+func (r *ring) since() uint64 {
+	at := atomic.LoadUint64(r.consumer)
+	n := at - r.looked
+	r.looked = at
+	return n
+}
+
+// drain calls record with each record that is complete, in order, until it returns false.
+func (r *ring) drain(record func([]byte) bool) {
+	at := atomic.LoadUint64(r.consumer)
+	freed := at
+	defer func() { atomic.StoreUint64(r.consumer, at) }()
+	for end := atomic.LoadUint64(r.producer); at < end; {
+		pos := at & r.mask
+		header := atomic.LoadUint32((*uint32)(unsafe.Pointer(&r.data[pos])))
+		if header&ringBusy != 0 {
+			return
+		}
+		length := uint64(header &^ (ringBusy | ringDiscarded))
+		raw := r.data[pos+ringHeader : pos+ringHeader+length : pos+ringHeader+length]
+		at += (ringHeader + length + 7) &^ 7
+		if header&ringDiscarded == 0 && !record(raw) {
+			return
+		}
+		if at-freed >= freeEvery {
+			atomic.StoreUint64(r.consumer, at)
+			freed = at
+			end = atomic.LoadUint64(r.producer)
+		}
+	}
+}
+
+func (r *ring) close() error {
+	err := unix.Munmap(r.consumerPage)
+	if err2 := unix.Munmap(r.producerPages); err == nil {
+		err = err2
+	}
+	return err
+}

@@ -1,0 +1,125 @@
+package uprobe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// waker waits for records without costing the target much: to wake a reader is work for the thread that hits a probe, so
+// it is asked for only when nothing has come for a while.
+type waker struct {
+	epoll   int
+	pidfd   int
+	eventfd int
+	stopped atomic.Bool
+	ended   bool // the process has
+}
+
+const (
+	// pauseBusy is the time between looks while many records come, pauseQuiet while few do.
+	pauseBusy  = 1 * time.Millisecond
+	pauseQuiet = 200 * time.Microsecond
+	// busyBytes is how much must have come since the last look to call it busy.
+	busyBytes = 16 << 10
+	// lookAgain bounds the sleep, in milliseconds: the request to be woken and a record can pass each other.
+	lookAgain = 100
+)
+
+func newWaker(pid, ringFD int) (*waker, error) {
+	w := &waker{epoll: -1, pidfd: -1, eventfd: -1}
+	if err := w.open(pid, ringFD); err != nil {
+		w.close()
+		return nil, err
+	}
+	return w, nil
+}
+
+func (w *waker) open(pid, ringFD int) error {
+	var err error
+	if w.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return fmt.Errorf("epoll: %w", err)
+	}
+	if w.pidfd, err = unix.PidfdOpen(pid, 0); err != nil {
+		return fmt.Errorf("watching process %d: %w", pid, err)
+	}
+	if w.eventfd, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		return fmt.Errorf("eventfd: %w", err)
+	}
+	for _, fd := range []int{w.pidfd, w.eventfd, ringFD} {
+		ev := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}
+		if fd == ringFD {
+			ev.Events |= unix.EPOLLET // the level would stay up for as long as records are unread
+		}
+		if err := unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, fd, &ev); err != nil {
+			return fmt.Errorf("epoll: %w", err)
+		}
+	}
+	return nil
+}
+
+// wait returns true when there may be records, false when no more will come.
+func (w *waker) wait(ctx context.Context, r *ring, control *controlPage) bool {
+	if w.ended || w.stopped.Load() || ctx.Err() != nil {
+		return false
+	}
+	release := context.AfterFunc(ctx, w.stop)
+	defer release()
+	pause := pauseQuiet
+	if r.since() >= busyBytes {
+		pause = pauseBusy
+	}
+	nanosleep(pause)
+	if !r.empty() {
+		return !w.stopped.Load()
+	}
+	control.sleep(true)
+	defer control.sleep(false)
+	if !r.empty() { // came before the probes could see the request
+		return true
+	}
+	var events [4]unix.EpollEvent
+	for {
+		n, err := unix.EpollWait(w.epoll, events[:], lookAgain)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return false
+		}
+		for _, ev := range events[:n] {
+			if int(ev.Fd) == w.pidfd {
+				w.ended = true
+			}
+		}
+		return !w.ended && !w.stopped.Load()
+	}
+}
+
+// nanosleep sleeps without the runtime's timers, which are no finer than a millisecond when nothing else happens.
+func nanosleep(d time.Duration) {
+	ts := unix.NsecToTimespec(d.Nanoseconds())
+	unix.Nanosleep(&ts, nil) // an early return does no harm
+}
+
+// stop makes wait return.
+func (w *waker) stop() {
+	if !w.stopped.Swap(true) {
+		unix.Write(w.eventfd, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+	}
+}
+
+func (w *waker) close() error {
+	var errs []error
+	for _, fd := range []int{w.epoll, w.pidfd, w.eventfd} {
+		if fd >= 0 {
+			errs = append(errs, unix.Close(fd))
+		}
+	}
+	w.epoll, w.pidfd, w.eventfd = -1, -1, -1
+	return errors.Join(errs...)
+}

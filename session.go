@@ -1,0 +1,170 @@
+package loupe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/bits"
+	"os/exec"
+
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/internal/probe"
+	"github.com/loupe-go/loupe/internal/probe/csrc"
+	"github.com/loupe-go/loupe/internal/probe/uprobe"
+)
+
+// Reasons why a program cannot be observed. Errors of Attach wrap one of them where it applies.
+var (
+	ErrNoProcess   = goproc.ErrNoProcess   // there is no such process
+	ErrNotGo       = goproc.ErrNotGo       // it is not a Go program
+	ErrPermission  = goproc.ErrPermission  // this user may not observe it
+	ErrUnsupported = goproc.ErrUnsupported // the program, the kernel or the machine is not supported
+	ErrLayout      = goproc.ErrLayout      // the runtime's data structures are not where they should be
+	ErrExited      = goproc.ErrExited      // it has ended
+	ErrExec        = probe.ErrExec         // it has replaced itself by another program
+)
+
+// Session is an observation under way.
+type Session struct {
+	probes  *probe.Session
+	program *program // nil when the target was running already
+}
+
+// Attach begins to observe a program and returns when the probes are in place and the goroutines that are alive are
+// known. The context ends the session: Events then returns after what is already in the buffer.
+func Attach(ctx context.Context, target Target, opt Options) (*Session, error) {
+	if err := opt.check(); err != nil {
+		return nil, err
+	}
+	if target.cmd != nil {
+		return start(ctx, target.cmd, opt)
+	}
+	p, err := goproc.Open(target.pid, goproc.Options{Log: opt.Log})
+	if err != nil {
+		return nil, err
+	}
+	probes, err := probe.OpenRunning(ctx, p, opt.engine(), opt.want())
+	if err != nil {
+		return nil, sentinel(err)
+	}
+	return &Session{probes: probes}, nil
+}
+
+// sentinel adds this package's sentinel to an engine's error.
+func sentinel(err error) error {
+	switch {
+	case errors.Is(err, probe.ErrPermission):
+		return reasonError{ErrPermission, err}
+	case errors.Is(err, probe.ErrUnsupported), errors.Is(err, probe.ErrNothing):
+		return reasonError{ErrUnsupported, err}
+	}
+	return err
+}
+
+// reasonError is an error that counts as one of the package's reasons, without saying more.
+type reasonError struct{ reason, err error }
+
+func (e reasonError) Error() string   { return e.err.Error() }
+func (e reasonError) Unwrap() []error { return []error{e.reason, e.err} }
+
+// check refuses options that make no sense.
+func (o Options) check() error {
+	switch {
+	case o.StackDepth > csrc.MaxStack:
+		return fmt.Errorf("stack depth %d: at most %d addresses are recorded", o.StackDepth, csrc.MaxStack)
+	case o.MinBlock < 0:
+		return fmt.Errorf("a wait of at least %v is every wait: leave MinBlock at 0", o.MinBlock)
+	case o.SampleOneIn < 0:
+		return fmt.Errorf("one of %d goroutines cannot be observed", o.SampleOneIn)
+	case o.BufferBytes < 0 || o.BufferBytes > maxBufferBytes:
+		return fmt.Errorf("a buffer of %d bytes: it has between 1 and %d", o.BufferBytes, maxBufferBytes)
+	case o.Engine == EngineInline:
+		return fmt.Errorf("engine inline: %w by this Loupe; engine uprobe is", ErrUnsupported)
+	case o.Engine != "" && o.Engine != EngineAuto && o.Engine != EngineUprobe:
+		return fmt.Errorf("unknown engine %q: there are auto, uprobe, inline", o.Engine)
+	}
+	return nil
+}
+
+// Bounds of the buffer. The kernel wants whole pages.
+const (
+	minBufferBytes = 64 << 10
+	maxBufferBytes = 1 << 30
+)
+
+func (o Options) engine() probe.Engine {
+	return uprobe.New(uprobe.Options{Log: o.Log, SingleUprobes: o.singleUprobes})
+}
+
+// want returns the options with the defaults filled in.
+func (o Options) want() probe.Want {
+	w := probe.Want{
+		Kinds: o.Kinds, StackDepth: o.StackDepth, MinBlock: o.MinBlock, Goroutines: o.Goroutines, System: o.System,
+		SampleOneIn: o.SampleOneIn, BufferBytes: o.BufferBytes,
+	}
+	if w.Kinds == 0 {
+		w.Kinds = event.KindsDefault
+	}
+	if w.StackDepth == 0 {
+		w.StackDepth = DefaultStackDepth
+	}
+	if w.BufferBytes == 0 {
+		w.BufferBytes = DefaultBufferBytes
+	}
+	w.BufferBytes = 1 << bits.Len(uint(max(w.BufferBytes, minBufferBytes)-1))
+	return w
+}
+
+// Events yields what happens, until the target ends, the context is done, or Close is called. First comes a GoStatus for
+// every goroutine that was alive when the observation began, then the events in order. The event is valid until the next
+// one is yielded; copy it to keep it. Events may be called once.
+func (s *Session) Events() iter.Seq[*event.Event] { return s.probes.Events() }
+
+// Err returns why the events ended: nil when the target ended, the context was done or the session closed.
+func (s *Session) Err() error { return s.probes.Err() }
+
+// Stats returns the numbers so far. It may be called at any time from any goroutine.
+func (s *Session) Stats() Stats {
+	yielded, kinds, err := s.probes.Numbers()
+	stats := Stats{Events: yielded, Kinds: map[event.Kind]Counts{}, Err: err}
+	for k, c := range kinds {
+		stats.Kinds[k] = Counts(c)
+		stats.Lost += c.Lost
+	}
+	return stats
+}
+
+// Warnings returns what a user should know about this observation, one line each: a probe that could not be attached, a
+// kernel feature that is missing.
+func (s *Session) Warnings() []string { return s.probes.Warnings() }
+
+// PID returns the process that is observed.
+func (s *Session) PID() int { return s.probes.PID() }
+
+// Close ends the observation and leaves the target as it was. It may be called more than once. A program that Attach
+// started goes on.
+func (s *Session) Close() error { return s.probes.Close() }
+
+// ExitStatus waits for a program that Attach started to end, and returns its exit status as a shell shows it: 128 and the
+// signal's number when a signal ended it. ok is false when the program was not started by Attach.
+func (s *Session) ExitStatus() (status int, ok bool) {
+	if s.program == nil {
+		return 0, false
+	}
+	return s.program.wait(), true
+}
+
+// Target is a program to observe, see PID and Command.
+type Target struct {
+	pid int
+	cmd *exec.Cmd
+}
+
+// PID is a process that runs already.
+func PID(pid int) Target { return Target{pid: pid} }
+
+// Command is a program that Attach starts, to be observed from its first goroutine on. Attach calls the command's Start;
+// nobody else does.
+func Command(cmd *exec.Cmd) Target { return Target{cmd: cmd} }
