@@ -111,7 +111,8 @@ func (s *Session) statuses(snap *goproc.Snapshot, at int64) []event.Event {
 			continue
 		}
 		ev := b.status(g)
-		if state := m.before(); moved && state != g.State {
+		settle(&ev)
+		if state := m.before(); moved && state != ev.State {
 			ev.State, ev.Reason, ev.Value, ev.Stack = state, "", 0, nil
 		}
 		add(ev)
@@ -178,6 +179,28 @@ func (m move) before() event.State {
 		return event.StateSyscall
 	}
 	return event.StateRunning
+}
+
+// suspended are the wait reasons of goroutines that have only lent themselves: the status lets the garbage collector scan
+// their stack while their code goes on, on the thread's own stack (runtime.isWaitingForSuspendG).
+var suspended = map[string]bool{
+	"stopping the world": true, "GC mark termination": true, "garbage collection": true, "garbage collection scan": true,
+	"trace goroutine status": true, "trace proc status": true, "page trace flush": true, "GC assist marking": true,
+	"GC worker (active)": true, "flushing proc caches": true,
+}
+
+// settle makes one of the states of the stream out of a state that a snapshot may find.
+func settle(ev *event.Event) {
+	switch ev.State {
+	case event.StateCopystack:
+		ev.State = event.StateRunning
+	case event.StatePreempted:
+		ev.State, ev.Reason = event.StateWaiting, "preempted"
+	case event.StateWaiting:
+		if suspended[ev.Reason] {
+			ev.State, ev.Reason, ev.Value = event.StateRunning, "", 0
+		}
+	}
 }
 
 // statusBuilder makes events of a snapshot's goroutines. Equal stacks and origins become the same pointer.

@@ -91,14 +91,14 @@ INLINE u64 numbered_register(struct regs *ctx, u32 n) { return n == 28 ? REGISTE
  * An argument: its number, and for releases that pass arguments on the stack its offset in the argument area, which
  * follows the return address (amd64) or the saved link register (arm64).
  */
-INLINE u64 argument(struct regs *ctx, struct loupe_site site, u32 n, u32 offset)
+INLINE u64 argument(struct regs *ctx, s64 sp_moved, u32 n, u32 offset)
 {
 	if (CONFIG(reg_abi))
 		return arg_register(ctx, n);
-	return read_word(stack_pointer(ctx) + (s64)site.sp_moved + 8 + offset);
+	return read_word(stack_pointer(ctx) + sp_moved + 8 + offset);
 }
 
-#define ARG(probe, n, offset) argument(ctx, SITE(probe), n, offset)
+#define ARG(probe, n, offset) argument(ctx, SITE(probe).sp_moved, n, offset)
 
 /* The g that the thread runs; 0 when it is not in a register here. */
 #define CURRENT_G(probe) (SITE(probe).g_reg == LOUPE_NO_REG ? 0 : numbered_register(ctx, SITE(probe).g_reg))
