@@ -148,6 +148,12 @@ func (c *checker) expectSound(t *testing.T) {
 	if c.stats.Lost > 0 {
 		t.Errorf("%d events lost: %v", c.stats.Lost, c.stats.Kinds)
 	}
+	c.expectAddsUp(t)
+}
+
+// expectAddsUp fails the test when numbers of events do not add up.
+func (c *checker) expectAddsUp(t *testing.T) {
+	t.Helper()
 	for kind, n := range c.stats.Kinds {
 		if n.Produced != n.Received+n.Lost {
 			t.Errorf("%v: %+v does not add up", kind, n)

@@ -122,6 +122,7 @@ func (pl *planner) addIn(probe *Probe, d *declaration, f gobin.Func) error {
 			if r.Early != nil {
 				site = *r.Early
 			}
+			site.GReg = insn.GAt(pl.bin.Arch(), pl.bin.Version().Minor).Reg
 			if err := pl.addSite(probe, d, f, site); err != nil {
 				return err
 			}
@@ -131,9 +132,6 @@ func (pl *planner) addIn(probe *Probe, d *declaration, f gobin.Func) error {
 	site, err := pl.bin.PrologueSite(f, d.words)
 	if err != nil {
 		return err
-	}
-	if !site.Emulated {
-		pl.warn("%s is probed at an instruction that the kernel does not emulate: %s", f.Name, slowHit)
 	}
 	return pl.addSite(probe, d, f, site)
 }
@@ -184,6 +182,9 @@ func (pl *planner) addSite(probe *Probe, d *declaration, f gobin.Func, site insn
 		return fmt.Errorf("the code of %s is not in the file", f.Name)
 	}
 	*slot = settings
+	if !site.Emulated && len(probe.Sites) == 0 {
+		pl.warn("%s is probed at an instruction that the kernel does not emulate: %s", f.Name, slowHit)
+	}
 	probe.Sites = append(probe.Sites, Site{Func: f.Name, Addr: site.PC, Offset: offset})
 	return nil
 }

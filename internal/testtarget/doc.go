@@ -23,6 +23,7 @@
 //	churn  goroutines born, grown, panicking and dying at full speed
 //	       beside a check sum of the work they did
 //	forker one child process after the other
+//	mill   a known amount of work on command
 //	tiny   the protocol and nothing else; portable to every GOOS and GOARCH
 //
 // # Protocol

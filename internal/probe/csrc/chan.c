@@ -37,7 +37,7 @@ PROBE(makechan)
 
 	u64 c = CONFIG(reg_abi) ? arg_register(ctx, 0) : read_word(stack_pointer(ctx) + (s64)SITE(makechan).sp_moved + 8 + 16);
 
-	return chan_event(ChanMake, tid, CURRENT_G(makechan), c, c ? read_word(c + CONFIG(hchan_dataqsiz)) : 0, 0);
+	return chan_event(ChanMake, tid, CURRENT_G_OR_TLS(makechan), c, c ? read_word(c + CONFIG(hchan_dataqsiz)) : 0, 0);
 }
 
 #define CHAN_PROBE(function, kind)                                                             \

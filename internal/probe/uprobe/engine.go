@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"sync"
@@ -25,6 +24,8 @@ type Options struct {
 
 	// Log receives details for debugging; nil discards them.
 	Log *slog.Logger
+
+	lockdown string // the file that tells of the kernel's lockdown; empty means lockdownFile
 }
 
 // Engine observes one process.
@@ -59,29 +60,21 @@ func (e *Engine) Attach(plan *probe.Plan) ([]string, error) {
 	steps := []func() error{e.prepare, e.load, e.open, e.attachAll}
 	for _, step := range steps {
 		if err := step(); err != nil {
-			return nil, fmt.Errorf("process %d: attaching eBPF probes: %w", plan.PID, reason(err))
+			return nil, fmt.Errorf("process %d: attaching eBPF probes: %w", plan.PID, e.explain(err))
 		}
 	}
 	return e.warnings, nil
-}
-
-// reason adds the sentinel that tells callers why the engine failed.
-func reason(err error) error {
-	switch {
-	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES), errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%w: %w", probe.ErrPermission, err)
-	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EOPNOTSUPP):
-		return fmt.Errorf("%w: %w", probe.ErrUnsupported, err)
-	}
-	return err
 }
 
 func (e *Engine) warn(format string, args ...any) {
 	e.warnings = append(e.warnings, fmt.Sprintf(format, args...))
 }
 
-// prepare sets what must be set before anything is loaded.
+// prepare checks and sets what must be so before anything is loaded.
 func (e *Engine) prepare() error {
+	if err := checkCapabilities(); err != nil {
+		return err
+	}
 	// Kernels before 5.11 count maps as locked memory. Newer ones need no limit raised, nor the right to do so.
 	if err := rlimit.RemoveMemlock(); err != nil {
 		e.opt.Log.Debug("limit of locked memory not raised", "err", err)

@@ -1,0 +1,297 @@
+package loupe_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/loupe-go/loupe"
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/testtarget"
+)
+
+func startMill(t *testing.T, goVersion string) *testtarget.Process {
+	t.Helper()
+	return testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "mill", Go: goVersion}))
+}
+
+// attach attaches and ends the session with the test.
+func attach(t *testing.T, pid int, opt loupe.Options) *loupe.Session {
+	t.Helper()
+	s, err := loupe.Attach(context.Background(), loupe.PID(pid), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// during observes a target while it carries out commands.
+func during(t *testing.T, p *testtarget.Process, opt loupe.Options, commands ...string) *checker {
+	t.Helper()
+	s := attach(t, p.PID(), opt)
+	for _, w := range s.Warnings() {
+		t.Log(w)
+	}
+	c, done := newChecker(), make(chan struct{})
+	go func() {
+		defer close(done)
+		for ev := range s.Events() {
+			c.add(ev)
+		}
+	}()
+	for _, line := range commands {
+		p.Command(line)
+	}
+	s.Close()
+	<-done
+	if err := s.Err(); err != nil {
+		t.Error(err)
+	}
+	c.stats = s.Stats()
+	return c
+}
+
+// TestCounts has targets do a known amount of work and counts what is seen of it.
+func TestCounts(t *testing.T) {
+	for _, version := range testtarget.Versions() {
+		t.Run("go"+version, func(t *testing.T) {
+			p := startMill(t, version)
+			opt := loupe.Options{Kinds: event.KindsAll}
+			c := during(t, p, opt, "spawn 1000", "pingpong 2000", "chans 300", "locks 20")
+			c.expectSound(t)
+			c.expect(t, event.GoCreate, 1000+1+20, 50)
+			c.expect(t, event.GoDestroy, 1000+1+20, 50)
+			c.expect(t, event.ChanMake, 2+1+300+20, 5)
+			c.expect(t, event.ChanClose, 301, 2)
+			c.expect(t, event.Select, 300, 5)
+			c.expect(t, event.ChanSend, 2*2000+2*300+20, 10)
+			// A goroutine that loses the race finds the lock taken before it waits.
+			c.expectAtLeast(t, event.SemAcquire, 20)
+			c.expectAtLeast(t, event.SemRelease, 20)
+			c.expectAtLeast(t, event.GoBlock, 2000)
+			if begins, ends := c.kinds[event.GoSyscallBegin], c.kinds[event.GoSyscallEnd]; begins == 0 || ends < begins-5 || ends > begins+5 {
+				t.Errorf("%d system calls begin, %d end", begins, ends)
+			}
+		})
+	}
+}
+
+// expect checks how often a kind was seen: at least n times, and not many more for what the runtime does by itself.
+func (c *checker) expect(t *testing.T, kind event.Kind, n, more int) {
+	t.Helper()
+	if got := c.kinds[kind]; got < n || got > n+more {
+		t.Errorf("%d times %v, want %d to %d", got, kind, n, n+more)
+	}
+}
+
+func (c *checker) expectAtLeast(t *testing.T, kind event.Kind, n int) {
+	t.Helper()
+	if got := c.kinds[kind]; got < n {
+		t.Errorf("%d times %v, want at least %d", got, kind, n)
+	}
+}
+
+// TestSingleUprobes attaches as on kernels without uprobe_multi.
+func TestSingleUprobes(t *testing.T) {
+	p := startMill(t, testtarget.Latest())
+	c := during(t, p, loupe.Options{}.WithSingleUprobes(), "spawn 1000")
+	c.expectSound(t)
+	c.expect(t, event.GoCreate, 1000, 50)
+}
+
+func TestThousandThreads(t *testing.T) {
+	p := startMill(t, testtarget.Latest())
+	p.Command("threads 1000")
+	c := during(t, p, loupe.Options{}, "spawn 1000", "threads 0")
+	c.expectSound(t)
+	c.expectAtLeast(t, event.GoDestroy, 2000)
+}
+
+// TestSlowConsumer lets the buffer overflow: what was produced is what was received and what was lost, exactly, and the
+// stream says where it has gaps.
+func TestSlowConsumer(t *testing.T) {
+	p := startMill(t, testtarget.Latest())
+	s := attach(t, p.PID(), loupe.Options{BufferBytes: 64 << 10})
+	p.Command("spawn 20000") // nobody reads
+	var lost int64
+	var release atomic.Bool
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ev := range s.Events() {
+			if ev.Kind == event.Lost {
+				lost += ev.Value
+			}
+			if !release.Load() {
+				time.Sleep(10 * time.Microsecond)
+			}
+		}
+	}()
+	p.Command("spawn 20000")
+	release.Store(true)
+	s.Close()
+	<-done
+	stats := s.Stats()
+	if stats.Lost == 0 {
+		t.Error("a buffer of 64 KiB that nobody reads lost nothing")
+	}
+	if uint64(lost) != stats.Lost {
+		t.Errorf("the stream told of %d lost events, there were %d", lost, stats.Lost)
+	}
+	produced, received := uint64(0), uint64(0)
+	for kind, n := range stats.Kinds {
+		if n.Produced != n.Received+n.Lost {
+			t.Errorf("%v: %+v does not add up", kind, n)
+		}
+		produced += n.Produced
+		received += n.Received
+	}
+	if produced != received+stats.Lost {
+		t.Errorf("%d produced, %d received, %d lost", produced, received, stats.Lost)
+	}
+	if created := stats.Kinds[event.GoCreate].Produced; created < 40000 || created > 40100 {
+		t.Errorf("%d creations produced, want 40000", created)
+	}
+}
+
+func TestTargetDies(t *testing.T) {
+	t.Run("while observed", func(t *testing.T) {
+		p := startMill(t, testtarget.Latest())
+		s := attach(t, p.PID(), loupe.Options{})
+		time.AfterFunc(50*time.Millisecond, p.Kill)
+		for range s.Events() {
+		}
+		if err := s.Err(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("while attaching", func(t *testing.T) {
+		for delay := range 12 {
+			p := startMill(t, testtarget.Latest())
+			time.AfterFunc(time.Duration(delay)*10*time.Millisecond, p.Kill)
+			s, err := loupe.Attach(context.Background(), loupe.PID(p.PID()), loupe.Options{})
+			if err != nil {
+				if !errors.Is(err, loupe.ErrExited) && !errors.Is(err, loupe.ErrNoProcess) || strings.Contains(err.Error(), "\n") {
+					t.Errorf("after %d ms: %v", delay*10, err)
+				}
+				continue
+			}
+			for range s.Events() {
+			}
+			s.Close()
+		}
+	})
+}
+
+// TestExec has the target replace itself, by itself and by a program that is not Go.
+func TestExec(t *testing.T) {
+	for _, command := range []string{"exec", "execother"} {
+		t.Run(command, func(t *testing.T) {
+			path := testtarget.Build(t, testtarget.Spec{Program: "mill", PIE: true})
+			cmd := exec.Command(path)
+			in, err := cmd.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			out := &lines{}
+			cmd.Stdout = out
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer cmd.Wait()
+			defer in.Close()
+			out.await(t, "ready", 1)
+			s := attach(t, cmd.Process.Pid, loupe.Options{})
+			if _, err := in.Write([]byte(command + "\n")); err != nil {
+				t.Fatal(err)
+			}
+			var last event.Kind
+			for ev := range s.Events() {
+				last = ev.Kind
+			}
+			if last != event.Exec || !errors.Is(s.Err(), loupe.ErrExec) {
+				t.Errorf("the last event is %v, the error %v", last, s.Err())
+			}
+			if command == "exec" { // the new program is unharmed
+				out.await(t, "ready", 2)
+				if _, err := in.Write([]byte("spawn 1000\n")); err != nil {
+					t.Fatal(err)
+				}
+				out.await(t, "spawn 1000", 1)
+			}
+		})
+	}
+}
+
+// TestFork observes a program that starts one child after the other: they share its memory for a moment, and what they do
+// is not its business.
+func TestFork(t *testing.T) {
+	p := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "forker"}))
+	c := observe(t, p.PID(), time.Second, loupe.Options{Kinds: event.KindsDefault | event.KindsSyscall})
+	c.expectSound(t)
+	c.expectAtLeast(t, event.GoSyscallBegin, 10)
+}
+
+// TestManyGoroutines attaches to a program with a million goroutines.
+func TestManyGoroutines(t *testing.T) {
+	const n = 1_000_000
+	p := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "flood"}), strconv.Itoa(n), "0")
+	c := observe(t, p.PID(), 100*time.Millisecond, loupe.Options{BufferBytes: 256 << 20})
+	if len(c.wrong) > 0 {
+		t.Errorf("the stream cannot be:\n%s", strings.Join(c.wrong, "\n"))
+	}
+	if c.kinds[event.GoStatus] < n {
+		t.Errorf("%d goroutines at the beginning, want %d", c.kinds[event.GoStatus], n)
+	}
+	c.expectAddsUp(t)
+}
+
+// TestKill kills the observer: nothing of it stays in the target.
+func TestKill(t *testing.T) {
+	if pid := os.Getenv("LOUPE_TEST_OBSERVE"); pid != "" {
+		n, _ := strconv.Atoi(pid)
+		s, err := loupe.Attach(context.Background(), loupe.PID(n), loupe.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range s.Events() {
+		}
+		return
+	}
+	p := startMill(t, testtarget.Latest())
+	before := breakpoints(t, p)
+	observer := exec.Command(os.Args[0], "-test.run=^TestKill$")
+	observer.Env = append(os.Environ(), "LOUPE_TEST_OBSERVE="+strconv.Itoa(p.PID()))
+	if err := observer.Start(); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(30 * time.Second)
+	for breakpoints(t, p) == before {
+		if time.Now().After(deadline) {
+			t.Fatal("the observer has not attached")
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	observer.Process.Kill()
+	observer.Wait()
+	for breakpoints(t, p) != before {
+		if time.Now().After(deadline) {
+			t.Fatal("probes are still in the target")
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	p.Command("spawn 1000")
+}
+
+// breakpoints returns the bytes of runtime.gopark in the target, where a probe would be.
+func breakpoints(t *testing.T, p *testtarget.Process) string {
+	t.Helper()
+	return codeOf(t, p, "runtime.gopark")
+}

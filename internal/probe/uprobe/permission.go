@@ -1,0 +1,79 @@
+package uprobe
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/internal/probe"
+)
+
+// capabilities are what attaching eBPF probes needs (capabilities(7)). CAP_SYS_ADMIN stands for both, and is what kernels
+// before 5.8 had.
+var capabilities = []struct {
+	name string
+	bit  uint
+}{
+	{"CAP_BPF", unix.CAP_BPF},
+	{"CAP_PERFMON", unix.CAP_PERFMON},
+}
+
+// checkCapabilities says which capability is missing. The kernel itself would only say that something is not permitted.
+func checkCapabilities() error {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&header, &data[0]); err != nil {
+		return nil // the kernel will tell
+	}
+	has := func(bit uint) bool { return data[bit/32].Effective>>(bit%32)&1 != 0 }
+	if has(unix.CAP_SYS_ADMIN) {
+		return nil
+	}
+	var missing []string
+	for _, c := range capabilities {
+		if !has(c.bit) {
+			missing = append(missing, c.name)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s missing; sudo has it", probe.ErrPermission, strings.Join(missing, " and "))
+}
+
+// lockdownFile tells how far the kernel is locked down (kernel_lockdown(7)).
+const lockdownFile = "/sys/kernel/security/lockdown"
+
+// explain adds to an error why the engine failed, for callers and for people.
+func (e *Engine) explain(err error) error {
+	switch {
+	case errors.Is(err, probe.ErrPermission):
+		return err
+	case errors.Is(err, unix.ESRCH), errors.Is(err, fs.ErrNotExist): // a zombie has no executable either
+		return fmt.Errorf("%w: %w", goproc.ErrExited, err)
+	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES), errors.Is(err, fs.ErrPermission):
+		if e.lockedDown() {
+			return fmt.Errorf("%w: the kernel is locked down for confidentiality, which forbids eBPF to read memory: %w", probe.ErrPermission, err)
+		}
+		return fmt.Errorf("%w: %w", probe.ErrPermission, err)
+	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EOPNOTSUPP):
+		return fmt.Errorf("%w: %w", probe.ErrUnsupported, err)
+	}
+	return err
+}
+
+// lockedDown reports whether the kernel's lockdown forbids what probes do.
+func (e *Engine) lockedDown() bool {
+	path := e.opt.lockdown
+	if path == "" {
+		path = lockdownFile
+	}
+	b, err := os.ReadFile(path)
+	return err == nil && strings.Contains(string(b), "[confidentiality]")
+}
