@@ -56,6 +56,9 @@ const (
 const (
 	DefaultStackDepth  = 32
 	DefaultBufferBytes = 16 << 20
+
+	// MaxStackDepth is the most that StackDepth can ask for.
+	MaxStackDepth = 128
 )
 
 // Stats counts what a Session has seen.

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"runtime"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -46,16 +47,28 @@ func start(ctx context.Context, cmd *exec.Cmd, opt Options) (*Session, error) {
 	return s, nil
 }
 
+// A program that starts makes threads and goroutines at a rate at which some are always half made: only a layout that does
+// not fit for so long is wrong.
+const (
+	verifyAttempts = 20
+	verifyPause    = 50 * time.Millisecond
+)
+
 // verify checks the layouts as soon as the program has set up its runtime. Until then the probes have only read memory by
 // them; when they do not fit, what they read means nothing.
 func (s *Session) verify(p *goproc.Process) {
-	if err := p.Verify(); errors.Is(err, ErrLayout) {
+	var err error
+	for range verifyAttempts {
+		if err = p.Verify(); !errors.Is(err, ErrLayout) {
+			return
+		}
 		select {
 		case <-s.program.ended:
-		default:
-			s.probes.End(err)
+			return
+		case <-time.After(verifyPause):
 		}
 	}
+	s.probes.End(err)
 }
 
 // stoppedProgram is a program that has been loaded and has not run its first instruction.

@@ -11,7 +11,6 @@ import (
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/probe"
-	"github.com/loupe-go/loupe/internal/probe/csrc"
 	"github.com/loupe-go/loupe/internal/probe/uprobe"
 )
 
@@ -72,8 +71,8 @@ func (e reasonError) Unwrap() []error { return []error{e.reason, e.err} }
 // check refuses options that make no sense.
 func (o Options) check() error {
 	switch {
-	case o.StackDepth > csrc.MaxStack:
-		return fmt.Errorf("stack depth %d: at most %d addresses are recorded", o.StackDepth, csrc.MaxStack)
+	case o.StackDepth > MaxStackDepth:
+		return fmt.Errorf("stack depth %d: at most %d addresses are recorded", o.StackDepth, MaxStackDepth)
 	case o.MinBlock < 0:
 		return fmt.Errorf("a wait of at least %v is every wait: leave MinBlock at 0", o.MinBlock)
 	case o.SampleOneIn < 0:

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/export/pprof"
 	"github.com/loupe-go/loupe/internal/goproc"
@@ -41,6 +42,7 @@ type fakeSystem struct {
 	paused  bool
 	notGo   map[int]bool
 	opened  int
+	stream  fakeStream
 }
 
 func (f *fakeSystem) resolve(target string) ([]int, error) {
@@ -151,7 +153,26 @@ func TestUsageErrors(t *testing.T) {
 		{"goroutines --limit -1 app", "negative"},
 		{"goroutines --min-wait soon app", "invalid argument"},
 		{"profile app", "no file to write to"},
-		{"profile app -o x --type cpu", `unknown profile type "cpu"`},
+		{"profile app -o x --type cpu", `unknown profile type "cpu", there are: goroutine, create, block, mutex, sched`},
+		{"profile app -o x --duration 1s", "--duration is not for profiles of type goroutine"},
+		{"profile app -o x --type block --pause", "--pause is not for profiles of type block"},
+		{"profile app -o x --type sched --reason sleep", "--reason is not for profiles of type sched"},
+		{"profile -o x --type sched --after 1s -- true", "--after is not for profiles of type sched"},
+		{"profile app -o x --type sched --duration -1s", "negative"},
+		{"trace", "no TARGET"},
+		{"trace app --kinds GoBlock,GoJump", `no kind "GoJump"; there are default, all, goroutine`},
+		{"trace app --stack -1", "negative"},
+		{"trace app --duration -1s", "negative"},
+		{"trace app --min-block -1s", "negative"},
+		{"trace app --sample 0", "less than 1"},
+		{"trace app --g 1,x", `--g "x" is no goroutine's ID`},
+		{"trace app --g 0", `--g "0" is no`},
+		{"trace app --func (", "missing closing"},
+		{"trace app --buffer 0", "such as 16MiB"},
+		{"trace app --buffer 3GiB", "such as 16MiB"},
+		{"trace app --buffer much", "such as 16MiB"},
+		{"trace app --engine magic", "there are auto, uprobe, inline"},
+		{"trace app --after 1s", "unknown flag"},
 		{"profile app -o - --json", "both want stdout"},
 		{"demo --duration 0s", "not positive"},
 		{"demo app", "unexpected argument"},
@@ -175,16 +196,17 @@ func TestTargetErrors(t *testing.T) {
 	}{
 		{fmt.Errorf("process 42: %w", goproc.ErrNoProcess), exitUnobservable, "loupe ps lists"},
 		{fmt.Errorf("process 42: %w", goproc.ErrNotGo), exitUnobservable, "not a Go program"},
-		{fmt.Errorf("process 42: %w: 32-bit", goproc.ErrUnsupported), exitUnobservable, "1.12 and later, on 64-bit machines"},
+		{fmt.Errorf("process 42: %w: 32-bit", goproc.ErrUnsupported), exitUnobservable, "not supported: 32-bit; "},
 		{fmt.Errorf("process 42: %w", goproc.ErrLayout), exitUnobservable, "report it"},
 		{fmt.Errorf("process 42: %w", goproc.ErrExited), exitUnobservable, "has exited"},
 		{fmt.Errorf("process 42: %w", goproc.ErrPermission), exitUnobservable, "permission denied: "},
 		{fmt.Errorf("process 42: %w of \x1b]0;x\x07\nits", goproc.ErrNotGo), exitUnobservable, `\x1b]0;x\x07\x0aits`},
 		{context.Canceled, exitFailed, "interrupted"},
 	} {
-		for _, command := range []string{"goroutines app", "profile app -o /dev/null"} {
+		for _, command := range []string{"goroutines app", "profile app -o /dev/null", "trace app", "profile app --type block -o /dev/null"} {
 			opening, reading := newFake(), newFake()
 			opening.openErr, reading.snapErr = test.err, test.err
+			opening.stream.attachErr, reading.stream.attachErr = test.err, test.err
 			for _, sys := range []*fakeSystem{opening, reading} {
 				r := run(t, sys, strings.Fields(command)...)
 				if r.status != test.status || r.out != "" || !strings.Contains(r.errOut, test.want) || strings.Count(r.errOut, "\n") != 1 {
@@ -328,13 +350,48 @@ func TestDoctor(t *testing.T) {
 }
 
 func TestDemo(t *testing.T) {
-	r := run(t, newFake(), "demo", "--duration", "1ms")
-	if r.status != exitDone || !strings.Contains(r.out, "WHAT THEY DO") || !strings.Contains(r.out, "Nothing looks leaked") {
-		t.Errorf("%+v", r)
+	sys := newFake()
+	sys.stream.events, sys.stream.goesOn = sampleEvents(), true
+	sys.stream.stats.Lost, sys.stream.warnings = 5, []string{"a kernel feature is missing"}
+	r := run(t, sys, "demo", "--duration", "50ms")
+	for _, want := range []string{"WHAT THEY DO", "Nothing looks leaked", "LIVE  13 events in the ", " between, 5 lost\n", "for sync.Mutex.Lock in main.worker",
+		"for chan receive, 1.2ms on average", "main.worker, started at src/main.go:7", "note      a kernel feature is missing"} {
+		if !strings.Contains(r.out, want) {
+			t.Errorf("no %q in\n%s", want, r.out)
+		}
 	}
-	r = run(t, newFake(), "demo", "--duration", "1ms", "--json")
-	if r.status != exitDone || !json.Valid([]byte(r.out)) {
-		t.Errorf("%+v", r)
+	if r.status != exitDone || r.errOut != "loupe: note: odd\\x1b thing\nloupe: note: odd\\x1b thing\n" || !sys.stream.closed {
+		t.Errorf("status %d, stderr %q", r.status, r.errOut)
+	}
+	r = run(t, sys, "demo", "--duration", "50ms", "--json")
+	var doc struct {
+		Live struct {
+			Events, Lost uint64
+			Contended    []struct{ Reason string }
+		}
+	}
+	if err := json.Unmarshal([]byte(r.out), &doc); err != nil || r.status != exitDone || doc.Live.Events != 13 || doc.Live.Lost != 5 || len(doc.Live.Contended) != 1 {
+		t.Errorf("%v: %+v, %+v", err, doc, r)
+	}
+}
+
+// TestDemoWithoutLiveEvents holds that the demo does without what is not permitted.
+func TestDemoWithoutLiveEvents(t *testing.T) {
+	for err, want := range map[error]string{
+		fmt.Errorf("process 42: probes: %w", loupe.ErrPermission): "LIVE  not shown: ",
+		errors.New("no\x1b idea"):                                 `LIVE  not shown: no\x1b idea`,
+		context.DeadlineExceeded:                                  "LIVE  not shown: attaching took longer than --duration",
+	} {
+		sys := newFake()
+		sys.stream.attachErr = err
+		if r := run(t, sys, "demo", "--duration", "1ms"); r.status != exitDone || !strings.Contains(r.out, want) || !strings.Contains(r.out, "Nothing looks leaked") {
+			t.Errorf("%v: %+v", err, r)
+		}
+		var doc struct{ Live struct{ Refused string } }
+		r := run(t, sys, "demo", "--duration", "1ms", "--json")
+		if err := json.Unmarshal([]byte(r.out), &doc); err != nil || r.status != exitDone || doc.Live.Refused == "" {
+			t.Errorf("%v: %+v", err, r)
+		}
 	}
 }
 

@@ -30,12 +30,15 @@ func (a *app) demoCommand() *cobra.Command {
 		Short: "Start the bundled sample program, attach, show what it does, print a report",
 		Long: `Start the sample program that is bundled with Loupe, look at it twice while it
 runs, and report what its goroutines do and which of them leak. It takes about
-five seconds, needs no privilege, and leaves nothing behind.
+five seconds, needs no privilege, and leaves nothing behind. With the privilege
+to attach to live events (sudo loupe demo), it also reports what happens between
+the two looks: goroutines created, waits, locks, scheduler latency.
 
 The sample program is a small shop backend: workers on channels, a contended
 mutex, network connections, timers, and a search that leaks goroutines. What is
 reported is read from the running process alone.`,
 		Example: `  loupe demo
+  sudo loupe demo
   loupe demo --duration 10s
   loupe demo --keep        # then, in another terminal: loupe goroutines PID`,
 		Args: noArgs,
@@ -67,7 +70,7 @@ func (a *app) demo(ctx context.Context, duration time.Duration, keep bool) error
 		return err
 	}
 	if !a.json {
-		fmt.Fprintf(a.Stdout, "\nThe same on programs of your own: loupe ps, then loupe goroutines PID\n")
+		fmt.Fprintf(a.Stdout, "\nThe same on programs of your own: loupe ps, then loupe goroutines PID and loupe trace PID\n")
 	}
 	if keep {
 		a.note("the sample program goes on as process %d until Ctrl-C", program.PID())
@@ -97,11 +100,14 @@ func (a *app) compare(ctx context.Context, p process, interval time.Duration) er
 	if err != nil {
 		return err
 	}
+	live := make(chan *report.Live, 1)
+	go func() { live <- a.watchLive(ctx, p.Info().PID, interval) }()
 	second, err := a.lookIn(ctx, p, interval, "watching process "+fmt.Sprint(p.Info().PID))
+	inBetween := <-live // also when it is of no use any more, so that nothing stays attached
 	if err != nil {
 		return err
 	}
-	c := report.Comparison{Info: p.Info(), Census: census.Compare(first, second)}
+	c := report.Comparison{Info: p.Info(), Census: census.Compare(first, second), Live: inBetween}
 	if a.json {
 		return c.JSON(a.Stdout)
 	}

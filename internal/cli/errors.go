@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
+	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/internal/doctor"
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/term"
@@ -37,13 +39,23 @@ func (e *advisedError) Unwrap() error { return e.err }
 
 // targetError is why a target cannot be observed.
 type targetError struct {
-	pid int // 0 when there is no process
-	err error
+	pid    int // 0 when there is no process
+	err    error
+	engine loupe.Engine // that was to observe live events; empty for a snapshot
 }
 
 func (e *targetError) Unwrap() error { return e.err }
 
 func (e *targetError) Error() string {
+	unsupported := errors.Is(e.err, goproc.ErrUnsupported)
+	if e.engine != "" && (unsupported || errors.Is(e.err, goproc.ErrPermission)) {
+		if missing := engineLacks(e.engine); missing != "" {
+			return fmt.Sprintf("%v; live events need %s", e.err, missing)
+		}
+		if unsupported {
+			return fmt.Sprintf("%v; loupe doctor tells what can be observed", e.err)
+		}
+	}
 	if errors.Is(e.err, goproc.ErrPermission) && e.pid != 0 {
 		why, remedy := doctor.GatherAccess("/").WhyDenied(doctor.LookAt(e.pid))
 		return fmt.Sprintf("%v: %s; %s", e.err, why, remedy)
@@ -52,6 +64,19 @@ func (e *targetError) Error() string {
 		return fmt.Sprintf("%v; %s", e.err, remedy)
 	}
 	return e.err.Error()
+}
+
+// engineLacks tells what an engine needs and does not have on this machine; empty when it has everything.
+func engineLacks(engine loupe.Engine) string {
+	if engine == loupe.EngineAuto {
+		engine = loupe.EngineUprobe
+	}
+	for _, ability := range doctor.Examine(doctor.Gather("/"), nil).Abilities {
+		if ability.Name == string(engine) {
+			return strings.Join(ability.Missing, "; ")
+		}
+	}
+	return ""
 }
 
 // reportedError has been told to the user already; only its exit status matters.

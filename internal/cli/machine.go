@@ -3,8 +3,12 @@ package cli
 import (
 	"context"
 	"fmt"
+	"iter"
 	"os"
+	"os/exec"
 
+	"github.com/loupe-go/loupe"
+	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/export/pprof"
 	"github.com/loupe-go/loupe/internal/goproc"
 )
@@ -16,6 +20,23 @@ type process interface {
 	Snapshot(ctx context.Context, opt goproc.SnapshotOptions) (*goproc.Snapshot, error)
 	Close() error
 	Mapping() pprof.Mapping // of its executable
+}
+
+// session is an observation of live events under way; *loupe.Session is one.
+type session interface {
+	Events() iter.Seq[*event.Event]
+	Err() error
+	Stats() loupe.Stats
+	Warnings() []string
+	PID() int
+	Close() error
+	ExitStatus() (status int, ok bool)
+}
+
+// watched is what a session observes: a process, or a program that the session starts.
+type watched struct {
+	pid     int
+	program *exec.Cmd // nil for a process that runs already
 }
 
 // machine is the real system.
@@ -42,6 +63,18 @@ func (o observed) Mapping() pprof.Mapping {
 		return pprof.Mapping{}
 	}
 	return pprof.MappingAt(string(maps), o.Binary().Module().Text+o.LoadBias())
+}
+
+func (machine) attach(ctx context.Context, target watched, opt loupe.Options) (session, error) {
+	to := loupe.PID(target.pid)
+	if target.program != nil {
+		to = loupe.Command(target.program)
+	}
+	s, err := loupe.Attach(ctx, to, opt)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 func (machine) list(ctx context.Context) ([]goproc.Info, []error) { return goproc.List(ctx) }

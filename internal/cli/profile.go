@@ -6,17 +6,29 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/loupe-go/loupe/internal/census"
+	"github.com/loupe-go/loupe/internal/export/pprof"
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/report"
+	"github.com/loupe-go/loupe/internal/stream"
 	"github.com/loupe-go/loupe/internal/term"
 )
 
-// profileTypes are the kinds of profile that can be taken.
-var profileTypes = []string{"goroutine"}
+// goroutineProfile is the type of profile that one look gives; the others are made from live events.
+const goroutineProfile = "goroutine"
+
+// profileTypeNames lists the types of profile.
+func profileTypeNames() []string {
+	names := []string{goroutineProfile}
+	for _, t := range stream.ProfileTypes() {
+		names = append(names, t.Name)
+	}
+	return names
+}
 
 // profileJSON tells programs what was written.
 type profileJSON struct {
@@ -27,84 +39,141 @@ type profileJSON struct {
 	Bytes      int    `json:"bytes"`
 }
 
+// profileFlags are the flags of loupe profile.
+type profileFlags struct {
+	target  targetFlags
+	live    liveFlags
+	output  string
+	kind    string
+	pause   bool
+	reasons []string
+}
+
 func (a *app) profileCommand() *cobra.Command {
-	var target targetFlags
-	var output, kind string
-	var pause bool
+	var flags profileFlags
 	cmd := &cobra.Command{
 		Use:                   "profile [flags] -o FILE TARGET | -- PROG ARGS...",
 		DisableFlagsInUseLine: true,
 		Short:                 "A pprof profile of a running program, which needs no pprof endpoint",
 		Long: `Write a profile of a running Go program in pprof's format, as its own
-runtime/pprof would. The program needs no pprof endpoint, and viewing the
-profile needs no executable.
+runtime/pprof would. The program needs no pprof endpoint and no profiling
+switched on, and viewing the profile needs no executable.
 
-A goroutine profile counts the goroutines at each stack, with their labels. Its
-second value, wait, is the time they have been blocked as far as the runtime has
-noted it: go tool pprof -sample_index=wait FILE.
+  goroutine  how many goroutines are at each stack now, with their labels; its
+             second value, wait, is the time they have been blocked as far as
+             the runtime has noted it: go tool pprof -sample_index=wait FILE
+  create     goroutines created during --duration, by the stack that creates
+             them; the leaf is the function that they start
+  block      how often and how long goroutines waited for channels, locks and
+             others in package sync, by the stack that waited; --reason chooses
+             other waits
+  mutex      how long goroutines waited for locks, by the stack that unlocked
+  sched      how long goroutines that could run waited for a processor, by the
+             stack at which they go on
 
-` + targetHelp,
+All but goroutine observe live events for --duration, or until Ctrl-C or the end
+of the program. A wait is counted when it is over. Lost events are told, and
+noted in the profile: go tool pprof -comments FILE.
+
+` + targetHelp + ` All but
+goroutine observe it from its first goroutine.`,
 		Example: `  loupe profile 1234 -o goroutines.pb.gz
   loupe profile orders --type goroutine -o - | go tool pprof -top /dev/stdin
+  loupe profile orders --type block --duration 30s -o block.pb.gz
+  loupe profile orders --type block --reason "IO wait" -o io.pb.gz
   loupe profile -o g.pb.gz --after 5s -- ./orders -port 8080`,
 		Args:              targetArgs(false),
 		ValidArgsFunction: a.completeTarget,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if problem := a.profileProblem(output, kind); problem != "" {
-				return &usageError{problem: problem, command: cmd.CommandPath()}
-			}
-			return a.onTarget(cmd, args, &target, func(ctx context.Context, pid int) error {
-				return a.withProcess(pid, func(p process) error {
-					return a.profile(ctx, p, output, kind, goproc.SnapshotOptions{Pause: pause})
-				})
-			})
-		},
 	}
-	target.add(cmd)
-	cmd.Flags().StringVarP(&output, "output", "o", "", "`FILE` to write the profile to; - for stdout")
-	cmd.Flags().StringVar(&kind, "type", "goroutine", "`KIND` of profile: "+strings.Join(profileTypes, ", "))
-	cmd.Flags().BoolVar(&pause, "pause", false, "stop the program by ptrace while reading, some milliseconds, for an exact picture")
-	cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(profileTypes, cobra.ShellCompDirectiveNoFileComp))
+	flags.target.add(cmd)
+	flags.live.add(cmd, 10*time.Second)
+	f := cmd.Flags()
+	f.StringVarP(&flags.output, "output", "o", "", "`FILE` to write the profile to; - for stdout")
+	f.StringVar(&flags.kind, "type", goroutineProfile, "`KIND` of profile: "+strings.Join(profileTypeNames(), ", "))
+	f.BoolVar(&flags.pause, "pause", false, "goroutine: stop the program by ptrace while reading, some milliseconds, for an exact picture")
+	f.StringArrayVar(&flags.reasons, "reason", nil, "block, mutex: count waits whose reason contains `TEXT` instead; repeatable, any may fit")
+	cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(profileTypeNames(), cobra.ShellCompDirectiveNoFileComp))
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if problem := flags.problem(cmd, a); problem != "" {
+			return &usageError{problem: problem, command: cmd.CommandPath()}
+		}
+		if kind, ok := stream.ProfileTypeOf(flags.kind); ok {
+			return a.profileEvents(cmd, args, kind, &flags)
+		}
+		return a.onTarget(cmd, args, &flags.target, func(ctx context.Context, pid int) error {
+			return a.withProcess(pid, func(p process) error {
+				return a.profile(ctx, p, flags.output, goproc.SnapshotOptions{Pause: flags.pause})
+			})
+		})
+	}
 	return cmd
 }
 
-// profileProblem says what is wrong with the flags; empty when nothing is.
-func (a *app) profileProblem(output, kind string) string {
+// problem says what is wrong with the flags; empty when nothing is.
+func (f *profileFlags) problem(cmd *cobra.Command, a *app) string {
+	kind, live := stream.ProfileTypeOf(f.kind)
+	if !live && f.kind != goroutineProfile {
+		return fmt.Sprintf("unknown profile type %q, there are: %s", f.kind, strings.Join(profileTypeNames(), ", "))
+	}
+	misplaced := []string{"duration", "stack", "buffer"}
+	if live {
+		misplaced = []string{"after", "pause"}
+	}
+	if kind.Reasons == nil {
+		misplaced = append(misplaced, "reason")
+	}
+	for _, name := range misplaced {
+		if cmd.Flags().Changed(name) {
+			return fmt.Sprintf("--%s is not for profiles of type %s", name, f.kind)
+		}
+	}
 	switch {
-	case kind != "goroutine":
-		return fmt.Sprintf("unknown profile type %q, there is: %s", kind, strings.Join(profileTypes, ", "))
-	case output == "":
+	case f.output == "":
 		return "no file to write to: -o FILE, or -o - for stdout"
-	case output == "-" && a.json:
+	case f.output == "-" && a.json:
 		return "--json and -o - both want stdout"
-	case output == "-" && term.IsTerminal(a.Stdout):
+	case f.output == "-" && term.IsTerminal(a.Stdout):
 		return "a profile is binary and stdout is a terminal: -o FILE"
 	}
-	return ""
+	return f.live.problem()
 }
 
-// profile takes a profile and writes it to a file.
-func (a *app) profile(ctx context.Context, p process, output, kind string, opt goproc.SnapshotOptions) error {
+// profile takes a goroutine profile and writes it to a file.
+func (a *app) profile(ctx context.Context, p process, output string, opt goproc.SnapshotOptions) error {
 	snap, err := a.snapshot(ctx, p, opt)
 	if err != nil {
 		return err
 	}
 	prof := census.Profile(snap, p.Mapping())
-	var doc bytes.Buffer
-	if err := prof.Write(&doc); err != nil {
-		return fmt.Errorf("making the profile: %w", err)
-	}
-	if output == "-" {
-		_, err := a.Stdout.Write(doc.Bytes())
+	size, err := a.writeProfile(prof, output)
+	if err != nil || output == "-" {
 		return err
 	}
-	done := profileJSON{File: output, Type: kind, Goroutines: len(census.Program(snap)), Samples: prof.Samples(), Bytes: doc.Len()}
-	if err := os.WriteFile(output, doc.Bytes(), 0o666); err != nil {
-		return &advisedError{fmt.Errorf("writing the profile: %w", err), "choose another file with -o"}
-	}
+	done := profileJSON{File: output, Type: goroutineProfile, Goroutines: len(census.Program(snap)), Samples: prof.Samples(), Bytes: size}
 	if a.json {
 		return report.WriteJSON(a.Stdout, done)
 	}
 	a.note("%d goroutines in %d distinct stacks written to %s; view them: go tool pprof -top %s", done.Goroutines, done.Samples, output, output)
 	return nil
+}
+
+// writeProfile writes a profile to a file, or to stdout, and returns its size in bytes.
+func (a *app) writeProfile(prof *pprof.Builder, output string) (int, error) {
+	var doc bytes.Buffer
+	if err := prof.Write(&doc); err != nil {
+		return 0, fmt.Errorf("making the profile: %w", err)
+	}
+	size := doc.Len()
+	if output == "-" {
+		_, err := doc.WriteTo(a.Stdout)
+		return size, err
+	}
+	if err := os.WriteFile(output, doc.Bytes(), 0o666); err != nil {
+		return 0, unwritable(err)
+	}
+	return size, nil
+}
+
+func unwritable(err error) error {
+	return &advisedError{fmt.Errorf("writing the profile: %w", err), "choose another file with -o"}
 }

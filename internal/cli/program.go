@@ -18,19 +18,11 @@ import (
 // onProgram starts a program, calls look with its PID after a while, and stays until the program ends. The error passes
 // on the program's exit status.
 func (a *app) onProgram(ctx context.Context, argv []string, after time.Duration, look func(ctx context.Context, pid int) error) error {
-	cmd := exec.Command(argv[0], argv[1:]...)
-	// What Loupe says on stdout may be read by a program, so the target's output must not be in between.
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.Stdin, a.Stderr, a.Stderr
-	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	defer signal.Stop(signals)
-	// Whoever reads Loupe's stdout may have read enough, as head does; the program must not be left alone for that. It
-	// would inherit it if the signal were ignored, so it is caught.
-	brokenPipe := make(chan os.Signal, 1)
-	signal.Notify(brokenPipe, syscall.SIGPIPE)
-	defer signal.Stop(brokenPipe)
+	cmd := a.programCommand(argv)
+	signals, release := catchSignals()
+	defer release()
 	if err := cmd.Start(); err != nil {
-		return &targetError{err: &advisedError{fmt.Errorf("cannot start %s: %w", argv[0], err), "give a program's path or its name in PATH after --"}}
+		return cannotStart(cmd, err)
 	}
 	ended := make(chan struct{})
 	var waitErr error
@@ -41,21 +33,66 @@ func (a *app) onProgram(ctx context.Context, argv []string, after time.Duration,
 	}()
 	go passOn(signals, cmd.Process, ended)
 
-	lookErr := lookAfter(ctx, after, ended, argv[0], func() error { return look(ctx, cmd.Process.Pid) })
-	if errors.Is(lookErr, syscall.EPIPE) {
-		lookErr = nil
+	lookErr := a.told(lookAfter(ctx, after, ended, argv[0], func() error { return look(ctx, cmd.Process.Pid) }))
+	<-ended
+	return withProgram(programStatus(waitErr), lookErr)
+}
+
+// programCommand prepares a program that Loupe starts.
+func (a *app) programCommand(argv []string) *exec.Cmd {
+	cmd := exec.Command(argv[0], argv[1:]...)
+	// What Loupe says on stdout may be read by a program, so the target's output must not be in between.
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.Stdin, a.Stderr, a.Stderr
+	return cmd
+}
+
+// cannotStart is the error of a program that could not be started.
+func cannotStart(cmd *exec.Cmd, err error) error {
+	return &targetError{err: &advisedError{fmt.Errorf("cannot start %s: %w", cmd.Args[0], err), "give a program's path or its name in PATH after --"}}
+}
+
+// catchSignals catches the signals that ask Loupe to end while it stays with a program, for the program. It also lets
+// Loupe live on when whoever reads its stdout has read enough.
+func catchSignals() (signals <-chan os.Signal, release func()) {
+	caught := make(chan os.Signal, 8)
+	signal.Notify(caught, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	releasePipe := catchBrokenPipe()
+	return caught, func() {
+		signal.Stop(caught)
+		releasePipe()
 	}
-	if lookErr != nil {
-		if line := errorLine(lookErr); line != "" {
+}
+
+// catchBrokenPipe makes writing to a closed pipe an error instead of Loupe's sudden end: the one who reads stdout may have
+// read enough, as head does, while a program must not be left alone, or a target be left with probes in it. A program
+// would inherit it if the signal were ignored, so it is caught.
+func catchBrokenPipe() (release func()) {
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, syscall.SIGPIPE)
+	return func() { signal.Stop(caught) }
+}
+
+// told tells the user of an error at once, while the program goes on, and returns it; a closed stdout is none.
+func (a *app) told(err error) error {
+	if errors.Is(err, syscall.EPIPE) {
+		return nil
+	}
+	if err != nil {
+		if line := errorLine(err); line != "" {
 			fmt.Fprintln(a.Stderr, line)
 		}
 	}
-	<-ended
-	switch status := programStatus(waitErr); {
+	return err
+}
+
+// withProgram is how Loupe ends after a program that it has started: with the program's exit status, or when that is
+// zero, with that of what Loupe did, of which the user has been told.
+func withProgram(status int, err error) error {
+	switch {
 	case status != 0:
 		return &reportedError{status}
-	case lookErr != nil:
-		return &reportedError{exitStatus(lookErr)}
+	case err != nil:
+		return &reportedError{exitStatus(err)}
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/term"
 )
@@ -40,6 +41,8 @@ type system interface {
 	resolve(target string) ([]int, error)
 	open(pid int, opt goproc.Options) (process, error)
 	list(ctx context.Context) ([]goproc.Info, []error)
+	// attach begins to observe live events. A program that cannot be observed does not go on.
+	attach(ctx context.Context, target watched, opt loupe.Options) (session, error)
 }
 
 // Run runs a command line and returns its exit status.
@@ -68,8 +71,9 @@ func (a *app) rootCommand() *cobra.Command {
 		Use:   "loupe",
 		Short: "See what a running Go program is doing",
 		Long: `Loupe shows what a running Go program is doing, from outside: every goroutine
-with its state, reason, age and stack. The program is not changed, not
-restarted and not stopped, and may be stripped.
+with its state, reason, age and stack, and live, what goroutines do and wait
+for. The program is not changed, not restarted and not stopped, and may be
+stripped.
 
 TARGET is a PID, an executable's path, a process name, or -- PROG ARGS... to
 start a program and look at it.
@@ -79,7 +83,8 @@ cannot be observed (no such process, not a Go program, no permission, layout not
 verified).`,
 		Example: `  loupe demo
   loupe ps
-  loupe goroutines 1234`,
+  loupe goroutines 1234
+  sudo loupe trace 1234`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.ArbitraryArgs,
@@ -100,7 +105,7 @@ verified).`,
 	a.logLevel.level = slog.LevelWarn
 	flags.Var(&a.logLevel, "log-level", "log to stderr from this `level` on: debug, info, warn, error")
 	root.AddCommand(a.demoCommand(), a.demoProgramCommand(), a.psCommand(), a.doctorCommand(), a.goroutinesCommand(),
-		a.profileCommand(), a.versionCommand())
+		a.traceCommand(), a.profileCommand(), a.versionCommand())
 	root.SuggestionsMinimumDistance = 2
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", a.helpWidth())))
 	root.SetHelpCommand(helpCommand(root))

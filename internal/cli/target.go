@@ -4,16 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/internal/goproc"
 )
 
-// targetFlags are the flags of a command that takes a TARGET.
+// targetFlags are the flags of a command that looks at a TARGET once.
 type targetFlags struct {
 	after  time.Duration
 	engine engineName
@@ -23,16 +25,25 @@ type targetFlags struct {
 // script can give every command the same flags.
 type engineName string
 
+// engineNames are the engines that a user can choose.
+var engineNames = []string{string(loupe.EngineAuto), string(loupe.EngineUprobe), string(loupe.EngineInline)}
+
 func (e *engineName) String() string { return string(*e) }
 func (e *engineName) Type() string   { return "name" }
 
 func (e *engineName) Set(name string) error {
-	switch name {
-	case "auto", "uprobe", "inline":
-		*e = engineName(name)
-		return nil
+	if !slices.Contains(engineNames, name) {
+		return errors.New("there are " + strings.Join(engineNames, ", "))
 	}
-	return errors.New("there are auto, uprobe, inline")
+	*e = engineName(name)
+	return nil
+}
+
+// add adds the flag to a command; note is what its help says beside the names.
+func (e *engineName) add(cmd *cobra.Command, note string) {
+	*e = engineName(loupe.EngineAuto)
+	cmd.Flags().Var(e, "engine", "`name` of the engine for live events: "+strings.Join(engineNames, ", ")+note)
+	cmd.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions(engineNames, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // Bounds for what is done about a name of many processes: how many an error line lists, and how many are looked at.
@@ -42,8 +53,7 @@ const (
 )
 
 func (t *targetFlags) add(cmd *cobra.Command) {
-	t.engine = "auto"
-	cmd.Flags().Var(&t.engine, "engine", "`name` of the engine for live events: auto, uprobe, inline; a snapshot uses none")
+	t.engine.add(cmd, "; a snapshot uses none")
 	cmd.Flags().DurationVar(&t.after, "after", time.Second, "with -- PROG: look at the program after it has run for so long")
 }
 

@@ -147,7 +147,9 @@ func (e reasonError) Unwrap() []error { return []error{e.reason, e.err} }
 func (p *Process) awaitVerified() error {
 	deadline := time.Now().Add(initTimeout)
 	for {
+		p.mu.Lock()
 		err := p.verify()
+		p.mu.Unlock()
 		if err == nil || !errors.Is(err, errStarting) {
 			return err
 		}

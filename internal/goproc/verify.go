@@ -3,6 +3,7 @@ package goproc
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // errStarting says that the runtime has not been set up yet.
@@ -15,7 +16,11 @@ const verifySample = 128
 // the goroutines and threads that are there. It is repeated a few times, since the process runs on meanwhile.
 func (p *Process) verify() error {
 	var err error
-	for range 5 {
+	for attempt := range 5 {
+		if attempt > 0 {
+			// What is out of place for a moment, such as a thread that is being made, takes longer when the machine is busy.
+			time.Sleep(time.Millisecond << attempt)
+		}
 		if err = p.verifyOnce(); err == nil || errors.Is(err, errStarting) || errors.Is(err, ErrExited) {
 			return err
 		}

@@ -16,6 +16,7 @@ import (
 type Comparison struct {
 	Info   goproc.Info
 	Census *census.Comparison
+	Live   *Live // what was seen in between; nil when nobody asked
 }
 
 // comparisonJSON is the document for programs.
@@ -27,6 +28,7 @@ type comparisonJSON struct {
 	After     int              `json:"after"`
 	Groups    []populationJSON `json:"groups"`
 	Suspects  []suspectJSON    `json:"suspects"`
+	Live      *liveJSON        `json:"live,omitempty"`
 }
 
 // populationJSON is the goroutines of one go statement.
@@ -65,6 +67,9 @@ type suspectJSON struct {
 func (c *Comparison) JSON(w io.Writer) error {
 	doc := comparisonJSON{PID: c.Info.PID, GoVersion: c.Info.GoVersion, Seconds: c.Census.Interval.Seconds(),
 		Before: c.Census.Before, After: c.Census.After, Groups: []populationJSON{}, Suspects: []suspectJSON{}}
+	if c.Live != nil {
+		doc.Live = c.Live.json()
+	}
 	for _, p := range c.Census.Populations {
 		group := populationJSON{CreatedBy: frameOrNil(p.CreatedBy), Start: frameOrNil(p.Start), Task: frameOrNil(p.Task), Before: p.Before, After: p.After,
 			Doing: []activityJSON{}}
@@ -104,6 +109,10 @@ func (c *Comparison) Text(out io.Writer, style term.Style, width int) error {
 		fmt.Fprintln(w, style.Dim(fmt.Sprintf("  %s seen at the first look ended without a successor.", plural(gone, "goroutine"))))
 	}
 	fmt.Fprintln(w)
+	if c.Live != nil {
+		c.Live.text(w, style, width, c.shortPosition)
+		fmt.Fprintln(w)
+	}
 	suspects := c.Census.Suspects()
 	if len(suspects) == 0 {
 		fmt.Fprintln(w, "Nothing looks leaked: no group of blocked goroutines has grown.")

@@ -60,6 +60,12 @@ func NewBuilder(taken time.Time, mapping Mapping, types ...ValueType) *Builder {
 	return b
 }
 
+// Prefer makes viewers show another of the profile's value types than the first one.
+func (b *Builder) Prefer(valueType string) { b.prof.DefaultSampleType = valueType }
+
+// Lasted says over which time the samples were collected; without it they are of one moment.
+func (b *Builder) Lasted(d time.Duration) { b.prof.DurationNanos = d.Nanoseconds() }
+
 // Comment adds a line that viewers show with the profile's header.
 func (b *Builder) Comment(text string) { b.prof.Comments = append(b.prof.Comments, text) }
 

@@ -24,6 +24,8 @@ func TestBuilder(t *testing.T) {
 	b := NewBuilder(taken, Mapping{Start: 0x1000, End: 0x2000, Offset: 0x200, File: "/bin/app"},
 		ValueType{"goroutine", "count"}, ValueType{"wait", "nanoseconds"})
 	b.Comment("a remark")
+	b.Prefer("wait")
+	b.Lasted(3 * time.Second)
 	stack := []Location{at(0x1010, "inner", "outer"), at(0x1100, "main")}
 	b.Add(stack, nil, 1, 50)
 	b.Add([]Location{at(0x1010, "inner", "outer"), at(0x1100, "main")}, nil, 1, 0)
@@ -42,7 +44,7 @@ func TestBuilder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.DefaultSampleType != "goroutine" || len(p.SampleType) != 2 || p.SampleType[1].Unit != "nanoseconds" ||
+	if p.DefaultSampleType != "wait" || p.DurationNanos != 3e9 || len(p.SampleType) != 2 || p.SampleType[1].Unit != "nanoseconds" ||
 		p.PeriodType.Type != "goroutine" || p.Period != 1 || p.TimeNanos != taken.UnixNano() || !slices.Equal(p.Comments, []string{"a remark"}) {
 		t.Errorf("header: %v", p)
 	}

@@ -148,7 +148,7 @@ INLINE u64 mix(u64 hash, u64 pc)
 /*
  * Calls body with the return addresses of a stack, by its frame pointers. They are followed only between lo and hi, the
  * bounds of the goroutine's stack, and only upwards, where callers are: anything else is the end, or a lie that would go
- * round in circles.
+ * round in circles. fp is 0 afterwards if the outermost frame was reached.
  */
 #define WALK(lo, hi, fp, body)                                                                 \
 	for (u32 i = 0; i < LOUPE_MAX_STACK; i++) {                                            \
@@ -160,7 +160,8 @@ INLINE u64 mix(u64 hash, u64 pc)
 		body;                                                                          \
 		n++;                                                                           \
 		if (f.fp <= fp) {                                                              \
-			fp = 0;                                                                \
+			if (!f.fp)                                                             \
+				fp = 0;                                                        \
 			break;                                                                 \
 		}                                                                              \
 		fp = f.fp;                                                                     \
@@ -199,7 +200,7 @@ FUNCTION int send_stack(u64 lo, u64 hi, u64 pc, u64 fp, u64 id)
 	s->r.kind = LOUPE_KIND_STACK;
 	s->r.stack = id;
 	s->r.value = n;
-	s->r.flags = n == CONFIG(stack_depth) && fp;
+	s->r.flags = fp != 0;
 	s->r.lost = LOST();
 	commit(s);
 	stack_sent(id);

@@ -134,7 +134,7 @@ struct loupe_create {
 
 /* The addresses of a stack, the innermost first; sent before the first event that refers to it. */
 struct loupe_stack {
-	struct loupe_record r; /* stack identifies it, value is the number of addresses; flags 1: it goes on */
+	struct loupe_record r; /* stack identifies it, value is the number of addresses; flags 1: it goes on, or could not be read further */
 	u64 pcs[LOUPE_MAX_STACK];
 };
 

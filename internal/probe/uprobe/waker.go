@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,7 +18,8 @@ type waker struct {
 	pidfd   int
 	eventfd int
 	stopped atomic.Bool
-	ended   bool // the process has
+	ended   bool       // the process has
+	mu      sync.Mutex // stop writes to eventfd, close closes it
 }
 
 const (
@@ -108,12 +110,16 @@ func nanosleep(d time.Duration) {
 
 // stop makes wait return.
 func (w *waker) stop() {
-	if !w.stopped.Swap(true) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.stopped.Swap(true) && w.eventfd >= 0 {
 		unix.Write(w.eventfd, []byte{1, 0, 0, 0, 0, 0, 0, 0})
 	}
 }
 
 func (w *waker) close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	var errs []error
 	for _, fd := range []int{w.epoll, w.pidfd, w.eventfd} {
 		if fd >= 0 {

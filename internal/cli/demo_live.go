@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/loupe-go/loupe"
+	"github.com/loupe-go/loupe/internal/report"
+	"github.com/loupe-go/loupe/internal/sched"
+)
+
+// watchLive observes a process for a while and tells what was seen, or why nothing was. It never fails: the demonstration
+// goes on without.
+func (a *app) watchLive(ctx context.Context, pid int, interval time.Duration) *report.Live {
+	ctx, cancel := context.WithTimeout(ctx, interval)
+	defer cancel()
+	s, err := a.system.attach(ctx, watched{pid: pid}, loupe.Options{Log: a.log(), Engine: loupe.EngineAuto})
+	switch {
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return &report.Live{Refused: "attaching took longer than --duration"}
+	case errors.Is(err, loupe.ErrPermission):
+		if missing := engineLacks(loupe.EngineAuto); missing != "" {
+			return &report.Live{Refused: "live events need " + missing}
+		}
+	}
+	if err != nil {
+		return &report.Live{Refused: (&targetError{pid: pid, err: err, engine: loupe.EngineAuto}).Error()}
+	}
+	defer s.Close()
+	live := &report.Live{Machine: sched.New(sched.Options{})}
+	elapsed := stopwatch(ctx)
+	for e := range s.Events() {
+		live.Machine.Apply(e)
+	}
+	live.Elapsed = elapsed()
+	s.Close() // for the final numbers
+	stats := s.Stats()
+	live.Lost, live.Warnings = stats.Lost, s.Warnings()
+	if stats.Err != nil {
+		live.Warnings = append(live.Warnings, "more events may have been lost: "+stats.Err.Error())
+	}
+	if err := s.Err(); err != nil {
+		live.Warnings = append(live.Warnings, err.Error())
+	}
+	return live
+}

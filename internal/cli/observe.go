@@ -1,0 +1,212 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/loupe-go/loupe"
+)
+
+// liveFlags are the flags of a command that observes the live events of a TARGET.
+type liveFlags struct {
+	engine   engineName
+	duration time.Duration
+	stack    int
+	buffer   byteSize
+}
+
+// add adds the flags to a command. duration is how long it observes unless told otherwise; 0 until Ctrl-C.
+func (f *liveFlags) add(cmd *cobra.Command, duration time.Duration) {
+	f.buffer = loupe.DefaultBufferBytes
+	flags := cmd.Flags()
+	flags.DurationVar(&f.duration, "duration", duration, "stop after so long, such as 10s; 0 goes on until Ctrl-C or the end of the program")
+	flags.IntVar(&f.stack, "stack", loupe.DefaultStackDepth, "record so many return addresses of a stack; 0 records no stacks, which is cheaper")
+	flags.Var(&f.buffer, "buffer", "`SIZE` of the buffer between the program and Loupe; what does not fit is lost and counted")
+}
+
+// problem says what is wrong with the flags; empty when nothing is.
+func (f *liveFlags) problem() string {
+	switch {
+	case f.duration < 0:
+		return fmt.Sprintf("--duration %v is negative; 0 goes on until Ctrl-C", f.duration)
+	case f.stack < 0:
+		return fmt.Sprintf("--stack %d is negative; 0 records no stacks", f.stack)
+	case f.stack > loupe.MaxStackDepth:
+		return fmt.Sprintf("--stack %d is too deep, at most %d addresses are recorded", f.stack, loupe.MaxStackDepth)
+	}
+	return ""
+}
+
+// options are the flags as package loupe wants them.
+func (f *liveFlags) options(a *app) loupe.Options {
+	opt := loupe.Options{StackDepth: f.stack, BufferBytes: int(f.buffer), Engine: loupe.Engine(f.engine), Log: a.log()}
+	if f.stack == 0 {
+		opt.StackDepth = -1
+	}
+	return opt
+}
+
+// liveTargetHelp is the part of a command's help that says what TARGET is, for live events.
+const liveTargetHelp = `TARGET is a PID, an executable's path, a process name, or -- PROG ARGS... to
+start a program and observe it from its first goroutine: its output goes to
+stderr, Loupe ends with it, and its exit status becomes Loupe's. A name of
+several Go processes is refused, with their PIDs.`
+
+// observe attaches to the target of a command line, or starts it, and calls watch with the session. The session ends when
+// watch returns, after the duration, or when the context is done.
+func (a *app) observe(cmd *cobra.Command, args []string, opt loupe.Options, duration time.Duration, watch func(context.Context, session) error) error {
+	if cmd.ArgsLenAtDash() == 0 {
+		return a.observeProgram(cmd.Context(), args, opt, duration, watch)
+	}
+	pid, err := a.find(cmd, args[0])
+	if err != nil {
+		return err
+	}
+	defer catchBrokenPipe()()
+	err = a.attached(cmd.Context(), watched{pid: pid}, opt, duration, watch)
+	if errors.Is(err, syscall.EPIPE) {
+		return nil
+	}
+	return err
+}
+
+// observeProgram starts a program, observes it, and stays until it ends. The error passes on the program's exit status.
+func (a *app) observeProgram(ctx context.Context, argv []string, opt loupe.Options, duration time.Duration, watch func(context.Context, session) error) error {
+	program := a.programCommand(argv)
+	if program.Err != nil {
+		return cannotStart(program, program.Err)
+	}
+	signals, release := catchSignals()
+	defer release()
+	ended := make(chan struct{})
+	defer close(ended)
+	var started session
+	err := a.told(a.attached(ctx, watched{program: program}, opt, duration, func(ctx context.Context, s session) error {
+		started = s
+		go passOn(signals, program.Process, ended)
+		return watch(ctx, s)
+	}))
+	status := exitDone
+	if started != nil {
+		status, _ = started.ExitStatus()
+	}
+	return withProgram(status, err)
+}
+
+// attached attaches to a target, calls watch with the session, and ends it.
+func (a *app) attached(ctx context.Context, target watched, opt loupe.Options, duration time.Duration, watch func(context.Context, session) error) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	progress := a.progress("attaching to " + target.String())
+	s, err := a.system.attach(ctx, target, opt)
+	progress.Stop()
+	if err != nil {
+		return attachError(target, opt.Engine, err)
+	}
+	defer s.Close()
+	warnings := s.Warnings()
+	a.notes(warnings)
+	if duration > 0 {
+		timer := time.AfterFunc(duration, stop)
+		defer timer.Stop()
+	}
+	if err := watch(ctx, s); err != nil {
+		return err
+	}
+	if later := s.Warnings(); len(later) > len(warnings) {
+		a.notes(later[len(warnings):])
+	}
+	if err := s.Err(); err != nil {
+		return fmt.Errorf("the observation of process %d ended: %w", s.PID(), err)
+	}
+	if err := s.Close(); err != nil {
+		return fmt.Errorf("detaching from process %d: %w", s.PID(), err)
+	}
+	return nil
+}
+
+// stopwatch measures the time until it is asked or, when that is earlier, until the context is done: what is left in the
+// buffer then is of the time before.
+func stopwatch(ctx context.Context) (elapsed func() time.Duration) {
+	began := time.Now()
+	done := make(chan time.Duration, 1)
+	stop := context.AfterFunc(ctx, func() { done <- time.Since(began) })
+	return func() time.Duration {
+		if stop() {
+			return time.Since(began)
+		}
+		return <-done
+	}
+}
+
+// String names the target to the user.
+func (w watched) String() string {
+	if w.program != nil {
+		return w.program.Args[0]
+	}
+	return fmt.Sprintf("process %d", w.pid)
+}
+
+// attachError is what the user is told when a session does not come about.
+func attachError(target watched, engine loupe.Engine, err error) error {
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	var path *fs.PathError
+	if target.program != nil && errors.As(err, &path) && path.Path == target.program.Path {
+		return cannotStart(target.program, path.Err)
+	}
+	pid := target.pid
+	if target.program != nil && target.program.Process != nil {
+		pid = target.program.Process.Pid
+	}
+	return &targetError{pid: pid, err: err, engine: engine}
+}
+
+// byteSize is a flag for a number of bytes: "65536", "512KiB", "16MiB", "1G".
+type byteSize int64
+
+// byteUnits are the units of a byteSize, which all are powers of 1024.
+var byteUnits = []struct {
+	name  string
+	bytes int64
+}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}}
+
+func (b *byteSize) Type() string { return "size" }
+
+func (b *byteSize) String() string {
+	for _, u := range byteUnits {
+		if n := int64(*b); n >= u.bytes && n%u.bytes == 0 {
+			return fmt.Sprint(n/u.bytes, u.name)
+		}
+	}
+	return fmt.Sprint(int64(*b))
+}
+
+// maxBufferBytes is the largest buffer of a session.
+const maxBufferBytes = 1 << 30
+
+func (b *byteSize) Set(text string) error {
+	unit := int64(1)
+	number := text
+	for _, u := range byteUnits {
+		for _, name := range []string{u.name, u.name[:1] + "B", u.name[:1]} {
+			if len(text) > len(name) && strings.EqualFold(text[len(text)-len(name):], name) && unit == 1 {
+				unit, number = u.bytes, text[:len(text)-len(name)]
+			}
+		}
+	}
+	n, err := parseCount(strings.TrimSpace(number))
+	if err != nil || n == 0 || n > uint64(maxBufferBytes/unit) {
+		return errors.New("a size from 1 to 1GiB is expected, such as 16MiB")
+	}
+	*b = byteSize(int64(n) * unit)
+	return nil
+}

@@ -1,0 +1,145 @@
+package cli
+
+import (
+	"context"
+	"iter"
+	"sync"
+
+	"github.com/loupe-go/loupe"
+	"github.com/loupe-go/loupe/event"
+)
+
+// fakeStream is what attaching to any process of a fakeSystem gives.
+type fakeStream struct {
+	attachErr error
+	events    []event.Event
+	repeat    bool // the events come again and again until the session ends
+	goesOn    bool // after the events the session lasts until it is ended
+	err       error
+	stats     loupe.Stats // Events is counted
+	warnings  []string
+	late      string // a warning that comes during the session
+
+	target   watched // that was attached to
+	options  loupe.Options
+	closed   bool
+	consumed int
+}
+
+func (f *fakeSystem) attach(ctx context.Context, target watched, opt loupe.Options) (session, error) {
+	s := &f.stream
+	s.target, s.options = target, opt
+	if s.attachErr != nil {
+		return nil, s.attachErr
+	}
+	fake := &fakeSession{fakeStream: s, ctx: ctx, over: make(chan struct{}), ended: make(chan struct{})}
+	if target.program == nil {
+		return fake, nil
+	}
+	if err := target.program.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		fake.status = programStatus(target.program.Wait())
+		close(fake.ended)
+	}()
+	return fake, nil
+}
+
+// fakeSession yields made-up events.
+type fakeSession struct {
+	*fakeStream
+	ctx   context.Context
+	close sync.Once
+	over  chan struct{} // closed by Close
+
+	ended  chan struct{} // the program has ended
+	status int
+}
+
+func (s *fakeSession) Events() iter.Seq[*event.Event] {
+	return func(yield func(*event.Event) bool) {
+		for {
+			for i := range s.events {
+				shared := s.events[i] // gone after the next one, as the real ones are
+				s.consumed++
+				if s.ctx.Err() != nil || !yield(&shared) {
+					return
+				}
+				shared = event.Event{}
+			}
+			if !s.repeat {
+				break
+			}
+		}
+		if s.goesOn {
+			select {
+			case <-s.ctx.Done():
+			case <-s.over:
+			case <-s.ended:
+			}
+		}
+	}
+}
+
+func (s *fakeSession) Err() error         { return s.err }
+func (s *fakeSession) Stats() loupe.Stats { return s.stats }
+
+func (s *fakeSession) Warnings() []string {
+	if s.late != "" && s.consumed > 0 {
+		return append(s.warnings[:len(s.warnings):len(s.warnings)], s.late)
+	}
+	return s.warnings
+}
+
+func (s *fakeSession) PID() int {
+	if s.target.program != nil {
+		return s.target.program.Process.Pid
+	}
+	return s.target.pid
+}
+
+func (s *fakeSession) Close() error {
+	s.closed = true
+	s.close.Do(func() { close(s.over) })
+	return nil
+}
+
+func (s *fakeSession) ExitStatus() (int, bool) {
+	if s.target.program == nil {
+		return 0, false
+	}
+	<-s.ended
+	return s.status, true
+}
+
+// sampleEvents are a goroutine's life with something of everything.
+func sampleEvents() []event.Event {
+	frame := func(function, file string, line int) event.Frame {
+		return event.Frame{Func: function, File: file, Line: line}
+	}
+	worker := &event.Stack{Frames: []event.Frame{frame("main.worker", "/src/worker.go", 12), frame("main.main", "/src/main.go", 7)}}
+	sender := &event.Stack{Frames: []event.Frame{frame("main.send", "/src/main.go", 30)}}
+	unlocker := &event.Stack{Frames: []event.Frame{frame("sync.(*Mutex).Unlock", "/go/src/sync/mutex.go", 65), frame("main.free", "/src/main.go", 44)}}
+	origin := &event.Origin{CreatedBy: frame("main.main", "/src/main.go", 7), Start: frame("main.worker", "/src/worker.go", 9)}
+	const began = int64(1700000000_123456789)
+	at := func(micros int64, e event.Event) event.Event {
+		e.Time, e.PID, e.TID = began+micros*1000, 42, 43
+		return e
+	}
+	return []event.Event{
+		at(0, event.Event{Kind: event.GoStatus, G: 1, State: event.StateRunning}),
+		at(10, event.Event{Kind: event.GoCreate, G: 18, Parent: 1, Origin: origin, Stack: sender}),
+		at(20, event.Event{Kind: event.GoStart, G: 18}),
+		at(30, event.Event{Kind: event.GoBlock, G: 18, Reason: "chan receive", TraceReason: "chan receive", Stack: worker}),
+		at(1230, event.Event{Kind: event.GoUnblock, G: 18, By: 1, Stack: sender}),
+		at(1235, event.Event{Kind: event.GoStart, G: 18}),
+		at(1300, event.Event{Kind: event.GoBlock, G: 18, Reason: "sync.Mutex.Lock", Stack: worker}),
+		at(3300, event.Event{Kind: event.GoUnblock, G: 18, By: 1, Stack: unlocker}),
+		at(3350, event.Event{Kind: event.GoStart, G: 18}),
+		at(3400, event.Event{Kind: event.GoBlock, G: 18, Reason: "IO wait", Stack: worker}),
+		at(9400, event.Event{Kind: event.GoUnblock, G: 18}),
+		at(9500, event.Event{Kind: event.GoStart, G: 18}),
+		at(9600, event.Event{Kind: event.GoDestroy, G: 18}),
+	}
+}

@@ -1,0 +1,269 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/loupe-go/loupe"
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/report"
+	"github.com/loupe-go/loupe/internal/stream"
+	"github.com/loupe-go/loupe/internal/term"
+)
+
+// traceFlags are the flags of loupe trace.
+type traceFlags struct {
+	live       liveFlags
+	kinds      kindsFlag
+	minBlock   time.Duration
+	goroutines []string
+	system     bool
+	sample     int
+	reasons    []string
+	function   string
+}
+
+func (a *app) traceCommand() *cobra.Command {
+	flags := traceFlags{kinds: kindsFlag{names: "default", kinds: event.KindsDefault}}
+	cmd := &cobra.Command{
+		Use:                   "trace [flags] TARGET | -- PROG ARGS...",
+		DisableFlagsInUseLine: true,
+		Short:                 "A live stream of events, then a summary",
+		Long: `Stream what the goroutines of a running Go program do, as it happens: which are
+created, by whom, what they wait for and how long, who wakes them, when they run
+and end; and the garbage collector. The program is not changed or restarted.
+
+What goroutines are alive comes first, as GoStatus. What the buffer cannot hold
+is lost, counted and reported: fewer --kinds, --min-block, --stack 0, --sample
+and a larger --buffer make loss rarer. What is left out by --kinds, --g,
+--min-block, --sample and --system costs the program nothing; --reason and
+--func only choose what is written.
+
+KINDS are names of events, such as GoBlock, or groups of them:
+  goroutine  GoStatus GoCreate GoStart GoStop GoBlock GoUnblock GoDestroy
+  gc         GCBegin GCEnd STWBegin STWEnd HeapAlloc
+  syscall    GoSyscallBegin GoSyscallEnd
+  chan       ChanMake ChanSend ChanReceive ChanClose Select
+  lock       SemAcquire SemRelease
+  default    goroutine and gc
+  all        everything
+
+` + liveTargetHelp,
+		Example: `  loupe trace 1234
+  loupe trace orders --duration 10s --min-block 100ms --reason "chan send"
+  loupe trace orders --kinds GoCreate,GoDestroy --func 'orders\.handle'
+  loupe trace orders --json | jq 'select(.kind == "GoBlock") | .reason'
+  loupe trace --json -- ./orders -port 8080 > events.json`,
+		Args:              targetArgs(false),
+		ValidArgsFunction: a.completeTarget,
+	}
+	flags.live.engine.add(cmd, "")
+	flags.live.add(cmd, 0)
+	f := cmd.Flags()
+	f.Var(&flags.kinds, "kinds", "observe these `KINDS` of events: names and groups, separated by commas")
+	f.DurationVar(&flags.minBlock, "min-block", 0, "only waits of at least so long, told when they are over, without GoStart and GoStop")
+	f.StringSliceVar(&flags.goroutines, "g", nil, "only the goroutines with these `IDS`, separated by commas")
+	f.BoolVar(&flags.system, "system", false, "the runtime's own goroutines too")
+	f.IntVar(&flags.sample, "sample", 1, "only one goroutine in `N`, each of them whole")
+	f.StringArrayVar(&flags.reasons, "reason", nil, "write only waits whose reason contains `TEXT`, and their ends; repeatable, any may fit")
+	f.StringVar(&flags.function, "func", "", "write only events with a function on their stack, or started by them, that matches `REGEXP`")
+	cmd.RegisterFlagCompletionFunc("kinds", completeKinds)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		opt, filter, err := flags.options(a)
+		if err != nil {
+			return &usageError{problem: err.Error(), command: cmd.CommandPath()}
+		}
+		return a.observe(cmd, args, opt, flags.live.duration, func(ctx context.Context, s session) error {
+			return a.trace(ctx, s, opt.Kinds, filter)
+		})
+	}
+	return cmd
+}
+
+// options are the flags as package loupe wants them, and the filter for what the engine does not choose.
+func (f *traceFlags) options(a *app) (loupe.Options, stream.Filter, error) {
+	filter := stream.Filter{Kinds: f.kinds.kinds, Reasons: f.reasons}
+	opt := f.live.options(a)
+	opt.Kinds, opt.MinBlock, opt.System, opt.SampleOneIn = f.kinds.kinds, f.minBlock, f.system, f.sample
+	switch problem := f.live.problem(); {
+	case problem != "":
+		return opt, filter, errors.New(problem)
+	case f.minBlock < 0:
+		return opt, filter, fmt.Errorf("--min-block %v is negative", f.minBlock)
+	case f.sample < 1:
+		return opt, filter, fmt.Errorf("--sample %d is less than 1, which observes every goroutine", f.sample)
+	}
+	for _, text := range f.goroutines {
+		id, err := parseCount(text)
+		if err != nil || id == 0 {
+			return opt, filter, fmt.Errorf("--g %q is no goroutine's ID", text)
+		}
+		opt.Goroutines = append(opt.Goroutines, id)
+	}
+	var err error
+	if filter.Func, err = optionalRegexp(f.function); err != nil {
+		return opt, filter, fmt.Errorf("--func: %w", err)
+	}
+	return opt, filter, nil
+}
+
+// trace writes the events of a session, and the summary.
+func (a *app) trace(ctx context.Context, s session, kinds event.Kinds, filter stream.Filter) error {
+	var encoder report.EventEncoder = report.NewEventText(a.style(), kinds)
+	if a.json {
+		encoder = report.NewEventJSON()
+	}
+	if !term.IsTerminal(a.Stdout) {
+		defer a.progress(fmt.Sprintf("tracing process %d", s.PID())).Stop()
+	}
+	sum, err := a.writeEvents(ctx, s, kinds, filter, encoder)
+	if err != nil {
+		return err
+	}
+	if ctx.Err() == nil {
+		a.note("process %d has ended", s.PID())
+	}
+	if a.json {
+		return sum.JSON(a.Stdout)
+	}
+	return sum.Text(a.Stdout, a.style())
+}
+
+// writeEvents writes the events of a session until they end. A line on stderr tells of loss.
+func (a *app) writeEvents(ctx context.Context, s session, kinds event.Kinds, filter stream.Filter, encoder report.EventEncoder) (*report.EventSummary, error) {
+	elapsed := stopwatch(ctx)
+	sum := &report.EventSummary{Kinds: kinds}
+	tally := stream.NewTally(kinds)
+	// A program that reads the events can tell intervals itself.
+	follow := !a.json || len(filter.Reasons) > 0
+	transitions, selector := stream.NewTransitions(kinds), filter.Select()
+	w := report.NewEventWriter(a.Stdout, encoder)
+	var ended stream.Interval
+	for e := range s.Events() {
+		sum.Events++
+		tally.Add(e)
+		if follow {
+			ended, _ = transitions.Next(e)
+		}
+		if !selector.Wants(e, &ended) {
+			continue
+		}
+		sum.Shown++
+		if w.Write(e, &ended) != nil {
+			break // Close says why
+		}
+	}
+	sum.Elapsed = elapsed()
+	err := w.Close()
+	s.Close() // for the final numbers; an error comes again when the session is ended
+	stats := s.Stats()
+	sum.Lost, sum.LostByKind = stats.Lost, lostByKind(stats)
+	sum.Created, sum.Ended, sum.Goroutines = tally.Created, tally.Ended, tally.Alive()
+	a.tellLoss(stats)
+	return sum, err
+}
+
+// tellLoss tells the user what was lost, with --quiet too.
+func (a *app) tellLoss(stats loupe.Stats) {
+	if stats.Lost > 0 {
+		fmt.Fprintf(a.Stderr, "loupe: %s; a larger --buffer or fewer events make loss rarer\n", report.LossWords(stats.Lost, lostByKind(stats)))
+	}
+	if stats.Err != nil {
+		fmt.Fprintf(a.Stderr, "loupe: more events may have been lost: %s\n", term.Escape(stats.Err.Error()))
+	}
+}
+
+// lostByKind returns what was lost of each kind.
+func lostByKind(stats loupe.Stats) map[event.Kind]uint64 {
+	lost := map[event.Kind]uint64{}
+	for kind, counts := range stats.Kinds {
+		if counts.Lost > 0 {
+			lost[kind] = counts.Lost
+		}
+	}
+	return lost
+}
+
+// parseCount reads a number that cannot be negative.
+func parseCount(text string) (uint64, error) { return strconv.ParseUint(text, 10, 64) }
+
+// kindGroups are the names of sets of kinds.
+var kindGroups = []struct {
+	name  string
+	kinds event.Kinds
+}{
+	{"default", event.KindsDefault}, {"all", event.KindsAll}, {"goroutine", event.KindsGoroutine}, {"gc", event.KindsGC},
+	{"syscall", event.KindsSyscall}, {"chan", event.KindsChannel}, {"lock", event.KindsLock},
+}
+
+// kindsFlag is the flag --kinds.
+type kindsFlag struct {
+	names string
+	kinds event.Kinds
+}
+
+func (k *kindsFlag) String() string { return k.names }
+func (k *kindsFlag) Type() string   { return "kinds" }
+
+func (k *kindsFlag) Set(names string) error {
+	var set event.Kinds
+	for _, name := range strings.Split(names, ",") {
+		kinds, ok := kindsNamed(strings.TrimSpace(name))
+		if !ok {
+			return fmt.Errorf("there is no kind %q; there are %s", name, strings.Join(kindNames(), ", "))
+		}
+		set |= kinds
+	}
+	k.names, k.kinds = names, set
+	return nil
+}
+
+// kindsNamed returns the kinds of a name of one or of a group, letter case ignored.
+func kindsNamed(name string) (event.Kinds, bool) {
+	for _, g := range kindGroups {
+		if strings.EqualFold(g.name, name) {
+			return g.kinds, true
+		}
+	}
+	for _, k := range choosable.List() {
+		if strings.EqualFold(k.String(), name) {
+			return event.KindsOf(k), true
+		}
+	}
+	return 0, false
+}
+
+// choosable are the kinds that a user can ask for by name: Lost and Exec always come, GoSwitch only counts.
+const choosable = event.KindsAll &^ (1<<event.Lost | 1<<event.Exec | 1<<event.GoSwitch)
+
+// kindNames lists what --kinds takes.
+func kindNames() []string {
+	var names []string
+	for _, g := range kindGroups {
+		names = append(names, g.name)
+	}
+	for _, k := range choosable.List() {
+		names = append(names, k.String())
+	}
+	return names
+}
+
+// completeKinds offers the names that can follow those that are there.
+func completeKinds(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+	before := typed[:strings.LastIndexByte(typed, ',')+1]
+	given := strings.Split(before, ",")
+	var offers []string
+	for _, name := range kindNames() {
+		if !slices.Contains(given, name) {
+			offers = append(offers, before+name)
+		}
+	}
+	return offers, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}

@@ -1,0 +1,194 @@
+package report
+
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/stream"
+	"github.com/loupe-go/loupe/internal/term"
+)
+
+// EventJSON writes events for programs, one object a line. It is made for millions of events a second: the text of stacks
+// and origins, which recur, is kept.
+type EventJSON struct {
+	clock   clock
+	stacks  textCache[event.Stack]
+	origins textCache[event.Origin]
+}
+
+// NewEventJSON returns an encoder.
+func NewEventJSON() *EventJSON {
+	return &EventJSON{clock: clock{zone: time.UTC, layout: "2006-01-02T15:04:05"}}
+}
+
+// valueKeys are the names, which say the unit, that an event's value is written under, by kind; empty for kinds whose
+// value has no meaning.
+var valueKeys = [256]string{
+	event.GoStatus:     nanosecondsKey,
+	event.GoBlock:      nanosecondsKey,
+	event.GoSyscallEnd: nanosecondsKey,
+	event.ChanMake:     `,"capacity":`,
+	event.Select:       `,"cases":`,
+	event.HeapAlloc:    `,"bytes":`,
+	event.Lost:         `,"events":`,
+}
+
+// nanosecondsKey is for a length of time; zero means that it is not known.
+const nanosecondsKey = `,"nanoseconds":`
+
+// Append adds an event as one line to b.
+func (j *EventJSON) Append(b []byte, e *event.Event, _ *stream.Interval) []byte {
+	b = append(b, `{"time":"`...)
+	b = j.clock.appendTo(b, e.Time, 9)
+	b = append(b, `Z","kind":"`...)
+	b = append(b, e.Kind.String()...)
+	b = append(b, `","pid":`...)
+	b = strconv.AppendInt(b, int64(e.PID), 10)
+	if e.TID != 0 {
+		b = append(b, `,"tid":`...)
+		b = strconv.AppendInt(b, int64(e.TID), 10)
+	}
+	b = appendID(b, `,"g":`, e.G)
+	b = appendText(b, `,"state":`, string(e.State))
+	b = appendText(b, `,"reason":`, e.Reason)
+	b = appendText(b, `,"traceReason":`, e.TraceReason)
+	b = appendID(b, `,"parent":`, e.Parent)
+	b = appendID(b, `,"by":`, e.By)
+	if e.Object != 0 {
+		b = append(b, `,"object":"0x`...)
+		b = strconv.AppendUint(b, e.Object, 16)
+		b = append(b, '"')
+	}
+	if key := valueKeys[e.Kind]; key != "" && (e.Value != 0 || key != nanosecondsKey) {
+		b = append(b, key...)
+		b = strconv.AppendInt(b, e.Value, 10)
+	}
+	if e.Origin != nil {
+		b = append(b, j.origins.get(e.Origin, appendOrigin)...)
+	}
+	if e.Stack != nil {
+		b = append(b, j.stacks.get(e.Stack, appendStack)...)
+	}
+	return append(b, '}', '\n')
+}
+
+// appendID adds a field with a goroutine's ID; nothing when there is none.
+func appendID(b []byte, key string, id uint64) []byte {
+	if id == 0 {
+		return b
+	}
+	return strconv.AppendUint(append(b, key...), id, 10)
+}
+
+// appendText adds a field with a text; nothing when it is empty.
+func appendText(b []byte, key, text string) []byte {
+	if text == "" {
+		return b
+	}
+	return appendQuoted(append(b, key...), text)
+}
+
+// appendOrigin adds the fields of where a goroutine comes from.
+func appendOrigin(b []byte, o *event.Origin) []byte {
+	if !o.CreatedBy.IsZero() {
+		b = appendFrame(append(b, `,"createdBy":`...), o.CreatedBy)
+	}
+	if !o.Start.IsZero() {
+		b = appendFrame(append(b, `,"start":`...), o.Start)
+	}
+	if o.System {
+		b = append(b, `,"system":true`...)
+	}
+	return b
+}
+
+// appendStack adds the fields of a stack.
+func appendStack(b []byte, s *event.Stack) []byte {
+	b = append(b, `,"stack":[`...)
+	for i, f := range s.Frames {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendFrame(b, f)
+	}
+	b = append(b, ']')
+	if s.Truncated {
+		b = append(b, `,"truncated":true`...)
+	}
+	return b
+}
+
+func appendFrame(b []byte, f event.Frame) []byte {
+	b = appendQuoted(append(b, `{"func":`...), f.Func)
+	b = appendQuoted(append(b, `,"file":`...), f.File)
+	b = append(b, `,"line":`...)
+	return append(strconv.AppendInt(b, int64(f.Line), 10), '}')
+}
+
+// appendQuoted adds a text as a JSON string that is harmless to a terminal.
+func appendQuoted(b []byte, s string) []byte {
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
+			doc, err := json.Marshal(s)
+			if err != nil {
+				panic(err) // a string always has a JSON form
+			}
+			return append(b, term.EscapeJSON(doc)...)
+		}
+	}
+	b = append(b, '"')
+	b = append(b, s...)
+	return append(b, '"')
+}
+
+// maxCachedText bounds the memory for texts that are kept.
+const maxCachedText = 32 << 20
+
+// textCache holds the text of what an observation shares by pointer.
+type textCache[T any] struct {
+	texts map[*T][]byte
+	bytes int
+}
+
+// get returns the text of v, which write makes. When the cache is full it starts anew.
+func (c *textCache[T]) get(v *T, write func([]byte, *T) []byte) []byte {
+	if text, ok := c.texts[v]; ok {
+		return text
+	}
+	if c.texts == nil || c.bytes > maxCachedText {
+		c.texts, c.bytes = map[*T][]byte{}, 0
+	}
+	text := write(nil, v)
+	c.texts[v] = text
+	c.bytes += len(text)
+	return text
+}
+
+// clock writes times. The part that changes once a second is kept.
+type clock struct {
+	zone   *time.Location
+	layout string // down to the second
+	second int64
+	text   []byte
+}
+
+// appendTo adds a time in nanoseconds since the Unix epoch, with so many digits of a second.
+func (c *clock) appendTo(b []byte, nanos int64, digits int) []byte {
+	second, rest := nanos/1e9, nanos%1e9
+	if rest < 0 {
+		second, rest = second-1, rest+1e9
+	}
+	if second != c.second || c.text == nil {
+		c.second = second
+		c.text = time.Unix(second, 0).In(c.zone).AppendFormat(c.text[:0], c.layout)
+	}
+	b = append(append(b, c.text...), '.')
+	scale := int64(1e8)
+	for range digits {
+		b = append(b, byte('0'+rest/scale%10))
+		scale /= 10
+	}
+	return b
+}

@@ -1,0 +1,119 @@
+package report
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/term"
+)
+
+// EventSummary is what is said at the end of a stream of events.
+type EventSummary struct {
+	Elapsed    time.Duration
+	Events     uint64 // that were received
+	Shown      uint64 // of them: written; the same when nothing was filtered out
+	Lost       uint64
+	LostByKind map[event.Kind]uint64 // kinds without loss are absent
+
+	Kinds      event.Kinds // that were observed: what tells of others is left out
+	Created    uint64
+	Ended      uint64
+	Goroutines int // alive at the end, of those that were observed
+}
+
+// summaryJSON is the last line of a stream for programs.
+type summaryJSON struct {
+	Kind       string            `json:"kind"` // "Summary"
+	Seconds    float64           `json:"seconds"`
+	Events     uint64            `json:"events"`
+	Shown      *uint64           `json:"shown,omitempty"` // when a filter has left some out
+	Lost       uint64            `json:"lost"`
+	LostByKind map[string]uint64 `json:"lostByKind,omitempty"`
+	Created    *uint64           `json:"created,omitempty"`
+	Ended      *uint64           `json:"ended,omitempty"`
+	Goroutines *int              `json:"goroutines,omitempty"`
+}
+
+// JSON writes the summary for programs, as one line.
+func (s *EventSummary) JSON(w io.Writer) error {
+	line := summaryJSON{Kind: "Summary", Seconds: s.Elapsed.Seconds(), Events: s.Events, Lost: s.Lost}
+	if s.Shown != s.Events {
+		line.Shown = &s.Shown
+	}
+	if s.Lost > 0 {
+		line.LostByKind = map[string]uint64{}
+		for k, n := range s.LostByKind {
+			line.LostByKind[k.String()] = n
+		}
+	}
+	if s.Kinds.Has(event.GoCreate) {
+		line.Created = &s.Created
+	}
+	if s.Kinds.Has(event.GoDestroy) {
+		line.Ended = &s.Ended
+	}
+	if s.Kinds.Has(event.GoCreate) && s.Kinds.Has(event.GoDestroy) {
+		line.Goroutines = &s.Goroutines
+	}
+	doc, err := json.Marshal(line)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(doc, '\n'))
+	return err
+}
+
+// Text writes the summary for people, as one line.
+func (s *EventSummary) Text(w io.Writer, style term.Style) error {
+	parts := []string{plural(int(s.Events), "event") + " in " + ShortTime(s.Elapsed)}
+	if seconds := s.Elapsed.Seconds(); seconds > 0 {
+		parts[0] += fmt.Sprintf(" (%s/s)", number(int(float64(s.Events)/seconds)))
+	}
+	if s.Shown != s.Events {
+		parts = append(parts, number(int(s.Shown))+" shown")
+	}
+	lost := number(int(s.Lost)) + " lost"
+	if s.Lost > 0 {
+		lost = style.Bad(lost)
+	}
+	parts = append(parts, lost)
+	if s.Kinds.Has(event.GoCreate) {
+		parts = append(parts, plural(int(s.Created), "goroutine")+" created")
+	}
+	if s.Kinds.Has(event.GoDestroy) {
+		parts = append(parts, number(int(s.Ended))+" ended")
+	}
+	if s.Kinds.Has(event.GoCreate) && s.Kinds.Has(event.GoDestroy) {
+		parts = append(parts, number(s.Goroutines)+" alive")
+	}
+	_, err := fmt.Fprintln(w, strings.Join(parts, ", "))
+	return err
+}
+
+// LossWords tells people what was lost: "1,200 events were lost (GoBlock 1,000, GoStart 200)".
+func LossWords(lost uint64, byKind map[event.Kind]uint64) string {
+	kinds := slices.Collect(maps.Keys(byKind))
+	slices.SortFunc(kinds, func(a, b event.Kind) int {
+		return cmp.Or(cmp.Compare(byKind[b], byKind[a]), cmp.Compare(a, b))
+	})
+	var words []string
+	for _, k := range kinds {
+		words = append(words, fmt.Sprintf("%s %s", k, number(int(byKind[k]))))
+	}
+	verb := " were lost"
+	if lost == 1 {
+		verb = " was lost"
+	}
+	line := plural(int(lost), "event") + verb
+	if len(words) > 0 {
+		line += " (" + strings.Join(words, ", ") + ")"
+	}
+	return line
+}

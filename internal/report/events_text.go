@@ -1,0 +1,257 @@
+package report
+
+import (
+	"path"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/census"
+	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/internal/stream"
+	"github.com/loupe-go/loupe/internal/term"
+)
+
+// EventText writes events for people, one a line: when, which goroutine, what, why, where.
+type EventText struct {
+	style   term.Style
+	clock   clock
+	kind    int // columns of the kind
+	stacks  textCache[event.Stack]
+	origins textCache[event.Origin]
+}
+
+// NewEventText returns an encoder for events of some kinds, in local time.
+func NewEventText(style term.Style, kinds event.Kinds) *EventText {
+	t := &EventText{style: style, clock: clock{zone: time.Local, layout: "15:04:05"}}
+	for _, k := range kinds.List() {
+		t.kind = max(t.kind, len(k.String()))
+	}
+	return t
+}
+
+// The columns of a line; longer words push what follows to the right.
+const (
+	goroutineColumns = 8
+	detailColumns    = 28
+)
+
+// Append adds an event as one line to b.
+func (t *EventText) Append(b []byte, e *event.Event, ended *stream.Interval) []byte {
+	b = t.clock.appendTo(b, e.Time, 6)
+	b = append(b, "  "...)
+	start := len(b)
+	if e.G != 0 {
+		b = strconv.AppendUint(append(b, "g "...), e.G, 10)
+	}
+	b = append(pad(b, start, goroutineColumns), "  "...)
+	kind := e.Kind.String()
+	b = append(b, t.paint(e.Kind, kind)...)
+	for range t.kind - len(kind) {
+		b = append(b, ' ')
+	}
+	b = append(b, "  "...)
+	start = len(b)
+	b = appendDetail(b, e, ended)
+	if place := t.place(e); place != nil {
+		b = append(pad(b, start, detailColumns), "  "...)
+		b = append(b, place...)
+	}
+	for len(b) > 0 && b[len(b)-1] == ' ' {
+		b = b[:len(b)-1]
+	}
+	return append(b, '\n')
+}
+
+// paint gives a kind its colour.
+func (t *EventText) paint(k event.Kind, name string) string {
+	switch k {
+	case event.GoCreate, event.GoStart:
+		return t.style.Good(name)
+	case event.GoBlock:
+		return t.style.Warn(name)
+	case event.Lost, event.Exec:
+		return t.style.Bad(name)
+	case event.GoDestroy:
+		return t.style.Dim(name)
+	}
+	return name
+}
+
+// pad fills up with blanks to so many columns from start on.
+func pad(b []byte, start, columns int) []byte {
+	for n := utf8.RuneCount(b[start:]); n < columns; n++ {
+		b = append(b, ' ')
+	}
+	return b
+}
+
+// appendDetail tells what is particular to the event.
+func appendDetail(b []byte, e *event.Event, ended *stream.Interval) []byte {
+	w := words{buf: b}
+	switch e.Kind {
+	case event.GoStatus:
+		w.add(string(e.State))
+		w.add(e.Reason)
+		w.span("for ", e.Value)
+	case event.GoCreate:
+		w.goroutine("by g ", e.Parent)
+		if e.Origin != nil {
+			w.add(census.ShortFunc(e.Origin.Start.Func))
+		}
+	case event.GoStart:
+		w.spent(ended, event.StateRunnable, "runnable ")
+	case event.GoStop, event.STWBegin:
+		w.add(e.Reason)
+	case event.GoBlock:
+		w.add(e.Reason)
+		w.span("for ", e.Value)
+	case event.GoUnblock:
+		if e.By == 0 {
+			w.add("by the runtime")
+		}
+		w.goroutine("by g ", e.By)
+		w.spent(ended, event.StateWaiting, "blocked ")
+	case event.GoSyscallEnd:
+		w.span("took ", e.Value)
+	case event.ChanMake:
+		w.add("capacity " + strconv.FormatInt(e.Value, 10))
+	case event.Select:
+		w.add(plural(int(e.Value), "case"))
+	case event.HeapAlloc:
+		w.add(byteSize(e.Value))
+	case event.Lost:
+		w.add(plural(int(e.Value), "event") + " before this one are missing")
+	case event.Exec:
+		w.add("the process runs another program from now on")
+	}
+	if e.Object != 0 {
+		w.add("0x" + strconv.FormatUint(e.Object, 16))
+	}
+	return w.buf
+}
+
+// words joins the parts of a detail.
+type words struct {
+	buf  []byte
+	some bool
+}
+
+func (w *words) next() {
+	if w.some {
+		w.buf = append(w.buf, ", "...)
+	}
+	w.some = true
+}
+
+func (w *words) add(text string) {
+	if text != "" {
+		w.next()
+		w.buf = append(w.buf, term.Escape(text)...)
+	}
+}
+
+func (w *words) goroutine(word string, id uint64) {
+	if id != 0 {
+		w.next()
+		w.buf = strconv.AppendUint(append(w.buf, word...), id, 10)
+	}
+}
+
+// span adds a length of time in nanoseconds; zero is one that is not known.
+func (w *words) span(word string, nanos int64) {
+	if nanos > 0 {
+		w.next()
+		w.buf = appendShortTime(append(w.buf, word...), nanos)
+	}
+}
+
+// spent adds how long the goroutine was in the state that the event ends.
+func (w *words) spent(ended *stream.Interval, state event.State, word string) {
+	if ended.State != state {
+		return
+	}
+	switch {
+	case ended.Partial:
+		word += "more than "
+	case ended.Doubtful:
+		word += "at most "
+	}
+	w.span(word, int64(ended.Duration))
+}
+
+// timeUnits are what short times are written in.
+var timeUnits = []struct {
+	nanos int64
+	name  string
+}{{int64(time.Second), "s"}, {int64(time.Millisecond), "ms"}, {int64(time.Microsecond), "µs"}}
+
+// ShortTime writes a length of time with two or three digits that matter: "850ns", "1.2ms", "35ms", "12.5s", "2m5s".
+func ShortTime(d time.Duration) string { return string(appendShortTime(nil, int64(max(d, 0)))) }
+
+// appendShortTime adds a length of time as ShortTime writes it.
+func appendShortTime(b []byte, nanos int64) []byte {
+	if nanos >= int64(time.Minute) {
+		return append(b, Duration(time.Duration(nanos))...)
+	}
+	for _, u := range timeUnits {
+		if nanos < u.nanos {
+			continue
+		}
+		b = strconv.AppendInt(b, nanos/u.nanos, 10)
+		if tenth := nanos % u.nanos * 10 / u.nanos; tenth > 0 && nanos < 100*u.nanos {
+			b = append(b, '.', byte('0'+tenth))
+		}
+		return append(b, u.name...)
+	}
+	return append(strconv.AppendInt(b, nanos, 10), "ns"...)
+}
+
+// byteSize writes a number of bytes: "4.2 MiB".
+func byteSize(n int64) string {
+	const unit = 1024
+	names := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
+	size, i := float64(n), 0
+	for size >= unit && i < len(names)-1 {
+		size /= unit
+		i++
+	}
+	if i == 0 {
+		return strconv.FormatInt(n, 10) + " B"
+	}
+	return strconv.FormatFloat(size, 'f', 1, 64) + " " + names[i]
+}
+
+// place tells where: of a stack the line that its authors would look at.
+func (t *EventText) place(e *event.Event) []byte {
+	switch {
+	case e.Stack != nil:
+		return t.stacks.get(e.Stack, func(b []byte, s *event.Stack) []byte { return t.appendPlace(b, placeOf(s)) })
+	case e.Origin != nil:
+		return t.origins.get(e.Origin, func(b []byte, o *event.Origin) []byte { return t.appendPlace(b, o.CreatedBy) })
+	}
+	return nil
+}
+
+func (t *EventText) appendPlace(b []byte, f event.Frame) []byte {
+	if f.IsZero() {
+		return b
+	}
+	b = append(b, t.style.Name(term.Escape(census.ShortFunc(f.Func)))...)
+	return append(b, term.Escape(" "+path.Base(f.File)+":"+strconv.Itoa(f.Line))...)
+}
+
+// placeOf returns the innermost frame that belongs to the program rather than to the Go distribution; when there is none,
+// the innermost of all.
+func placeOf(s *event.Stack) event.Frame {
+	frames := make([]goproc.Frame, len(s.Frames))
+	for i, f := range s.Frames {
+		frames[i].Frame = f
+	}
+	place := census.Place(frames, "")
+	if place.IsZero() && len(s.Frames) > 0 {
+		place = s.Frames[0]
+	}
+	return place
+}

@@ -1,0 +1,85 @@
+package report
+
+import (
+	"io"
+	"sync"
+	"time"
+
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/stream"
+)
+
+// EventEncoder is a form that events are written in.
+type EventEncoder interface {
+	// Append adds an event to b, with the end of its line. ended is the interval that the event ends, as
+	// stream.Transitions tells it; its zero value when there is none, or nobody asked.
+	Append(b []byte, e *event.Event, ended *stream.Interval) []byte
+}
+
+// What an EventWriter keeps back: up to so many bytes, and nothing for longer than that.
+const (
+	liveBufferBytes = 64 << 10
+	liveFlushPeriod = 50 * time.Millisecond
+)
+
+// EventWriter writes events as they happen: in large pieces when there are many, soon when there are few.
+type EventWriter struct {
+	encoder EventEncoder
+	out     io.Writer
+
+	mu  sync.Mutex
+	buf []byte
+	err error // of the first write that failed; nothing is written after that
+
+	stop    chan struct{}
+	flusher sync.WaitGroup
+}
+
+// NewEventWriter starts a writer. It must be closed.
+func NewEventWriter(out io.Writer, encoder EventEncoder) *EventWriter {
+	w := &EventWriter{encoder: encoder, out: out, buf: make([]byte, 0, 2*liveBufferBytes), stop: make(chan struct{})}
+	w.flusher.Go(w.flushPeriodically)
+	return w
+}
+
+// Write writes an event, and tells of the interval that it ends if the form has a place for that. The error may be that of an event before.
+func (w *EventWriter) Write(e *event.Event, ended *stream.Interval) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.buf = w.encoder.Append(w.buf, e, ended)
+	if len(w.buf) >= liveBufferBytes {
+		w.flush()
+	}
+	return w.err
+}
+
+// Close writes what is left.
+func (w *EventWriter) Close() error {
+	close(w.stop)
+	w.flusher.Wait()
+	w.flush()
+	return w.err
+}
+
+func (w *EventWriter) flushPeriodically() {
+	tick := time.NewTicker(liveFlushPeriod)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			w.mu.Lock()
+			w.flush()
+			w.mu.Unlock()
+		case <-w.stop:
+			return
+		}
+	}
+}
+
+// flush writes the buffer. The caller holds mu, or is alone.
+func (w *EventWriter) flush() {
+	if len(w.buf) > 0 && w.err == nil {
+		_, w.err = w.out.Write(w.buf)
+	}
+	w.buf = w.buf[:0]
+}

@@ -1,0 +1,97 @@
+package sched
+
+import (
+	"time"
+
+	"github.com/loupe-go/loupe/event"
+)
+
+// tally is the time that goroutines spend in each state.
+type tally struct {
+	epoch uint32
+	open  [numStates]pool  // those that are in a state now
+	stale [numStates]pool  // of them, those for which events may have been lost since
+	done  [numStates]Nanos // times in states that are over; uncertain ones under unknown
+}
+
+// sync takes notice of losses since the last use: everything that was open is stale. Doing it late keeps a loss cheap.
+func (a *tally) sync(epoch uint32) {
+	if a.epoch == epoch {
+		return
+	}
+	a.epoch = epoch
+	for s := range a.open {
+		a.stale[s].merge(&a.open[s])
+	}
+}
+
+// site is what is known of the goroutines of one origin that were created from one stack.
+type site struct {
+	tally
+	origin uint32
+	stack  *event.Stack
+
+	created, ended uint64
+	atStart, found int64 // goroutines alive at the start, or first seen later; may fall when an origin becomes known
+	lived          uint64
+	lifetime       Nanos // of the lived ones: created and ended under observation
+	delay          Delays
+}
+
+// Delays are the times from runnable to running: how long the scheduler let goroutines wait.
+type Delays struct {
+	Count uint64
+	Sum   Nanos
+	Max   time.Duration
+}
+
+func (d *Delays) add(v int64) {
+	d.Count++
+	d.Sum.add(v)
+	d.Max = max(d.Max, time.Duration(v))
+}
+
+func (d *Delays) merge(o *Delays) {
+	d.Count += o.Count
+	d.Sum = d.Sum.Add(o.Sum)
+	d.Max = max(d.Max, o.Max)
+}
+
+// sub takes what was there before away. The maximum stays the one of all time.
+func (d *Delays) sub(o *Delays) {
+	d.Count -= min(d.Count, o.Count)
+	d.Sum = d.Sum.Sub(o.Sum)
+}
+
+// place is what is known of a stack at which goroutines do something.
+type place struct {
+	stack       *event.Stack
+	text, trace string // the reason
+	reason      uint32
+	role        Role
+
+	epoch       uint32
+	open, stale pool // goroutines that are there now
+
+	count uint64
+	time  Nanos
+	max   int64
+
+	uncertainCount uint64
+	uncertainTime  Nanos
+
+	delay Delays // from runnable to running, of goroutines that were there last
+}
+
+func (p *place) sync(epoch uint32) {
+	if p.epoch != epoch {
+		p.epoch = epoch
+		p.stale.merge(&p.open)
+	}
+}
+
+func (p *place) add(d int64) {
+	p.count++
+	p.time.add(d)
+	p.max = max(p.max, d)
+}

@@ -1,0 +1,198 @@
+package sched
+
+import (
+	"testing"
+	"time"
+
+	"github.com/loupe-go/loupe/event"
+)
+
+// check verifies what must hold after any events whatever: sums that are kept as events come are the ones found by looking
+// at every goroutine, no time is negative, and counts agree.
+func check(t testing.TB, m *Machine) {
+	t.Helper()
+	sites := make([]tally, m.sites.n)
+	places := make([]place, m.places.n)
+	var open Times
+	count := 0
+	for _, chunk := range m.table.chunks {
+		if chunk == nil {
+			continue
+		}
+		for i := range chunk {
+			en := &chunk[i]
+			if en.id == 0 {
+				continue
+			}
+			count++
+			if m.table.find(en.id) != en {
+				t.Fatalf("goroutine %d is not found by its ID", en.id)
+			}
+			checkEntry(t, m, en)
+			addOpen(m, en, &open)
+			a, p := &sites[en.site], &places[en.place]
+			if en.epoch == m.epoch {
+				a.open[en.state].enter(en.counted())
+			} else {
+				a.stale[en.state].enter(en.counted())
+			}
+			if en.state >= syscall {
+				if en.epoch == m.epoch {
+					p.open.enter(en.counted())
+				} else {
+					p.stale.enter(en.counted())
+				}
+			}
+		}
+	}
+	if count != m.table.live {
+		t.Fatalf("%d entries, %d counted as live", count, m.table.live)
+	}
+	checkTable(t, &m.table)
+	for i := range m.sites.n {
+		s := m.sites.at(i)
+		s.sync(m.epoch)
+		if s.open != sites[i].open || s.stale != sites[i].stale {
+			t.Fatalf("site %d: open %v, stale %v; by goroutine %v, %v", i, s.open, s.stale, sites[i].open, sites[i].stale)
+		}
+	}
+	for i := range m.places.n {
+		p := m.places.at(i)
+		p.sync(m.epoch)
+		if p.open != places[i].open || p.stale != places[i].stale {
+			t.Fatalf("place %d: open %v, stale %v; by goroutine %v, %v", i, p.open, p.stale, places[i].open, places[i].stale)
+		}
+	}
+	checkTotals(t, m)
+	if total := m.Totals(); total.Open != open {
+		t.Fatalf("open times %+v, by goroutine %+v", total.Open, open)
+	}
+}
+
+// addOpen adds the time of a goroutine in the state that it is in.
+func addOpen(m *Machine, en *entry, open *Times) {
+	sum := map[state]*Nanos{unknown: &open.Uncertain, running: &open.Running, runnable: &open.Runnable, waiting: &open.Blocked,
+		syscall: &open.Syscall}[en.state]
+	if en.epoch != m.epoch {
+		sum = &open.Uncertain
+	}
+	sum.add(m.now - en.counted())
+}
+
+func checkEntry(t testing.TB, m *Machine, en *entry) {
+	t.Helper()
+	for s, d := range en.spent {
+		if d < 0 {
+			t.Fatalf("goroutine %d: %d ns in state %d", en.id, d, s+1)
+		}
+	}
+	if en.uncertain() < 0 || en.counted() > m.now || en.counted() < en.seen {
+		t.Fatalf("goroutine %d: uncertain %d ns, counted from %d, seen %d, now %d", en.id, en.uncertain(), en.counted(), en.seen, m.now)
+	}
+	if m.can[en.state] != en.state {
+		t.Fatalf("goroutine %d is in state %d, which is not observed", en.id, en.state)
+	}
+	var g Goroutine
+	m.view(en, &g)
+	if sum := g.Running + g.Runnable + g.Blocked + g.Syscall + g.InDoubt; sum != time.Duration(m.now-en.seen) {
+		t.Fatalf("goroutine %d: times are %d in sum, its life is %d", en.id, sum, m.now-en.seen)
+	}
+}
+
+func checkTotals(t testing.TB, m *Machine) {
+	t.Helper()
+	total := m.Totals()
+	if want := int64(total.Created) + total.AtStart + total.Found - int64(total.Ended); int64(total.Live) != want || total.Live != uint64(m.table.live) {
+		t.Fatalf("%d live, %d in the table; created, at start, found, less ended: %d", total.Live, m.table.live, want)
+	}
+	var sites Flow
+	for _, s := range m.Sites() {
+		sites.Live += s.Live
+		sites.Created += s.Created
+		sites.States = sites.States.Add(s.States)
+		sites.Done, sites.Open = sites.Done.Add(s.Done), sites.Open.Add(s.Open)
+	}
+	if sites.Live != total.Live || sites.Created != total.Created || sites.States != total.States || sites.Done != total.Done ||
+		sites.Open != total.Open {
+		t.Fatalf("sum of sites %+v, totals %+v", sites, total.Flow)
+	}
+	s := total.States
+	if s.Running+s.Runnable+s.Waiting+s.Syscall+s.Unknown != total.Live || s.Uncertain > total.Live {
+		t.Fatalf("%d live, by state %+v", total.Live, s)
+	}
+	var groups, waiting uint64
+	for _, g := range m.Groups() {
+		groups += g.Count
+	}
+	for _, w := range m.Waits() {
+		waiting += w.Now
+	}
+	if groups != total.Live || waiting != s.Waiting {
+		t.Fatalf("%d goroutines in groups, %d live; %d by wait reason, %d waiting", groups, total.Live, waiting, s.Waiting)
+	}
+	var delays, latencies uint64
+	for _, role := range []Role{Points, Waits, Stops, Syscalls, Wakes} {
+		for _, p := range m.Places(role) {
+			delays += p.Delay.Count
+		}
+	}
+	latency := m.Latency()
+	latencies = latency.All().Count()
+	if delays += total.FirstStart.Count; delays != latencies {
+		t.Fatalf("%d delays by place, %d latencies", delays, latencies)
+	}
+	seen := uint64(0)
+	for _, n := range total.Kinds {
+		seen += n
+	}
+	if seen != total.Events || total.Kinds[event.Lost] != total.Losses {
+		t.Fatalf("events by kind %v, in all %d, losses %d", total.Kinds, total.Events, total.Losses)
+	}
+}
+
+// checkTable verifies the index and the lists of free slots.
+func checkTable(t testing.TB, table *table) {
+	t.Helper()
+	words := 0
+	for i := range table.segments {
+		s := &table.segments[i]
+		used := 0
+		for _, word := range s.words {
+			if word != 0 {
+				used++
+			}
+		}
+		if used != s.used || len(s.words) > 0 && used == len(s.words) {
+			t.Fatalf("segment %d: %d words of %d, counted %d", i, used, len(s.words), s.used)
+		}
+		words += used
+	}
+	if words != table.live {
+		t.Fatalf("%d words in the index, %d live", words, table.live)
+	}
+	free := 0
+	for c, chunk := range table.chunks {
+		u := table.uses[c]
+		vacant := table.vacant[c/64]>>(c%64)&1 == 1
+		if chunk == nil {
+			if vacant {
+				t.Fatalf("chunk %d was given back and is vacant", c)
+			}
+			continue
+		}
+		n := chunkSize - int(u.fresh)
+		for slot := u.list; slot != 0; slot = uint16(chunk[slot-1].place) {
+			if chunk[slot-1].id != 0 {
+				t.Fatalf("a used slot of chunk %d is in the list of free ones", c)
+			}
+			n++
+		}
+		if n+int(u.used) != chunkSize || vacant != (n > 0) {
+			t.Fatalf("chunk %d: %d free, %d used, vacant %v", c, n, u.used, vacant)
+		}
+		free += n
+	}
+	if free != table.free {
+		t.Fatalf("%d free slots, counted %d", free, table.free)
+	}
+}

@@ -1,0 +1,103 @@
+package sched
+
+import "github.com/loupe-go/loupe/event"
+
+// state is what a goroutine is doing, as a small number.
+type state uint8
+
+const (
+	unknown state = iota // not observable, see observable
+	runnable
+	running
+	syscall
+	waiting
+	numStates
+)
+
+var stateNames = [numStates]event.State{
+	runnable: event.StateRunnable, running: event.StateRunning, syscall: event.StateSyscall, waiting: event.StateWaiting,
+}
+
+// stateOf returns the state that a snapshot tells. The runtime moves only stacks of goroutines that run; a goroutine that
+// stopped itself for a suspend request, or that leaked, waits.
+func stateOf(s event.State) state {
+	switch s {
+	case event.StateRunnable:
+		return runnable
+	case event.StateRunning, event.StateCopystack:
+		return running
+	case event.StateSyscall:
+		return syscall
+	case event.StateWaiting, event.StatePreempted, event.StateLeaked:
+		return waiting
+	}
+	return unknown
+}
+
+// cause is why a goroutine is runnable.
+type cause uint8
+
+const (
+	causeNone cause = iota
+	causeCreated
+	causeWoken
+	causeStopped
+	numCauses
+)
+
+// Flags of an entry.
+const (
+	flagInitial   = 1 << iota // still in the state in which the observation found it; time counts from seen, not since
+	flagAtStart               // was alive when the observation began
+	flagFound                 // first seen by an event that is not its first: its origin is not known
+	flagCoroutine             // was created waiting: it is started without being unblocked
+	flagOver                  // its last wait was reported when it was over; waker holds the wait's length until GoUnblock
+	flagWoken                 // waker is valid
+	flagAlive                 // Reconcile has found it in the list
+	flagLeaked                // the runtime found that its wait never ends
+)
+
+// entry is a live goroutine. A million of them are wanted to fit in 128 MB with their index: strings and stacks are
+// numbers of interned ones, and the uncertain time is not stored since it follows from the others.
+type entry struct {
+	id    uint64
+	since int64                // when it entered its state; on flagInitial maybe before it was seen
+	spent [numStates - 1]int64 // time in states that are over and certain, from runnable on
+	place uint32               // where it was last: its stack and wait reason
+	site  uint32               // where it was created
+	epoch uint32               // it is uncertain when this is not the machine's
+	state state
+	cause cause
+	flags uint16
+
+	starts, blocks uint64
+	parent, waker  uint64
+	seen           int64  // when it was created, or first seen
+	wake           uint32 // the place from which it was woken last
+	repairs        uint32 // how often its state had to be repaired; stays at its maximum
+}
+
+// counted returns from when on the time in the current state counts.
+func (en *entry) counted() int64 {
+	if en.flags&flagInitial != 0 {
+		return en.seen
+	}
+	return en.since
+}
+
+// leaked notes whether a snapshot tells that the wait never ends.
+func (en *entry) leaked(e *event.Event) {
+	en.flags &^= flagLeaked
+	if e.State == event.StateLeaked {
+		en.flags |= flagLeaked
+	}
+}
+
+// uncertain returns the time in states that are over and were not certain: what is left of its life so far.
+func (en *entry) uncertain() int64 {
+	left := en.counted() - en.seen
+	for _, d := range en.spent {
+		left -= d
+	}
+	return left
+}

@@ -1,0 +1,138 @@
+package sched
+
+import (
+	"time"
+
+	"github.com/loupe-go/loupe/event"
+)
+
+// phases follows the garbage collector, stops of the whole program and the heap.
+type phases struct {
+	gc, stw       phase
+	pauses        Histogram
+	heap, heapMax int64
+	heapAt        int64
+}
+
+// phase is something that begins and ends, again and again.
+type phase struct {
+	begun     uint64
+	since     int64 // when it began; meaningful while active
+	active    bool
+	count     uint64 // those seen from begin to end
+	time      Nanos
+	max       int64
+	uncertain uint64 // those whose begin or end was not seen
+}
+
+func (p *phase) begin(t int64) {
+	p.interrupt()
+	p.begun++
+	p.active, p.since = true, t
+}
+
+// end returns how long it took; false when the begin was not seen.
+func (p *phase) end(t int64) (int64, bool) {
+	if !p.active {
+		p.uncertain++
+		return 0, false
+	}
+	d := max(t-p.since, 0)
+	p.active = false
+	p.count++
+	p.time.add(d)
+	p.max = max(p.max, d)
+	return d, true
+}
+
+// interrupt gives up the phase under way: its end was not seen.
+func (p *phase) interrupt() {
+	if p.active {
+		p.active = false
+		p.uncertain++
+	}
+}
+
+// interrupt gives up what is under way, since events were lost. An end that is seen later is known to be one of these: it
+// is counted twice as uncertain at most.
+func (ph *phases) interrupt() {
+	ph.gc.interrupt()
+	ph.stw.interrupt()
+}
+
+func (ph *phases) apply(e *event.Event, t int64) {
+	switch e.Kind {
+	case event.GCBegin:
+		ph.gc.begin(t)
+	case event.GCEnd:
+		ph.gc.end(t)
+	case event.STWBegin:
+		ph.stw.begin(t)
+	case event.STWEnd:
+		if d, ok := ph.stw.end(t); ok {
+			ph.pauses.Add(time.Duration(d))
+		}
+	case event.HeapAlloc:
+		ph.heap, ph.heapAt = max(e.Value, 0), t
+		ph.heapMax = max(ph.heapMax, ph.heap)
+	}
+}
+
+// Phase is something that the whole program goes through again and again: a garbage collection, a stop of the world.
+type Phase struct {
+	Active    bool          // under way now
+	Since     int64         // when it began, if active
+	Begun     uint64        // how often it began
+	Count     uint64        // how often it was seen from begin to end
+	Time      Nanos         // how long these took together
+	Max       time.Duration // and the longest of them
+	Uncertain uint64        // how often the begin or the end was not seen
+}
+
+func (p *phase) view() Phase {
+	v := Phase{p.active, 0, p.begun, p.count, p.time, time.Duration(p.max), p.uncertain}
+	if p.active {
+		v.Since = p.since
+	}
+	return v
+}
+
+func (p Phase) sub(o Phase) Phase {
+	p.Begun -= min(p.Begun, o.Begun)
+	p.Count -= min(p.Count, o.Count)
+	p.Uncertain -= min(p.Uncertain, o.Uncertain)
+	p.Time = p.Time.Sub(o.Time)
+	return p
+}
+
+// Runtime is what the Go runtime itself does.
+type Runtime struct {
+	GC      Phase
+	STW     Phase     // stops of the whole program
+	Pauses  Histogram // the lengths of these stops
+	Heap    int64     // bytes of heap objects when it was last told, at HeapAt
+	HeapAt  int64     // nanoseconds since the Unix epoch; 0 when it was never told
+	HeapMax int64
+
+	execs uint64
+}
+
+// Runtime returns what is known of the garbage collector, stops of the world and the heap.
+func (m *Machine) Runtime() Runtime {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	ph := &m.phases
+	return Runtime{ph.gc.view(), ph.stw.view(), ph.pauses, ph.heap, ph.heapAt, ph.heapMax, m.execs}
+}
+
+// Sub returns what happened since an earlier look; all when the program was replaced in between. Sizes, and maximums of
+// phases, stay as they are.
+func (r *Runtime) Sub(earlier *Runtime) Runtime {
+	if r.execs != earlier.execs {
+		return *r
+	}
+	d := *r
+	d.GC, d.STW = r.GC.sub(earlier.GC), r.STW.sub(earlier.STW)
+	d.Pauses = r.Pauses.Sub(&earlier.Pauses)
+	return d
+}

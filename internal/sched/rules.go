@@ -1,0 +1,113 @@
+package sched
+
+import (
+	"time"
+
+	"github.com/loupe-go/loupe/event"
+)
+
+// class says what an event tells about the time since the event before it.
+type class uint8
+
+const (
+	mixed  class = iota // the state changed in between at a moment that is not known
+	repair              // as mixed, and it should have been seen: something is missing
+	exact               // the goroutine was in its state all the time
+	silent              // as mixed, without an event: Reconcile ended it
+)
+
+// rules tell the class of an event that meets a goroutine in a state, when all kinds are observed. The order of the states
+// is unknown, runnable, running, syscall, waiting. Rows of kinds that are not about a goroutine's state are absent.
+var rules = map[event.Kind][numStates]class{
+	event.GoStart:        {mixed, exact, mixed, exact, repair},
+	event.GoStop:         {mixed, repair, exact, repair, repair},
+	event.GoBlock:        {mixed, repair, exact, repair, repair},
+	event.GoUnblock:      {mixed, repair, repair, repair, exact},
+	event.GoDestroy:      {mixed, repair, exact, repair, repair},
+	event.GoSyscallBegin: {mixed, repair, exact, repair, repair},
+	event.GoSyscallEnd:   {mixed, repair, exact, exact, repair},
+	event.ChanMake:       {mixed, repair, exact, repair, repair},
+	event.ChanSend:       {mixed, repair, exact, repair, repair},
+	event.ChanReceive:    {mixed, repair, exact, repair, repair},
+	event.ChanClose:      {mixed, repair, exact, repair, repair},
+	event.Select:         {mixed, repair, exact, repair, repair},
+	event.SemAcquire:     {mixed, repair, exact, repair, repair},
+	event.SemRelease:     {mixed, repair, exact, repair, repair},
+}
+
+// follows is the state that an event leads to.
+var follows = map[event.Kind]state{
+	event.GoCreate:       runnable,
+	event.GoStart:        running,
+	event.GoStop:         runnable,
+	event.GoBlock:        waiting,
+	event.GoUnblock:      runnable,
+	event.GoSyscallBegin: syscall,
+	event.GoSyscallEnd:   running,
+	event.ChanMake:       running,
+	event.ChanSend:       running,
+	event.ChanReceive:    running,
+	event.ChanClose:      running,
+	event.Select:         running,
+	event.SemAcquire:     running,
+	event.SemRelease:     running,
+}
+
+// endings are the kinds that end a state in the usual course. A state whose endings are not observed is never told: it
+// would seem to last. A goroutine that a snapshot finds in a system call is the exception; it is shown there until its next
+// event, and the time counts as uncertain then.
+var endings = [numStates]event.Kinds{
+	runnable: event.KindsOf(event.GoStart),
+	running:  event.KindsOf(event.GoStop, event.GoBlock),
+	waiting:  event.KindsOf(event.GoUnblock),
+}
+
+// conduct is the rules for what is observed.
+type conduct struct {
+	rules    [64][numStates]class
+	follows  [64]state        // unknown for states that cannot be told
+	tells    [64]bool         // the kind is about a goroutine's state
+	can      [numStates]state // the state itself, unknown when it cannot be told
+	syscalls bool             // are observed
+	ends     bool             // GoDestroy is observed
+}
+
+func newConduct(kinds event.Kinds, minBlock time.Duration) conduct {
+	if kinds == 0 {
+		kinds = event.KindsDefault
+	}
+	if minBlock > 0 {
+		// Starts and stops are missing, and a wait is known only when it is over.
+		kinds &^= event.KindsOf(event.GoStart, event.GoStop, event.GoUnblock)
+	}
+	has := func(want event.Kinds) bool { return kinds&want == want }
+	c := conduct{syscalls: has(event.KindsSyscall), ends: kinds.Has(event.GoDestroy)}
+	for s, want := range endings {
+		if has(want) {
+			c.can[s] = state(s)
+		}
+	}
+	whole := has(event.KindsGoroutine)
+	for kind, row := range rules {
+		if !whole {
+			for s := range row {
+				if row[s] == repair { // that events are missing is what was asked for
+					row[s] = mixed
+				}
+			}
+		}
+		if !c.syscalls {
+			row[syscall] = mixed
+			if kind == event.GoStart {
+				row[running] = exact
+			}
+		}
+		c.rules[kind] = row
+		c.tells[kind] = true
+	}
+	for kind, s := range follows {
+		c.follows[kind] = c.can[s]
+	}
+	c.tells[event.GoCreate], c.tells[event.GoStatus] = true, true
+	return c
+}

@@ -1,0 +1,390 @@
+package sched
+
+import (
+	"math"
+
+	"github.com/loupe-go/loupe/event"
+)
+
+// goroutine takes an event about a goroutine's state. It returns the place that the event tells, for the history; for
+// GoCreate the site.
+func (m *Machine) goroutine(e *event.Event, t int64) uint32 {
+	en := m.table.find(e.G)
+	if en == nil {
+		return m.first(e, t)
+	}
+	switch e.Kind {
+	case event.GoStart:
+		return m.started(en, t)
+	case event.GoStop:
+		p := m.placeOf(en.place, Stops, e)
+		m.move(en, e.Kind, t)
+		en.place, en.cause = p, causeStopped
+		return p
+	case event.GoBlock:
+		if e.Value > 0 {
+			return m.blockedUntilNow(en, e, t)
+		}
+		p := m.placeOf(en.place, Waits, e)
+		en.blocks++
+		m.moveTo(en, e.Kind, t, m.follows[e.Kind], p)
+		return p
+	case event.GoUnblock:
+		return m.unblocked(en, e, t)
+	case event.GoDestroy:
+		m.destroyed(en, t)
+		return 0
+	case event.GoSyscallBegin:
+		p := m.placeOf(en.place, Syscalls, e)
+		m.moveTo(en, e.Kind, t, m.follows[e.Kind], p)
+		return p
+	case event.GoCreate, event.GoStatus:
+		return m.again(en, e, t)
+	}
+	// It runs: it came back from a system call, or did something that only running goroutines do.
+	if en.state != m.follows[e.Kind] || en.epoch != m.epoch {
+		m.move(en, e.Kind, t)
+	}
+	if e.Stack != nil {
+		en.place = m.placeOf(en.place, Points, e)
+		return en.place
+	}
+	return 0
+}
+
+// first takes the first event of a goroutine.
+func (m *Machine) first(e *event.Event, t int64) uint32 {
+	if e.Kind == event.GoDestroy {
+		m.life.endedUnseen++
+		return 0
+	}
+	en := m.table.insert(e.G)
+	if en == nil {
+		m.life.untracked++
+		return 0
+	}
+	en.seen, en.since, en.epoch = t, t, m.epoch
+	next := m.follows[e.Kind]
+	told := uint32(0)
+	switch e.Kind {
+	case event.GoCreate:
+		en.site = m.siteID(e.Origin, e.Stack)
+		en.parent = e.Parent
+		en.cause = causeCreated
+		if e.State == event.StateWaiting {
+			next = m.can[waiting]
+			en.flags |= flagCoroutine
+			en.place = m.placeID(placeKey{reason: m.reasonID(e.Reason, ""), role: Waits})
+		}
+		m.sites.at(en.site).created++
+		told = en.site
+	case event.GoStatus:
+		en.flags |= flagAtStart | flagInitial
+		en.site = m.siteID(e.Origin, nil)
+		en.parent = e.Parent
+		en.since = max(t-max(e.Value, 0), 0)
+		next, en.place = m.status(en, e)
+		en.leaked(e)
+		m.sites.at(en.site).atStart++
+		told = en.place
+	default:
+		en.flags |= flagFound
+		en.site = m.siteID(nil, nil)
+		m.sites.at(en.site).found++
+		told = m.found(en, e, t)
+	}
+	m.enter(en, m.sites.at(en.site), t, next)
+	return told
+}
+
+// found takes what a goroutine's first event tells beside the state, when it is not the first of its life.
+func (m *Machine) found(en *entry, e *event.Event, t int64) uint32 {
+	switch e.Kind {
+	case event.GoStart:
+		en.starts++
+	case event.GoStop:
+		en.place, en.cause = m.placeOf(0, Stops, e), causeStopped
+	case event.GoBlock:
+		en.place = m.placeOf(0, Waits, e)
+		en.blocks++
+	case event.GoUnblock:
+		en.cause = causeWoken
+		m.woken(en, e, reasonNone)
+		return en.wake
+	case event.GoSyscallBegin:
+		en.place = m.placeOf(0, Syscalls, e)
+	default:
+		if e.Stack != nil {
+			en.place = m.placeOf(0, Points, e)
+		}
+	}
+	return en.place
+}
+
+// status returns the state and place that a snapshot tells of a goroutine.
+func (m *Machine) status(en *entry, e *event.Event) (state, uint32) {
+	s := stateOf(e.State)
+	role := Points
+	switch s {
+	case waiting:
+		role = Waits
+	case syscall:
+		role = Syscalls
+	}
+	return m.can[s], m.placeOf(en.place, role, e)
+}
+
+// again takes GoCreate or GoStatus of a goroutine that is known: what they tell fills gaps. A GoStatus is right about the
+// state when the goroutine's is uncertain or differs.
+func (m *Machine) again(en *entry, e *event.Event, t int64) uint32 {
+	if en.parent == 0 {
+		en.parent = e.Parent
+	}
+	if e.Origin != nil && m.sites.at(en.site).origin == originUnknown {
+		m.moveSite(en, m.siteID(e.Origin, nil))
+	}
+	if e.Kind == event.GoCreate {
+		m.count(en, repair)
+		return en.site
+	}
+	next, p := m.status(en, e)
+	if next != en.state || en.epoch != m.epoch {
+		how := repair
+		switch {
+		case next == en.state:
+			how = exact
+		case next == unknown || en.state == unknown:
+			how = mixed
+		}
+		// The wait was going on already: it is known from its beginning.
+		m.close(en, max(t-max(e.Value, 0), 0), how)
+		en.cause, en.place = causeNone, p
+		m.enter(en, m.sites.at(en.site), en.since, next)
+	}
+	en.leaked(e)
+	return p
+}
+
+// moveSite takes a goroutine to another site. Times of the past stay where they were counted.
+func (m *Machine) moveSite(en *entry, to uint32) {
+	from, s := m.sites.at(en.site), m.sites.at(to)
+	from.sync(m.epoch)
+	s.sync(m.epoch)
+	pools := func(a *tally) *pool {
+		if en.epoch != m.epoch {
+			return &a.stale[en.state]
+		}
+		return &a.open[en.state]
+	}
+	pools(&from.tally).leave(en.counted())
+	pools(&s.tally).enter(en.counted())
+	switch {
+	case en.flags&flagAtStart != 0:
+		from.atStart--
+		s.atStart++
+	case en.flags&flagFound != 0:
+		from.found--
+		s.found++
+	default:
+		from.created--
+		s.created++
+	}
+	en.site = to
+}
+
+// move takes a goroutine to the state that follows an event, without a change of place.
+func (m *Machine) move(en *entry, kind event.Kind, t int64) {
+	m.moveTo(en, kind, t, m.follows[kind], en.place)
+}
+
+// moveTo takes a goroutine to a state at a place.
+func (m *Machine) moveTo(en *entry, kind event.Kind, t int64, next state, place uint32) {
+	m.close(en, t, m.rules[kind][en.state])
+	en.cause, en.place = causeNone, place
+	m.enter(en, m.sites.at(en.site), en.since, next)
+}
+
+// started takes GoStart.
+func (m *Machine) started(en *entry, t int64) uint32 {
+	how := m.rules[event.GoStart][en.state]
+	switch {
+	case en.state == running && en.epoch == m.epoch:
+		m.life.resumed++
+	case en.state == waiting && m.isCoroutine(en):
+		how = exact
+	}
+	initial := en.flags&flagInitial != 0
+	before, why := en.state, en.cause
+	d, known := m.close(en, t, how)
+	s := m.sites.at(en.site)
+	if known && before == runnable && !initial && why != causeNone {
+		m.latency[why].record(d)
+		if why == causeCreated {
+			s.delay.add(d)
+		} else {
+			m.places.at(en.place).delay.add(d)
+		}
+	}
+	en.cause = causeNone
+	en.starts++
+	m.enter(en, s, en.since, m.follows[event.GoStart])
+	return 0
+}
+
+// isCoroutine reports whether a waiting goroutine may start without being unblocked.
+func (m *Machine) isCoroutine(en *entry) bool {
+	return en.flags&flagCoroutine != 0 && en.starts == 0 || m.places.at(en.place).text == reasonCoroutine
+}
+
+// blockedUntilNow takes GoBlock of a wait that is over: e.Time is its beginning and e.Value its length.
+func (m *Machine) blockedUntilNow(en *entry, e *event.Event, begin int64) uint32 {
+	end := begin + min(e.Value, math.MaxInt64-begin)
+	m.now = max(m.now, end)
+	place := m.placeOf(en.place, Waits, e)
+	m.close(en, begin, m.rules[e.Kind][en.state])
+	en.cause, en.place = causeNone, place
+	en.blocks++
+
+	d := max(end-en.since, 0)
+	s := m.sites.at(en.site)
+	en.spent[waiting-1] += d
+	s.done[waiting].add(d)
+	m.places.at(place).add(d)
+	en.flags = en.flags&^flagWoken | flagOver
+	en.waker = uint64(d)
+	m.enter(en, s, max(end, en.since), unknown)
+	return place
+}
+
+// unblocked takes GoUnblock.
+func (m *Machine) unblocked(en *entry, e *event.Event, t int64) uint32 {
+	over := en.flags&flagOver != 0
+	length := int64(en.waker)
+	why := m.places.at(en.place).reason
+	waited := over || en.state == waiting
+	if !waited {
+		why = reasonNone
+	}
+	d, known := m.close(en, t, m.rules[e.Kind][en.state])
+	if over {
+		d, known = length, true
+	}
+	en.cause = causeWoken
+	p := m.woken(en, e, why)
+	switch {
+	case known && waited:
+		p.add(d)
+	case !waited:
+		p.uncertainCount++
+	default:
+		p.uncertainCount++
+		p.uncertainTime.add(d)
+	}
+	m.enter(en, m.sites.at(en.site), en.since, m.follows[e.Kind])
+	return en.wake
+}
+
+// woken notes who ended a goroutine's wait, and returns the place where that was.
+func (m *Machine) woken(en *entry, e *event.Event, why uint32) *place {
+	en.flags |= flagWoken
+	en.waker = e.By
+	if p := m.places.at(en.wake); p.stack == e.Stack && p.reason == why && p.role == Wakes {
+		return p
+	}
+	en.wake = m.placeID(placeKey{stack: e.Stack, reason: why, role: Wakes})
+	return m.places.at(en.wake)
+}
+
+// destroyed takes GoDestroy.
+func (m *Machine) destroyed(en *entry, t int64) {
+	m.close(en, t, m.rules[event.GoDestroy][en.state])
+	m.end(en)
+}
+
+// end takes a goroutine whose last time was closed out of the table.
+func (m *Machine) end(en *entry) {
+	s := m.sites.at(en.site)
+	s.ended++
+	if en.flags&(flagAtStart|flagFound) == 0 {
+		s.lived++
+		s.lifetime.add(en.since - en.seen)
+	}
+	m.table.remove(en)
+}
+
+// close ends the time that a goroutine has been in its state, at t or, when that lies before its begin, then. It returns
+// the length and whether the goroutine was in its state all the time. enter or end must follow.
+func (m *Machine) close(en *entry, t int64, how class) (int64, bool) {
+	s := m.sites.at(en.site)
+	s.sync(m.epoch)
+	from := en.counted()
+	t = max(t, from)
+	d := t - from
+	known := how == exact
+	stale := en.epoch != m.epoch
+	if stale {
+		known = false
+		s.stale[en.state].leave(from)
+	} else {
+		s.open[en.state].leave(from)
+	}
+	if how != silent && (stale || how == repair) {
+		m.count(en, how)
+	}
+	if known {
+		en.spent[en.state-1] += d
+		s.done[en.state].add(d)
+	} else {
+		s.done[unknown].add(d)
+	}
+	if en.state >= syscall {
+		m.leavePlace(en, from, d, known, stale)
+	}
+	en.flags &^= flagInitial | flagLeaked | flagOver
+	en.since = t
+	return d, known
+}
+
+// count notes a repair, or that a goroutine's state was right in spite of a loss.
+func (m *Machine) count(en *entry, how class) {
+	if how != repair {
+		m.life.confirmed++
+		return
+	}
+	m.life.repairs++
+	if en.repairs < math.MaxUint32 {
+		en.repairs++
+	}
+}
+
+// leavePlace ends a wait or a system call at its place.
+func (m *Machine) leavePlace(en *entry, from, d int64, known, stale bool) {
+	p := m.places.at(en.place)
+	p.sync(m.epoch)
+	if stale {
+		p.stale.leave(from)
+	} else {
+		p.open.leave(from)
+	}
+	if known {
+		p.add(d)
+	} else {
+		p.uncertainCount++
+		p.uncertainTime.add(d)
+	}
+}
+
+// enter begins a state at a moment from which on its time counts.
+func (m *Machine) enter(en *entry, s *site, t int64, next state) {
+	s.sync(m.epoch)
+	en.state, en.epoch = next, m.epoch
+	if en.flags&flagInitial == 0 {
+		en.since = t
+	}
+	s.open[next].enter(t)
+	if next >= syscall {
+		p := m.places.at(en.place)
+		p.sync(m.epoch)
+		p.open.enter(t)
+	}
+}

@@ -1,0 +1,129 @@
+package stream
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/export/pprof"
+	"github.com/loupe-go/loupe/internal/sched"
+)
+
+// ProfileType is a kind of profile that is made from events.
+type ProfileType struct {
+	Name   string
+	Values []pprof.ValueType // the last one is what viewers show first
+	Kinds  event.Kinds       // what has to be observed for it, and no more
+	// Reasons are the waits that are counted unless others are asked for, whole wait reasons of the runtime (the strings
+	// of runtime/runtime2.go); nil for a type that is not about waits.
+	Reasons []string
+
+	samples func(m *sched.Machine, yield func(sample))
+}
+
+// The reasons of waits for other goroutines. Waits for the outside (IO wait, sleep) and the runtime's own are not among
+// them. Before Go 1.20 all waits in package sync but those for a condition are "semacquire".
+var (
+	blockReasons = []string{"chan receive", "chan send", "select", "semacquire", "sync.Cond.Wait", "sync.Mutex.Lock",
+		"sync.RWMutex.RLock", "sync.RWMutex.Lock", "sync.WaitGroup.Wait"}
+	lockReasons = []string{"sync.Mutex.Lock", "sync.RWMutex.RLock", "sync.RWMutex.Lock", semacquire}
+)
+
+const semacquire = "semacquire"
+
+// bubbles are what the runtime adds to a reason inside a bubble of testing/synctest, by release.
+var bubbles = []string{" (durable)", " (synctest)"}
+
+// waitKinds are what tells the waits of goroutines: those that wait already when the observation begins, and when one
+// ends, so that it is forgotten.
+var waitKinds = event.KindsOf(event.GoStatus, event.GoBlock, event.GoUnblock, event.GoDestroy)
+
+var profileTypes = []ProfileType{
+	{Name: "create", Values: []pprof.ValueType{{Type: "goroutines", Unit: "count"}},
+		Kinds: event.KindsOf(event.GoCreate, event.GoDestroy), samples: creations},
+	{Name: "block", Values: []pprof.ValueType{{Type: "contentions", Unit: "count"}, {Type: "delay", Unit: "nanoseconds"}},
+		Kinds: waitKinds, Reasons: blockReasons, samples: waits},
+	{Name: "mutex", Values: []pprof.ValueType{{Type: "contentions", Unit: "count"}, {Type: "delay", Unit: "nanoseconds"}},
+		Kinds: waitKinds, Reasons: lockReasons, samples: unlocks},
+	{Name: "sched", Values: []pprof.ValueType{{Type: "starts", Unit: "count"}, {Type: "latency", Unit: "nanoseconds"}},
+		Kinds: event.KindsGoroutine, samples: latencies},
+}
+
+// ProfileTypes returns the types of profile that events give.
+func ProfileTypes() []ProfileType { return slices.Clone(profileTypes) }
+
+// ProfileTypeOf returns the type of a name; false when there is none.
+func ProfileTypeOf(name string) (ProfileType, bool) {
+	i := slices.IndexFunc(profileTypes, func(t ProfileType) bool { return t.Name == name })
+	if i < 0 {
+		return ProfileType{}, false
+	}
+	return profileTypes[i], true
+}
+
+// sample is what is counted together.
+type sample struct {
+	stack  *event.Stack
+	origin *event.Origin // its first function comes before the stack, as the leaf
+	other  bool          // stands for more stacks than could be told apart
+	reason string
+
+	count     uint64
+	delay     time.Duration
+	uncertain uint64
+}
+
+// creations counts new goroutines where they were created.
+func creations(m *sched.Machine, yield func(sample)) {
+	for _, c := range m.Creations() {
+		yield(sample{stack: c.Stack, origin: c.Origin, other: c.Other, count: c.Created})
+	}
+}
+
+// waits counts waits where the goroutine waited.
+func waits(m *sched.Machine, yield func(sample)) {
+	for _, p := range m.Places(sched.Waits) {
+		yield(sampleOf(&p))
+	}
+}
+
+// unlocks counts waits for a lock where the lock was released.
+func unlocks(m *sched.Machine, yield func(sample)) {
+	for _, p := range m.Places(sched.Wakes) {
+		if p.Reason != semacquire || insideLock(p.Stack) {
+			yield(sampleOf(&p))
+		}
+	}
+}
+
+func sampleOf(p *sched.Place) sample {
+	return sample{stack: p.Stack, other: p.Other, reason: p.Reason, count: p.Count, delay: p.Time.Duration(), uncertain: p.UncertainCount}
+}
+
+// LockWaits returns where goroutines wait for locks, the places with the most time first.
+func LockWaits(m *sched.Machine) []sched.Place {
+	return slices.DeleteFunc(m.Contention(0), func(p sched.Place) bool {
+		return !slices.Contains(lockReasons, p.Reason) || p.Reason == semacquire && !insideLock(p.Stack)
+	})
+}
+
+// insideLock reports whether a stack is inside the methods of a lock. In releases that have one reason for all waits of
+// package sync, it tells locks from the rest.
+func insideLock(s *event.Stack) bool {
+	return s != nil && slices.ContainsFunc(s.Frames, func(f event.Frame) bool {
+		return strings.HasPrefix(f.Func, "sync.(*Mutex).") || strings.HasPrefix(f.Func, "sync.(*RWMutex).")
+	})
+}
+
+// latencies counts the times until goroutines run where they go on, for new ones where they were created.
+func latencies(m *sched.Machine, yield func(sample)) {
+	for role := sched.Points; role <= sched.Syscalls; role++ {
+		for _, p := range m.Places(role) {
+			yield(sample{stack: p.Stack, other: p.Other, count: p.Delay.Count, delay: p.Delay.Sum.Duration()})
+		}
+	}
+	for _, c := range m.Creations() {
+		yield(sample{stack: c.Stack, origin: c.Origin, other: c.Other, count: c.FirstStart.Count, delay: c.FirstStart.Sum.Duration()})
+	}
+}

@@ -1,0 +1,43 @@
+package stream
+
+import "github.com/loupe-go/loupe/event"
+
+// Tally counts the goroutines that come and go.
+type Tally struct {
+	Created uint64
+	Ended   uint64
+	alive   map[uint64]struct{} // nil when the ends of goroutines are not observed
+}
+
+// NewTally returns a tally for a stream that has the given kinds of events.
+func NewTally(kinds event.Kinds) *Tally {
+	t := &Tally{}
+	if kinds.Has(event.GoDestroy) {
+		t.alive = map[uint64]struct{}{}
+	}
+	return t
+}
+
+// Add takes an event in.
+func (t *Tally) Add(e *event.Event) {
+	switch e.Kind {
+	case event.GoCreate:
+		t.Created++
+	case event.GoDestroy:
+		t.Ended++
+		delete(t.alive, e.G)
+		return
+	case event.GoStatus:
+	case event.Exec:
+		clear(t.alive)
+		return
+	default:
+		return
+	}
+	if t.alive != nil {
+		t.alive[e.G] = struct{}{}
+	}
+}
+
+// Alive is how many goroutines there are now, of those that are observed. Where events were lost it is near the truth.
+func (t *Tally) Alive() int { return len(t.alive) }
