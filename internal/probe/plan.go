@@ -21,6 +21,10 @@ type Want struct {
 	System      bool          // the runtime's own goroutines too
 	SampleOneIn int           // 0 and 1: all
 	BufferBytes int           // of the buffer between target and reader, a power of two
+
+	// AtEntry puts probes that sit in a function's prologue on its first instruction. It is for comparisons: a hit costs
+	// some twenty times as much there, and a call whose stack grows is seen twice.
+	AtEntry bool
 }
 
 // Plan is what an engine is to do in one process.
@@ -132,6 +136,9 @@ func (pl *planner) addIn(probe *Probe, d *declaration, f gobin.Func) error {
 	site, err := pl.bin.PrologueSite(f, d.words)
 	if err != nil {
 		return err
+	}
+	if pl.plan.Want.AtEntry {
+		site = insn.Site{PC: f.Entry, Kind: insn.SiteEntry, GReg: insn.GAt(pl.bin.Arch(), pl.bin.Version().Minor).Reg}
 	}
 	return pl.addSite(probe, d, f, site)
 }
