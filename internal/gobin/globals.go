@@ -21,7 +21,7 @@ type Globals struct {
 	WaitReasons uint64 // [...]string, names of the wait reasons
 
 	GCController uint64 // gcControllerState (runtime/mgcpacer.go)
-	Memstats     uint64 // mstats; known by its symbol only
+	Memstats     uint64 // mstats (runtime/mstats.go); looked for before Go 1.17, which moved heap_live out of it
 }
 
 // globalNames are the symbols of the variables, and where their addresses go.
@@ -70,8 +70,46 @@ func (b *Binary) findGlobals() {
 	b.globals = Globals{
 		Allgs: inferred.Allgs.Addr, Allglen: inferred.Allglen.Addr, Allgptr: inferred.Allgptr.Addr,
 		Allm: inferred.Allm.Addr, Allp: inferred.Allp.Addr, Sched: inferred.Sched.Addr, Work: inferred.Work.Addr,
-		WaitReasons: inferred.WaitReasons.Addr, GCController: inferred.GCController.Addr,
+		WaitReasons: inferred.WaitReasons.Addr, GCController: inferred.GCController.Addr, Memstats: b.inferMemstats(),
 	}
+}
+
+// inferMemstats deduces the address of runtime.memstats from the code that asks whether it is time for a collection
+// (runtime.gcTrigger.test, inlined into mallocgc) and reads several of its fields: only one address has a reference at
+// each of their offsets.
+func (b *Binary) inferMemstats() uint64 {
+	code, ok := b.runtimeCode("runtime.mallocgc")
+	if !ok {
+		return 0
+	}
+	refs, err := insn.Refs(code)
+	if err != nil {
+		return 0
+	}
+	var offsets []uint64
+	for _, field := range []string{"heap_live", "gc_trigger", "enablegc"} {
+		f, ok := b.Layout().Field("runtime.mstats." + field)
+		if !ok {
+			return 0
+		}
+		offsets = append(offsets, uint64(f.Offset))
+	}
+	addrs := map[uint64]bool{}
+	for _, r := range refs {
+		addrs[r.Addr] = true
+	}
+	found := uint64(0)
+	for addr := range addrs {
+		base := addr - offsets[0]
+		if !addrs[base+offsets[1]] || !addrs[base+offsets[2]] || !b.isData(base, 8) {
+			continue
+		}
+		if found != 0 {
+			return 0 // two could be meant
+		}
+		found = base
+	}
+	return found
 }
 
 // inferred deduces the addresses of the runtime's variables from the code of its functions.

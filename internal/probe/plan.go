@@ -8,7 +8,7 @@ import (
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/gobin"
 	"github.com/loupe-go/loupe/internal/gobin/insn"
-	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/internal/gobin/layout"
 	"github.com/loupe-go/loupe/internal/probe/csrc"
 )
 
@@ -61,8 +61,18 @@ var ErrNothing = errors.New("no probe fits this program")
 // slowHit is what a probe costs on an instruction that the kernel does not emulate but single-steps, for messages.
 const slowHit = "some 12 µs a hit instead of 0.6"
 
-// NewPlan finds the places of probes in a process. The warnings are one line each, about events that will be missing.
-func NewPlan(p *goproc.Process, want Want) (*Plan, []string, error) {
+// Program is what a plan is made for: a goproc.Process, or an executable on disk.
+type Program interface {
+	PID() int
+	ImagePath() string // of the file that holds the runtime
+	Binary() *gobin.Binary
+	Layout() *layout.Layout
+	LoadBias() uint64
+	SystemStarts() []uint64
+}
+
+// NewPlan finds the places of probes in a program. The warnings are one line each, about events that will be missing.
+func NewPlan(p Program, want Want) (*Plan, []string, error) {
 	pl := &planner{bin: p.Binary(), plan: &Plan{PID: p.PID(), ImagePath: p.ImagePath(), Want: want}}
 	if err := pl.configure(p); err != nil {
 		return nil, nil, fmt.Errorf("process %d: %w", p.PID(), err)

@@ -11,7 +11,7 @@ import (
 )
 
 // configure fills in what the probes need to know of a process.
-func (pl *planner) configure(p *goproc.Process) error {
+func (pl *planner) configure(p Program) error {
 	l, c, minor := p.Layout(), &pl.plan.Config, pl.bin.Version().Minor
 	if err := setOffsets(c, l); err != nil {
 		return fmt.Errorf("%w: %w", goproc.ErrLayout, err)
@@ -100,7 +100,7 @@ func setStates(c *csrc.Config, l *layout.Layout) error {
 }
 
 // setHeap finds the runtime's count of live heap bytes (runtime/mgcpacer.go since Go 1.18, runtime/mstats.go before).
-func (pl *planner) setHeap(p *goproc.Process) {
+func (pl *planner) setHeap(p Program) {
 	globals := pl.bin.Globals()
 	for _, at := range []struct {
 		base uint64
@@ -121,7 +121,7 @@ func (pl *planner) setHeap(p *goproc.Process) {
 }
 
 // setFilters turns what is wanted into settings.
-func (pl *planner) setFilters(p *goproc.Process) {
+func (pl *planner) setFilters(p Program) {
 	c, w := &pl.plan.Config, &pl.plan.Want
 	if w.MinBlock > 0 {
 		// Only long waits are reported, so when goroutines run in between is not told either.

@@ -29,7 +29,9 @@ type declaration struct {
 	words  int    // atEntry: how many argument words must still be in place
 
 	needsG bool // of no use where the current g cannot be found
-	quiet  bool // nothing is missing when there is no place for it: older and newer releases do without
+	// quiet says that nothing is missing where the executable has none of the functions: other releases do without them, or
+	// the linker has left out what the program never calls.
+	quiet bool
 
 	// without is what users miss when it cannot be attached.
 	without string
@@ -60,7 +62,7 @@ var declarations = []declaration{
 	{id: csrc.ProbesLoupeProbePROBE_goschedM, program: "gosched_m", kinds: only(event.GoStop), until: 22, words: 1,
 		funcs: []string{"runtime.gosched_m"}, without: "runtime.Gosched is not seen"},
 	{id: csrc.ProbesLoupeProbePROBE_goschedguardedM, program: "goschedguarded_m", kinds: only(event.GoStop), until: 22, words: 1,
-		funcs: []string{"runtime.goschedguarded_m"}, quiet: true},
+		funcs: []string{"runtime.goschedguarded_m"}, quiet: true, without: "some stops are not seen"},
 	{id: csrc.ProbesLoupeProbePROBE_gopreemptM, program: "gopreempt_m", kinds: only(event.GoStop), until: 22, words: 1,
 		funcs: []string{"runtime.gopreempt_m"}, without: "preemption is not seen"},
 	{id: csrc.ProbesLoupeProbePROBE_goyieldM, program: "goyield_m", kinds: only(event.GoStop), since: 14, words: 1,
@@ -74,11 +76,11 @@ var declarations = []declaration{
 		place: atCall, callee: "runtime.casgstatus", funcs: []string{"runtime.newproc1"}, needsG: true,
 		without: "the creation of goroutines is not seen"},
 	{id: csrc.ProbesLoupeProbePROBE_newcoro, program: "newcoro", kinds: only(event.GoCreate), since: 23, until: 24,
-		place: atReturn, funcs: []string{"runtime.newcoro"}, quiet: true},
+		place: atReturn, funcs: []string{"runtime.newcoro"}, quiet: true, without: "the creation of coroutines is not seen"},
 	{id: csrc.ProbesLoupeProbePROBE_goexit0, program: "goexit0", kinds: only(event.GoDestroy), words: 1,
 		funcs: []string{"runtime.goexit0"}, without: "the end of goroutines is not seen"},
 	{id: csrc.ProbesLoupeProbePROBE_coroswitchM, program: "coroswitch_m", kinds: switches, since: 23, words: 1,
-		funcs: []string{"runtime.coroswitch_m"}, quiet: true},
+		funcs: []string{"runtime.coroswitch_m"}, quiet: true, without: "switches between coroutines are not seen"},
 
 	{id: csrc.ProbesLoupeProbePROBE_reentersyscall, program: "reentersyscall", kinds: only(event.GoSyscallBegin), needsG: true,
 		funcs: []string{"runtime.reentersyscall"}, without: "the begin of system calls is not seen"},
@@ -94,9 +96,9 @@ var declarations = []declaration{
 	{id: csrc.ProbesLoupeProbePROBE_chanrecv, program: "chanrecv", kinds: only(event.ChanReceive), words: 1, needsG: true,
 		funcs: []string{"runtime.chanrecv"}, without: "channel receives are not seen"},
 	{id: csrc.ProbesLoupeProbePROBE_closechan, program: "closechan", kinds: only(event.ChanClose), words: 1, needsG: true,
-		funcs: []string{"runtime.closechan"}, without: "the closing of channels is not seen"},
+		funcs: []string{"runtime.closechan"}, quiet: true, without: "the closing of channels is not seen"},
 	{id: csrc.ProbesLoupeProbePROBE_selectgo, program: "selectgo", kinds: only(event.Select), words: 5, needsG: true,
-		funcs: []string{"runtime.selectgo"}, without: "selects are not seen"},
+		funcs: []string{"runtime.selectgo"}, quiet: true, without: "selects are not seen"},
 	{id: csrc.ProbesLoupeProbePROBE_semacquire1, program: "semacquire1", kinds: only(event.SemAcquire), words: 1, needsG: true,
 		funcs: []string{"runtime.semacquire1"}, without: "the waiting for locks is not seen"},
 	{id: csrc.ProbesLoupeProbePROBE_semrelease1, program: "semrelease1", kinds: only(event.SemRelease), words: 1, needsG: true,

@@ -1,0 +1,134 @@
+package probe
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/gobin"
+	"github.com/loupe-go/loupe/internal/gobin/layout"
+	"github.com/loupe-go/loupe/internal/testtarget"
+)
+
+// onDisk is an executable that no process runs.
+type onDisk struct{ bin *gobin.Binary }
+
+func (o onDisk) PID() int               { return 1 }
+func (o onDisk) ImagePath() string      { return o.bin.Path() }
+func (o onDisk) Binary() *gobin.Binary  { return o.bin }
+func (o onDisk) Layout() *layout.Layout { return o.bin.Layout() }
+func (o onDisk) LoadBias() uint64       { return 0 }
+func (o onDisk) SystemStarts() []uint64 { return nil }
+
+const slow = " is probed at an instruction that the kernel does not emulate: " + slowHit
+
+// expectedWarnings are what can be had only at a price, by release: opt-in kinds all of them.
+func expectedWarnings(arch string, minor int) []string {
+	var list []string
+	if arch == testtarget.AMD64 {
+		if minor < 17 {
+			list = append(list, "runtime.reentersyscall"+slow)
+		}
+		if minor < 21 {
+			list = append(list, "runtime.entersyscallblock"+slow)
+		}
+		list = append(list, "runtime.makechan"+slow)
+	}
+	return list
+}
+
+// TestPlanEveryRelease finds the places of all probes in executables of every release, for both architectures, stripped
+// and not.
+func TestPlanEveryRelease(t *testing.T) {
+	heaps := map[string][]uint64{} // how far the size of the heap is from another variable, in the executables of one release
+	for _, version := range testtarget.Versions() {
+		for _, arch := range []string{testtarget.AMD64, testtarget.ARM64} {
+			for _, stripped := range []bool{false, true} {
+				spec := testtarget.Spec{Program: "tiny", Go: version, Arch: arch, Stripped: stripped}
+				t.Run(spec.String(), func(t *testing.T) {
+					bin, err := gobin.Open(testtarget.Build(t, spec))
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer bin.Close()
+					minor := bin.Version().Minor
+					plan, warnings, err := NewPlan(onDisk{bin}, Want{Kinds: event.KindsAll, StackDepth: 32})
+					if err != nil {
+						t.Fatal(err)
+					}
+					if want := expectedWarnings(arch, minor); !slices.Equal(warnings, want) {
+						t.Errorf("warnings\n%q, want\n%q", warnings, want)
+					}
+					checkPlan(t, plan, minor)
+					heaps[version+arch] = append(heaps[version+arch], plan.Config.HeapLive-bin.Globals().Allm)
+				})
+			}
+		}
+	}
+	for release, distances := range heaps { // the linker lays out data alike, with a symbol table and without
+		if len(distances) != 2 || distances[0] != distances[1] {
+			t.Errorf("go%s: the size of the heap is at distances %#x", release, distances)
+		}
+	}
+}
+
+// checkPlan checks that every probe of the release has its places.
+func checkPlan(t *testing.T, plan *Plan, minor int) {
+	t.Helper()
+	places := map[string]int{}
+	for _, p := range plan.Probes {
+		places[p.Program] = len(p.Sites)
+	}
+	for _, d := range declarations {
+		got := places[d.program]
+		switch {
+		case !d.inRelease(minor) && got > 0:
+			t.Errorf("probe %s is not for go1.%d and has %d places", d.program, minor, got)
+		case d.inRelease(minor) && d.kinds&plan.Want.Kinds != 0 && !d.quiet && got == 0:
+			t.Errorf("probe %s has no place", d.program)
+		}
+	}
+	// park_m and the network poller's wake-ups in the scheduler, injectglist, the collector's workers, C threads.
+	if n := places["casgstatus"]; n < 9 || n > 14 {
+		t.Errorf("%d places change a state past the other probes", n)
+	}
+	if n := places["newproc_runqput"] + places["newproc1_casgstatus"]; n < 1 || n > 2 {
+		t.Errorf("%d places create goroutines", n)
+	}
+}
+
+// TestPlanKinds attaches only what is asked for.
+func TestPlanKinds(t *testing.T) {
+	bin, err := gobin.Open(testtarget.Build(t, testtarget.Spec{Program: "tiny"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bin.Close()
+	for _, test := range []struct {
+		want   Want
+		probes string
+	}{
+		{Want{Kinds: event.KindsOf(event.GoDestroy)}, "[casgstatus goexit0]"},
+		{Want{Kinds: event.KindsOf(event.STWBegin, event.STWEnd)}, "[stopTheWorldWithSema startTheWorldWithSema]"},
+		{Want{Kinds: event.KindsOf(event.GoStart, event.GoStop), MinBlock: 1}, ""},
+	} {
+		plan, _, err := NewPlan(onDisk{bin}, test.want)
+		if test.probes == "" {
+			if err == nil {
+				t.Errorf("%+v: no error", test.want)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, p := range plan.Probes {
+			names = append(names, p.Program)
+		}
+		if got := fmt.Sprint(names); got != test.probes {
+			t.Errorf("%+v: %s, want %s", test.want, got, test.probes)
+		}
+	}
+}
