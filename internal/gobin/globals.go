@@ -21,7 +21,7 @@ type Globals struct {
 	WaitReasons uint64 // [...]string, names of the wait reasons
 
 	GCController uint64 // gcControllerState (runtime/mgcpacer.go)
-	Memstats     uint64 // mstats (runtime/mstats.go); looked for before Go 1.17, which moved heap_live out of it
+	Memstats     uint64 // mstats (runtime/mstats.go); left 0 from Go 1.17 on, which keeps heapLive in gcController
 }
 
 // globalNames are the symbols of the variables, and where their addresses go.
@@ -61,6 +61,9 @@ func (b *Binary) findGlobals() {
 		if name == waitReasonsName {
 			b.waitReasonCount = int(s.size / stringSize)
 		}
+	}
+	if b.version.Minor >= 17 {
+		b.globals.Memstats = 0
 	}
 	if b.globals.Allgs != 0 && b.globals.Allm != 0 {
 		return
