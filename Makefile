@@ -3,9 +3,10 @@ SHELL       := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := build
 
-# What the tests use beside Go, as Debian packages: compilers for cgo programs and for programs that are no Go programs.
+# What the tests use beside Go, as Debian packages: compilers for cgo programs, for programs that are no Go programs, and for
+# the probes' C sources.
 # Real programs that the tests look at are not installed: internal/realtarget unpacks them into the user's cache.
-TEST_PACKAGES ?= gcc libc6-dev gccgo-12
+TEST_PACKAGES ?= gcc libc6-dev gccgo-12 clang-19 llvm-19 libbpf-dev
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 TESTFLAGS   ?=
@@ -13,11 +14,15 @@ TEST        ?= ./...
 BENCH       ?= .
 FUZZTIME    ?= 30s
 
-.PHONY: build test testdeps check bench fuzz clean help
+.PHONY: build generate test testdeps check bench fuzz clean help
 
 ## build: the static loupe executable, bin/loupe
 build:
 	CGO_ENABLED=0 go build -trimpath -o bin/loupe ./cmd/loupe
+
+## generate: the probes' eBPF objects from their C sources; needs clang-19, llvm-19 and libbpf-dev
+generate:
+	go generate ./internal/probe/csrc
 
 ## test: all tests, and a list of those that were skipped and why; with CI=true none may be
 test: testdeps
@@ -35,6 +40,7 @@ check:
 	go vet ./...
 	go run $(STATICCHECK) ./...
 	go run ./internal/gobin/layout/gen -check -latest
+	scripts/check-probes
 
 ## bench: the benchmarks, BENCH=regexp chooses
 bench:

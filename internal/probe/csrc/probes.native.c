@@ -1,0 +1,11 @@
+//go:build ignore
+
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* All probes as machine code, but for what only the kernel can see (process.c). */
+#include "native.h"
+#include "go.h"
+
+#include "sched.c"
+#include "syscall.c"
+#include "chan.c"
+#include "gc.c"
