@@ -19,14 +19,24 @@ func (p *Process) ImagePath() string {
 	return fmt.Sprintf("/proc/%d/exe", p.pid)
 }
 
-// Frames returns the logical frames of a stack of return addresses, the innermost first, without those that a Go traceback
-// leaves out.
-func (p *Process) Frames(pcs []uint64) []event.Frame {
+// Frames returns the logical frames of a stack, given its addresses, the innermost first, without those that a Go traceback
+// leaves out. They are return addresses, but for the one after a frame that a signal has put there.
+//
+// hidden is what was on top of the stack when the innermost function was interrupted, or 0: the return address to that
+// one's caller if it had no frame at that moment, else it says nothing.
+func (p *Process) Frames(pcs []uint64, hidden uint64) []event.Frame {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	stack := make([]physical, len(pcs))
-	for i, pc := range pcs {
-		stack[i].pc = pc
+	stack := make([]physical, 0, len(pcs)+1)
+	injected := false
+	for _, pc := range pcs {
+		info := p.symbols.lookup(pc)
+		stack = append(stack, physical{pc: pc, exact: injected})
+		if injected && hidden != 0 && info.known && info.hasDelta && info.delta == 0 {
+			stack = append(stack, physical{pc: hidden})
+			hidden = 0
+		}
+		injected = info.role == roleInjected || info.role == roleSigpanic
 	}
 	return Visible(p.symbols.build(stack))
 }

@@ -202,7 +202,7 @@ func (d *decoder) addStack(r *csrc.Record, raw []byte) {
 	for i := range pcs {
 		pcs[i] = binary.LittleEndian.Uint64(raw[i*8:])
 	}
-	d.stacks[r.Stack] = &event.Stack{Frames: d.proc.Frames(pcs), Truncated: r.Flags != 0}
+	d.stacks[r.Stack] = &event.Stack{Frames: d.proc.Frames(pcs, r.Arg), Truncated: r.Flags != 0}
 }
 
 // stack returns a stack by its identity; nil when its addresses were lost.

@@ -37,6 +37,9 @@ func (pl *planner) configure(p Program) error {
 	if n, ok := l.Const("runtime.traceBlockPreempted"); ok {
 		c.TraceReasonPreempted = uint32(n)
 	}
+	if f, ok := pl.bin.LookupFunc("runtime.asyncPreempt"); ok && pl.bin.Arch() == insn.AMD64 {
+		c.PreemptStart, c.PreemptSize = f.Entry+p.LoadBias(), f.End-f.Entry // arm64 keeps the caller in a register
+	}
 	pl.setHeap(p)
 	pl.setFilters(p)
 	return nil

@@ -134,19 +134,19 @@ INLINE int wanted(u64 goid)
 
 INLINE int reported(u32 kind) { return (CONFIG(kinds) >> kind) & 1; }
 
-/* What a frame pointer points to. */
-struct frame {
-	u64 fp, pc;
-};
-
 INLINE u64 mix(u64 hash, u64 pc)
 {
 	hash = (hash ^ pc) * 0x9e3779b97f4a7c15ull;
 	return hash ^ (hash >> 29);
 }
 
+/* What a frame pointer points to. */
+struct frame {
+	u64 fp, pc;
+};
+
 /*
- * Calls body with the return addresses of a stack, by its frame pointers. They are followed only between lo and hi, the
+ * Calls body with each return address of a stack, by its frame pointers. They are followed only between lo and hi, the
  * bounds of the goroutine's stack, and only upwards, where callers are: anything else is the end, or a lie that would go
  * round in circles. fp is 0 afterwards if the outermost frame was reached.
  */
@@ -168,12 +168,26 @@ INLINE u64 mix(u64 hash, u64 pc)
 	}
 
 /*
+ * A function that is interrupted before it has a frame, or that has none, hides its caller: no frame pointer leads to it.
+ * For a goroutine that the runtime has interrupted (asyncPreempt), returns the word that was on top of its stack then; the
+ * reader knows whether it is the way to the caller. 0 for others.
+ */
+INLINE u64 hidden_caller(u64 fp)
+{
+	struct frame f;
+
+	if (!CONFIG(preempt_size) || read_memory(&f, sizeof(f), fp) || f.pc - CONFIG(preempt_start) >= CONFIG(preempt_size))
+		return 0;
+	return read_word(f.fp + sizeof(f));
+}
+
+/*
  * Returns what identifies a stack: an address to put before, or 0, and those found from the frame pointer fp on. It and
  * send_stack are functions of their own so that the verifier looks at their loops once.
  */
 FUNCTION u64 hash_stack(u64 lo, u64 hi, u64 pc, u64 fp)
 {
-	u64 id = EPOCH();
+	u64 id = mix(EPOCH(), hidden_caller(fp));
 	u32 n = 0;
 
 	if (pc) {
@@ -188,6 +202,7 @@ FUNCTION u64 hash_stack(u64 lo, u64 hi, u64 pc, u64 fp)
 FUNCTION int send_stack(u64 lo, u64 hi, u64 pc, u64 fp, u64 id)
 {
 	struct loupe_stack *s = reserve(LOUPE_KIND_STACK, sizeof(*s), 0);
+	u64 hidden = hidden_caller(fp);
 	u32 n = 0;
 
 	if (!s)
@@ -199,6 +214,7 @@ FUNCTION int send_stack(u64 lo, u64 hi, u64 pc, u64 fp, u64 id)
 	WALK(lo, hi, fp, if (n < LOUPE_MAX_STACK) s->pcs[n] = f.pc)
 	s->r.kind = LOUPE_KIND_STACK;
 	s->r.stack = id;
+	s->r.arg = hidden;
 	s->r.value = n;
 	s->r.flags = fp != 0;
 	s->r.lost = LOST();

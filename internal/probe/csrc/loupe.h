@@ -77,6 +77,9 @@ struct loupe_config {
 	u64 min_block;      /* nanoseconds; 0: report every wait when it begins */
 	u64 heap_live;      /* address of the number of live heap bytes; 0: unknown */
 
+	/* The function by which the runtime interrupts goroutines (asyncPreempt); size 0: none. */
+	u64 preempt_start, preempt_size;
+
 	u32 sample;         /* report one of so many goroutines; 0 and 1: all */
 	u8 only_listed;     /* report only goroutines listed in the filter */
 	u8 skip_listed;     /* leave out goroutines listed in the filter: those of the runtime */
@@ -134,7 +137,7 @@ struct loupe_create {
 
 /* The addresses of a stack, the innermost first; sent before the first event that refers to it. */
 struct loupe_stack {
-	struct loupe_record r; /* stack identifies it, value is the number of addresses; flags 1: it goes on, or could not be read further */
+	struct loupe_record r; /* stack identifies it, value is the number of addresses, arg a hidden caller; flags 1: it goes on, or could not be read further */
 	u64 pcs[LOUPE_MAX_STACK];
 };
 

@@ -22,6 +22,8 @@ type ProbesLoupeConfig struct {
 	Kinds                uint64
 	MinBlock             uint64
 	HeapLive             uint64
+	PreemptStart         uint64
+	PreemptSize          uint64
 	Sample               uint32
 	OnlyListed           uint8
 	SkipListed           uint8

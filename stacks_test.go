@@ -1,0 +1,52 @@
+package loupe_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/loupe-go/loupe"
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/testtarget"
+)
+
+// TestStacks observes a program whose call chains spell words: a stack that lacks a frame, or has one too many, spells none.
+func TestStacks(t *testing.T) {
+	for _, version := range testtarget.Versions() {
+		t.Run("go"+version, func(t *testing.T) {
+			p := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "coder", Go: version}))
+			s, err := loupe.Attach(context.Background(), loupe.PID(p.PID()), loupe.Options{StackDepth: loupe.MaxStackDepth})
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.AfterFunc(300*time.Millisecond, func() { s.Close() })
+			checked, wrong := map[event.Kind]int{}, map[event.Kind]int{}
+			for ev := range s.Events() {
+				if ev.Stack == nil || ev.Kind == event.GoStatus {
+					continue
+				}
+				var funcs []string
+				for _, f := range ev.Stack.Frames {
+					funcs = append(funcs, f.Func)
+				}
+				_, ok, applies := testtarget.CheckCodeWord(funcs)
+				if !applies {
+					continue
+				}
+				checked[ev.Kind]++
+				if !ok {
+					if wrong[ev.Kind]++; wrong[ev.Kind] <= 3 {
+						t.Logf("%v %s: %v", ev.Kind, ev.Reason, funcs)
+					}
+				}
+			}
+			t.Logf("checked %v, wrong %v", checked, wrong)
+			if checked[event.GoBlock] < 100 {
+				t.Errorf("only %v stacks checked", checked)
+			}
+			if len(wrong) > 0 {
+				t.Errorf("of %v stacks %v are wrong", checked, wrong)
+			}
+		})
+	}
+}
