@@ -14,7 +14,7 @@ TEST        ?= ./...
 BENCH       ?= .
 FUZZTIME    ?= 30s
 
-.PHONY: build generate test testdeps check bench fuzz clean help
+.PHONY: build generate test testdeps check bench fuzz truth clean help
 
 ## build: the static loupe executable, bin/loupe
 build:
@@ -54,6 +54,10 @@ fuzz:
 			go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$pkg"; \
 		done; \
 	done
+
+## truth: the long differential test against the runtime's own execution tracer, some 20 minutes
+truth:
+	go test -run Truth -count 20 -timeout 2h .
 
 ## clean: remove what make built
 clean:

@@ -109,3 +109,21 @@ func (b *Binary) funcdataAddr(f Func, index int) (uint64, bool) {
 	}
 	return v, true
 }
+
+// Wrapped returns the function that a wrapper made for a go or defer statement calls, as the compiler noted it (from Go
+// 1.18, FUNCDATA_WrapInfo in internal/abi). ok is false for other functions.
+func (b *Binary) Wrapped(f Func) (wrapped Func, ok bool) {
+	const wrapInfo = 7
+	if b.version.Minor < 18 {
+		return Func{}, false
+	}
+	addr, ok := b.funcdataAddr(f, wrapInfo)
+	if !ok {
+		return Func{}, false
+	}
+	var offset [4]byte // from the begin of the text
+	if b.image.readRelocated(offset[:], addr) != nil {
+		return Func{}, false
+	}
+	return b.FuncForPC(b.pcln.textStart + uint64(binary.LittleEndian.Uint32(offset[:])))
+}

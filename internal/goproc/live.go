@@ -65,6 +65,13 @@ func (p *Process) Origin(gopc, startpc uint64) event.Origin {
 	if !info.known {
 		return o
 	}
+	// A go statement with arguments starts a wrapper made by the compiler; the function of the statement is the one it calls.
+	if wrapped, ok := info.mod.bin.Wrapped(info.fn); ok {
+		pc := wrapped.Entry + info.mod.bias
+		if to := p.symbols.lookup(pc); to.known {
+			startpc, info = pc, to
+		}
+	}
 	calls := p.symbols.calls(startpc, info, true)
 	outer := calls[len(calls)-1]
 	o.Start = event.Frame{Func: outer.Func, File: outer.File, Line: outer.StartLine}

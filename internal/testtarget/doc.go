@@ -24,6 +24,8 @@
 //	       beside a check sum of the work they did
 //	forker one child process after the other
 //	mill   a known amount of work on command
+//	selftrace  everything that makes events, while it records its own
+//	       execution trace
 //	tiny   the protocol and nothing else; portable to every GOOS and GOARCH
 //
 // # Protocol

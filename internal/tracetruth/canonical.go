@@ -1,0 +1,140 @@
+package tracetruth
+
+import "github.com/loupe-go/loupe/event"
+
+// canonical returns the records of a trace without what the rules take away, in Loupe's order, with marks where the rules
+// leave a choice.
+func (t *Trace) canonical(syscalls bool, used RuleCounts) []Record {
+	c := truthCanon{syscalls: syscalls, used: used, restarts: map[uint64]bool{}, resized: map[uint64]bool{}, switched: map[uint64]bool{}}
+	for i := 0; i < len(t.Records); i++ {
+		r := t.Records[i]
+		if i+2 < len(t.Records) && c.isSwitch(t.Records[i:i+3]) {
+			c.used[RuleSwitchOrder]++
+			c.add(t.Records[i+1])
+			c.add(r)
+			i++
+			continue
+		}
+		c.add(r)
+	}
+	return c.out
+}
+
+// truthCanon goes through the records of a trace.
+type truthCanon struct {
+	syscalls bool
+	used     RuleCounts
+	out      []Record
+
+	restarts map[uint64]bool // back from a system call without a P
+	resized  map[uint64]bool // said to be stopped by procresize
+	switched map[uint64]bool // coroutines that wait for a switch
+}
+
+// isSwitch reports whether three records are one coroutine switch. A coroutine that waits for a switch is woken by
+// nothing else.
+func (c *truthCanon) isSwitch(r []Record) bool {
+	wake, stop, start := &r[0], &r[1], &r[2]
+	return wake.Kind == event.GoUnblock && c.switched[wake.G] && stop.G == wake.By &&
+		(stop.Kind == event.GoBlock && stop.Switch || stop.Kind == event.GoDestroy) &&
+		start.Kind == event.GoStart && start.G == wake.G
+}
+
+func (c *truthCanon) add(r Record) {
+	switch r.Kind {
+	case event.GoSyscallBegin, event.GoSyscallEnd:
+		if r.lostP {
+			c.restarts[r.G] = true
+		}
+		if !c.syscalls {
+			return
+		}
+	case event.GoStart:
+		r.optional = c.restarts[r.G]
+		delete(c.restarts, r.G)
+		if c.resized[r.G] {
+			delete(c.resized, r.G)
+			return
+		}
+		delete(c.switched, r.G)
+	case event.GoStop:
+		if isResize(&r) {
+			c.resized[r.G] = true
+			c.used[RuleResize]++
+			return
+		}
+	case event.GoCreate:
+		c.switched[r.G] = r.Waiting
+	case event.GoBlock:
+		c.switched[r.G] = r.Switch
+	}
+	c.out = append(c.out, r)
+}
+
+// isResize reports whether a stop was written by procresize, which runs while the world is started again. There a
+// goroutine gives way of itself only to hand over a semaphore, which the trace calls a preemption.
+func isResize(r *Record) bool {
+	return r.TraceReason == event.StopGosched && r.within("runtime.startTheWorld")
+}
+
+// A stream is what Loupe has seen.
+type stream struct {
+	records []Record
+	lost    int64
+	// waits says for the goroutines that were alive at the begin whether they were in a wait that the runtime may end.
+	waits map[uint64]bool
+}
+
+// canonicalEvents makes records of events, as far as they are compared. Their times stay Unix times.
+func canonicalEvents(events []event.Event, release int, syscalls bool, used RuleCounts) *stream {
+	s := &stream{waits: make(map[uint64]bool)}
+	for i := range events {
+		ev := &events[i]
+		r := Record{Time: ev.Time, Kind: ev.Kind, G: ev.G, Index: i, Stack: eventFrames(ev.Stack)}
+		switch ev.Kind {
+		case event.GoStatus:
+			s.waits[ev.G] = ev.State == event.StateWaiting && isRuntimeWait(ev.Reason, release)
+			continue
+		case event.Lost:
+			s.lost += ev.Value
+			continue
+		case event.GoSyscallBegin, event.GoSyscallEnd:
+			if !syscalls {
+				continue
+			}
+		case event.GoCreate:
+			r.By, r.Waiting = ev.Parent, ev.State == event.StateWaiting
+			if ev.Origin != nil {
+				r.Start = ev.Origin.Start.Func
+			}
+		case event.GoStart, event.GoDestroy:
+		case event.GoStop:
+			r.TraceReason = ev.Reason
+		case event.GoBlock:
+			r.Reason, r.TraceReason = ev.Reason, ev.TraceReason
+			r.Switch = ev.Reason == waitCoroutine
+		case event.GoUnblock:
+			r.By = ev.By
+			if r.By == r.G {
+				used[RuleSelfWake]++
+				r.By = 0
+			}
+		default:
+			continue
+		}
+		s.records = append(s.records, r)
+	}
+	return s
+}
+
+// eventFrames returns the innermost functions of an event's stack.
+func eventFrames(s *event.Stack) []string {
+	if s == nil {
+		return nil
+	}
+	var names []string
+	for _, f := range s.Frames[:min(len(s.Frames), shownFrames)] {
+		names = append(names, f.Func)
+	}
+	return names
+}

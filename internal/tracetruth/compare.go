@@ -1,0 +1,278 @@
+package tracetruth
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/loupe-go/loupe/event"
+)
+
+// Options says how to compare.
+type Options struct {
+	// Syscalls compares the begins and ends of system calls too. Loupe must have observed them.
+	Syscalls bool
+	// Offset bounds the constant between CLOCK_MONOTONIC and Event.Time; zero means that nothing is known of it.
+	Offset Bounds
+}
+
+// Bounds are the least and the greatest value of something, in nanoseconds.
+type Bounds struct{ Min, Max int64 }
+
+// slack is how near to the marks Loupe may have seen what the trace places beyond them. The program rests for longer than
+// that on both sides.
+const slack = int64(20 * time.Millisecond)
+
+// Compare holds events against a trace that was recorded meanwhile. The events are all of an observation, from its
+// begin, which was before that of the trace, to beyond the end of the trace.
+func Compare(truth *Trace, events []event.Event, opt Options) *Report {
+	r := &Report{
+		Matched: make(map[event.Kind]int), Reasons: make(map[string]int), Rules: make(RuleCounts),
+		Times: make(map[event.Kind]Spread), Lengths: make(map[string]Lengths),
+	}
+	seen := canonicalEvents(events, truth.Release, opt.Syscalls, r.Rules)
+	if seen.lost > 0 {
+		r.fail(FailLost, 0, "%d events were lost", seen.lost)
+		return r
+	}
+	c := &comparison{truth: truth, report: r}
+	records := truth.canonical(opt.Syscalls, r.Rules)
+	c.shift = c.findShift(records, seen.records, opt.Offset)
+	r.Offset = c.shift
+	c.timing = newTiming(c.shift)
+	c.waits = c.initialWaits(seen)
+	c.compareLanes(
+		lanes(records, c.waits, truth.Release),
+		lanes(seen.records, seen.waits, truth.Release))
+	c.compareInitial(seen)
+	c.timing.judge(r)
+	return r
+}
+
+// comparison is a comparison under way.
+type comparison struct {
+	truth  *Trace
+	shift  int64           // from CLOCK_MONOTONIC to the times of events
+	waits  map[uint64]bool // goroutines that were in a wait that the runtime may end when the trace began
+	report *Report
+	timing *timing
+}
+
+// findShift returns the constant between the clocks that fits best. Goroutines are created once, so their creations are
+// the same step without doubt.
+func (c *comparison) findShift(truth, seen []Record, bounds Bounds) int64 {
+	if bounds == (Bounds{}) {
+		bounds = Bounds{math.MinInt64, math.MaxInt64}
+	}
+	created := make(map[uint64]int64)
+	for i := range truth {
+		if truth[i].Kind == event.GoCreate {
+			created[truth[i].G] = truth[i].Time
+		}
+	}
+	var shifts []int64
+	for i := range seen {
+		if at, ok := created[seen[i].G]; ok && seen[i].Kind == event.GoCreate {
+			shifts = append(shifts, seen[i].Time-at)
+		}
+	}
+	if len(shifts) == 0 {
+		if bounds.Max == math.MaxInt64 {
+			return 0
+		}
+		return bounds.Min + (bounds.Max-bounds.Min)/2
+	}
+	slices.Sort(shifts)
+	shift := shifts[len(shifts)/2]
+	if shift < bounds.Min || shift > bounds.Max {
+		c.report.fail(FailTime, 0, "the times of events are %v off the clock, at least", max(
+			time.Duration(bounds.Min-shift), time.Duration(shift-bounds.Max)))
+	}
+	return shift
+}
+
+// initialWaits returns what lanes has to know of goroutines whose wait began before the trace: what Loupe knew then.
+func (c *comparison) initialWaits(seen *stream) map[uint64]bool {
+	waits := maps.Clone(seen.waits)
+	for i := range seen.records {
+		r := &seen.records[i]
+		if r.Kind == event.GoBlock && r.Time-c.shift < c.truth.start {
+			waits[r.G] = mayBeRuntime(r, c.truth.Release)
+		}
+	}
+	return waits
+}
+
+// compareLanes compares what every goroutine did.
+func (c *comparison) compareLanes(truth, seen map[uint64]lane) {
+	ids := make(map[uint64]bool)
+	for _, side := range []map[uint64]lane{truth, seen} {
+		for g := range side {
+			ids[g] = true
+		}
+	}
+	for _, g := range slices.Sorted(maps.Keys(ids)) {
+		c.compareLane(g, truth[g].window(c.truth.Begin, c.truth.End),
+			seen[g].window(c.truth.Begin+c.shift-slack, c.truth.End+c.shift+slack))
+	}
+}
+
+// compareLane compares what one goroutine did between the marks. seen has the slack on both sides.
+func (c *comparison) compareLane(g uint64, truth, seen lane) {
+	if len(truth) > 0 {
+		c.report.Goroutines++
+	}
+	at := align(truth, seen, c.shift, slack)
+	if at.inTruth < len(truth) {
+		c.report.fail(FailSequence, g, "during %q\n%s", c.truth.phaseAt(truth[at.inTruth].Time),
+			c.excerpt(truth, seen[at.first:], at.inTruth, at.inSeen))
+	} else {
+		c.compareEdges(g, seen, at)
+	}
+	for _, r := range truth[:at.inTruth] {
+		if r.optional {
+			c.report.Rules[RuleSyscallStart]++
+		}
+	}
+	var own []pair
+	for _, p := range pairs(truth, seen[at.first:]) {
+		if p.truth.G == g {
+			own = append(own, p)
+			c.report.Matched[p.truth.Kind]++
+		}
+	}
+	c.compareFields(own)
+	c.timing.add(own)
+}
+
+// compareEdges looks at what Loupe has seen before and after a lane of the trace. It must be near the marks.
+func (c *comparison) compareEdges(g uint64, seen lane, at place) {
+	for i, r := range seen {
+		if i >= at.first && i < at.first+at.inSeen {
+			continue
+		}
+		mono := r.Time - c.shift
+		if mono > c.truth.Begin+slack && mono < c.truth.End-slack {
+			c.report.fail(FailSequence, g, "during %q, not in the trace\n%s", c.truth.phaseAt(mono), c.excerpt(nil, seen, 0, i))
+			return
+		}
+		c.report.Rules[RuleEdge]++
+	}
+}
+
+// compareFields compares what is told of each step of one goroutine.
+func (c *comparison) compareFields(own []pair) {
+	var wait *Record // the block before, in the trace; nil when that began earlier
+	for i, p := range own {
+		switch p.truth.Kind {
+		case event.GoCreate:
+			c.compareCreate(p)
+		case event.GoStop:
+			if p.truth.TraceReason != p.seen.TraceReason {
+				c.failPair(FailReason, own, i, fmt.Sprintf("stopped for %q, not %q", p.truth.TraceReason, p.seen.TraceReason))
+			}
+		case event.GoBlock:
+			wait = p.truth
+			if wrong := c.compareReason(p); wrong != "" {
+				c.failPair(FailReason, own, i, wrong)
+			}
+			c.report.Reasons[p.seen.Reason]++
+		case event.GoUnblock:
+			if p.truth.By != p.seen.By && !c.isRuntimeWake(p, wait) {
+				c.failPair(FailWaker, own, i, fmt.Sprintf("woken by %d, not %d", p.truth.By, p.seen.By))
+			}
+		}
+	}
+}
+
+func (c *comparison) compareCreate(p pair) {
+	g := p.truth.G
+	if p.truth.By != p.seen.By {
+		c.report.fail(FailParent, g, "%s was created by %d, not %d", p.truth.Start, p.truth.By, p.seen.By)
+	}
+	if p.truth.Start != p.seen.Start {
+		c.report.fail(FailStart, g, "it starts %q, not %q", p.truth.Start, p.seen.Start)
+	}
+	if p.truth.Waiting != p.seen.Waiting {
+		c.report.fail(FailState, g, "%s: created waiting %v, not %v", p.truth.Start, p.truth.Waiting, p.seen.Waiting)
+	}
+}
+
+// compareReason returns what is wrong with the reason of a wait, empty when nothing is.
+func (c *comparison) compareReason(p pair) string {
+	release := c.truth.Release
+	if p.truth.Switch != p.seen.Switch {
+		return fmt.Sprintf("the wait for a coroutine: %v, not %v", p.truth.Switch, p.seen.Switch)
+	}
+	if p.truth.Switch {
+		c.report.Rules[RuleSwitchReason]++
+		if p.seen.TraceReason != "" {
+			return fmt.Sprintf("a coroutine switch has no reason for the tracer, and not %q", p.seen.TraceReason)
+		}
+		return ""
+	}
+	want, ok := traceReason(p.seen.Reason, release)
+	if !ok {
+		return fmt.Sprintf("no wait of the runtime has the reason %q", p.seen.Reason)
+	}
+	if want != p.truth.TraceReason {
+		return fmt.Sprintf("the wait reason %q has the tracer's reason %q, which is %q", p.seen.Reason, want, p.truth.TraceReason)
+	}
+	if exact := waitAt(p.truth, release); exact != "" && exact != p.seen.Reason {
+		return fmt.Sprintf("the wait reason there is %q, not %q", exact, p.seen.Reason)
+	}
+	if release < minorTraceV2 {
+		c.report.Rules[RuleNoTraceReason]++
+		want = ""
+	}
+	if p.seen.TraceReason != want {
+		return fmt.Sprintf("the tracer's reason is %q, not %q", want, p.seen.TraceReason)
+	}
+	return ""
+}
+
+// isRuntimeWake reports whether the tracer names a goroutine for a wake that was the runtime's own.
+func (c *comparison) isRuntimeWake(p pair, wait *Record) bool {
+	may := c.waits[p.truth.G]
+	if wait != nil {
+		may = mayBeRuntime(wait, c.truth.Release)
+	}
+	if p.seen.By != 0 || !may {
+		return false
+	}
+	if len(p.truth.Stack) > 0 && !isRuntime(p.truth.Stack[0]) {
+		return false
+	}
+	c.report.Rules[RuleRuntimeWaker]++
+	return true
+}
+
+// failPair reports a difference in the fields of a step of a goroutine.
+func (c *comparison) failPair(what string, own []pair, at int, text string) {
+	var truth, seen lane
+	for _, p := range own {
+		truth, seen = append(truth, p.truth), append(seen, p.seen)
+	}
+	c.report.fail(what, own[at].truth.G, "%s, during %q\n%s", text, c.truth.phaseAt(own[at].truth.Time), c.excerpt(truth, seen, at, at))
+}
+
+// compareInitial looks at the goroutines that were alive when the trace began: Loupe must have known them, because it
+// was there earlier.
+func (c *comparison) compareInitial(seen *stream) {
+	known := make(map[uint64]bool)
+	for g := range seen.waits {
+		known[g] = true
+	}
+	for i := range seen.records {
+		if seen.records[i].Kind == event.GoCreate {
+			known[seen.records[i].G] = true
+		}
+	}
+	for _, g := range slices.Sorted(maps.Keys(c.truth.initial)) {
+		if !known[g] {
+			c.report.fail(FailState, g, "it was %s when the trace began, and unknown to Loupe", c.truth.initial[g])
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package tracetruth
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// A Rule explains why two observers who are both right differ.
+type Rule uint8
+
+// The rules.
+const (
+	// RuleResize: when GOMAXPROCS takes away the P on which it was called, the runtime's procresize writes a GoStop and a
+	// GoStart into the trace, to tell that the goroutine is on another P. It runs all the time. The two are left out.
+	RuleResize Rule = iota
+	// RuleSyscallStart: a goroutine that comes back from a system call without its P starts again in the trace. In the
+	// runtime it passes execute only when no P was free at once. So Loupe may have seen the start or not.
+	RuleSyscallStart
+	// RuleSwitchOrder: a coroutine switch is one event of the trace, which its reader splits into the end of the wait of
+	// the next coroutine, the block or end of this one, and the start of the next. Loupe splits it so that a coroutine
+	// stops before the next goes on.
+	RuleSwitchOrder
+	// RuleSwitchReason: the trace has no reason for the block of a coroutine that hands over.
+	RuleSwitchReason
+	// RuleSelfWake: when the unlock function of gopark finds that there is nothing to wait for any more, the goroutine
+	// goes on at once. In the trace nobody woke it. An observer may say that it woke itself.
+	RuleSelfWake
+	// RuleRuntimeWaker: see byRuntime. An observer may say that the runtime woke the goroutine, not the one that ran.
+	RuleRuntimeWaker
+	// RuleNoTraceReason: before Go 1.22 the tracer has no reasons but types of events, so Loupe gives none. The wait
+	// reason is compared with the type.
+	RuleNoTraceReason
+	// RuleEdge: Loupe saw it right before the first mark or right after the last.
+	RuleEdge
+	// RuleLate: the times differ by more than maxDelta. Both observers look at the clock within less than a microsecond of
+	// code; when the machine takes the processor away from the thread just there, the second look is late.
+	RuleLate
+
+	numRules
+)
+
+var ruleNames = [numRules]string{
+	RuleResize:        "GOMAXPROCS moved a running goroutine",
+	RuleSyscallStart:  "start after a system call",
+	RuleSwitchOrder:   "order within a coroutine switch",
+	RuleSwitchReason:  "coroutine switch without a reason",
+	RuleSelfWake:      "wait that was over before it began",
+	RuleRuntimeWaker:  "woken by the runtime",
+	RuleNoTraceReason: "release without tracer's reasons",
+	RuleEdge:          "before the first or after the last mark",
+	RuleLate:          "late look at the clock",
+}
+
+// String returns what the rule is about.
+func (r Rule) String() string {
+	if r < numRules {
+		return ruleNames[r]
+	}
+	return fmt.Sprintf("Rule(%d)", uint8(r))
+}
+
+// RuleCounts tells how often each rule was used.
+type RuleCounts map[Rule]int
+
+// String returns the counts in one line.
+func (c RuleCounts) String() string {
+	var parts []string
+	for _, r := range slices.Sorted(maps.Keys(c)) {
+		parts = append(parts, fmt.Sprintf("%s: %d", r, c[r]))
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,219 @@
+package tracetruth
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"golang.org/x/exp/trace"
+
+	"github.com/loupe-go/loupe/event"
+)
+
+// A Trace is what a program recorded of itself.
+type Trace struct {
+	Release int // minor release of Go that made it: 22 for Go 1.22
+
+	// Records are all steps of goroutines, in an order in which causes come before what they cause. System calls are
+	// among them.
+	Records []Record
+
+	// Begin and End bound what counts, in nanoseconds of CLOCK_MONOTONIC: from the first mark to the last.
+	Begin, End int64
+
+	// Phases are the parts of the program's work, in order.
+	Phases []Phase
+
+	start int64 // of the recording, before Begin
+
+	// initial has the states of goroutines that were alive when the trace began.
+	initial map[uint64]event.State
+}
+
+// A Phase is a part of the program's work. It lasts until the next one.
+type Phase struct {
+	Name  string
+	Begin int64 // nanoseconds of CLOCK_MONOTONIC
+}
+
+// maxRecords bounds the memory that a trace can take.
+const maxRecords = 20 << 20
+
+// Parse reads an execution trace that a program of the given minor release recorded of itself.
+func Parse(r io.Reader, release int) (t *Trace, err error) {
+	// The reader of traces panics on some that are damaged.
+	defer func() {
+		if v := recover(); v != nil {
+			t, err = nil, fmt.Errorf("read trace: %v", v)
+		}
+	}()
+	p := &parser{t: &Trace{Release: release, initial: make(map[uint64]event.State)}}
+	reader, err := trace.NewReader(r)
+	if err != nil {
+		return nil, fmt.Errorf("read trace: %w", err)
+	}
+	for {
+		ev, err := reader.ReadEvent()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read trace after %d records: %w", len(p.t.Records), err)
+		}
+		if err := p.add(ev); err != nil {
+			return nil, fmt.Errorf("read trace: %w", err)
+		}
+		if len(p.t.Records) > maxRecords {
+			return nil, fmt.Errorf("read trace: more than %d records", maxRecords)
+		}
+	}
+	if err := p.finish(); err != nil {
+		return nil, fmt.Errorf("read trace: %w", err)
+	}
+	return p.t, nil
+}
+
+// parser makes a Trace of a trace's events.
+type parser struct {
+	t     *Trace
+	marks marks
+	first int64 // the trace's time of the first event
+}
+
+func (p *parser) add(ev trace.Event) error {
+	if p.first == 0 {
+		p.first = int64(ev.Time())
+	}
+	switch ev.Kind() {
+	case trace.EventLog:
+		log := ev.Log()
+		isMark, err := p.marks.add(log.Category, log.Message, int64(ev.Time()))
+		if err == nil && !isMark && log.Category == logPhase {
+			p.t.Phases = append(p.t.Phases, Phase{log.Message, int64(ev.Time())})
+		}
+		return err
+	case trace.EventStateTransition:
+		if tr := ev.StateTransition(); tr.Resource.Kind == trace.ResourceGoroutine {
+			return p.transition(ev, tr)
+		}
+	}
+	return nil
+}
+
+// A step is how a goroutine goes from one state to another.
+type step struct{ from, to trace.GoState }
+
+// kinds has what the steps of a goroutine are called.
+var kinds = map[step]event.Kind{
+	{trace.GoNotExist, trace.GoRunnable}: event.GoCreate,
+	{trace.GoNotExist, trace.GoWaiting}:  event.GoCreate,
+	{trace.GoRunnable, trace.GoRunning}:  event.GoStart,
+	{trace.GoRunning, trace.GoRunnable}:  event.GoStop,
+	{trace.GoRunning, trace.GoWaiting}:   event.GoBlock,
+	{trace.GoWaiting, trace.GoRunnable}:  event.GoUnblock,
+	{trace.GoRunning, trace.GoNotExist}:  event.GoDestroy,
+	{trace.GoRunning, trace.GoSyscall}:   event.GoSyscallBegin,
+	{trace.GoSyscall, trace.GoRunning}:   event.GoSyscallEnd,
+	{trace.GoSyscall, trace.GoRunnable}:  event.GoSyscallEnd,
+}
+
+// states has the states that a goroutine can be in when a trace begins.
+var states = map[trace.GoState]event.State{
+	trace.GoRunnable: event.StateRunnable,
+	trace.GoRunning:  event.StateRunning,
+	trace.GoWaiting:  event.StateWaiting,
+	trace.GoSyscall:  event.StateSyscall,
+}
+
+func (p *parser) transition(ev trace.Event, tr trace.StateTransition) error {
+	from, to := tr.Goroutine()
+	g := goid(tr.Resource.Goroutine())
+	if from == trace.GoUndetermined {
+		p.t.initial[g] = states[to]
+		return nil
+	}
+	if from == to {
+		return nil // each part of a trace begins with the states of all goroutines
+	}
+	kind, ok := kinds[step{from, to}]
+	if !ok {
+		return fmt.Errorf("goroutine %d goes from %v to %v", g, from, to)
+	}
+	r := Record{Time: int64(ev.Time()), Kind: kind, G: g, Stack: frames(ev.Stack()), Index: len(p.t.Records)}
+	switch kind {
+	case event.GoCreate:
+		r.By, r.Waiting = goid(ev.Goroutine()), to == trace.GoWaiting
+		if start := frames(tr.Stack); len(start) > 0 {
+			r.Start = start[0]
+		}
+	case event.GoUnblock:
+		r.By = goid(ev.Goroutine())
+	case event.GoStop:
+		r.TraceReason = tr.Reason
+	case event.GoBlock:
+		r.TraceReason = tr.Reason
+		r.Switch = p.t.Release >= minorSwitch && tr.Reason == ""
+	case event.GoSyscallEnd:
+		r.lostP = to == trace.GoRunnable
+		// Old traces have no end of a system call that kept its P; the reader invents one.
+		r.Instant = p.t.Release < minorTraceV2 && to == trace.GoRunning
+	}
+	p.t.Records = append(p.t.Records, r)
+	return nil
+}
+
+// The first releases with what changes a trace.
+const (
+	minorTraceV2 = 22 // a new format, with reasons in words and the time of CLOCK_MONOTONIC
+	minorSwitch  = 23 // coroutine switches
+)
+
+// finish maps all times to CLOCK_MONOTONIC.
+func (p *parser) finish() error {
+	c, err := p.marks.clock()
+	if err != nil {
+		return err
+	}
+	for i := range p.t.Records {
+		p.t.Records[i].Time = c.mono(p.t.Records[i].Time)
+	}
+	for i := range p.t.Phases {
+		p.t.Phases[i].Begin = c.mono(p.t.Phases[i].Begin)
+	}
+	first, last := p.marks.begin[0], p.marks.end[len(p.marks.end)-1]
+	p.t.Begin, p.t.End = c.mono(first.trace), c.mono(last.trace)
+	p.t.start = c.mono(p.first)
+	return nil
+}
+
+// phaseAt returns the name of the part of the program's work at a time.
+func (t *Trace) phaseAt(at int64) string {
+	name := ""
+	for _, p := range t.Phases {
+		if p.Begin > at {
+			break
+		}
+		name = p.Name
+	}
+	return name
+}
+
+// goid returns a goroutine's ID, 0 for none.
+func goid(g trace.GoID) uint64 {
+	if g < 0 {
+		return 0
+	}
+	return uint64(g)
+}
+
+// frames returns the innermost functions of a stack.
+func frames(s trace.Stack) []string {
+	var names []string
+	for f := range s.Frames() {
+		names = append(names, f.Func)
+		if len(names) == shownFrames {
+			break
+		}
+	}
+	return names
+}

@@ -1,0 +1,182 @@
+package tracetruth
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/loupe-go/loupe/event"
+)
+
+// handmade is the trace of two goroutines that pass something to each other: 1 creates 2, which blocks and is woken.
+func handmade() *Trace {
+	t := &Trace{Release: 22, Begin: 0, End: int64(time.Second), initial: map[uint64]event.State{1: event.StateRunning}}
+	at := int64(100 * time.Millisecond)
+	add := func(r Record) {
+		at += int64(time.Millisecond)
+		r.Time, r.Index = at, len(t.Records)
+		t.Records = append(t.Records, r)
+	}
+	add(Record{Kind: event.GoCreate, G: 2, By: 1, Start: "main.second"})
+	add(Record{Kind: event.GoStart, G: 2})
+	for range 30 {
+		add(Record{Kind: event.GoBlock, G: 2, TraceReason: "chan receive"})
+		add(Record{Kind: event.GoUnblock, G: 2, By: 1})
+		add(Record{Kind: event.GoStart, G: 2})
+	}
+	add(Record{Kind: event.GoStop, G: 2, TraceReason: event.StopGosched})
+	add(Record{Kind: event.GoStart, G: 2})
+	add(Record{Kind: event.GoDestroy, G: 2})
+	return t
+}
+
+func TestHandmade(t *testing.T) {
+	truth := handmade()
+	report := Compare(truth, truth.Events(false, 5000), Options{})
+	if !report.OK() || report.Goroutines != 2 || report.Offset != 5000 {
+		t.Errorf("%d goroutines, offset %d\n%v", report.Goroutines, report.Offset, report)
+	}
+	if got := report.Matched[event.GoBlock]; got != 30 {
+		t.Errorf("%d blocks were compared, not 30", got)
+	}
+}
+
+// TestExcerpt looks at how a difference is shown.
+func TestExcerpt(t *testing.T) {
+	truth := handmade()
+	events := truth.Events(false, 0)
+	for i := range events {
+		if events[i].Kind == event.GoUnblock {
+			events = append(events[:i], events[i+1:]...)
+			break
+		}
+	}
+	text := Compare(truth, events, Options{}).String()
+	for _, want := range []string{
+		"wrong sequence, goroutine 1",
+		"wrong sequence, goroutine 2",
+		">   104000.0 GoUnblock g2 by g1                                            |   105000.0 GoStart g2",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+}
+
+// TestLengths has an observer measure waits that are right in their order and near in their times, and wrong in length.
+func TestLengths(t *testing.T) {
+	r := &Report{Rules: make(RuleCounts), Times: make(map[event.Kind]Spread), Lengths: make(map[string]Lengths)}
+	timing := newTiming(0)
+	for i := range int64(100) {
+		begin := i * int64(time.Second)
+		truth := []*Record{{Time: begin, Kind: event.GoBlock}, {Time: begin + 300_000, Kind: event.GoUnblock}}
+		seen := []*Record{{Time: begin - 40_000, Kind: event.GoBlock}, {Time: begin + 340_000, Kind: event.GoUnblock}}
+		timing.add([]pair{{truth[0], seen[0]}, {truth[1], seen[1]}})
+	}
+	timing.judge(r)
+	if r.Failed(FailLength) != 1 || r.Failed(FailTime) != 0 {
+		t.Errorf("waits that are 27 %% too long: %v", r)
+	}
+}
+
+func TestClock(t *testing.T) {
+	var m marks
+	// The trace's clock began at 1000 and loses a tenth. The second message of each group came at once.
+	for _, log := range []struct {
+		category, message string
+		at                int64
+	}{
+		{logBegin, "1090", 95}, {logBegin, "1100", 90}, {logBegin, "1200", 195}, {logPhase, "work", 300},
+		{logEnd, "11090", 9095}, {logEnd, "11100", 9090}, {logEnd, "11110", 9190},
+	} {
+		isMark, err := m.add(log.category, log.message, log.at)
+		if err != nil || isMark != (log.category != logPhase) {
+			t.Fatalf("message %v: mark %v, %v", log, isMark, err)
+		}
+	}
+	c, err := m.clock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at, want := range map[int64]int64{90: 1100, 9090: 11100, 4590: 6100, 0: 1000} {
+		if got := c.mono(at); got != want {
+			t.Errorf("%d is mapped to %d, not %d", at, got, want)
+		}
+	}
+	if _, err := m.add(logEnd, "soon", 1); err == nil {
+		t.Error("a mark without a number is accepted")
+	}
+	if _, err := new(marks).clock(); err == nil {
+		t.Error("a trace without marks is accepted")
+	}
+	backwards := marks{begin: []mark{{100, 100}}, end: []mark{{50, 200}}}
+	if _, err := backwards.clock(); err == nil {
+		t.Error("marks that go back are accepted")
+	}
+}
+
+// TestReasons looks for what is twice or without a reason in the tables.
+func TestReasons(t *testing.T) {
+	seen := make(map[string]bool)
+	for _, r := range reasons {
+		if seen[r.wait] {
+			t.Errorf("%q is there twice", r.wait)
+		}
+		seen[r.wait] = true
+		if r.now == "" && r.until == 0 {
+			t.Errorf("%q has no tracer's reason", r.wait)
+		}
+	}
+	for _, p := range waitPlaces {
+		for _, wait := range []string{p.wait, p.before} {
+			if wait != "" && !seen[wait] {
+				t.Errorf("%s waits for %q, which is no reason", p.function, wait)
+			}
+		}
+	}
+	for rule := range numRules {
+		if ruleNames[rule] == "" {
+			t.Errorf("rule %d has no name", rule)
+		}
+	}
+}
+
+func TestClockOffset(t *testing.T) {
+	b, err := ClockOffset()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.Min > b.Max || b.Min <= 0 {
+		t.Errorf("the offset of the clocks is between %d and %d", b.Min, b.Max)
+	}
+	if w := b.Widen(Bounds{b.Min - 5, b.Max - 5}, 10); w.Min != b.Min-15 || w.Max != b.Max+10 {
+		t.Errorf("%v widened is %v", b, w)
+	}
+}
+
+// FuzzCompare compares a trace with any events. It must come to an end, and to a report that can be printed.
+func FuzzCompare(f *testing.F) {
+	f.Add([]byte{2, 1, 0, 0, 3, 2, 1, 0, 6, 2, 0, 3})
+	f.Add([]byte{1, 1, 1, 1, 6, 1, 2, 9, 7, 1, 1, 0, 8, 1, 0, 0})
+	truth := handmade()
+	perfect := truth.Events(false, 0)
+	kinds := event.KindsAll.List()
+	f.Fuzz(func(t *testing.T, data []byte) {
+		events := append([]event.Event{}, perfect...)
+		for ; len(data) >= 4; data = data[4:] {
+			ev := event.Event{
+				Kind: kinds[int(data[0])%len(kinds)], G: uint64(data[1] % 8), By: uint64(data[2] % 8), Parent: uint64(data[2] % 8),
+				Time: int64(data[3]) * int64(time.Millisecond), Reason: reasons[int(data[2])%len(reasons)].wait,
+			}
+			events[int(data[3])%len(events)] = ev
+			if data[0]%2 == 0 {
+				events = append(events, ev)
+			}
+		}
+		for _, syscalls := range []bool{false, true} {
+			if report := Compare(truth, events, Options{Syscalls: syscalls}); report.String() == "" {
+				t.Error("the report is empty")
+			}
+		}
+	})
+}

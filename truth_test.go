@@ -1,0 +1,200 @@
+package loupe_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/loupe-go/loupe"
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/testtarget"
+	"github.com/loupe-go/loupe/internal/tracetruth"
+)
+
+// truthRounds is how often the program goes through all that it does. More rounds find what is rare:
+//
+//	go test -run Truth -count 20 -truth.rounds 20 .
+var truthRounds = flag.Int("truth.rounds", 1, "rounds of the program that the truth tests observe")
+
+// TestTruth observes a program that records an execution trace of itself, and compares both, goroutine by goroutine.
+func TestTruth(t *testing.T) {
+	for _, release := range testtarget.Versions() {
+		for _, syscalls := range []bool{false, true} {
+			name := "go" + release
+			kinds := event.KindsGoroutine
+			if syscalls {
+				name += "/syscalls"
+				kinds |= event.KindsSyscall
+			}
+			t.Run(name, func(t *testing.T) {
+				target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "selftrace", Go: release}))
+				path := filepath.Join(t.TempDir(), "trace")
+				var answer string
+				events, offset := observeWhile(t, target.PID(), kinds, func() {
+					answer = target.Command(fmt.Sprintf("trace %s %d", path, *truthRounds))
+				})
+				truth := readTrace(t, path, release)
+				report := tracetruth.Compare(truth, events, tracetruth.Options{Syscalls: syscalls, Offset: offset})
+				t.Log(report)
+				if !report.OK() {
+					t.Error("Loupe and the trace differ")
+				}
+				expectFullTrace(t, report, answer, minorOf(t, release), syscalls)
+			})
+		}
+	}
+}
+
+// TestTruthScript observes a program whose every step is known, because it looks before it goes on. It is for the
+// releases whose traces are least like today's.
+func TestTruthScript(t *testing.T) {
+	for _, release := range testtarget.Versions() {
+		minor := minorOf(t, release)
+		if minor >= 18 {
+			break
+		}
+		t.Run("go"+release, func(t *testing.T) {
+			target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "selftrace", Go: release}))
+			var script *tracetruth.Script
+			events, _ := observeWhile(t, target.PID(), event.KindsGoroutine, func() {
+				var err error
+				if script, err = tracetruth.ParseScript(target.Command(fmt.Sprintf("script 8 %d", 25**truthRounds))); err != nil {
+					t.Fatal(err)
+				}
+			})
+			if wrong := script.Check(events, minor); len(wrong) > 0 {
+				t.Errorf("%d differences from the script:\n%s", len(wrong), strings.Join(wrong[:min(20, len(wrong))], "\n"))
+			}
+		})
+	}
+}
+
+// observeWhile returns all events of a process, its system goroutines included, while something is done, and bounds for
+// what has to be subtracted from their times to have those of CLOCK_MONOTONIC.
+func observeWhile(t *testing.T, pid int, kinds event.Kinds, do func()) ([]event.Event, tracetruth.Bounds) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	before, err := tracetruth.ClockOffset()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := loupe.Attach(ctx, loupe.PID(pid), loupe.Options{Kinds: kinds, System: true, BufferBytes: 64 << 20})
+	if errors.Is(err, loupe.ErrPermission) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	after, err := tracetruth.ClockOffset()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range s.Warnings() {
+		t.Log(w)
+	}
+	var events []event.Event
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ev := range s.Events() {
+			events = append(events, *ev)
+		}
+	}()
+	do()
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	<-done
+	if err := s.Err(); err != nil {
+		t.Error(err)
+	}
+	if stats := s.Stats(); stats.Lost > 0 {
+		t.Errorf("%d events lost: %v", stats.Lost, stats.Kinds)
+	}
+	// The constant is the difference of two looks at the clocks, between which the machine may do something else.
+	return events, before.Widen(after, 20*time.Millisecond)
+}
+
+func readTrace(t *testing.T, path, release string) *tracetruth.Trace {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	truth, err := tracetruth.Parse(file, minorOf(t, release))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return truth
+}
+
+// wantedWaits are waits that the program is sure to enter, by the releases that have them: from since on, before until.
+var wantedWaits = []struct {
+	reason       string
+	since, until int
+}{
+	{reason: "chan receive"}, {reason: "chan send"}, {reason: "select"}, {reason: "select (no cases)"},
+	{reason: "chan receive (nil chan)"}, {reason: "chan send (nil chan)"}, {reason: "sleep"}, {reason: "IO wait"},
+	{reason: "sync.Cond.Wait"}, {reason: "semacquire", until: 24}, {reason: "sync.Mutex.Lock", since: 20},
+	{reason: "sync.RWMutex.RLock", since: 20}, {reason: "sync.RWMutex.Lock", since: 20},
+	{reason: "sync.WaitGroup.Wait", since: 24}, {reason: "GC worker (idle)"}, {reason: "GC sweep wait"},
+	{reason: "finalizer wait"}, {reason: "cleanup wait", since: 25}, {reason: "coroutine", since: 23},
+}
+
+// expectFullTrace fails the test when what was compared is less than the program did.
+func expectFullTrace(t *testing.T, report *tracetruth.Report, answer string, minor int, syscalls bool) {
+	t.Helper()
+	var begin, end int64
+	var did struct {
+		Rounds int
+		Phases []struct{ Creates int }
+	}
+	text := answer[max(0, strings.IndexByte(answer, '{')):]
+	if _, err := fmt.Sscanf(answer, "traced %d %d", &begin, &end); err != nil {
+		t.Fatalf("answer %q: %v", answer, err)
+	}
+	if err := json.Unmarshal([]byte(text), &did); err != nil {
+		t.Fatalf("answer %q: %v", answer, err)
+	}
+	creates := 0
+	for _, p := range did.Phases {
+		creates += p.Creates * did.Rounds
+	}
+	if got := report.Matched[event.GoCreate]; creates == 0 || got < creates {
+		t.Errorf("%d creations of goroutines were compared, the program made at least %d", got, creates)
+	}
+	kinds := event.KindsGoroutine
+	if syscalls {
+		kinds |= event.KindsSyscall
+	}
+	for _, k := range kinds.List() {
+		if k != event.GoStatus && report.Matched[k] == 0 {
+			t.Errorf("no %v was compared", k)
+		}
+	}
+	for _, w := range wantedWaits {
+		if minor >= w.since && (w.until == 0 || minor < w.until) && report.Reasons[w.reason] == 0 {
+			t.Errorf("no wait for %q was compared", w.reason)
+		}
+	}
+}
+
+// minorOf returns 18 for "1.18.10".
+func minorOf(t *testing.T, release string) int {
+	t.Helper()
+	var major, minor int
+	if _, err := fmt.Sscanf(release, "%d.%d", &major, &minor); err != nil {
+		t.Fatalf("release %q: %v", release, err)
+	}
+	return minor
+}
