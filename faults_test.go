@@ -295,3 +295,21 @@ func breakpoints(t *testing.T, p *testtarget.Process) string {
 	t.Helper()
 	return codeOf(t, p, "runtime.gopark")
 }
+
+// TestAlive asks which goroutines are alive.
+func TestAlive(t *testing.T) {
+	p := startMill(t, testtarget.Latest())
+	s := attach(t, p.PID(), loupe.Options{System: true})
+	before, err := s.Alive()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Command("threads 100")
+	during, err := s.Alive()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(during) - len(before); n < 100 || n > 110 {
+		t.Errorf("%d more goroutines, want 100", n)
+	}
+}

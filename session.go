@@ -135,6 +135,10 @@ func (s *Session) Stats() Stats {
 	return stats
 }
 
+// Alive returns the IDs of the goroutines that are alive now, the runtime's own included, in no order. After events were
+// lost it tells which goroutines have ended unseen.
+func (s *Session) Alive() ([]uint64, error) { return s.probes.Process().Alive() }
+
 // Warnings returns what a user should know about this observation, one line each: a probe that could not be attached, a
 // kernel feature that is missing.
 func (s *Session) Warnings() []string { return s.probes.Warnings() }

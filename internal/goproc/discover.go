@@ -194,23 +194,40 @@ func engines(p *Process) []string {
 
 // count returns the number of goroutines as runtime.NumGoroutine counts them.
 func (p *Process) count() (int, error) {
+	n := 0
+	err := p.eachLive(func(_ uint64, system bool) {
+		if !system {
+			n++
+		}
+	})
+	return n, err
+}
+
+// Alive returns the IDs of the goroutines that are alive, the runtime's own included, in no order. It reads less than a
+// snapshot does.
+func (p *Process) Alive() ([]uint64, error) {
+	var ids []uint64
+	err := p.eachLive(func(id uint64, _ bool) { ids = append(ids, id) })
+	return ids, err
+}
+
+func (p *Process) eachLive(live func(id uint64, system bool)) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	addrs, err := p.readAllgs()
 	if err != nil {
-		return 0, err
+		return err
 	}
 	gs, err := p.readGs(addrs)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	n := 0
 	for _, g := range gs {
-		if !p.rt.gone(g) && !isSystem(p.symbols.lookup(g.startPC).fn.Name, nil) {
-			n++
+		if !p.rt.gone(g) {
+			live(g.goid, isSystem(p.symbols.lookup(g.startPC).fn.Name, nil))
 		}
 	}
-	return n, nil
+	return nil
 }
 
 // Resolve returns the processes that a target names: a PID, the path of an executable, or a process name (that of the

@@ -12,8 +12,8 @@ import (
 
 // decoder turns records into events. It remembers stacks and origins, which are sent or looked up once.
 type decoder struct {
-	proc   *goproc.Process
-	engine Engine
+	names    namer
+	newEpoch func() // makes the probes send all stacks anew
 	pid    int32
 	offset int64 // from the monotonic clock to Unix time, in nanoseconds
 	kinds  event.Kinds
@@ -32,6 +32,12 @@ type decoder struct {
 	ev event.Event
 }
 
+// namer knows what the addresses of a program mean: a goproc.Process.
+type namer interface {
+	Frames(pcs []uint64, hidden uint64) []event.Frame
+	Origin(gopc, startpc uint64) event.Origin
+}
+
 type originKey struct{ gopc, startpc uint64 }
 
 // Bounds of the decoder's memory, far beyond what a program's code has. When one is reached, the table starts anew: the
@@ -44,7 +50,7 @@ const (
 func newDecoder(p *goproc.Process, engine Engine, plan *Plan, offset int64) *decoder {
 	l := p.Layout()
 	d := &decoder{
-		proc: p, engine: engine, pid: int32(p.PID()), offset: offset, kinds: plan.Want.Kinds,
+		names: p, newEpoch: engine.NewEpoch, pid: int32(p.PID()), offset: offset, kinds: plan.Want.Kinds,
 		waitReasons: p.Binary().WaitReasons(), stwReasons: l.Strings("runtime.stwReasonStrings"),
 		traceReasons: l.Strings("runtime.traceBlockReasonStrings"),
 		stacks:       map[uint64]*event.Stack{}, origins: map[originKey]*event.Origin{},
@@ -196,13 +202,13 @@ func (d *decoder) addStack(r *csrc.Record, raw []byte) {
 	if len(d.stacks) >= maxStacks {
 		// Records on their way still refer to the old identities.
 		d.olderStacks, d.stacks = d.stacks, map[uint64]*event.Stack{}
-		d.engine.NewEpoch()
+		d.newEpoch()
 	}
 	pcs := make([]uint64, n)
 	for i := range pcs {
 		pcs[i] = binary.LittleEndian.Uint64(raw[i*8:])
 	}
-	d.stacks[r.Stack] = &event.Stack{Frames: d.proc.Frames(pcs, r.Arg), Truncated: r.Flags != 0}
+	d.stacks[r.Stack] = &event.Stack{Frames: d.names.Frames(pcs, r.Arg), Truncated: r.Flags != 0}
 }
 
 // stack returns a stack by its identity; nil when its addresses were lost.
@@ -225,7 +231,7 @@ func (d *decoder) origin(gopc, startpc uint64) *event.Origin {
 	if len(d.origins) >= maxOrigins {
 		clear(d.origins)
 	}
-	o := d.proc.Origin(gopc, startpc)
+	o := d.names.Origin(gopc, startpc)
 	d.origins[key] = &o
 	return &o
 }

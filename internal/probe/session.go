@@ -217,14 +217,19 @@ func (s *Session) Numbers() (yielded uint64, kinds map[event.Kind]Counts, err er
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	kinds = map[event.Kind]Counts{}
+	if s.garbled > 0 {
+		err = fmt.Errorf("%d records made no sense", s.garbled)
+	}
 	var counts [256]Counts
 	switch {
 	case s.counts != nil:
 		counts = *s.counts
 	case !s.released:
-		if counts, err = s.readCounts(); err != nil {
-			return s.yielded, kinds, err
+		now, countErr := s.readCounts()
+		if countErr != nil {
+			return s.yielded, kinds, countErr
 		}
+		counts = now
 	}
 	for k, c := range counts {
 		c.Received = s.received[k]
@@ -237,7 +242,7 @@ func (s *Session) Numbers() (yielded uint64, kinds map[event.Kind]Counts, err er
 		}
 		kinds[kind] = c
 	}
-	return s.yielded, kinds, nil
+	return s.yielded, kinds, err
 }
 
 // readCounts reads the engine's numbers.

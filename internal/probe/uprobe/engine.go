@@ -198,6 +198,9 @@ func (e *Engine) Lost() uint32 {
 // NewEpoch implements probe.Engine.
 func (e *Engine) NewEpoch() { e.control.newEpoch() }
 
+// kindLimit is above the number of every event kind: event.Kinds is a set in 64 bits.
+const kindLimit = 64
+
 // Counts implements probe.Engine.
 func (e *Engine) Counts() ([256]csrc.Count, error) {
 	var counts [256]csrc.Count
@@ -207,6 +210,9 @@ func (e *Engine) Counts() ([256]csrc.Count, error) {
 	m := e.coll.Maps[csrc.ProbesMapCounts]
 	var cpus []csrc.Count
 	for k := range counts {
+		if k >= kindLimit && k != int(csrc.KindSwitch) {
+			continue
+		}
 		if err := m.Lookup(uint32(k), &cpus); err != nil {
 			return counts, fmt.Errorf("reading the counters: %w", err)
 		}
