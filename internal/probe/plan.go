@@ -3,6 +3,7 @@ package probe
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/loupe-go/loupe/event"
@@ -163,10 +164,11 @@ func (pl *planner) addCalls(probe *Probe, d *declaration, f gobin.Func) error {
 	if err != nil {
 		return err
 	}
+	calls = slices.DeleteFunc(calls, func(c insn.Call) bool { return c.Target != callee.Entry || c.Tail })
+	if len(calls) > 1 && slices.Contains(d.last, f.Name) {
+		calls = calls[len(calls)-1:]
+	}
 	for _, c := range calls {
-		if c.Target != callee.Entry || c.Tail {
-			continue
-		}
 		site := insn.Site{PC: c.PC, Kind: insn.SiteCall, Emulated: true, GReg: insn.GAt(pl.bin.Arch(), pl.bin.Version().Minor).Reg}
 		if pl.bin.Arch() == insn.AMD64 {
 			site.SPMoved = -8 // the callee's return address is not pushed yet

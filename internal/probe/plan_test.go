@@ -90,7 +90,7 @@ func checkPlan(t *testing.T, plan *Plan, minor int) {
 		}
 	}
 	// park_m and the network poller's wake-ups in the scheduler, injectglist, the collector's workers, C threads.
-	if n := places["casgstatus"]; n < 9 || n > 14 {
+	if n := places["casgstatus"]; n < 8 || n > 14 {
 		t.Errorf("%d places change a state past the other probes", n)
 	}
 	if n := places["newproc_runqput"] + places["newproc1_casgstatus"]; n < 1 || n > 2 {

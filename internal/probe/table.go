@@ -26,6 +26,9 @@ type declaration struct {
 	funcs  []string // runtime functions that it sits in; those that the release lacks are passed over
 	place  place
 	callee string // atCall: the function that is called
+
+	// last lists the functions in which only the last call counts: the others are passed often and say nothing new.
+	last []string
 	words  int    // atEntry: how many argument words must still be in place
 
 	needsG bool // of no use where the current g cannot be found
@@ -55,6 +58,7 @@ var declarations = []declaration{
 		funcs: []string{"runtime.park_m", "runtime.injectglist", "runtime.findrunnable", "runtime.findRunnable", "runtime.schedule",
 			"runtime.(*gcControllerState).findRunnableGCWorker", "runtime.procresize", "runtime.(*p).destroy",
 			"runtime.needm", "runtime.dropm"},
+		last:    []string{"runtime.park_m"}, // each wait begins with the first
 		without: "wake-ups by the network poller are not seen"},
 	{id: csrc.ProbesLoupeProbePROBE_execute, program: "execute", kinds: only(event.GoStart), words: 1,
 		funcs: []string{"runtime.execute"}, without: "it is not seen when goroutines begin to run"},

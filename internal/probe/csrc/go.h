@@ -187,7 +187,7 @@ INLINE u64 hidden_caller(u64 fp)
  */
 FUNCTION u64 hash_stack(u64 lo, u64 hi, u64 pc, u64 fp)
 {
-	u64 id = mix(EPOCH(), hidden_caller(fp));
+	u64 id = EPOCH();
 	u32 n = 0;
 
 	if (pc) {
@@ -198,12 +198,17 @@ FUNCTION u64 hash_stack(u64 lo, u64 hi, u64 pc, u64 fp)
 	return id | 1;
 }
 
-/* Sends the addresses of a stack. */
-FUNCTION int send_stack(u64 lo, u64 hi, u64 pc, u64 fp, u64 id)
+/* Sends the addresses of a goroutine's stack. */
+FUNCTION int send_stack(u64 g, u64 pc, u64 fp, u64 hidden, u64 id)
 {
-	struct loupe_stack *s = reserve(LOUPE_KIND_STACK, sizeof(*s), 0);
-	u64 hidden = hidden_caller(fp);
+	u64 bounds[2];
 	u32 n = 0;
+
+	if (read_memory(bounds, sizeof(bounds), g + CONFIG(g_stack)) || bounds[1] < bounds[0] + sizeof(struct frame))
+		return 0;
+
+	u64 lo = bounds[0], hi = bounds[1] - sizeof(struct frame);
+	struct loupe_stack *s = reserve(LOUPE_KIND_STACK, sizeof(*s), 0);
 
 	if (!s)
 		return 0;
@@ -224,35 +229,45 @@ FUNCTION int send_stack(u64 lo, u64 hi, u64 pc, u64 fp, u64 id)
 }
 
 /*
- * The stack of a goroutine: an address to put before, or 0, and those from its frame pointer on. Its addresses are sent
- * when that has not been done.
+ * The stack of a goroutine: an address to put before, or 0, those from its frame pointer on, and a hidden caller. Its
+ * addresses are sent when that has not been done.
  */
-INLINE u64 stack_of(u64 g, u64 pc, u64 fp)
+INLINE u64 stack_of(u64 g, u64 pc, u64 fp, u64 hidden)
 {
 	u64 bounds[2], id;
 
 	if (!CONFIG(stack_depth) || !g)
 		return 0;
-	if (read_memory(bounds, sizeof(bounds), g + CONFIG(g_stack)))
+	if (read_memory(bounds, sizeof(bounds), g + CONFIG(g_stack)) || bounds[1] < bounds[0] + sizeof(struct frame))
 		return 0;
-	if (bounds[1] < bounds[0] + sizeof(struct frame))
-		return 0;
-	bounds[1] -= sizeof(struct frame);
-	id = hash_stack(bounds[0], bounds[1], pc, fp);
+	id = hash_stack(bounds[0], bounds[1] - sizeof(struct frame), pc, fp);
+	if (hidden)
+		id = mix(id, hidden) | 1;
 	if (!stack_known(id))
-		send_stack(bounds[0], bounds[1], pc, fp, id);
+		send_stack(g, pc, fp, hidden, id);
 	return id;
 }
 
 /* The stack of the goroutine that runs at a probe in one of its own functions. */
-#define OWN_STACK(probe, g) stack_of(g, CALLER(probe), frame_pointer(ctx))
+#define OWN_STACK(probe, g) stack_of(g, CALLER(probe), frame_pointer(ctx), 0)
 
 /* The stack of a goroutine that has switched to its thread's own stack, or does not run. */
 INLINE u64 saved_stack(u64 g)
 {
 	if (!CONFIG(stack_depth) || !g)
 		return 0;
-	return stack_of(g, 0, read_word(g + CONFIG(g_sched_bp)));
+	return stack_of(g, 0, read_word(g + CONFIG(g_sched_bp)), 0);
+}
+
+/* The same of a goroutine that may have been interrupted. */
+INLINE u64 stopped_stack(u64 g)
+{
+	u64 fp;
+
+	if (!CONFIG(stack_depth) || !g)
+		return 0;
+	fp = read_word(g + CONFIG(g_sched_bp));
+	return stack_of(g, 0, fp, hidden_caller(fp));
 }
 
 /* The address that a probed function returns to. */

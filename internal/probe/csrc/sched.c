@@ -221,7 +221,7 @@ INLINE void stop(u32 tid, u64 gp, int preempted)
 	if (!wanted(goid))
 		return;
 
-	u64 stack = saved_stack(gp);
+	u64 stack = stopped_stack(gp);
 	struct loupe_record *r = begin(GoStop, tid, goid);
 
 	if (!r)
@@ -293,7 +293,7 @@ PROBE(preemptPark)
 	if (!goid)
 		unreadable(GoBlock);
 	else if (wanted(goid))
-		block(tid, goid, CONFIG(reason_preempted), CONFIG(trace_reason_preempted), 0, saved_stack(gp));
+		block(tid, goid, CONFIG(reason_preempted), CONFIG(trace_reason_preempted), 0, stopped_stack(gp));
 	return 0;
 }
 
