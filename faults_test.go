@@ -313,3 +313,58 @@ func TestAlive(t *testing.T) {
 		t.Errorf("%d more goroutines, want 100", n)
 	}
 }
+
+// TestGoroutineFilter observes some goroutines only, with small IDs and with large ones.
+func TestGoroutineFilter(t *testing.T) {
+	p := startMill(t, testtarget.Latest())
+	p.Command("spawn 10000") // uses up the small IDs
+	p.Command("threads 20")
+	var some []uint64
+	for _, g := range p.Goroutines() {
+		if g.ID == 1 || len(some) < 5 && g.ID > 5000 {
+			some = append(some, g.ID)
+		}
+	}
+	c := during(t, p, loupe.Options{Goroutines: some, Kinds: event.KindsDefault | event.KindsSyscall}, "spawn 100", "sleep 100")
+	c.expectSound(t)
+	if len(some) != 6 || len(c.states) != len(some) {
+		t.Errorf("asked for %v, observed %v", some, c.states)
+	}
+	for _, g := range some {
+		if !strings.Contains(c.last[g], "GoStart") && !strings.Contains(c.last[g], "GoSyscall") {
+			t.Errorf("goroutine %d: %q", g, c.last[g])
+		}
+	}
+}
+
+// TestSample observes one of seven goroutines.
+func TestSample(t *testing.T) {
+	p := startMill(t, testtarget.Latest())
+	c := during(t, p, loupe.Options{SampleOneIn: 7}, "spawn 7000")
+	c.expectSound(t)
+	c.expect(t, event.GoCreate, 990, 20)
+	for g := range c.states {
+		if g%7 != 0 {
+			t.Errorf("goroutine %d is observed", g)
+		}
+	}
+}
+
+// TestMinBlock observes long waits only.
+func TestMinBlock(t *testing.T) {
+	for _, version := range []string{"1.14.15", "1.22.12", testtarget.Latest()} {
+		t.Run("go"+version, func(t *testing.T) {
+			p := startMill(t, version)
+			c := during(t, p, loupe.Options{MinBlock: 50 * time.Millisecond}, "pingpong 1000", "sleep 60", "sleep 60", "locks 5")
+			for _, wait := range c.waits {
+				if wait < 50*time.Millisecond {
+					t.Errorf("a wait of %v is reported", wait)
+				}
+			}
+			if c.kinds[event.GoBlock] < 2 || c.kinds[event.GoBlock] > 30 || c.kinds[event.GoStart] > 0 {
+				t.Errorf("%v: want the two sleeps and little more", c.kinds)
+			}
+			c.expectAddsUp(t)
+		})
+	}
+}

@@ -59,6 +59,7 @@ type checker struct {
 	states map[uint64]event.State
 	kinds  map[event.Kind]int
 	wrong  []string
+	waits  []time.Duration // lengths that GoBlock tells
 	last   map[uint64]string // by goroutine, its latest events
 	stats  loupe.Stats
 	lost   bool
@@ -83,6 +84,9 @@ var moves = map[event.Kind]struct {
 
 func (c *checker) add(ev *event.Event) {
 	c.kinds[ev.Kind]++
+	if ev.Kind == event.GoBlock && ev.Value != 0 {
+		c.waits = append(c.waits, time.Duration(ev.Value))
+	}
 	if ev.Kind == event.Lost {
 		c.lost = true
 	}

@@ -69,7 +69,7 @@ struct {
 	__type(value, u8);
 } stacks SEC(".maps");
 
-/* Goroutines to report or to leave out. */
+/* Goroutines to report or to leave out, those with large IDs. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1 << 12);
@@ -198,19 +198,27 @@ INLINE void stack_sent(u64 id)
 
 INLINE int is_listed(u64 goid)
 {
-	return bpf_map_lookup_elem(&listed, &goid) != 0;
+	if (goid < LOUPE_SMALL_IDS)
+		return control.small[goid];
+	return control.large && bpf_map_lookup_elem(&listed, &goid) != 0;
 }
 
 INLINE void list_add(u64 goid)
 {
 	u8 one = 1;
 
+	if (goid < LOUPE_SMALL_IDS) {
+		control.small[goid] = 1;
+		return;
+	}
 	bpf_map_update_elem(&listed, &goid, &one, BPF_ANY);
+	control.large = 1;
 }
 
 INLINE void list_remove(u64 goid)
 {
-	bpf_map_delete_elem(&listed, &goid);
+	if (goid >= LOUPE_SMALL_IDS)
+		bpf_map_delete_elem(&listed, &goid);
 }
 
 INLINE int is_system_start(u64 pc)

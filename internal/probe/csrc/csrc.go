@@ -19,6 +19,7 @@ type (
 // Sizes and marks of loupe.h.
 const (
 	MaxStack   = int(ProbesLoupeLimitLOUPE_MAX_STACK)
+	SmallIDs   = int(ProbesLoupeLimitLOUPE_SMALL_IDS)
 	NoField    = uint32(ProbesLoupeLimitLOUPE_NO_FIELD)
 	NoRegister = 255
 	KindStack  = uint8(ProbesLoupeLimitLOUPE_KIND_STACK)

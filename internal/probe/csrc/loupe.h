@@ -20,6 +20,7 @@ typedef long long s64;
 enum loupe_limit {
 	LOUPE_MAX_STACK = 128, /* return addresses in one stack */
 	LOUPE_NO_FIELD = 0xffffffff, /* the release does not have the field */
+	LOUPE_SMALL_IDS = 4080, /* goroutine IDs below have a byte each in the filter */
 	LOUPE_KIND_STACK = 255, /* a record that is no event but the addresses of a stack */
 	LOUPE_KIND_SWITCH = 254, /* a coroutine hands over to another: three events in one */
 };
@@ -160,7 +161,9 @@ struct loupe_control {
 	u32 enabled; /* probes do nothing until it is set */
 	u32 waits;   /* the reader sleeps and wants to be woken by the next event */
 	u32 lost;    /* events lost so far, modulo 2^32 */
-	u32 epoch;   /* part of every stack's identity: a change makes all stacks to be sent again */
+	u16 epoch;   /* part of every stack's identity: a change makes all stacks to be sent again */
+	u16 large;   /* the filter lists goroutines with larger IDs than these: */
+	u8 small[LOUPE_SMALL_IDS]; /* by ID: the filter lists it. Nearly all of the runtime's own have small IDs */
 };
 
 #endif

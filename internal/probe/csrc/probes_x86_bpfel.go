@@ -63,7 +63,9 @@ type ProbesLoupeControl struct {
 	Enabled uint32
 	Waits   uint32
 	Lost    uint32
-	Epoch   uint32
+	Epoch   uint16
+	Large   uint16
+	Small   [4080]uint8
 }
 
 type ProbesLoupeCount struct {
@@ -95,6 +97,7 @@ type ProbesLoupeLimit uint32
 const (
 	ProbesLoupeLimitLOUPE_MAX_STACK   ProbesLoupeLimit = 128
 	ProbesLoupeLimitLOUPE_NO_FIELD    ProbesLoupeLimit = 4294967295
+	ProbesLoupeLimitLOUPE_SMALL_IDS   ProbesLoupeLimit = 4080
 	ProbesLoupeLimitLOUPE_KIND_STACK  ProbesLoupeLimit = 255
 	ProbesLoupeLimitLOUPE_KIND_SWITCH ProbesLoupeLimit = 254
 )

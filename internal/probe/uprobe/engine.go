@@ -151,7 +151,7 @@ func (e *Engine) open() error {
 
 // List implements probe.Engine.
 func (e *Engine) List(goroutines []uint64) error {
-	return addAll(e.coll.Maps[csrc.ProbesMapListed], goroutines)
+	return addAll(e.coll.Maps[csrc.ProbesMapListed], e.control.list(goroutines))
 }
 
 // addAll puts keys into a set.
