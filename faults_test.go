@@ -327,7 +327,7 @@ func TestGoroutineFilter(t *testing.T) {
 	}
 	c := during(t, p, loupe.Options{Goroutines: some, Kinds: event.KindsDefault | event.KindsSyscall}, "spawn 100", "sleep 100")
 	c.expectSound(t)
-	if len(some) != 6 || len(c.states) != len(some) {
+	if len(some) != 5 || len(c.states) != len(some) {
 		t.Errorf("asked for %v, observed %v", some, c.states)
 	}
 	for _, g := range some {
