@@ -16,10 +16,11 @@ import (
 
 // TestCommand observes programs of every release from their first goroutine on.
 func TestCommand(t *testing.T) {
-	for _, spec := range testtarget.Matrix("mill") {
-		if spec.Cgo {
-			continue // a C program until the runtime starts: nothing else before main
-		}
+	specs := []testtarget.Spec{{Program: "mill", PIE: true}}
+	for _, version := range testtarget.Versions() {
+		specs = append(specs, testtarget.Spec{Program: "mill", Go: version})
+	}
+	for _, spec := range specs {
 		t.Run(spec.String(), func(t *testing.T) {
 			cmd := exec.Command(testtarget.Build(t, spec))
 			cmd.Stdin = strings.NewReader("spawn 500\nquit\n")
