@@ -9,6 +9,7 @@
 //	locks N      N waits for a mutex that is held, then `locks N`
 //	sleep MS     sleeps, then `sleep MS <nanoseconds>`
 //	burn MS      computes on one goroutine more than there are Ps, then `burn MS`
+//	heap MB      holds so much memory from now on and collects twice, then `heap <MemStats.HeapAlloc> <collections>`
 //	exec         replaces itself by itself, which is ready anew
 //	execother    replaces itself by a program that is not Go and ends by itself
 package main
@@ -28,13 +29,14 @@ func main() {
 	m := &mill{}
 	serve(false, map[string]command{
 		"pingpong": m.pingpong, "spawn": m.spawn, "threads": m.threads, "chans": m.chans, "locks": m.locks,
-		"sleep": m.sleep, "burn": m.burn, "exec": m.exec, "execother": m.execOther,
+		"sleep": m.sleep, "burn": m.burn, "heap": m.heap, "exec": m.exec, "execother": m.execOther,
 	})
 }
 
 type mill struct {
 	release chan struct{}
 	held    sync.WaitGroup
+	ballast []byte
 }
 
 func count(args []string) int {
@@ -174,6 +176,16 @@ func spin(n int) (sum int) {
 		sum += i
 	}
 	return sum
+}
+
+func (m *mill) heap(args []string) string {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	m.ballast = make([]byte, count(args)<<20)
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	return fmt.Sprintf("heap %d %d", after.HeapAlloc, after.NumGC-before.NumGC)
 }
 
 func (m *mill) exec([]string) string {
