@@ -231,53 +231,27 @@ INLINE void stop(u32 tid, u64 gp, int preempted)
 	commit(r);
 }
 
+/* A function of the scheduler that stops the goroutine of its first argument. */
+#define STOP_PROBE(function, preempted)                                                        \
+	PROBE(function)                                                                        \
+	{                                                                                      \
+		u32 tid = target_thread();                                                     \
+                                                                                               \
+		if (tid && CALLED(function))                                                   \
+			stop(tid, ARG(function, 0, 0), preempted);                             \
+		return 0;                                                                      \
+	}
+
 /* func goschedImpl(gp *g, preempted bool) */
-PROBE(goschedImpl)
-{
-	u32 tid = target_thread();
+STOP_PROBE(goschedImpl, (u8)ARG(goschedImpl, 1, 8))
 
-	if (tid && CALLED(goschedImpl))
-		stop(tid, ARG(goschedImpl, 0, 0), (u8)ARG(goschedImpl, 1, 8));
-	return 0;
-}
-
-/* func gosched_m(gp *g): releases in which goschedImpl does not say why */
-PROBE(gosched_m)
-{
-	u32 tid = target_thread();
-
-	if (tid && CALLED(gosched_m))
-		stop(tid, ARG(gosched_m, 0, 0), 0);
-	return 0;
-}
-
-PROBE(goschedguarded_m)
-{
-	u32 tid = target_thread();
-
-	if (tid && CALLED(goschedguarded_m))
-		stop(tid, ARG(goschedguarded_m, 0, 0), 0);
-	return 0;
-}
-
-PROBE(gopreempt_m)
-{
-	u32 tid = target_thread();
-
-	if (tid && CALLED(gopreempt_m))
-		stop(tid, ARG(gopreempt_m, 0, 0), 1);
-	return 0;
-}
+/* func gosched_m(gp *g), goschedguarded_m, gopreempt_m: releases in which goschedImpl does not say why */
+STOP_PROBE(gosched_m, 0)
+STOP_PROBE(goschedguarded_m, 0)
+STOP_PROBE(gopreempt_m, 1)
 
 /* func goyield_m(gp *g): gives way to the next on its P */
-PROBE(goyield_m)
-{
-	u32 tid = target_thread();
-
-	if (tid && CALLED(goyield_m))
-		stop(tid, ARG(goyield_m, 0, 0), 1);
-	return 0;
-}
+STOP_PROBE(goyield_m, 1)
 
 /* func preemptPark(gp *g): stops for the garbage collector, which makes it runnable again through ready */
 PROBE(preemptPark)

@@ -5,41 +5,28 @@
  * System calls and calls of C code (runtime/proc.go).
  */
 
+#define SYSCALL_PROBE(function)                                                                \
+	PROBE(function)                                                                        \
+	{                                                                                      \
+		u32 tid = target_thread();                                                     \
+		u64 g, goid;                                                                   \
+                                                                                               \
+		if (!tid || !CALLED(function))                                                 \
+			return 0;                                                              \
+		g = CURRENT_G_OR_TLS(function);                                                \
+		goid = goid_of(g);                                                             \
+		if (!goid)                                                                     \
+			unreadable(GoSyscallBegin);                                            \
+		else if (wanted(goid))                                                         \
+			emit(GoSyscallBegin, tid, goid, 0, OWN_STACK(function, g));            \
+		return 0;                                                                      \
+	}
+
 /* func reentersyscall(pc, sp, bp uintptr), on the goroutine */
-PROBE(reentersyscall)
-{
-	u32 tid = target_thread();
+SYSCALL_PROBE(reentersyscall)
 
-	if (!tid || !CALLED(reentersyscall))
-		return 0;
-
-	u64 g = CURRENT_G_OR_TLS(reentersyscall);
-	u64 goid = goid_of(g);
-
-	if (!goid)
-		unreadable(GoSyscallBegin);
-	else if (wanted(goid))
-		emit(GoSyscallBegin, tid, goid, 0, OWN_STACK(reentersyscall, g));
-	return 0;
-}
-
-/* func entersyscallblock(handoff): a call of which the runtime knows that it takes long */
-PROBE(entersyscallblock)
-{
-	u32 tid = target_thread();
-
-	if (!tid || !CALLED(entersyscallblock))
-		return 0;
-
-	u64 g = CURRENT_G_OR_TLS(entersyscallblock);
-	u64 goid = goid_of(g);
-
-	if (!goid)
-		unreadable(GoSyscallBegin);
-	else if (wanted(goid))
-		emit(GoSyscallBegin, tid, goid, 0, OWN_STACK(entersyscallblock, g));
-	return 0;
-}
+/* func entersyscallblock(): a call of which the runtime knows that it takes long */
+SYSCALL_PROBE(entersyscallblock)
 
 /* func exitsyscall() */
 PROBE(exitsyscall)
