@@ -23,8 +23,10 @@ func (e *Engine) attachAll() error {
 	for _, p := range e.plan.Probes {
 		links, err := e.attach(exe, p)
 		if err != nil {
-			first = errors.Join(first, err)
-			e.warn("%s: %v", p.Without, err)
+			if first == nil {
+				first = err
+			}
+			e.warn("%s: %v", p.Without, oneLine{err})
 			continue
 		}
 		attached++

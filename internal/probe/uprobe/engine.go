@@ -122,7 +122,7 @@ func (e *Engine) dropProgram(err error) bool {
 	}
 	for i, p := range e.plan.Probes {
 		if "probe_"+p.Program == name {
-			e.warn("%s: the kernel does not accept probe %s: %v", p.Without, p.Program, err)
+			e.warn("%s: the kernel does not accept probe %s: %v", p.Without, p.Program, oneLine{err})
 			e.opt.Log.Debug("program refused", "program", p.Program, "err", fmt.Sprintf("%+v", err))
 			e.plan.Probes = append(e.plan.Probes[:i], e.plan.Probes[i+1:]...)
 			return len(e.plan.Probes) > 0

@@ -50,8 +50,16 @@ func checkCapabilities() error {
 // lockdownFile tells how far the kernel is locked down (kernel_lockdown(7)).
 const lockdownFile = "/sys/kernel/security/lockdown"
 
+// oneLine is an error whose message is one line, whatever those it is made of say.
+type oneLine struct{ error }
+
+func (e oneLine) Error() string { return strings.Join(strings.Fields(e.error.Error()), " ") }
+func (e oneLine) Unwrap() error { return e.error }
+
 // explain adds to an error why the engine failed, for callers and for people.
-func (e *Engine) explain(err error) error {
+func (e *Engine) explain(err error) error { return oneLine{e.reason(err)} }
+
+func (e *Engine) reason(err error) error {
 	switch {
 	case errors.Is(err, probe.ErrPermission):
 		return err
