@@ -59,7 +59,7 @@ type checker struct {
 	states map[uint64]event.State
 	kinds  map[event.Kind]int
 	wrong  []string
-	waits  []time.Duration // lengths that GoBlock tells
+	waits  []time.Duration   // lengths that GoBlock tells
 	last   map[uint64]string // by goroutine, its latest events
 	stats  loupe.Stats
 	lost   bool

@@ -14,9 +14,9 @@ import (
 type decoder struct {
 	names    namer
 	newEpoch func() // makes the probes send all stacks anew
-	pid    int32
-	offset int64 // from the monotonic clock to Unix time, in nanoseconds
-	kinds  event.Kinds
+	pid      int32
+	offset   int64 // from the monotonic clock to Unix time, in nanoseconds
+	kinds    event.Kinds
 
 	waitReasons, traceReasons, stwReasons []string
 	lockOffset                            uint64 // of a channel's lock in the channel

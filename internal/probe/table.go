@@ -28,8 +28,8 @@ type declaration struct {
 	callee string // atCall: the function that is called
 
 	// last lists the functions in which only the last call counts: the others are passed often and say nothing new.
-	last []string
-	words  int    // atEntry: how many argument words must still be in place
+	last  []string
+	words int // atEntry: how many argument words must still be in place
 
 	needsG bool // of no use where the current g cannot be found
 	// quiet says that nothing is missing where the executable has none of the functions: other releases do without them, or
