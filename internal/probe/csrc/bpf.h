@@ -69,6 +69,14 @@ struct {
 	__type(value, u8);
 } stacks SEC(".maps");
 
+/* The same for those seen last, found without a hash. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1 << 14);
+	__type(key, u32);
+	__type(value, u64);
+} recent_stacks SEC(".maps");
+
 /* Goroutines to report or to leave out, those with large IDs. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -186,7 +194,17 @@ INLINE void unreadable(u32 kind)
 
 INLINE int stack_known(u64 id)
 {
-	return bpf_map_lookup_elem(&stacks, &id) != 0;
+	u32 slot = (id >> 20) & ((1 << 14) - 1);
+	u64 *recent = bpf_map_lookup_elem(&recent_stacks, &slot);
+
+	if (!recent)
+		return 0;
+	if (*recent == id)
+		return 1;
+	if (!bpf_map_lookup_elem(&stacks, &id))
+		return 0;
+	*recent = id;
+	return 1;
 }
 
 INLINE void stack_sent(u64 id)

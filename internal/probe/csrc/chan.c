@@ -5,17 +5,9 @@
  * What goroutines do with channels, whether they wait or not (runtime/chan.go, runtime/select.go).
  */
 
-INLINE int chan_event(u32 kind, u32 tid, u64 g, u64 object, u64 value, u64 stack)
+/* An event of a goroutine whose stack is known. */
+INLINE int chan_event(u32 kind, u32 tid, u64 goid, u64 object, u64 value, u64 stack)
 {
-	u64 goid = goid_of(g);
-
-	if (!goid) {
-		unreadable(kind);
-		return 0;
-	}
-	if (!wanted(goid))
-		return 0;
-
 	struct loupe_record *r = begin(kind, tid, goid);
 
 	if (!r)
@@ -24,6 +16,15 @@ INLINE int chan_event(u32 kind, u32 tid, u64 g, u64 object, u64 value, u64 stack
 	r->value = value;
 	r->stack = stack;
 	commit(r);
+	return 0;
+}
+
+/* Whether the goroutine that runs could be read and passes the filters. */
+INLINE int chan_goroutine(struct goroutine *gr, u32 kind, u64 g)
+{
+	if (read_goroutine(gr, g))
+		return wanted(gr->id);
+	unreadable(kind);
 	return 0;
 }
 
@@ -37,19 +38,22 @@ PROBE(makechan)
 
 	u64 c = CONFIG(reg_abi) ? arg_register(ctx, 0) : read_word(stack_pointer(ctx) + (s64)SITE(makechan).sp_moved + 8 + 16);
 
-	return chan_event(ChanMake, tid, CURRENT_G_OR_TLS(makechan), c, c ? read_word(c + CONFIG(hchan_dataqsiz)) : 0, 0);
+	struct goroutine gr;
+
+	if (!chan_goroutine(&gr, ChanMake, CURRENT_G_OR_TLS(makechan)))
+		return 0;
+	return chan_event(ChanMake, tid, gr.id, c, c ? read_word(c + CONFIG(hchan_dataqsiz)) : 0, 0);
 }
 
 #define CHAN_PROBE(function, kind)                                                             \
 	PROBE(function)                                                                        \
 	{                                                                                      \
 		u32 tid = target_thread();                                                     \
-		u64 g;                                                                         \
+		struct goroutine gr;                                                           \
                                                                                                \
-		if (!tid || !CALLED(function))                                                 \
+		if (!tid || !CALLED(function) || !chan_goroutine(&gr, kind, CURRENT_G(function))) \
 			return 0;                                                              \
-		g = CURRENT_G(function);                                                       \
-		return chan_event(kind, tid, g, ARG(function, 0, 0), 0, OWN_STACK(function, g)); \
+		return chan_event(kind, tid, gr.id, ARG(function, 0, 0), 0, OWN_STACK(function, &gr)); \
 	}
 
 /* func chansend(c *hchan, ep unsafe.Pointer, block bool, callerpc uintptr) bool */
@@ -66,15 +70,16 @@ PROBE(selectgo)
 {
 	u32 tid = target_thread();
 
-	if (!tid || !CALLED(selectgo))
+	struct goroutine gr;
+
+	if (!tid || !CALLED(selectgo) || !chan_goroutine(&gr, Select, CURRENT_G(selectgo)))
 		return 0;
 
-	u64 g = CURRENT_G(selectgo);
 	u64 cases = ARG(selectgo, CONFIG(select_cases), CONFIG(select_cases) * 8);
 
 	if (CONFIG(select_recvs) != LOUPE_NO_FIELD)
 		cases += ARG(selectgo, CONFIG(select_recvs), CONFIG(select_recvs) * 8);
-	return chan_event(Select, tid, g, 0, cases, OWN_STACK(selectgo, g));
+	return chan_event(Select, tid, gr.id, 0, cases, OWN_STACK(selectgo, &gr));
 }
 
 /* func semacquire1(addr *uint32, ...): a lock was not free at once */

@@ -19,6 +19,7 @@ type (
 // Sizes and marks of loupe.h.
 const (
 	MaxStack   = int(ProbesLoupeLimitLOUPE_MAX_STACK)
+	GHead      = int(ProbesLoupeLimitLOUPE_G_HEAD) * 8 // bytes at the beginning of a g that are read at once
 	SmallIDs   = int(ProbesLoupeLimitLOUPE_SMALL_IDS)
 	NoField    = uint32(ProbesLoupeLimitLOUPE_NO_FIELD)
 	NoRegister = 255

@@ -120,6 +120,34 @@ INLINE u64 user_g(u64 g0)
 	return m ? read_word(m + CONFIG(m_curg)) : 0;
 }
 
+/* What a probe needs of a goroutine. It is in the first words of a g, which are read at once. */
+struct goroutine {
+	u64 g; /* its address */
+	u64 id;
+	u64 stack_lo, stack_hi;
+	u64 fp; /* its frame pointer while it does not run, or its thread is on another stack */
+};
+
+INLINE u64 head_word(const u64 *head, u32 offset)
+{
+	return offset / 8 < LOUPE_G_HEAD ? head[offset / 8] : 0;
+}
+
+/* Returns whether it could be read. */
+INLINE int read_goroutine(struct goroutine *to, u64 g)
+{
+	u64 head[LOUPE_G_HEAD];
+
+	to->g = g;
+	if (!g || read_memory(head, sizeof(head), g))
+		return 0;
+	to->id = head_word(head, CONFIG(g_goid));
+	to->stack_lo = head_word(head, CONFIG(g_stack));
+	to->stack_hi = head_word(head, CONFIG(g_stack) + 8);
+	to->fp = head_word(head, CONFIG(g_sched_bp));
+	return to->id != 0;
+}
+
 /* Whether the filters let a goroutine pass. */
 INLINE int wanted(u64 goid)
 {
@@ -229,45 +257,33 @@ FUNCTION int send_stack(u64 g, u64 pc, u64 fp, u64 hidden, u64 id)
 }
 
 /*
- * The stack of a goroutine: an address to put before, or 0, those from its frame pointer on, and a hidden caller. Its
+ * The stack of a goroutine: an address to put before, or 0, those from a frame pointer on, and a hidden caller. Its
  * addresses are sent when that has not been done.
  */
-INLINE u64 stack_of(u64 g, u64 pc, u64 fp, u64 hidden)
+INLINE u64 stack_of(const struct goroutine *gr, u64 pc, u64 fp, u64 hidden)
 {
-	u64 bounds[2], id;
+	u64 id;
 
-	if (!CONFIG(stack_depth) || !g)
+	if (!CONFIG(stack_depth) || gr->stack_hi < gr->stack_lo + sizeof(struct frame))
 		return 0;
-	if (read_memory(bounds, sizeof(bounds), g + CONFIG(g_stack)) || bounds[1] < bounds[0] + sizeof(struct frame))
-		return 0;
-	id = hash_stack(bounds[0], bounds[1] - sizeof(struct frame), pc, fp);
+	id = hash_stack(gr->stack_lo, gr->stack_hi - sizeof(struct frame), pc, fp);
 	if (hidden)
 		id = mix(id, hidden) | 1;
 	if (!stack_known(id))
-		send_stack(g, pc, fp, hidden, id);
+		send_stack(gr->g, pc, fp, hidden, id);
 	return id;
 }
 
 /* The stack of the goroutine that runs at a probe in one of its own functions. */
-#define OWN_STACK(probe, g) stack_of(g, CALLER(probe), frame_pointer(ctx), 0)
+#define OWN_STACK(probe, gr) stack_of(gr, CALLER(probe), frame_pointer(ctx), 0)
 
 /* The stack of a goroutine that has switched to its thread's own stack, or does not run. */
-INLINE u64 saved_stack(u64 g)
-{
-	if (!CONFIG(stack_depth) || !g)
-		return 0;
-	return stack_of(g, 0, read_word(g + CONFIG(g_sched_bp)), 0);
-}
+INLINE u64 saved_stack(const struct goroutine *gr) { return stack_of(gr, 0, gr->fp, 0); }
 
 /* The same of a goroutine that may have been interrupted. */
-INLINE u64 stopped_stack(u64 g)
+INLINE u64 stopped_stack(const struct goroutine *gr)
 {
-	u64 fp;
-
-	if (!CONFIG(stack_depth) || !g)
-		return 0;
-	fp = read_word(g + CONFIG(g_sched_bp));
-	return stack_of(g, 0, fp, hidden_caller(fp));
+	return stack_of(gr, 0, gr->fp, CONFIG(stack_depth) ? hidden_caller(gr->fp) : 0);
 }
 
 /* The address that a probed function returns to. */

@@ -20,6 +20,7 @@ typedef long long s64;
 enum loupe_limit {
 	LOUPE_MAX_STACK = 128, /* return addresses in one stack */
 	LOUPE_NO_FIELD = 0xffffffff, /* the release does not have the field */
+	LOUPE_G_HEAD = 24, /* words at the beginning of a g that are read at once */
 	LOUPE_SMALL_IDS = 4080, /* goroutine IDs below have a byte each in the filter */
 	LOUPE_KIND_STACK = 255, /* a record that is no event but the addresses of a stack */
 	LOUPE_KIND_SWITCH = 254, /* a coroutine hands over to another: three events in one */

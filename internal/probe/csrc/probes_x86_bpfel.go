@@ -97,6 +97,7 @@ type ProbesLoupeLimit uint32
 const (
 	ProbesLoupeLimitLOUPE_MAX_STACK   ProbesLoupeLimit = 128
 	ProbesLoupeLimitLOUPE_NO_FIELD    ProbesLoupeLimit = 4294967295
+	ProbesLoupeLimitLOUPE_G_HEAD      ProbesLoupeLimit = 24
 	ProbesLoupeLimitLOUPE_SMALL_IDS   ProbesLoupeLimit = 4080
 	ProbesLoupeLimitLOUPE_KIND_STACK  ProbesLoupeLimit = 255
 	ProbesLoupeLimitLOUPE_KIND_SWITCH ProbesLoupeLimit = 254
@@ -185,6 +186,7 @@ const (
 	ProbesMapCounts                      = "counts"
 	ProbesMapEvents                      = "events"
 	ProbesMapListed                      = "listed"
+	ProbesMapRecentStacks                = "recent_stacks"
 	ProbesMapStacks                      = "stacks"
 	ProbesMapSystemStarts                = "system_starts"
 	ProbesMapWaits                       = "waits"
@@ -310,6 +312,7 @@ type ProbesMapSpecs struct {
 	Counts       *ebpf.MapSpec `ebpf:"counts"`
 	Events       *ebpf.MapSpec `ebpf:"events"`
 	Listed       *ebpf.MapSpec `ebpf:"listed"`
+	RecentStacks *ebpf.MapSpec `ebpf:"recent_stacks"`
 	Stacks       *ebpf.MapSpec `ebpf:"stacks"`
 	SystemStarts *ebpf.MapSpec `ebpf:"system_starts"`
 	Waits        *ebpf.MapSpec `ebpf:"waits"`
@@ -351,6 +354,7 @@ type ProbesMaps struct {
 	Counts       *ebpf.Map `ebpf:"counts"`
 	Events       *ebpf.Map `ebpf:"events"`
 	Listed       *ebpf.Map `ebpf:"listed"`
+	RecentStacks *ebpf.Map `ebpf:"recent_stacks"`
 	Stacks       *ebpf.Map `ebpf:"stacks"`
 	SystemStarts *ebpf.Map `ebpf:"system_starts"`
 	Waits        *ebpf.Map `ebpf:"waits"`
@@ -361,6 +365,7 @@ func (m *ProbesMaps) Close() error {
 		m.Counts,
 		m.Events,
 		m.Listed,
+		m.RecentStacks,
 		m.Stacks,
 		m.SystemStarts,
 		m.Waits,

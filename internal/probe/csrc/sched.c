@@ -81,9 +81,12 @@ INLINE void unblock(u32 tid, u64 gp, u64 g0)
 	if (!wanted(goid) || !end_wait(goid))
 		return;
 
-	u64 waker = user_g(g0);
+	struct goroutine waker;
 
-	emit(GoUnblock, tid, goid, goid_of(waker), saved_stack(waker));
+	if (read_goroutine(&waker, user_g(g0)))
+		emit(GoUnblock, tid, goid, waker.id, saved_stack(&waker));
+	else
+		emit(GoUnblock, tid, goid, 0, 0);
 }
 
 /* func gopark(unlockf func(*g, unsafe.Pointer) bool, lock unsafe.Pointer, reason waitReason, traceReason, traceskip int) */
@@ -94,13 +97,12 @@ PROBE(gopark)
 	if (!tid || !CALLED(gopark))
 		return 0;
 
-	u64 g = CURRENT_G(gopark);
-	u64 goid = goid_of(g);
+	struct goroutine gr;
 
-	if (!goid)
+	if (!read_goroutine(&gr, CURRENT_G(gopark)))
 		unreadable(GoBlock);
-	else if (wanted(goid))
-		block(tid, goid, ARG(gopark, 2, 16), ARG(gopark, 3, 17), ARG(gopark, 1, 8), OWN_STACK(gopark, g));
+	else if (wanted(gr.id))
+		block(tid, gr.id, ARG(gopark, 2, 16), ARG(gopark, 3, 17), ARG(gopark, 1, 8), OWN_STACK(gopark, &gr));
 	return 0;
 }
 
@@ -132,13 +134,20 @@ INLINE void create(u32 tid, u64 newg, u64 creator, u32 flags)
 	if (!wanted(goid))
 		return;
 
-	u64 stack = saved_stack(creator);
+	struct goroutine parent;
+	u64 stack = 0;
+
+	if (read_goroutine(&parent, creator))
+		stack = saved_stack(&parent);
+	else
+		parent.id = 0;
+
 	struct loupe_create *c = reserve(GoCreate, sizeof(*c), 1);
 
 	if (!c)
 		return;
 	fill(&c->r, GoCreate, tid, goid);
-	c->r.arg = CONFIG(g_parent) != LOUPE_NO_FIELD ? read_word(newg + CONFIG(g_parent)) : goid_of(creator);
+	c->r.arg = CONFIG(g_parent) != LOUPE_NO_FIELD ? read_word(newg + CONFIG(g_parent)) : parent.id;
 	c->r.flags = flags;
 	c->r.stack = stack;
 	c->gopc = read_word(newg + CONFIG(g_gopc));
@@ -212,17 +221,17 @@ PROBE(execute)
 
 INLINE void stop(u32 tid, u64 gp, int preempted)
 {
-	u64 goid = goid_of(gp);
+	struct goroutine gr;
 
-	if (!goid) {
+	if (!read_goroutine(&gr, gp)) {
 		unreadable(GoStop);
 		return;
 	}
-	if (!wanted(goid))
+	if (!wanted(gr.id))
 		return;
 
-	u64 stack = stopped_stack(gp);
-	struct loupe_record *r = begin(GoStop, tid, goid);
+	u64 stack = stopped_stack(&gr);
+	struct loupe_record *r = begin(GoStop, tid, gr.id);
 
 	if (!r)
 		return;
@@ -261,13 +270,12 @@ PROBE(preemptPark)
 	if (!tid || !CALLED(preemptPark))
 		return 0;
 
-	u64 gp = ARG(preemptPark, 0, 0);
-	u64 goid = goid_of(gp);
+	struct goroutine gr;
 
-	if (!goid)
+	if (!read_goroutine(&gr, ARG(preemptPark, 0, 0)))
 		unreadable(GoBlock);
-	else if (wanted(goid))
-		block(tid, goid, CONFIG(reason_preempted), CONFIG(trace_reason_preempted), 0, stopped_stack(gp));
+	else if (wanted(gr.id))
+		block(tid, gr.id, CONFIG(reason_preempted), CONFIG(trace_reason_preempted), 0, stopped_stack(&gr));
 	return 0;
 }
 
@@ -336,29 +344,29 @@ PROBE(coroswitch_m)
 
 	u64 gp = ARG(coroswitch_m, 0, 0);
 	u64 coro = read_word(gp + CONFIG(g_coroarg));
-	u64 next = coro ? read_word(coro + CONFIG(coro_gp)) : 0;
-	u64 from = goid_of(gp), to = goid_of(next);
+	u64 to = goid_of(coro ? read_word(coro + CONFIG(coro_gp)) : 0);
+	struct goroutine from;
 	u8 exits = 0;
 
-	if (!from || !to || read_memory(&exits, 1, gp + CONFIG(g_coroexit))) {
+	if (!read_goroutine(&from, gp) || !to || read_memory(&exits, 1, gp + CONFIG(g_coroexit))) {
 		unreadable(LOUPE_KIND_SWITCH);
 		return 0;
 	}
 	/* A pair is reported whole or not at all: half of it would leave a goroutine in the wrong state. */
-	if (!wanted(from) && !wanted(to))
+	if (!wanted(from.id) && !wanted(to))
 		return 0;
 
-	u64 stack = saved_stack(gp);
+	u64 stack = saved_stack(&from);
 
 	if (CONFIG(min_block)) {
 		if (!exits)
-			block(tid, from, CONFIG(reason_coroutine), 0, 0, stack);
+			block(tid, from.id, CONFIG(reason_coroutine), 0, 0, stack);
 		if (end_wait(to))
-			emit(GoUnblock, tid, to, from, stack);
+			emit(GoUnblock, tid, to, from.id, stack);
 		return 0;
 	}
 
-	struct loupe_record *r = begin(LOUPE_KIND_SWITCH, tid, from);
+	struct loupe_record *r = begin(LOUPE_KIND_SWITCH, tid, from.id);
 
 	if (!r)
 		return 0;

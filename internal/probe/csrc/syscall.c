@@ -9,16 +9,14 @@
 	PROBE(function)                                                                        \
 	{                                                                                      \
 		u32 tid = target_thread();                                                     \
-		u64 g, goid;                                                                   \
+		struct goroutine gr;                                                           \
                                                                                                \
 		if (!tid || !CALLED(function))                                                 \
 			return 0;                                                              \
-		g = CURRENT_G_OR_TLS(function);                                                \
-		goid = goid_of(g);                                                             \
-		if (!goid)                                                                     \
+		if (!read_goroutine(&gr, CURRENT_G_OR_TLS(function)))                          \
 			unreadable(GoSyscallBegin);                                            \
-		else if (wanted(goid))                                                         \
-			emit(GoSyscallBegin, tid, goid, 0, OWN_STACK(function, g));            \
+		else if (wanted(gr.id))                                                        \
+			emit(GoSyscallBegin, tid, gr.id, 0, OWN_STACK(function, &gr));         \
 		return 0;                                                                      \
 	}
 

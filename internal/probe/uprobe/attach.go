@@ -3,6 +3,7 @@ package uprobe
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/cilium/ebpf/link"
 
@@ -83,11 +84,14 @@ func offsets(p probe.Probe) []uint64 {
 	return list
 }
 
-// closeLinks closes links and returns what went wrong.
+// closeLinks closes links and returns what went wrong. Each waits until no thread is in its probe any more; together they
+// wait no longer than one.
 func closeLinks(links []link.Link) error {
-	var errs []error
-	for _, l := range links {
-		errs = append(errs, l.Close())
+	errs := make([]error, len(links))
+	var wg sync.WaitGroup
+	for i, l := range links {
+		wg.Go(func() { errs[i] = l.Close() })
 	}
+	wg.Wait()
 	return errors.Join(errs...)
 }
