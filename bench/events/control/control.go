@@ -1,0 +1,56 @@
+// Package control lets the benchmark steer its target programs by lines on their standard input. Each is answered by one
+// line:
+//
+//	ops        operations done, nanoseconds on the monotonic clock, and nanoseconds of processor time
+//	trace on   the runtime's execution tracer begins to write to /dev/null
+//	trace off  it ends
+//
+// A target ends when its standard input does.
+package control
+
+import (
+	"bufio"
+	"fmt"
+	"log"
+	"os"
+	"runtime/trace"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Serve prints ready and answers lines until there are no more, then ends the process. ops returns how many operations
+// were done.
+func Serve(ready string, ops func() int64) {
+	start := time.Now()
+	fmt.Println(ready)
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		switch line := lines.Text(); line {
+		case "ops":
+			var use unix.Rusage
+			if err := unix.Getrusage(unix.RUSAGE_SELF, &use); err != nil {
+				log.Fatal(err)
+			}
+			fmt.Println(ops(), time.Since(start).Nanoseconds(), use.Utime.Nano()+use.Stime.Nano())
+		case "trace on":
+			if err := startTrace(); err != nil {
+				log.Fatal(err)
+			}
+			fmt.Println("on")
+		case "trace off":
+			trace.Stop()
+			fmt.Println("off")
+		default:
+			log.Fatalf("unknown line %q", line)
+		}
+	}
+	os.Exit(0)
+}
+
+func startTrace() error {
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	return trace.Start(null)
+}

@@ -1,0 +1,200 @@
+// Command events measures what it costs to observe the events of a running program: by Loupe, by the same probes at
+// function entry, by bpftrace and by the runtime's own tracer, on the same process in one run.
+//
+//	go run ./bench/events [-rounds 5] [-time 2s] [-profile DIR] [cost|web|drain|latency|attach|agent|programs] ...
+//
+// Each name is a table; without any, all are printed:
+//
+//	cost      nanoseconds an event, of a channel ping-pong
+//	web       requests a second of a net/http server under wrk
+//	drain     events a second that one core takes through decoder and state machine
+//	latency   from the probe to the handler
+//	attach    to attach, to the first event, and to detach
+//	agent     processor time and memory of the observer
+//	programs  nanoseconds a run of each eBPF program, by the kernel's own statistics
+//
+// The ways take turns, with the target alone in between, so that a slow phase of the machine hits all. Observers are
+// processes of their own. It needs root, two processors, wrk, and bpftrace; attach takes the executables that bench/analyze
+// has built.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func init() { runtime.LockOSThread() } // see startOn
+
+func main() {
+	b := &bench{}
+	flag.IntVar(&b.rounds, "rounds", 5, "measurements of each way")
+	flag.DurationVar(&b.time, "time", 2*time.Second, "length of a measurement")
+	flag.StringVar(&b.profiles, "profile", "", "write profiles of the observers' processor time into this `directory`")
+	orderText := flag.String("observe", "", "observe a process, as the benchmark's own processes do")
+	attach := flag.Int("attach", 0, "attach to a process once, as the benchmark's own processes do")
+	started := flag.Int64("started", 0, "when that was begun, on the monotonic clock")
+	flag.Parse()
+	var err error
+	switch {
+	case *orderText != "":
+		err = observe(*orderText)
+	case *attach != 0:
+		err = attachOnce(*attach, *started)
+	default:
+		err = b.run(flag.Args())
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// bench is one run of the benchmark.
+type bench struct {
+	rounds   int
+	time     time.Duration
+	profiles string // directory
+
+	self      string // this command
+	dir       string // of the target programs
+	observers int
+}
+
+// tables are what can be asked for, in the order in which they are printed.
+var tables = []struct {
+	name  string
+	print func(*bench) error
+}{
+	{"cost", (*bench).cost}, {"web", (*bench).web}, {"drain", (*bench).drain}, {"latency", (*bench).latency},
+	{"attach", (*bench).attach}, {"agent", (*bench).agent}, {"programs", (*bench).programs},
+}
+
+func (b *bench) run(names []string) error {
+	if b.rounds < 1 {
+		return fmt.Errorf("-rounds %d: at least one", b.rounds)
+	}
+	known := func(name string) bool {
+		for _, t := range tables {
+			if t.name == name {
+				return true
+			}
+		}
+		return false
+	}
+	for _, name := range names {
+		if !known(name) {
+			return fmt.Errorf("no table %q", name)
+		}
+	}
+	var err error
+	if b.self, err = os.Executable(); err != nil {
+		return err
+	}
+	if b.dir, err = os.MkdirTemp("", "loupe-bench"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(b.dir)
+	if b.profiles != "" {
+		if err := os.MkdirAll(b.profiles, 0o755); err != nil {
+			return err
+		}
+	}
+	fmt.Printf("%s; medians of %d rounds of %v\n", machine(), b.rounds, b.time)
+	for _, t := range tables {
+		if len(names) > 0 && !slices.Contains(names, t.name) {
+			continue
+		}
+		fmt.Printf("\n## %s\n\n", t.name)
+		if err := t.print(b); err != nil {
+			return fmt.Errorf("%s: %w", t.name, err)
+		}
+	}
+	return nil
+}
+
+// machine says where the numbers are from.
+func machine() string {
+	model := "unknown processor"
+	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		for line := range strings.Lines(string(text)) {
+			if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+				model = strings.TrimSpace(value)
+				break
+			}
+		}
+	}
+	kernel := "unknown kernel"
+	var uts unix.Utsname
+	if unix.Uname(&uts) == nil {
+		kernel = unix.ByteSliceToString(uts.Sysname[:]) + " " + unix.ByteSliceToString(uts.Release[:])
+	}
+	load := ""
+	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
+		load = strings.Fields(string(text))[0]
+	}
+	return fmt.Sprintf("%d processors (%s), %s, %s; load at the beginning %s", runtime.NumCPU(), model, kernel, runtime.Version(), load)
+}
+
+// row prints a line of a table.
+func row(cells ...any) {
+	text := make([]string, len(cells))
+	for i, c := range cells {
+		text[i] = fmt.Sprint(c)
+	}
+	fmt.Println("| " + strings.Join(text, " | ") + " |")
+}
+
+// header prints the first lines of a table.
+func header(names ...string) {
+	cells := make([]any, len(names))
+	for i, n := range names {
+		cells[i] = n
+	}
+	row(cells...)
+	fmt.Println(strings.Repeat("|---", len(names)) + "|")
+}
+
+// median returns the median of what a function says of results.
+func median[R any](results []R, value func(R) float64) float64 {
+	if len(results) == 0 {
+		return 0
+	}
+	v := make([]float64, len(results))
+	for i, r := range results {
+		v[i] = value(r)
+	}
+	slices.Sort(v)
+	return v[len(v)/2]
+}
+
+// number prints a number in the way of its size.
+func number(v float64) string {
+	if v < 0 {
+		return "-" + number(-v)
+	}
+	switch {
+	case v < 10:
+		return fmt.Sprintf("%.2f", v)
+	case v < 100:
+		return fmt.Sprintf("%.1f", v)
+	}
+	digits := fmt.Sprintf("%.0f", v)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+func percent(part, whole float64) string {
+	if whole == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.1f %%", 100*part/whole)
+}

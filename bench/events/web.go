@@ -1,0 +1,164 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"time"
+)
+
+// webWays are compared with a server that nobody watches; the first is full tracing.
+var webWays = []way{
+	loupeWay("loupe", order{StackDepth: stacks}),
+	loupeWay("loupe, without stacks", order{StackDepth: noStacks}),
+	loupeWay("the same at function entry", order{StackDepth: stacks, AtEntry: true}),
+	bpftraceWay("runtime.gopark", "runtime.ready", "runtime.execute", "runtime.goschedImpl", "runtime.newproc1",
+		"runtime.goexit0", "runtime.injectglist"),
+	tracerWay,
+}
+
+// visit is one measurement of the web server.
+type visit struct {
+	seen
+	alone float64 // requests a second before and after
+	with  load
+}
+
+// load is one run of wrk and what it cost the server.
+type load struct {
+	wrk
+	cpu float64 // nanoseconds of the server's processor time a request
+}
+
+// web prints how many requests a second a trivial server answers. Server, wrk and watcher share all processors.
+func (b *bench) web() error {
+	t, err := b.start(website)
+	if err != nil {
+		return err
+	}
+	defer t.kill()
+	results, alone, err := b.visits(t, webWays)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("A net/http server that greets, GOMAXPROCS=%d, under wrk -t1 -c10. Server, wrk and watcher share the processors.\n\n", runtime.NumCPU())
+	header("way", "requests/s", "of those alone", "p50", "p99", "server's processor time a request", "events/s", "lost")
+	row("alone", number(median(alone, func(r load) float64 { return r.rate })), "",
+		duration(median(alone, func(r load) float64 { return float64(r.p50) })),
+		duration(median(alone, func(r load) float64 { return float64(r.p99) })),
+		duration(median(alone, func(r load) float64 { return r.cpu })), "", "")
+	for i, w := range webWays {
+		r := results[i]
+		rate, lost := "", ""
+		if r[0].events > 0 {
+			rate = number(median(r, visit.rate))
+			lost = percent(median(r, visit.lostPart), 1)
+		}
+		row(w.name, number(median(r, func(v visit) float64 { return v.with.rate })),
+			percent(median(r, func(v visit) float64 { return v.with.rate / v.alone }), 1),
+			duration(median(r, func(v visit) float64 { return float64(v.with.p50) })),
+			duration(median(r, func(v visit) float64 { return float64(v.with.p99) })),
+			duration(median(r, func(v visit) float64 { return v.with.cpu })), rate, lost)
+	}
+	return nil
+}
+
+// visits measures ways in turns. The server alone is measured before, between and after.
+func (b *bench) visits(t *target, ways []way) (results [][]visit, alone []load, err error) {
+	results = make([][]visit, len(ways))
+	if _, err := b.load(t); err != nil { // the first seconds are slower
+		return nil, nil, err
+	}
+	before, err := b.load(t)
+	if err != nil {
+		return nil, nil, err
+	}
+	alone = append(alone, before)
+	for range b.rounds {
+		for i, w := range ways {
+			v, err := b.visit(t, w)
+			if err != nil {
+				return nil, nil, fmt.Errorf("%s: %w", w.name, err)
+			}
+			after, err := b.load(t)
+			if err != nil {
+				return nil, nil, err
+			}
+			v.alone = (before.rate + after.rate) / 2
+			before, alone = after, append(alone, after)
+			results[i] = append(results[i], v)
+		}
+	}
+	return results, alone, nil
+}
+
+// visit measures one way.
+func (b *bench) visit(t *target, w way) (v visit, err error) {
+	watcher, err := w.watch(b, t, anywhere)
+	if err != nil {
+		return v, err
+	}
+	time.Sleep(warmUp)
+	if err := watcher.begin(); err != nil {
+		return v, err
+	}
+	if v.with, err = b.load(t); err != nil {
+		return v, err
+	}
+	if v.seen, err = watcher.end(); err != nil {
+		return v, err
+	}
+	return v, watcher.close()
+}
+
+// load runs wrk.
+func (b *bench) load(t *target) (l load, err error) {
+	used, err := t.during(func() (err error) {
+		l.wrk, err = runWrk(t.ready, b.time)
+		return err
+	})
+	l.cpu = float64(used.cpu.Nanoseconds()) / float64(l.requests)
+	return l, err
+}
+
+// duration prints a time given in nanoseconds.
+func duration(ns float64) string {
+	d := time.Duration(ns)
+	switch {
+	case d < 10*time.Microsecond:
+		return d.Round(10 * time.Nanosecond).String()
+	case d < 10*time.Millisecond:
+		return d.Round(time.Microsecond).String()
+	}
+	return d.Round(100 * time.Microsecond).String()
+}
+
+// agent prints what the observer itself uses while the server is under full load.
+func (b *bench) agent() error {
+	t, err := b.start(website)
+	if err != nil {
+		return err
+	}
+	defer t.kill()
+	var ways []way
+	for _, d := range depths {
+		ways = append(ways, loupeWay("loupe, "+d.name, d.order))
+	}
+	results, _, err := b.visits(t, ways)
+	if err != nil {
+		return err
+	}
+	fmt.Println("Of the observer of a server under wrk, events through the state machine. The buffer counts twice, since it is mapped twice in a row.")
+	fmt.Println()
+	header("way", "events/s", "processors used", "processor time for 100,000 events", "peak resident memory", "of that the buffer")
+	for i, w := range ways {
+		r := results[i]
+		row(w.name, number(median(r, visit.rate)),
+			fmt.Sprintf("%.3f", median(r, visit.processors)),
+			duration(median(r, func(v visit) float64 { return float64(v.cpu) / float64(v.events-v.lost) * 100_000 })),
+			megabytes(median(r, func(v visit) float64 { return float64(v.peak) })),
+			megabytes(median(r, func(v visit) float64 { return float64(v.buffer) })))
+	}
+	return nil
+}
+
+func megabytes(bytes float64) string { return fmt.Sprintf("%.1f MB", bytes/1e6) }
