@@ -32,11 +32,15 @@ var prologueShapes = []struct {
 	{"plain, 1.21 on", AMD64, 22, []string{
 		"493b6610 cmp 0x10(r14), rsp", "7605 jbe grow", "55 push rbp", "4889e5 mov rsp, rbp", "c3 ret",
 		"e8fb000000 grow: call", "ebee jmp entry",
+	}, Site{Offset: 4, Kind: SiteStackCheck, CheckTaken: true, GReg: "R14"}},
+	{"a check by another branch, 1.21 on", AMD64, 22, []string{
+		"493b6610 cmp 0x10(r14), rsp", "7205 jb grow", "55 push rbp", "4889e5 mov rsp, rbp", "c3 ret",
+		"e8fb000000 grow: call", "ebee jmp entry",
 	}, Site{Offset: 6, Kind: SitePush, GReg: "R14"}},
 	{"huge frame, 1.21 on", AMD64, 27, []string{
 		"4989e4 mov rsp, r12", "4981ec38860100 sub 0x18638, r12", "720b jb grow", "4d3b6610 cmp 0x10(r14), r12",
 		"7605 jbe grow", "55 push rbp", "4889e5 mov rsp, rbp", "c3 ret", "e8fb000000 grow: call", "e9dfffffff jmp entry",
-	}, Site{Offset: 18, Kind: SitePush, GReg: "R14"}},
+	}, Site{Offset: 16, Kind: SiteStackCheck, CheckTaken: true, GReg: "R14"}},
 	{"no check, 1.21 on", AMD64, 21, []string{"55 push rbp", "4889e5 mov rsp, rbp", "5d pop rbp", "c3 ret"},
 		Site{Offset: 0, Kind: SitePush, GReg: "R14"}},
 	{"no check, arguments on the stack", AMD64, 16, []string{

@@ -63,9 +63,10 @@ type Site struct {
 // PrologueSite returns the cheapest place in a function of Go 1.minor to see
 // its calls, with every argument still where [ArgLocation] says:
 //
-//   - the push of the frame pointer (amd64, Go 1.21 on), after the stack check
-//     or, without one, at the entry;
-//   - else the branch of the stack check;
+//   - the branch of the stack check, which the kernel emulates without touching
+//     memory;
+//   - where that does not tell whether it is taken, the push of the frame
+//     pointer that follows it (amd64, Go 1.21 on);
 //   - else the first emulated instruction that each call passes once before an
 //     argument is overwritten;
 //   - else the entry, which is not emulated.
@@ -129,11 +130,12 @@ const maxPrologue = 64
 
 func (p *prologue) site() Site {
 	if check, ok := p.stackCheck(); ok {
-		if push, ok := p.pushAfter(check); ok {
+		told := p.belowOrEqual(check)
+		if push, ok := p.pushAfter(check); ok && !told {
 			return push
 		}
 		s := p.newSite(check, SiteStackCheck, 0)
-		s.CheckTaken = p.belowOrEqual(check)
+		s.CheckTaken = told
 		s.Repeats = !s.CheckTaken
 		if abi := callABIs[p.code.Arch]; p.minor < abi.gSince {
 			s.GReg = abi.splitG
