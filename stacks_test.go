@@ -11,6 +11,9 @@ import (
 )
 
 // TestStacks observes a program whose call chains spell words: a stack that lacks a frame, or has one too many, spells none.
+//
+// One case is let pass, once in a while: a goroutine that is interrupted within the few instructions in which a function
+// makes or removes its frame. The caller is then neither where the frame pointer leads nor on top of the stack.
 func TestStacks(t *testing.T) {
 	for _, version := range testtarget.Versions() {
 		t.Run("go"+version, func(t *testing.T) {
@@ -20,7 +23,7 @@ func TestStacks(t *testing.T) {
 				t.Fatal(err)
 			}
 			time.AfterFunc(300*time.Millisecond, func() { s.Close() })
-			checked, wrong := map[event.Kind]int{}, map[event.Kind]int{}
+			checked, wrong, interrupted := map[event.Kind]int{}, map[event.Kind]int{}, 0
 			for ev := range s.Events() {
 				if ev.Stack == nil || ev.Kind == event.GoStatus {
 					continue
@@ -34,6 +37,11 @@ func TestStacks(t *testing.T) {
 					continue
 				}
 				checked[ev.Kind]++
+				if !ok && ev.Reason == event.StopPreempted {
+					if interrupted++; interrupted <= checked[ev.Kind]/10+2 {
+						continue
+					}
+				}
 				if !ok {
 					if wrong[ev.Kind]++; wrong[ev.Kind] <= 3 {
 						t.Logf("%v %s: %v", ev.Kind, ev.Reason, funcs)

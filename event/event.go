@@ -58,6 +58,9 @@ type Origin struct {
 }
 
 // Stack is a call stack, recorded once however often it is seen. It does not change.
+//
+// A goroutine can be interrupted (GoStop and GoBlock with the reason "preempted") while a function makes or removes its
+// frame. The stack then lacks that function's caller.
 type Stack struct {
 	Frames []Frame // the innermost first; frames that a Go traceback leaves out are left out
 	// Truncated marks a stack that goes on beyond its last frame.

@@ -1,0 +1,345 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/internal/sched"
+	"github.com/loupe-go/loupe/internal/term"
+	"github.com/loupe-go/loupe/internal/tui"
+)
+
+// topFlags are the flags of loupe top.
+type topFlags struct {
+	live       liveFlags
+	interval   time.Duration
+	iterations int
+	history    int
+	rows       int
+	system     bool
+	syscalls   bool
+}
+
+// Bounds of flags.
+const (
+	minTopInterval = 100 * time.Millisecond
+	maxTopHistory  = 16 << 20
+	topHistory     = 256 << 10 // at 48 bytes: 12 MiB
+)
+
+func (a *app) topCommand() *cobra.Command {
+	var flags topFlags
+	cmd := &cobra.Command{
+		Use:                   "top [flags] TARGET | -- PROG ARGS...",
+		DisableFlagsInUseLine: true,
+		Short:                 "A live view of what goroutines do, in the terminal",
+		Long: `Watch a running Go program in the terminal: how many goroutines there are, by
+the go statement that made them and by what they wait for, which grow, where
+they wait for locks, and how long the scheduler lets them wait. Enter opens a
+row: its goroutines, then one goroutine with its stacks, who created and who
+woke it, and what happened to it. ? tells the keys. The program is not changed
+or restarted.
+
+Keys: 1-5 or tab views, arrows or jk move, enter open, esc back, / filter,
+s sort, r reverse, p pause, i interval, w notes, ? help, q quit.
+
+When stdout is no terminal, or with --json or --iterations, a picture is printed
+every --interval instead: as text, or one JSON object a line. Its fields:
+  time, pid, goVersion, seconds (observed), intervalSeconds
+  events, eventsPerSecond, lost
+  goroutines, states {running, runnable, waiting, syscall, unknown, uncertain}
+  created, ended, createdPerSecond, endedPerSecond, wakeupsPerSecond,
+  growthPerMinute, runningCPUs (goroutines that run at a time, on average)
+  gc {count, seconds, active}, stw {count, p50Nanoseconds, maxNanoseconds},
+  heapBytes
+  schedulerLatency {interval, overall}, each {count, p50-, p90-, p99-,
+  maxNanoseconds}
+  sites: --rows of them, the most goroutines first: createdBy, start,
+  goroutines, growthPerMinute, created, ended, createdPerSecond, endedPerSecond,
+  states, and runningSeconds, runnableSeconds, blockedSeconds, syscallSeconds
+  in the interval
+  groups, the largest first: state, reason, count, oldestSeconds, waitsPerSecond
+  contention (locks, sends), the most time in the interval first: reason,
+  intervalWaitSeconds, waitSeconds, count, countPerSecond, maxSeconds, now,
+  stack
+  warnings; end: why this is the last one
+What is PerSecond or interval is of the interval, the rest of now or of all the
+observation. growthPerMinute and heapBytes are missing until they are known.
+
+` + `TARGET is a PID, an executable's path, a process name, or -- PROG ARGS... to
+start a program and observe it from its first goroutine. Its exit status becomes
+Loupe's. On the live view it has no input, its output comes when the view is
+closed, and closing the view interrupts it as Ctrl-C does.`,
+		Example: `  loupe top 1234
+  loupe top orders --interval 500ms
+  loupe top -- ./orders -port 8080
+  loupe top orders -n 1 | head -20
+  loupe top orders --json --duration 1m | jq '{goroutines, growthPerMinute}'`,
+		Args:              targetArgs(false),
+		ValidArgsFunction: a.completeTarget,
+	}
+	flags.live.engine.add(cmd, "")
+	flags.live.add(cmd, 0)
+	f := cmd.Flags()
+	f.DurationVar(&flags.interval, "interval", time.Second, "time from one picture to the next")
+	f.IntVarP(&flags.iterations, "iterations", "n", 0, "print so many pictures as text, then end; 0 goes on")
+	f.IntVar(&flags.history, "history", topHistory, "keep so many events, 48 bytes each, to show the last ones of a goroutine; 0 keeps none")
+	f.IntVar(&flags.rows, "rows", 10, "print so many rows of each table, as text or JSON")
+	f.BoolVar(&flags.system, "system", false, "the runtime's own goroutines too")
+	f.BoolVar(&flags.syscalls, "syscalls", false,
+		"observe system calls, a great many in programs that use the network; else goroutines in one count as running")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if problem := flags.problem(); problem != "" {
+			return &usageError{problem: problem, command: cmd.CommandPath()}
+		}
+		return a.top(cmd, args, &flags)
+	}
+	return cmd
+}
+
+// problem says what is wrong with the flags; empty when nothing is.
+func (f *topFlags) problem() string {
+	switch {
+	case f.interval < minTopInterval:
+		return fmt.Sprintf("--interval %v is too short, the shortest is %v", f.interval, minTopInterval)
+	case f.iterations < 0:
+		return fmt.Sprintf("--iterations %d is negative; 0 goes on", f.iterations)
+	case f.history < 0 || f.history > maxTopHistory:
+		return fmt.Sprintf("--history %d: between 0 and %d events can be kept", f.history, maxTopHistory)
+	case f.rows < 1:
+		return fmt.Sprintf("--rows %d is less than 1", f.rows)
+	}
+	return f.live.problem()
+}
+
+// kinds are the events to observe.
+func (f *topFlags) kinds() event.Kinds {
+	if f.syscalls {
+		return event.KindsDefault | event.KindsSyscall
+	}
+	return event.KindsDefault
+}
+
+// top observes a target and shows it, on the terminal or as a series of pictures.
+func (a *app) top(cmd *cobra.Command, args []string, flags *topFlags) error {
+	opt := flags.live.options(a)
+	opt.Kinds, opt.System = flags.kinds(), flags.system
+	if a.json || flags.iterations > 0 || !term.IsTerminal(a.Stdout) || a.Getenv("TERM") == "dumb" {
+		return a.observe(cmd, args, opt, flags.live.duration, func(ctx context.Context, s session) error {
+			return a.topPrinted(ctx, s, flags)
+		})
+	}
+	shown := *a
+	var output heldOutput
+	started := cmd.ArgsLenAtDash() == 0
+	if started { // the screen and the keyboard are the view's
+		shown.Stdin = nil
+		if term.IsTerminal(a.Stderr) {
+			output.to = a.Stderr
+			shown.Stderr = &output
+			defer output.release()
+		}
+	}
+	return shown.observe(cmd, args, opt, flags.live.duration, func(ctx context.Context, s session) error {
+		output.hold()
+		defer output.release()
+		return shown.topShown(ctx, s, flags, a.Stdin, started)
+	})
+}
+
+// watching is a session whose events go into a feed.
+type watching struct {
+	session session
+	feed    *tui.Feed
+	sampler *tui.Sampler
+	over    chan struct{} // closed when the events have ended
+	ctx     context.Context
+
+	mu     sync.Mutex // guards target
+	target tui.Target
+}
+
+// watch begins to take events from a session. named is told when more of the target is known.
+func (a *app) watch(ctx context.Context, s session, flags *topFlags, named func(tui.Target)) *watching {
+	w := &watching{session: s, over: make(chan struct{}), ctx: ctx,
+		feed: tui.NewFeed(sched.New(sched.Options{Kinds: flags.kinds(), History: flags.history}))}
+	w.target = tui.Target{PID: s.PID(), System: flags.system, Syscalls: flags.syscalls}
+	w.sampler = tui.NewSampler(w.feed, tui.SamplerOptions{Clock: w.feed.Now, Window: flags.interval / 2, Health: func() tui.Health {
+		return tui.Health{Lost: s.Stats().Lost, Warnings: s.Warnings()}
+	}})
+	go func() {
+		for e := range s.Events() {
+			w.feed.Add(e)
+		}
+		w.feed.End()
+		close(w.over)
+	}()
+	go func() {
+		p, err := a.system.open(s.PID(), goproc.Options{Log: a.log()})
+		if err != nil {
+			return // it goes without a name
+		}
+		info := p.Info()
+		p.Close()
+		w.mu.Lock()
+		w.target.Name, w.target.GoVersion, w.target.Module = filepath.Base(info.Exe), info.GoVersion, info.Module
+		target := w.target
+		w.mu.Unlock()
+		if named != nil {
+			named(target)
+		}
+	}()
+	return w
+}
+
+// known is the target as far as it is known.
+func (w *watching) known() tui.Target {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.target
+}
+
+// why says why the events have ended; empty when the user has ended them.
+func (w *watching) why() tui.Ended {
+	if err := w.session.Err(); err != nil {
+		return tui.Ended{Text: "the observation has ended: " + err.Error(), Bad: true}
+	}
+	if w.ctx.Err() != nil {
+		return tui.Ended{}
+	}
+	if status, started := w.session.ExitStatus(); started {
+		return tui.Ended{Text: fmt.Sprintf("the program has ended with status %d", status), Bad: status != 0}
+	}
+	return tui.Ended{Text: fmt.Sprintf("process %d has ended", w.session.PID())}
+}
+
+// endWatching ends the session and tells what was lost.
+func (a *app) endWatching(w *watching) {
+	w.session.Close() // an error comes again when the session is ended
+	<-w.over
+	a.tellLoss(w.session.Stats())
+}
+
+// topPrinted writes pictures of a session to stdout.
+func (a *app) topPrinted(ctx context.Context, s session, flags *topFlags) error {
+	w := a.watch(ctx, s, flags, nil)
+	defer a.endWatching(w)
+	var out tui.Printer = &tui.JSONPrinter{Out: a.Stdout, Target: w.known, Rows: flags.rows}
+	if !a.json {
+		const usual = 120
+		width := term.Width(a.Stdout)
+		if width == 0 {
+			width = usual
+		}
+		colours := a.style() != term.Style{}
+		out = &tui.TextPrinter{Out: a.Stdout, Target: w.known, Rows: flags.rows, Width: width, Colours: colours}
+	}
+	return tui.Print(w.sampler, out, tui.PrintOptions{
+		Interval: flags.interval, Iterations: flags.iterations, Target: w.known,
+		Over: w.over, Ended: func() string { return w.why().Text },
+	})
+}
+
+// topShown shows a session on the terminal until the user leaves, or the context is done. A program that was started for it
+// is interrupted when the user leaves.
+func (a *app) topShown(ctx context.Context, s session, flags *topFlags, keyboard io.Reader, started bool) error {
+	news := make(chan any, 2)
+	w := a.watch(ctx, s, flags, func(t tui.Target) { news <- t })
+	program, err := os.FindProcess(s.PID())
+	if err != nil {
+		return fmt.Errorf("process %d: %w", s.PID(), err)
+	}
+	defer program.Release()
+	go func() {
+		<-w.over
+		if why := w.why(); why != (tui.Ended{}) {
+			news <- why
+		}
+	}()
+	options := tui.RunOptions{Out: a.Stdout, Colours: a.Getenv("NO_COLOR") == "", News: news}
+	if term.IsTerminal(keyboard) {
+		options.In = keyboard
+	}
+	err = tui.Run(ctx, tui.NewModel(w.known(), flags.interval, true), w.sampler, options)
+	leaving := ctx.Err() == nil
+	a.endWatching(w)
+	if started {
+		a.leave(program, leaving)
+	}
+	return err
+}
+
+// leaveTime is how long a program is given to end before the user is told that it has not.
+const leaveTime = time.Second
+
+// leave interrupts a program when the user has left the view, and tells when it goes on.
+func (a *app) leave(program *os.Process, interrupt bool) {
+	const pause = 20 * time.Millisecond
+	if interrupt {
+		program.Signal(os.Interrupt) // fails only when it has ended
+	}
+	for waited := time.Duration(0); waited < leaveTime; waited += pause {
+		if program.Signal(syscall.Signal(0)) != nil {
+			return
+		}
+		time.Sleep(pause)
+	}
+	a.note("the program goes on, and Loupe stays with it; Ctrl-C interrupts it")
+}
+
+// maxHeldOutput is how much of what a program writes is kept while the view has the screen.
+const maxHeldOutput = 64 << 10
+
+// heldOutput passes on what is written to it, or keeps the last of it for later.
+type heldOutput struct {
+	to io.Writer
+
+	mu      sync.Mutex // guards what follows
+	holding bool
+	kept    []byte
+	dropped int
+}
+
+func (h *heldOutput) Write(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.holding {
+		return h.to.Write(p)
+	}
+	h.kept = append(h.kept, p...)
+	if more := len(h.kept) - maxHeldOutput; more > 0 {
+		h.kept = append(h.kept[:0], h.kept[more:]...)
+		h.dropped += more
+	}
+	return len(p), nil
+}
+
+// hold keeps what comes from now on.
+func (h *heldOutput) hold() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.holding = h.to != nil
+}
+
+// release writes what was kept, and passes on what comes from now on.
+func (h *heldOutput) release() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.dropped > 0 {
+		fmt.Fprintf(h.to, "loupe: the last %d bytes of %d that came meanwhile:\n", len(h.kept), len(h.kept)+h.dropped)
+	}
+	if len(h.kept) > 0 {
+		h.to.Write(h.kept)
+	}
+	h.holding, h.kept, h.dropped = false, nil, 0
+}

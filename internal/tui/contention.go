@@ -1,0 +1,135 @@
+package tui
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// contentionPage shows the places where goroutines wait, and how long.
+type contentionPage struct {
+	sheet sheet[PlaceRow]
+	all   bool // waits for anything; else only those that get in each other's way
+	other int  // places that are not shown for that
+}
+
+func newContention() *contentionPage {
+	key := func(p *PlaceRow) string {
+		f := &p.At.Frame
+		return strings.Join([]string{p.At.Reason, f.Func, f.File, strconv.Itoa(f.Line)}, "\x00")
+	}
+	return &contentionPage{sheet: sheet[PlaceRow]{columns: contentionColumns(), key: key}}
+}
+
+func contentionColumns() []column[PlaceRow] {
+	return []column[PlaceRow]{
+		{title: "WAITED", about: "time that goroutines waited there in the last interval, all together", min: 7, right: true,
+			cell:  func(p *PlaceRow) []piece { return cell(strong, spent(p.TimeIn)) },
+			order: func(a, b *PlaceRow) int { return cmp.Or(b.TimeIn.Cmp(a.TimeIn), b.Time.Cmp(a.Time)) }},
+		{title: "IN ALL", about: "the same since the observation began", min: 7, right: true, rank: 6,
+			cell:  func(p *PlaceRow) []piece { return cell(plain, spent(p.Time)) },
+			order: func(a, b *PlaceRow) int { return b.Time.Cmp(a.Time) }},
+		{title: "WAITS/S", about: "waits that ended in a second", min: 7, right: true, rank: 3,
+			cell:  func(p *PlaceRow) []piece { return pace(p.CountIn, p.Interval) },
+			order: func(a, b *PlaceRow) int { return cmp.Compare(b.CountIn, a.CountIn) }},
+		{title: "MEAN", about: "how long waits lasted on average since the observation began", min: 6, right: true, rank: 5,
+			cell: func(p *PlaceRow) []piece { return age(p.Done.Per(p.Count), p.Count > 0) }},
+		{title: "MAX", about: "the longest of them", min: 6, right: true, rank: 7,
+			cell:  func(p *PlaceRow) []piece { return age(p.Max, p.Count > 0) },
+			order: func(a, b *PlaceRow) int { return cmp.Compare(b.Max, a.Max) }},
+		{title: "NOW", about: "goroutines that wait there now", min: 5, right: true, rank: 1,
+			cell:  func(p *PlaceRow) []piece { return counter(p.Now, warn) },
+			order: func(a, b *PlaceRow) int { return cmp.Compare(b.Now, a.Now) }},
+		{title: "REASON", about: "what for", min: 11, share: 1, want: 17, rank: 2,
+			cell: func(p *PlaceRow) []piece { return cell(plain, safe(p.At.Reason)) }},
+		{title: "WHERE", about: "the innermost function of the program, not of the Go distribution", min: 14, share: 3, want: 36,
+			cell: func(p *PlaceRow) []piece { return cell(name, where(p)) }},
+	}
+}
+
+// where names a place.
+func where(p *PlaceRow) string {
+	switch {
+	case p.At.Other:
+		return "(other places)"
+	case p.Stack == nil:
+		return "(stack not recorded)"
+	}
+	return spot(p.At.Frame)
+}
+
+// contendedReasons begin the wait reasons of goroutines that are in each other's way: they want a lock, or to send what
+// nobody takes yet, or have to help the garbage collector. Waits for anything else are those of goroutines with nothing to
+// do as often as not. Before Go 1.20 all waits for locks are "semacquire".
+var contendedReasons = []string{"sync.Mutex.", "sync.RWMutex.", "semacquire", "chan send", "GC assist"}
+
+func contended(reason string) bool {
+	return slices.ContainsFunc(contendedReasons, func(r string) bool { return strings.HasPrefix(reason, r) })
+}
+
+func (c *contentionPage) name(*Model) string { return "contention" }
+func (c *contentionPage) query(q *Query)     { q.About = AboutPlaces }
+
+func (c *contentionPage) refresh(m *Model) {
+	d, ok := m.detail()
+	if !ok {
+		return
+	}
+	var rows []PlaceRow
+	for _, p := range d.Places {
+		if c.all || contended(p.At.Reason) {
+			rows = append(rows, p)
+		}
+	}
+	c.other = len(d.Places) - len(rows)
+	c.sheet.fill(rows, func(match *matcher, p *PlaceRow) bool { return match.words(p.At.Reason) || match.stack(p.Stack) })
+}
+
+func (c *contentionPage) draw(m *Model, w, h int) []string {
+	if len(c.sheet.rows) > 0 || c.sheet.filter != "" {
+		return c.sheet.draw(m.theme, w, h)
+	}
+	text := "No goroutine has waited."
+	if c.other > 0 {
+		text = "No goroutine has waited for a lock, or to send."
+	}
+	return append(c.sheet.draw(m.theme, w, h-3), "", "  "+m.theme.paint(dim, text),
+		m.theme.line(w, "", seg(0, piece{"  a", keycap}, piece{" shows all waits: " + plural(uint64(c.other), "place"), dim})))[:min(h, 4)]
+}
+
+func (c *contentionPage) status(m *Model) string {
+	which := "locks, sends  "
+	if c.all {
+		which = "all waits  "
+	}
+	return which + c.sheet.status(m.bodyHeight(), len(c.sheet.rows))
+}
+
+func (c *contentionPage) filtering() *string { return &c.sheet.filter }
+
+func (c *contentionPage) keys() []hint {
+	if c.all {
+		return []hint{{"enter", "open"}, {"a", "locks and sends"}}
+	}
+	return []hint{{"enter", "open"}, {"a", "all waits"}}
+}
+
+func (c *contentionPage) press(m *Model, key string) outcome {
+	row := c.sheet.current()
+	switch {
+	case key == "a":
+		c.all = !c.all
+		c.sheet.move(0, 1)
+		c.refresh(m)
+		return outcome{known: true}
+	case key == "enter" && row != nil:
+		place := *row
+		title := safe(row.At.Reason)
+		if row.Stack != nil {
+			title = shortFunc(row.At.Frame) + ": " + title
+		}
+		return outcome{known: true, open: newGoroutines(Scope{Kind: OfPlace, At: row.At}, title, &place)}
+	}
+	return outcome{known: c.sheet.press(key, m.bodyHeight())}
+}

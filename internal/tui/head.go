@@ -1,0 +1,261 @@
+package tui
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/report"
+	"github.com/loupe-go/loupe/internal/sched"
+)
+
+// head draws the lines above the views: so many, or fewer.
+func (m *Model) head(w, lines int) []string {
+	p := m.picture
+	switch {
+	case lines == 0:
+		return nil
+	case p == nil:
+		return append([]string{m.titleLine(w)}, make([]string, lines-1)...)
+	case lines == 1:
+		return []string{m.theme.line(w, gap, append(m.alarms(), m.goroutines(false, w)...)...)}
+	case lines == 2:
+		return []string{m.titleLine(w), m.theme.line(w, gap, append(m.goroutines(false, w), m.flow(20)...)...)}
+	case lines < 7:
+		return []string{
+			m.titleLine(w), m.labelled(w, "goroutines", m.goroutines(true, w)),
+			m.labelled(w, "rates", append(m.flow(0), p.notes(6)...)), m.labelled(w, "latency", m.latency(w)),
+		}[:min(lines, 4)]
+	}
+	return []string{
+		m.titleLine(w), m.labelled(w, "events", m.events(w)), m.labelled(w, "goroutines", m.goroutines(true, w)),
+		m.labelled(w, "rates", m.flow(0)), m.labelled(w, "runtime", m.runtime()), m.labelled(w, "latency", m.latency(w)), "",
+	}
+}
+
+// What there is room for in the head, by the width of the screen.
+const (
+	labelsFrom   = 60
+	trendsFrom   = 100
+	sinceFrom    = 118 // latencies since the beginning
+	trendColumns = 30
+)
+
+// labelled puts a label before the segments of a line.
+func (m *Model) labelled(w int, label string, segments []segment) string {
+	const column = 11
+	if w < labelsFrom {
+		return m.theme.line(w, gap, segments...)
+	}
+	return m.theme.paint(dim, pad(label, column, false)) + m.theme.line(w-column, gap, segments...)
+}
+
+// counted is a number with what it counts: the number stands out.
+func counted(number, what string) []piece { return []piece{{number, strong}, {" " + what, dim}} }
+
+// titleLine names the target, and tells how the observation stands.
+func (m *Model) titleLine(w int) string {
+	th := m.theme
+	label := m.target.Name
+	if label == "" {
+		label = "process"
+	}
+	segments := []segment{
+		seg(0, piece{clip(safe(label), max(w/3, 8)), title}),
+		seg(2, piece{"pid ", dim}, piece{strconv.Itoa(m.target.PID), plain}),
+	}
+	if m.target.GoVersion != "" {
+		segments = append(segments, seg(3, piece{clip(safe(m.target.GoVersion), 24), plain}))
+	}
+	right := th.line(w-min(12, w/3), gap, append(m.alarms(), m.pace(w)...)...)
+	left := th.line(max(w-width(right)-2, 0), gap, segments...)
+	return between(left, right, w)
+}
+
+// alarms are what must be seen on any screen: loss, a pause, the end.
+func (m *Model) alarms() []segment {
+	var list []segment
+	if m.ended != nil {
+		list = append(list, seg(0, piece{"ENDED", bad}))
+	}
+	if m.paused {
+		list = append(list, seg(0, piece{"PAUSED", warn}))
+	}
+	if p := m.picture; p != nil && p.Health.Lost > 0 {
+		list = append(list, seg(0, piece{number(p.Health.Lost) + " LOST", bad}))
+	}
+	return list
+}
+
+// pace is how long and how often the target is looked at.
+func (m *Model) pace(w int) []segment {
+	var list []segment
+	if m.picture != nil {
+		list = append(list, seg(1, piece{"for ", dim}, piece{report.Duration(m.picture.Elapsed.Round(time.Second)), plain}))
+	}
+	if w < labelsFrom {
+		return list
+	}
+	list = append(list, seg(3, piece{"every ", dim}, piece{report.ShortTime(m.interval), plain}))
+	if m.picture != nil {
+		list = append(list, seg(4, piece{time.Unix(0, m.picture.Now).Format(time.TimeOnly), plain}))
+	}
+	return list
+}
+
+// rate writes a rate of the interval; "…" when there is none yet.
+func (p *Picture) rate(count uint64) string {
+	if p.Interval <= 0 {
+		return "…"
+	}
+	return rate(p.perSecond(count))
+}
+
+// notes says that there are some.
+func (p *Picture) notes(rank int) []segment {
+	n := len(p.Health.Warnings)
+	if n == 0 {
+		return nil
+	}
+	return []segment{seg(rank, piece{plural(uint64(n), "note"), warn}, piece{" w", keycap})}
+}
+
+// events are how many come and what is to be known of them.
+func (m *Model) events(w int) []segment {
+	p := m.picture
+	list := []segment{seg(0, piece{p.rate(p.newEvents()), strong}, piece{"/s", dim})}
+	if w < labelsFrom {
+		list = []segment{seg(0, counted(p.rate(p.newEvents()), "events/s")...)}
+	}
+	if w >= trendsFrom {
+		list = append(list, seg(5, piece{trend(p.EventTrend, trendColumns), name}))
+	}
+	if p.Health.Lost == 0 {
+		list = append(list, seg(1, piece{"none lost", good}))
+	} else {
+		text := number(p.Health.Lost) + " lost"
+		if p.Interval > 0 && p.TotalsDelta.Lost > 0 {
+			text += " (" + p.rate(p.TotalsDelta.Lost) + "/s)"
+		}
+		list = append(list, seg(0, piece{text, bad}))
+	}
+	list = append(list, p.notes(1)...)
+	if m.target.System && !m.hideSystem {
+		list = append(list, seg(6, piece{"with the runtime's own goroutines", dim}))
+	}
+	return list
+}
+
+// goroutines is how many there are, by state; full adds how that changes, on a screen so wide.
+func (m *Model) goroutines(full bool, w int) []segment {
+	p := m.picture
+	s := p.Totals.States
+	list := []segment{seg(0, counted(number(p.Totals.Live), "live")...)}
+	if full && p.Growth.Known {
+		list = append(list, seg(4, growthPiece(p.Growth, p.Totals.Live), piece{"/min", dim}))
+	}
+	if full && w >= trendsFrom {
+		list = append(list, seg(9, piece{trend(p.LiveTrend, trendColumns), name}))
+	}
+	for _, state := range []struct {
+		count uint64
+		word  string
+		tone  tone
+		rank  int
+		shown bool
+	}{
+		{s.Running, "running", good, 2, true},
+		{s.Runnable, "runnable", warn, 3, true},
+		{s.Waiting, "waiting", plain, 3, true},
+		{s.Syscall, "in syscalls", blue, 6, m.target.Syscalls || s.Syscall > 0},
+		{s.Unknown, "unknown", dim, 7, s.Unknown > 0},
+		{s.Uncertain, "uncertain", bad, 5, s.Uncertain > 0},
+	} {
+		if state.shown {
+			list = append(list, seg(state.rank, piece{number(state.count), state.tone}, piece{" " + state.word, dim}))
+		}
+	}
+	return list
+}
+
+// growthPiece writes a growth by minute. One that would double the goroutines within minutes stands out.
+func growthPiece(g Growth, live uint64) piece {
+	const minutes = 10
+	if !g.Known {
+		return piece{"…", dim}
+	}
+	if g.PerMinute*minutes > float64(live) && g.PerMinute >= minutes {
+		return piece{signed(g.PerMinute), warn}
+	}
+	return piece{signed(g.PerMinute), plain}
+}
+
+// flow is what comes, goes and runs by second; segments are left out from a rank on.
+func (m *Model) flow(rank int) []segment {
+	p := m.picture
+	created, ended, woken := p.rate(p.TotalsDelta.Created), p.rate(p.TotalsDelta.Ended), p.rate(p.wakeups())
+	list := []segment{
+		seg(rank+1, counted(created, "created/s")...), seg(rank+2, counted(ended, "ended/s")...), seg(rank+3, counted(woken, "wake-ups/s")...),
+	}
+	if p.Interval > 0 {
+		cores := p.TotalsDelta.Done.Running.Seconds() / p.Interval.Seconds()
+		list = append(list, seg(rank+4, piece{"running ", dim}, piece{percent(cores, 1), strong}, piece{" of a CPU", dim}))
+		if !m.target.Syscalls {
+			list = append(list, seg(rank+6, piece{"(system calls count as running)", dim}))
+		}
+	}
+	return list
+}
+
+// runtime is the heap, the garbage collector, and stops of the whole program.
+func (m *Model) runtime() []segment {
+	p := m.picture
+	r := &p.Runtime
+	heap := "…"
+	if r.HeapAt != 0 {
+		heap = size(r.Heap)
+	}
+	list := []segment{seg(1, piece{"heap ", dim}, piece{heap, strong}), seg(2, piece{"GC ", dim}, piece{number(r.GC.Begun), strong})}
+	if p.Elapsed >= growthWindow/2 && r.GC.Begun > 0 {
+		list = append(list, seg(5, piece{rate(float64(r.GC.Begun) / p.Elapsed.Minutes()), plain}, piece{"/min", dim}))
+	}
+	if r.GC.Active {
+		list = append(list, seg(4, piece{"collecting", warn}))
+	}
+	list = append(list, seg(3, piece{"stops of the world ", dim}, piece{number(r.STW.Begun), strong}))
+	if r.Pauses.Count() > 0 {
+		list = append(list, seg(5, piece{"median ", dim}, piece{span(r.Pauses.Quantile(0.5)), strong}),
+			seg(4, piece{"longest ", dim}, piece{span(r.STW.Max), strong}))
+	}
+	return list
+}
+
+// latency is how long goroutines that can run wait for a processor: in the interval, and since the beginning.
+func (m *Model) latency(w int) []segment {
+	p := m.picture
+	now, all := p.LatencyDelta.All(), p.Latency.All()
+	if p.Interval <= 0 {
+		now = all
+	}
+	list := quantiles(now, 1)
+	if w >= sinceFrom {
+		list = append(list, seg(7, piece{"│ since the start", dim}))
+		list = append(list, quantiles(all, 7)...)
+	}
+	return list
+}
+
+func quantiles(h *sched.Histogram, rank int) []segment {
+	var list []segment
+	for _, q := range []struct {
+		name string
+		of   float64
+		rank int
+	}{{"p50", 0.5, 1}, {"p90", 0.9, 3}, {"p99", 0.99, 0}} {
+		list = append(list, seg(rank+q.rank, piece{q.name + " ", dim}, piece{latencySpan(h.Quantile(q.of), h.Count()), strong}))
+	}
+	return append(list, seg(rank+2, piece{"max ", dim}, piece{latencySpan(h.Max(), h.Count()), strong}))
+}
+
+// wakeups is how many goroutines were made runnable after a wait in the interval.
+func (p *Picture) wakeups() uint64 { return p.TotalsDelta.Kinds[event.GoUnblock] }

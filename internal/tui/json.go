@@ -1,0 +1,215 @@
+package tui
+
+import (
+	"encoding/json"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/sched"
+	"github.com/loupe-go/loupe/internal/term"
+)
+
+// JSONPrinter writes pictures for programs, one object a line.
+type JSONPrinter struct {
+	Out    io.Writer
+	Target func() Target // as far as it is known by now
+	Rows   int           // of sites, waiting and contention each
+}
+
+// pictureJSON is a picture for programs. A number of the last interval says so in its name (PerSecond, Interval...); all
+// others are of now, or count from the beginning of the observation. Times are in seconds unless the name says nanoseconds.
+type pictureJSON struct {
+	Time      time.Time `json:"time"`
+	PID       int       `json:"pid"`
+	GoVersion string    `json:"goVersion,omitempty"`
+	Seconds   float64   `json:"seconds"`         // since the observation began
+	Interval  float64   `json:"intervalSeconds"` // what rates are of
+
+	Events          uint64  `json:"events"`
+	EventsPerSecond float64 `json:"eventsPerSecond"`
+	Lost            uint64  `json:"lost"`
+
+	Goroutines       uint64     `json:"goroutines"`
+	States           statesJSON `json:"states"`
+	Created          uint64     `json:"created"`
+	Ended            uint64     `json:"ended"`
+	CreatedPerSecond float64    `json:"createdPerSecond"`
+	EndedPerSecond   float64    `json:"endedPerSecond"`
+	WakeupsPerSecond float64    `json:"wakeupsPerSecond"`
+	GrowthPerMinute  *float64   `json:"growthPerMinute,omitempty"` // not there until it is known
+	CPUs             float64    `json:"runningCPUs"`               // goroutines that ran at a time in the interval, on average
+
+	GC        gcJSON        `json:"gc"`
+	STW       stwJSON       `json:"stw"`
+	HeapBytes *int64        `json:"heapBytes,omitempty"` // not there until it was told
+	Latency   latenciesJSON `json:"schedulerLatency"`
+
+	Sites      []siteJSON       `json:"sites"`
+	Waiting    []groupJSON      `json:"groups"`
+	Contention []contentionJSON `json:"contention"`
+
+	Warnings []string `json:"warnings,omitempty"`
+	End      string   `json:"end,omitempty"` // why this is the last picture
+}
+
+// statesJSON counts goroutines by state. Uncertain ones, without an event since a loss, are in their last state too.
+type statesJSON struct {
+	Running   uint64 `json:"running"`
+	Runnable  uint64 `json:"runnable"`
+	Waiting   uint64 `json:"waiting"`
+	Syscall   uint64 `json:"syscall"`
+	Unknown   uint64 `json:"unknown,omitempty"`
+	Uncertain uint64 `json:"uncertain,omitempty"`
+}
+
+type gcJSON struct {
+	Count   uint64  `json:"count"`
+	Seconds float64 `json:"seconds"`
+	Active  bool    `json:"active"`
+}
+
+type stwJSON struct {
+	Count uint64 `json:"count"`
+	P50   int64  `json:"p50Nanoseconds"`
+	Max   int64  `json:"maxNanoseconds"`
+}
+
+// latenciesJSON is how long goroutines that could run waited for a processor.
+type latenciesJSON struct {
+	Interval latencyJSON `json:"interval"`
+	Overall  latencyJSON `json:"overall"`
+}
+
+type latencyJSON struct {
+	Count uint64 `json:"count"`
+	P50   int64  `json:"p50Nanoseconds"`
+	P90   int64  `json:"p90Nanoseconds"`
+	P99   int64  `json:"p99Nanoseconds"`
+	Max   int64  `json:"maxNanoseconds"`
+}
+
+// siteJSON is the goroutines of one go statement. The seconds are spent in the interval, by all of them together.
+type siteJSON struct {
+	CreatedBy        *event.Frame `json:"createdBy,omitempty"`
+	Start            *event.Frame `json:"start,omitempty"`
+	System           bool         `json:"system,omitempty"`
+	Other            bool         `json:"other,omitempty"` // sites beyond those that are told apart
+	Goroutines       uint64       `json:"goroutines"`
+	GrowthPerMinute  *float64     `json:"growthPerMinute,omitempty"`
+	Created          uint64       `json:"created"`
+	Ended            uint64       `json:"ended"`
+	CreatedPerSecond float64      `json:"createdPerSecond"`
+	EndedPerSecond   float64      `json:"endedPerSecond"`
+	States           statesJSON   `json:"states"`
+	Running          float64      `json:"runningSeconds"`
+	Runnable         float64      `json:"runnableSeconds"`
+	Blocked          float64      `json:"blockedSeconds"`
+	Syscall          float64      `json:"syscallSeconds"`
+}
+
+// groupJSON is the goroutines in one state, for one reason.
+type groupJSON struct {
+	State  event.State `json:"state,omitempty"`
+	Reason string      `json:"reason,omitempty"`
+	Count  uint64      `json:"count"`
+	Oldest float64     `json:"oldestSeconds"`
+	Waits  float64     `json:"waitsPerSecond,omitempty"`
+}
+
+// contentionJSON is the waits at one line. Of several stacks that lead there, Stack is the one with the most time.
+type contentionJSON struct {
+	Reason         string        `json:"reason"`
+	Interval       float64       `json:"intervalWaitSeconds"`
+	Seconds        float64       `json:"waitSeconds"`
+	Count          uint64        `json:"count"`
+	CountPerSecond float64       `json:"countPerSecond"`
+	Max            float64       `json:"maxSeconds"`
+	Now            uint64        `json:"now"` // goroutines that wait there
+	Stack          []event.Frame `json:"stack,omitempty"`
+}
+
+// Print implements Printer.
+func (j *JSONPrinter) Print(p *Picture, ended string) error {
+	target, r := j.Target(), &p.Runtime
+	doc := pictureJSON{
+		Time: time.Unix(0, p.Now).UTC(), PID: target.PID, GoVersion: target.GoVersion,
+		Seconds: p.Elapsed.Seconds(), Interval: p.Interval.Seconds(),
+		Events: p.Totals.Events, EventsPerSecond: p.perSecond(p.newEvents()), Lost: p.Health.Lost,
+		Goroutines: p.Totals.Live, States: statesOut(p.Totals.States), Created: p.Totals.Created, Ended: p.Totals.Ended,
+		CreatedPerSecond: p.perSecond(p.TotalsDelta.Created), EndedPerSecond: p.perSecond(p.TotalsDelta.Ended),
+		WakeupsPerSecond: p.perSecond(p.wakeups()), GrowthPerMinute: growthOut(p.Growth),
+		GC:      gcJSON{r.GC.Begun, r.GC.Time.Seconds(), r.GC.Active},
+		STW:     stwJSON{r.STW.Begun, int64(r.Pauses.Quantile(0.5)), int64(r.STW.Max)},
+		Latency: latenciesJSON{latencyOf(p.LatencyDelta.All()), latencyOf(p.Latency.All())},
+		Sites:   []siteJSON{}, Waiting: []groupJSON{}, Contention: []contentionJSON{},
+		Warnings: p.Health.Warnings, End: ended,
+	}
+	if p.Interval > 0 {
+		doc.CPUs = p.TotalsDelta.Done.Running.Seconds() / p.Interval.Seconds()
+	}
+	if r.HeapAt != 0 {
+		doc.HeapBytes = &r.Heap
+	}
+	for _, s := range p.Sites[:min(j.Rows, len(p.Sites))] {
+		doc.Sites = append(doc.Sites, siteOut(p, &s))
+	}
+	groups := p.Detail.Groups
+	for _, g := range groups[:min(j.Rows, len(groups))] {
+		doc.Waiting = append(doc.Waiting, groupJSON{g.State, g.Reason, g.Count, g.Oldest.Seconds(), g.Waits})
+	}
+	places := slices.SortedStableFunc(slices.Values(p.Detail.Places), func(a, b PlaceRow) int { return b.TimeIn.Cmp(a.TimeIn) })
+	places = slices.DeleteFunc(places, func(p PlaceRow) bool { return !contended(p.At.Reason) })
+	for _, c := range places[:min(j.Rows, len(places))] {
+		doc.Contention = append(doc.Contention, placeOut(&c))
+	}
+	line, err := json.Marshal(&doc)
+	if err != nil {
+		return err
+	}
+	_, err = j.Out.Write(append(term.EscapeJSON(line), '\n'))
+	return err
+}
+
+func statesOut(s sched.States) statesJSON {
+	return statesJSON{s.Running, s.Runnable, s.Waiting, s.Syscall, s.Unknown, s.Uncertain}
+}
+
+func growthOut(g Growth) *float64 {
+	if !g.Known {
+		return nil
+	}
+	return &g.PerMinute
+}
+
+func latencyOf(h *sched.Histogram) latencyJSON {
+	return latencyJSON{h.Count(), int64(h.Quantile(0.5)), int64(h.Quantile(0.9)), int64(h.Quantile(0.99)), int64(h.Max())}
+}
+
+func siteOut(p *Picture, s *SiteRow) siteJSON {
+	t := s.Delta.Done
+	out := siteJSON{Other: s.Other, Goroutines: s.Live, GrowthPerMinute: growthOut(s.Growth), Created: s.Created, Ended: s.Ended,
+		CreatedPerSecond: p.perSecond(s.Delta.Created), EndedPerSecond: p.perSecond(s.Delta.Ended), States: statesOut(s.States),
+		Running: t.Running.Seconds(), Runnable: t.Runnable.Seconds(), Blocked: t.Blocked.Seconds(), Syscall: t.Syscall.Seconds()}
+	if o := s.Origin; o != nil {
+		out.CreatedBy, out.Start, out.System = frameOut(o.CreatedBy), frameOut(o.Start), o.System
+	}
+	return out
+}
+
+func frameOut(f event.Frame) *event.Frame {
+	if f.IsZero() {
+		return nil
+	}
+	return &f
+}
+
+func placeOut(c *PlaceRow) contentionJSON {
+	out := contentionJSON{Reason: c.At.Reason, Interval: c.TimeIn.Seconds(), Seconds: c.Time.Seconds(), Count: c.Count,
+		CountPerSecond: sched.Rate(c.CountIn, c.Interval), Max: c.Max.Seconds(), Now: c.Now}
+	if c.Stack != nil {
+		out.Stack = c.Stack.Frames
+	}
+	return out
+}

@@ -1,0 +1,182 @@
+package tui
+
+import (
+	"strings"
+
+	"github.com/loupe-go/loupe/internal/term"
+)
+
+// overlay is a text in front of the page.
+type overlay struct {
+	name  string
+	text  func(w int) []line
+	pager pager
+	width int // of the screen, to know how many lines there are
+}
+
+// line is a line of an overlay.
+type line []piece
+
+// press scrolls; false when the key closes the overlay.
+func (o *overlay) press(key string, h int) bool { return o.pager.press(key, len(o.text(o.width)), h) }
+
+func (o *overlay) draw(th theme, w, h int) []string {
+	o.width = w
+	var lines []string
+	for _, l := range o.text(w) {
+		text := ""
+		for _, p := range l {
+			text += th.paint(p.tone, p.text)
+		}
+		lines = append(lines, text)
+	}
+	return o.pager.show(lines, h)
+}
+
+// wrapped breaks a text into lines of at most w columns after an indent.
+func wrapped(text string, t tone, w, indent int) []line {
+	var lines []line
+	for l := range strings.SplitSeq(term.Wrap(text, w, indent), "\n") {
+		first := len(lines) == 0
+		if first {
+			l = spaces(indent) + l
+		}
+		lines = append(lines, line{{l, t}})
+	}
+	return lines
+}
+
+// keyHelp is what the keys do.
+var keyHelp = []hint{
+	{"1-5, tab", "the views: creation sites, states, contention, goroutines, scheduler latency"},
+	{"↑ ↓ j k", "move; pgup, pgdn, home, end"},
+	{"enter", "open: the goroutines of a row, then one goroutine with its stacks and history"},
+	{"esc", "back; backspace too"},
+	{"/", "show only rows with this text in a function, a file, a reason or an ID"},
+	{"s  r", "sort by the next column; reverse"},
+	{"p", "pause: the picture stays, the observation goes on; space too"},
+	{"i", "next interval, from 200ms to 10s"},
+	{"a", "contention: all waits, or only for locks and to send"},
+	{"P  W", "one goroutine: its parent, the one that woke it last"},
+	{"S", "hide or show the runtime's own goroutines, with --system"},
+	{"w", "notes on the observation"},
+	{"q", "quit; ctrl-c too"},
+}
+
+const explanation = "A goroutine that can run but waits for a processor is runnable, or ready. Times count from the beginning of " +
+	"the observation. Unless system calls are observed (--syscalls) a goroutine in one counts as running. After a loss of events " +
+	"goroutines are uncertain until their next event."
+
+// newHelp tells the keys, and the columns of the page that is on the screen.
+func newHelp(m *Model) *overlay {
+	about := columnHelp(m.page())
+	return &overlay{name: "help", width: m.width, text: func(w int) []line {
+		const indent = 12
+		lines := []line{{{" Keys", strong}}}
+		explain := func(key, text string, t tone) {
+			for i, l := range wrapped(text, plain, w-1, indent) {
+				if i == 0 {
+					l = line{{" " + pad(key, indent-1, false), t}, {strings.TrimLeft(l[0].text, " "), plain}}
+				}
+				lines = append(lines, l)
+			}
+		}
+		for _, k := range keyHelp {
+			explain(k.key, k.does, keycap)
+		}
+		if len(about) > 0 {
+			lines = append(lines, line{}, line{{" Columns", strong}})
+			for _, c := range about {
+				explain(c.key, c.does, strong)
+			}
+		}
+		lines = append(lines, line{})
+		return append(lines, wrapped(explanation, dim, w-1, 1)...)
+	}}
+}
+
+// columnHelp lists the columns of a page and what they mean.
+func columnHelp(p page) []hint {
+	switch p := p.(type) {
+	case *sitesPage:
+		return explained(p.sheet.columns)
+	case *groupsPage:
+		return explained(p.sheet.columns)
+	case *contentionPage:
+		return explained(p.sheet.columns)
+	case *goroutinesPage:
+		return explained(p.sheet.columns)
+	}
+	return nil
+}
+
+func explained[T any](columns []column[T]) []hint {
+	var list []hint
+	for _, c := range columns {
+		if c.about != "" {
+			list = append(list, hint{c.title, c.about})
+		}
+	}
+	return list
+}
+
+// newNotes tells what the user should know about the observation.
+func newNotes(m *Model) *overlay {
+	return &overlay{name: "notes", width: m.width, text: func(w int) []line {
+		var lines []line
+		note := func(t tone, text string) {
+			for i, l := range wrapped(text, t, w-1, 3) {
+				if i == 0 {
+					l[0].text = " • " + strings.TrimLeft(l[0].text, " ")
+				}
+				lines = append(lines, l)
+			}
+		}
+		p := m.picture
+		if p == nil {
+			return nil
+		}
+		if p.Health.Lost > 0 {
+			note(bad, plural(p.Health.Lost, "event")+" happened and were lost: the buffer was full. A larger --buffer or --stack 0 "+
+				"makes loss rarer. States are uncertain until the next event of a goroutine.")
+		}
+		for _, n := range p.Health.Warnings {
+			note(warn, safe(n))
+		}
+		for _, n := range oddities(p) {
+			note(plain, n)
+		}
+		if len(lines) == 0 {
+			note(good, "Nothing is uncertain: every event was seen, and all of them fitted together.")
+		}
+		return lines
+	}}
+}
+
+// oddities are the numbers that show what the picture lacks.
+func oddities(p *Picture) []string {
+	t := &p.Totals
+	var list []string
+	for _, o := range []struct {
+		n    uint64
+		text string
+	}{
+		{t.Repairs, " did not fit what was known of their goroutines, which follow the events then"},
+		{t.Untracked, " were of goroutines beyond the number that is kept"},
+		{t.Overflow.Sites + t.Overflow.Places + t.Overflow.Reasons,
+			" came from more sites, stacks or reasons than are told apart; they are put together as others"},
+		{t.Strange, " are of kinds that this Loupe does not know"},
+	} {
+		if o.n > 0 {
+			list = append(list, plural(o.n, "event")+o.text)
+		}
+	}
+	if t.EndedUnseen > 0 {
+		list = append(list, plural(t.EndedUnseen, "goroutine")+" had only the end seen; they are in no other number")
+	}
+	if t.Found > 0 {
+		list = append(list, plural(uint64(t.Found), "goroutine")+
+			" were found by events other than their creation; where they come from is not known")
+	}
+	return list
+}

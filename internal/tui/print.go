@@ -1,0 +1,100 @@
+package tui
+
+import (
+	"io"
+	"strings"
+	"time"
+)
+
+// PrintOptions says how pictures are written for scripts.
+type PrintOptions struct {
+	Interval   time.Duration
+	Iterations int             // how many pictures; 0 goes on until the events end
+	Target     func() Target   // as far as it is known by now
+	Over       <-chan struct{} // closed when the events have ended
+	Ended      func() string   // why; asked when Over is closed: empty when the user ended them
+}
+
+// Printer writes a picture. ended says why it is the last one; empty when it is not, or when it was not the target's doing.
+type Printer interface {
+	Print(p *Picture, ended string) error
+}
+
+// Print writes a picture every interval. The first one comes after an interval, so each has rates.
+func Print(s *Sampler, out Printer, opt PrintOptions) error {
+	s.Window(opt.Interval / 2)
+	take := func() *Picture {
+		return s.Take(Query{About: AboutSummary, System: true, Module: opt.Target().Module})
+	}
+	take() // to compare with
+	last := time.Now()
+	ticker := time.NewTicker(opt.Interval)
+	defer ticker.Stop()
+	for n := 1; ; n++ {
+		select {
+		case <-opt.Over:
+			ended := opt.Ended()
+			// What is left is a picture of its own when it is the end, or not much shorter than the others.
+			if ended == "" && time.Since(last) < opt.Interval/2 {
+				return nil
+			}
+			return out.Print(take(), ended)
+		case <-ticker.C:
+			last = time.Now()
+			if err := out.Print(take(), ""); err != nil || n == opt.Iterations {
+				return err
+			}
+		}
+	}
+}
+
+// TextPrinter writes pictures for people: the head of the live view and the first rows of its tables.
+type TextPrinter struct {
+	Out     io.Writer
+	Target  func() Target // as far as it is known by now
+	Rows    int           // of each table
+	Width   int           // columns of a line
+	Colours bool
+}
+
+// Print implements Printer.
+func (t *TextPrinter) Print(p *Picture, ended string) error {
+	m := NewModel(t.Target(), p.Interval.Round(100*time.Millisecond), t.Colours)
+	contention := newContention()
+	m.views = []page{newSites(m.target.Syscalls), newGroups(), contention}
+	if ended != "" {
+		m.ended = &Ended{Text: ended}
+	}
+	var b strings.Builder
+	write := func(lines []string) {
+		for _, l := range lines {
+			b.WriteString(strings.TrimRight(clip(l, t.Width), " ") + "\n")
+		}
+	}
+	m.picture = p
+	write(m.head(t.Width, 7))
+	for i, about := range []Subject{AboutSites, AboutGroups, AboutPlaces} {
+		shown := *p
+		shown.Query = Query{About: about}
+		m.picture, m.view = &shown, i
+		m.views[i].refresh(m)
+		if about == AboutPlaces && len(contention.sheet.rows) == 0 {
+			continue
+		}
+		switch v := m.views[i].(type) { // no row is under a cursor
+		case *sitesPage:
+			v.sheet.cursor = -1
+		case *groupsPage:
+			v.sheet.cursor = -1
+		case *contentionPage:
+			v.sheet.cursor = -1
+		}
+		write(m.views[i].draw(m, t.Width, t.Rows+1))
+		write([]string{""})
+	}
+	if ended != "" {
+		write([]string{safe(ended), ""})
+	}
+	_, err := io.WriteString(t.Out, b.String())
+	return err
+}

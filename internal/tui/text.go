@@ -1,0 +1,333 @@
+package tui
+
+import (
+	"fmt"
+	"math"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/census"
+	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/internal/report"
+	"github.com/loupe-go/loupe/internal/sched"
+	"github.com/loupe-go/loupe/internal/term"
+)
+
+// maxName is how many bytes of a foreign text are looked at; no screen has room for more.
+const maxName = 1024
+
+// safe makes foreign text fit for a cell: nothing in it is obeyed by a terminal, and every terminal agrees on its width.
+// Beside what term.Escape spells out these are marks that join the character before them, emoji, and letters that have no
+// width of their own.
+func safe(s string) string {
+	if len(s) > maxName {
+		s = s[:maxName]
+		for !utf8.ValidString(s) && len(s) > maxName-utf8.UTFMax {
+			s = s[:len(s)-1]
+		}
+	}
+	s = term.Escape(s)
+	if plainASCII(s) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if r < utf8.RuneSelf || measurable(r) {
+			b.WriteRune(r)
+		} else if r < 0x10000 {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			fmt.Fprintf(&b, `\U%08x`, r)
+		}
+	}
+	return b.String()
+}
+
+func plainASCII(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+// conjoining are the Hangul letters that make one syllable with their neighbours.
+var conjoining = []struct{ first, last rune }{{0x1100, 0x11ff}, {0xa960, 0xa97f}, {0xd7b0, 0xd7ff}}
+
+// measurable reports whether a character takes the same one or two columns everywhere and does not change its neighbours.
+func measurable(r rune) bool {
+	if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsPunct(r) {
+		return false
+	}
+	for _, b := range conjoining {
+		if r >= b.first && r <= b.last {
+			return false
+		}
+	}
+	w := ansi.StringWidthWc(string(r))
+	return w > 0 && w == ansi.StringWidth(string(r))
+}
+
+// width is the number of columns of a text, styled or not.
+func width(s string) int {
+	for i := 0; i < len(s); i++ {
+		if s[i] < ' ' || s[i] > '~' {
+			return ansi.StringWidth(s)
+		}
+	}
+	return len(s)
+}
+
+// clip shortens a text to n columns; an ellipsis stands for what is missing.
+func clip(s string, n int) string {
+	if n <= 0 {
+		return ""
+	}
+	if width(s) <= n {
+		return s
+	}
+	return ansi.Truncate(s, n, "…")
+}
+
+// clipLeft shortens a text without styles to n columns and keeps its end.
+func clipLeft(s string, n int) string {
+	if width(s) <= n {
+		return s
+	}
+	begin, room := len(s), n-1 // for the ellipsis
+	for begin > 0 && room >= 0 {
+		_, size := utf8.DecodeLastRuneInString(s[:begin])
+		if room -= width(s[begin-size : begin]); room >= 0 {
+			begin -= size
+		}
+	}
+	return clip("…"+s[begin:], n)
+}
+
+// pad clips or fills a text to exactly n columns, on the left when it is to stand right.
+func pad(s string, n int, right bool) string {
+	s = clip(s, n)
+	fill := strings.Repeat(" ", max(n-width(s), 0))
+	if right {
+		return fill + s
+	}
+	return s + fill
+}
+
+// number writes a count: "10,012", and from ten million on "12.3M".
+func number(n uint64) string {
+	if n >= 10_000_000 {
+		return scaled(float64(n))
+	}
+	s := strconv.FormatUint(n, 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// scaled writes a large number with three digits that matter: "12.3k", "4.56M".
+func scaled(f float64) string {
+	for _, u := range []struct {
+		value float64
+		name  string
+	}{{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}} {
+		if f < u.value*0.9995 {
+			continue
+		}
+		f /= u.value
+		switch {
+		case f < 9.995:
+			return strconv.FormatFloat(f, 'f', 2, 64) + u.name
+		case f < 99.95:
+			return strconv.FormatFloat(f, 'f', 1, 64) + u.name
+		}
+		return strconv.FormatFloat(f, 'f', 0, 64) + u.name
+	}
+	return strconv.FormatFloat(f, 'f', 0, 64)
+}
+
+// rate writes how often something happens in a unit of time: "0", "0.4", "12", "1,234", "56.7k".
+func rate(f float64) string {
+	switch {
+	case math.IsNaN(f) || f <= 0:
+		return "0"
+	case f < 0.095:
+		return "<0.1"
+	case f < 9.95:
+		return strings.TrimSuffix(strconv.FormatFloat(f, 'f', 1, 64), ".0")
+	case f < 9999.5:
+		return number(uint64(f + 0.5))
+	}
+	return scaled(f)
+}
+
+// signed writes a change: "+120", "-3.5", "0".
+func signed(f float64) string {
+	switch s := rate(math.Abs(f)); {
+	case s == "0":
+		return s
+	case f < 0:
+		return "-" + s
+	default:
+		return "+" + s
+	}
+}
+
+// percent writes a part of a whole: "0%", "0.4%", "37%".
+func percent(part, whole float64) string {
+	switch p := part / whole * 100; {
+	case whole <= 0 || p <= 0 || math.IsNaN(p):
+		return "0%"
+	case p < 0.095:
+		return "<0.1%"
+	case p < 9.95:
+		return strings.TrimSuffix(strconv.FormatFloat(p, 'f', 1, 64), ".0") + "%"
+	default:
+		return strconv.FormatFloat(p, 'f', 0, 64) + "%"
+	}
+}
+
+// size writes a number of bytes: "512 B", "4.2 MiB".
+func size(n int64) string {
+	f, units := float64(max(n, 0)), []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
+	i := 0
+	for f >= 1023.5 && i < len(units)-1 {
+		f /= 1024
+		i++
+	}
+	digits := 0
+	if i > 0 && f < 99.95 {
+		digits = 1
+	}
+	return strconv.FormatFloat(f, 'f', digits, 64) + " " + units[i]
+}
+
+// span writes a length of time: "850ns", "1.2ms", "12.5s", "2m5s"; zero is "0".
+func span(d time.Duration) string {
+	if d <= 0 {
+		return "0"
+	}
+	return report.ShortTime(d)
+}
+
+// spent writes a sum of times.
+func spent(n sched.Nanos) string { return span(n.Duration()) }
+
+// latencySpan writes a time of the scheduler; "-" when nothing was measured.
+func latencySpan(d time.Duration, count uint64) string {
+	if count == 0 {
+		return "-"
+	}
+	return span(d)
+}
+
+// plural writes a count and its noun.
+func plural(n uint64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return number(n) + " " + noun + "s"
+}
+
+// shortFunc is a function's name for a table; "(unknown)" when there is none.
+func shortFunc(f event.Frame) string {
+	if f.Func == "" {
+		return "(unknown)"
+	}
+	return safe(census.ShortFunc(f.Func))
+}
+
+// position is a line of the source, in short; empty when it is not known.
+func position(f event.Frame) string {
+	if f.File == "" {
+		return ""
+	}
+	return safe(path.Base(f.File) + ":" + strconv.Itoa(f.Line))
+}
+
+// spot names a place in the source: "main.worker worker.go:12".
+func spot(f event.Frame) string {
+	if f.IsZero() {
+		return ""
+	}
+	return strings.TrimSpace(shortFunc(f) + " " + position(f))
+}
+
+// placeOf returns the innermost frame of a stack that belongs to the program rather than to the Go distribution; when
+// there is none, the innermost of all. module is the path of the program's main module, empty when it is not known.
+func placeOf(s *event.Stack, module string) event.Frame {
+	if s == nil {
+		return event.Frame{}
+	}
+	frames := make([]goproc.Frame, len(s.Frames))
+	for i, f := range s.Frames {
+		frames[i].Frame = f
+	}
+	place := census.Place(frames, module)
+	if place.IsZero() && len(s.Frames) > 0 {
+		place = s.Frames[0]
+	}
+	return place
+}
+
+// eighths are the parts of a bar's last column, and the heights of a trend.
+var (
+	eighths = []rune("▏▎▍▌▋▊▉█")
+	heights = []rune("▁▂▃▄▅▆▇█")
+)
+
+// bar draws a part of a whole in at most n columns; anything above zero shows.
+func bar(part, whole float64, n int) string {
+	if part <= 0 || whole <= 0 || n <= 0 {
+		return ""
+	}
+	units := min(max(int(part/whole*float64(n)*8+0.5), 1), n*8)
+	s := strings.Repeat("█", units/8)
+	if rest := units % 8; rest > 0 {
+		s += string(eighths[rest-1])
+	}
+	return s
+}
+
+// trend draws values as a row of small columns, the last n of them.
+func trend(values []float64, n int) string {
+	values = values[max(len(values)-n, 0):]
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, v := range values {
+		low, high = min(low, v), max(high, v)
+	}
+	var b strings.Builder
+	for _, v := range values {
+		i := 0
+		if high > low {
+			i = int((v - low) / (high - low) * float64(len(heights)-1))
+		}
+		b.WriteRune(heights[i])
+	}
+	return b.String()
+}
+
+// fullFunc is a function's whole name.
+func fullFunc(f event.Frame) string {
+	if f.Func == "" {
+		return "(unknown)"
+	}
+	return safe(f.Func)
+}
+
+// filePosition is a line of the source with the whole path of its file.
+func filePosition(f event.Frame) string {
+	if f.File == "" {
+		return ""
+	}
+	return safe(f.File + ":" + strconv.Itoa(f.Line))
+}
