@@ -28,6 +28,7 @@ type session interface {
 	Err() error
 	Stats() loupe.Stats
 	Warnings() []string
+	Alive() ([]uint64, error)
 	PID() int
 	Close() error
 	ExitStatus() (status int, ok bool)

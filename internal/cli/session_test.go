@@ -55,6 +55,8 @@ type fakeSession struct {
 
 	ended  chan struct{} // the program has ended
 	status int
+
+	alive []uint64 // what Alive returns
 }
 
 func (s *fakeSession) Events() iter.Seq[*event.Event] {
@@ -105,6 +107,7 @@ func (s *fakeSession) Close() error {
 	return nil
 }
 
+func (s *fakeSession) Alive() ([]uint64, error) { return s.alive, nil }
 func (s *fakeSession) ExitStatus() (int, bool) {
 	if s.target.program == nil {
 		return 0, false

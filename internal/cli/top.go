@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -184,6 +186,7 @@ func (a *app) watch(ctx context.Context, s session, flags *topFlags, named func(
 		w.feed.End()
 		close(w.over)
 	}()
+	go w.repair(a.log())
 	go func() {
 		p, err := a.system.open(s.PID(), goproc.Options{Log: a.log()})
 		if err != nil {
@@ -200,6 +203,42 @@ func (a *app) watch(ctx context.Context, s session, flags *topFlags, named func(
 		}
 	}()
 	return w
+}
+
+// repairEvery is how often it is looked whether events were lost, and how long the events until then may take to come.
+const repairEvery = 2 * time.Second
+
+// repair mends what loss has left, from time to time.
+func (w *watching) repair(log *slog.Logger) {
+	tick := time.NewTicker(repairEvery)
+	defer tick.Stop()
+	repaired := uint64(0)
+	for at := w.feed.Now(); ; at = w.feed.Now() {
+		select {
+		case <-tick.C:
+		case <-w.over:
+			return
+		}
+		repaired = w.mend(log, repaired, at)
+	}
+}
+
+// mend ends the goroutines whose end was lost, by asking the target which ones are alive. repaired is how many events were
+// lost when that was last done, at a moment until which all events have come. It returns how many were lost now.
+func (w *watching) mend(log *slog.Logger, repaired uint64, at int64) uint64 {
+	lost := w.session.Stats().Lost
+	if lost == repaired {
+		return repaired
+	}
+	alive, err := w.session.Alive()
+	if err != nil {
+		log.Debug("goroutines whose end was lost stay uncertain", "err", err)
+		return repaired
+	}
+	w.feed.Advance(w.feed.Now())
+	ended, _ := w.feed.Reconcile(slices.Values(alive), at)
+	log.Debug("events were lost", "lost", lost-repaired, "ended unseen", ended)
+	return lost
 }
 
 // known is the target as far as it is known.

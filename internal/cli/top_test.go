@@ -2,12 +2,15 @@ package cli
 
 import (
 	"encoding/json"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/sched"
+	"github.com/loupe-go/loupe/internal/tui"
 )
 
 func TestTopUsage(t *testing.T) {
@@ -280,4 +283,30 @@ func TestHeldOutput(t *testing.T) {
 	var unset heldOutput
 	unset.hold()
 	unset.release()
+}
+
+// TestTopMends has the end of a goroutine be lost: the target tells that it is gone.
+func TestTopMends(t *testing.T) {
+	feed := tui.NewFeed(sched.New(sched.Options{Kinds: event.KindsDefault}))
+	now := feed.Now()
+	for _, e := range []event.Event{
+		{Kind: event.GoStatus, Time: now, G: 1, State: event.StateWaiting},
+		{Kind: event.GoStatus, Time: now, G: 2, State: event.StateWaiting},
+		{Kind: event.Lost, Time: now + 1, Value: 3},
+	} {
+		feed.Add(&e)
+	}
+	fake := &fakeSession{fakeStream: &fakeStream{stats: loupe.Stats{Lost: 3}}, alive: []uint64{1}}
+	w := &watching{session: fake, feed: feed}
+	if lost := w.mend(slog.New(slog.DiscardHandler), 0, now+2); lost != 3 {
+		t.Errorf("%d events lost, want 3", lost)
+	}
+	totals := feed.Totals()
+	if totals.Live != 1 || totals.Reconciled != 1 {
+		t.Errorf("%d goroutines, %d ended unseen", totals.Live, totals.Reconciled)
+	}
+	fake.alive = nil
+	if w.mend(slog.New(slog.DiscardHandler), 3, now+2); feed.Totals().Live != 1 {
+		t.Error("mended although nothing more was lost")
+	}
 }
