@@ -60,6 +60,10 @@ type Goroutine struct {
 	Locked   bool              // locked to its thread by runtime.LockOSThread
 	ThreadID int               // the kernel thread that runs it; 0 when none
 	Scanning bool              // the garbage collector was scanning its stack
+
+	// Lent marks a goroutine that waits by its state only: the state lets the garbage collector scan its stack while its
+	// code goes on, on its thread's own stack.
+	Lent bool
 	Labels   map[string]string // profiler labels set by runtime/pprof; nil when none
 }
 

@@ -339,6 +339,7 @@ func (t *taker) goroutine(g rawG, stack []Frame) Goroutine {
 	}
 	if g.status == s.waiting || g.status == s.leaked {
 		out.Reason = t.p.waitReason(g.waitReason)
+		out.Lent = g.m != 0 // one that really waits has let go of its thread
 	}
 	if g.goid != 1 && g.gopc != 0 {
 		out.CreatedBy = t.p.symbols.location(g.gopc)

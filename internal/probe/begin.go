@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"fmt"
 	"time"
 	"unsafe"
 
@@ -25,6 +26,7 @@ func (s *Session) begin() error {
 		defer close(stopped)
 		s.collect(done)
 	}()
+	s.awaitThreads()
 	snap, err := s.proc.Snapshot(s.ctx, goproc.SnapshotOptions{})
 	close(done)
 	<-stopped
@@ -39,6 +41,25 @@ func (s *Session) begin() error {
 		s.first = s.statuses(snap, start)
 	}
 	return nil
+}
+
+// A thread that has passed a probe's place just before it was enabled is about to change a goroutine's state without an
+// event that tells. It needs less than settleTime to do so, once it runs.
+const (
+	settleTime    = 20 * time.Microsecond
+	settleTimeout = time.Second
+)
+
+// awaitThreads waits until no thread can be between a probe's place and the change that the probe would have told of.
+func (s *Session) awaitThreads() {
+	progress, err := s.proc.Progress()
+	if err != nil {
+		return // the snapshot will tell why
+	}
+	if behind := progress.Await(s.ctx, settleTime, settleTimeout); behind > 0 {
+		s.warnings = append(s.warnings, fmt.Sprintf("%d threads did not run for %v, the machine is busy: the first state of some goroutines may be out of date",
+			behind, settleTimeout))
+	}
 }
 
 // needsSnapshot reports whether anything depends on what goroutines there are.
@@ -111,7 +132,7 @@ func (s *Session) statuses(snap *goproc.Snapshot, at int64) []event.Event {
 			continue
 		}
 		ev := b.status(g)
-		settle(&ev)
+		settle(&ev, g)
 		if state := m.before(); moved && state != ev.State {
 			ev.State, ev.Reason, ev.Value, ev.Stack = state, "", 0, nil
 		}
@@ -181,25 +202,15 @@ func (m move) before() event.State {
 	return event.StateRunning
 }
 
-// suspended are the wait reasons of goroutines that have only lent themselves: the status lets the garbage collector scan
-// their stack while their code goes on, on the thread's own stack (runtime.isWaitingForSuspendG).
-var suspended = map[string]bool{
-	"stopping the world": true, "GC mark termination": true, "garbage collection": true, "garbage collection scan": true,
-	"trace goroutine status": true, "trace proc status": true, "page trace flush": true, "GC assist marking": true,
-	"GC worker (active)": true, "flushing proc caches": true,
-}
-
 // settle makes one of the states of the stream out of a state that a snapshot may find.
-func settle(ev *event.Event) {
-	switch ev.State {
-	case event.StateCopystack:
+func settle(ev *event.Event, g *goproc.Goroutine) {
+	switch {
+	case g.State == event.StateCopystack:
 		ev.State = event.StateRunning
-	case event.StatePreempted:
+	case g.State == event.StatePreempted:
 		ev.State, ev.Reason = event.StateWaiting, "preempted"
-	case event.StateWaiting:
-		if suspended[ev.Reason] {
-			ev.State, ev.Reason, ev.Value = event.StateRunning, "", 0
-		}
+	case g.Lent:
+		ev.State, ev.Reason, ev.Value = event.StateRunning, "", 0
 	}
 }
 

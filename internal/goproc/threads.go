@@ -1,0 +1,69 @@
+package goproc
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Progress is how far the threads of a process had come at one moment.
+type Progress struct {
+	p   *Process
+	ran map[int]uint64 // nanoseconds on a processor, by thread
+}
+
+// Progress notes how far the threads have come.
+func (p *Process) Progress() (*Progress, error) {
+	tids, err := p.dir.threads()
+	if err != nil {
+		return nil, err
+	}
+	g := &Progress{p: p, ran: make(map[int]uint64, len(tids))}
+	for _, tid := range tids {
+		if ran, ok := p.ranFor(tid); ok {
+			g.ran[tid] = ran
+		}
+	}
+	return g, nil
+}
+
+// Await waits until every thread has run for some time since, or sleeps in the kernel: what it was in the middle of then
+// is done. It returns how many threads had still not come so far when the time was over, as on a machine that is too busy.
+func (g *Progress) Await(ctx context.Context, ran, timeout time.Duration) (behind int) {
+	deadline := time.Now().Add(timeout)
+	for {
+		for tid, before := range g.ran {
+			now, ok := g.p.ranFor(tid)
+			if !ok || now >= before+uint64(ran) || g.p.sleeps(tid) {
+				delete(g.ran, tid)
+			}
+		}
+		if len(g.ran) == 0 || time.Now().After(deadline) || ctx.Err() != nil {
+			return len(g.ran)
+		}
+		time.Sleep(time.Millisecond) // the kernel counts by its ticks
+	}
+}
+
+// ranFor returns how long a thread has run, in nanoseconds; false when it has ended or the kernel does not tell.
+func (p *Process) ranFor(tid int) (uint64, bool) {
+	b, err := p.dir.read(fmt.Sprintf("task/%d/schedstat", tid))
+	if err != nil {
+		return 0, false
+	}
+	first, _, _ := bytes.Cut(b, []byte{' '})
+	ran, err := strconv.ParseUint(string(first), 10, 64)
+	return ran, err == nil
+}
+
+// sleeps reports whether a thread is neither running nor about to.
+func (p *Process) sleeps(tid int) bool {
+	b, err := p.dir.read(fmt.Sprintf("task/%d/stat", tid))
+	if err != nil {
+		return true // it has ended
+	}
+	_, rest, ok := bytes.Cut(b[bytes.LastIndexByte(b, ')')+1:], []byte{' '})
+	return !ok || len(rest) == 0 || rest[0] != 'R'
+}
