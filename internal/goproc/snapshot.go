@@ -56,15 +56,15 @@ type Goroutine struct {
 	// that is not at hand), or there are more than Loupe reads.
 	Truncated bool
 
-	System   bool              // belongs to the runtime, as runtime.NumGoroutine counts it
-	Locked   bool              // locked to its thread by runtime.LockOSThread
-	ThreadID int               // the kernel thread that runs it; 0 when none
-	Scanning bool              // the garbage collector was scanning its stack
+	System   bool // belongs to the runtime, as runtime.NumGoroutine counts it
+	Locked   bool // locked to its thread by runtime.LockOSThread
+	ThreadID int  // the kernel thread that runs it; 0 when none
+	Scanning bool // the garbage collector was scanning its stack
 
 	// Lent marks a goroutine that waits by its state only: the state lets the garbage collector scan its stack while its
 	// code goes on, on its thread's own stack.
-	Lent bool
-	Labels   map[string]string // profiler labels set by runtime/pprof; nil when none
+	Lent   bool
+	Labels map[string]string // profiler labels set by runtime/pprof; nil when none
 }
 
 // Frame is one logical frame of a goroutine's stack.
