@@ -23,7 +23,7 @@ func TestPIDNamespace(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root to make a PID namespace")
 	}
-	inside := exec.Command("unshare", "--pid", "--fork", "--mount-proc", os.Args[0], "-test.run=^TestPIDNamespace$", "-test.v")
+	inside := exec.Command("unshare", "--pid", "--fork", "--mount-proc", "--propagation", "unchanged", os.Args[0], "-test.run=^TestPIDNamespace$", "-test.v")
 	inside.Env = append(os.Environ(), "LOUPE_TEST_MILL="+testtarget.Build(t, testtarget.Spec{Program: "mill"}))
 	out, err := inside.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "--- PASS: TestPIDNamespace") {
