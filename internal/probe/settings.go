@@ -91,8 +91,8 @@ const noState = ^uint32(0)
 
 func setStates(c *csrc.Config, l *layout.Layout) error {
 	for name, to := range map[string]*uint32{
-		"runtime._Grunnable": &c.StRunnable, "runtime._Grunning": &c.StRunning, "runtime._Gsyscall": &c.StSyscall,
-		"runtime._Gwaiting": &c.StWaiting, "runtime._Gdead": &c.StDead, "runtime._Gscan": &c.StScan,
+		"runtime._Grunnable": &c.StRunnable, "runtime._Gsyscall": &c.StSyscall,
+		"runtime._Gwaiting": &c.StWaiting, "runtime._Gdead": &c.StDead,
 	} {
 		n, ok := l.Const(name)
 		if !ok {

@@ -97,7 +97,7 @@ struct loupe_config {
 	int g_tls; /* offset of g from the thread pointer, before Go 1.17 */
 
 	/* The runtime's numbers for goroutine states, without the scan bit. */
-	u32 st_runnable, st_running, st_syscall, st_waiting, st_dead, st_dead_extra, st_scan;
+	u32 st_runnable, st_syscall, st_waiting, st_dead, st_dead_extra;
 
 	u32 reason_coroutine;                         /* wait reason of a coroutine that handed over */
 	u32 reason_preempted, trace_reason_preempted; /* of a goroutine that stops for the garbage collector */

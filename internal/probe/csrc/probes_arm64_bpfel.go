@@ -44,12 +44,10 @@ type ProbesLoupeConfig struct {
 	HchanDataqsiz        uint32
 	G_tls                int32
 	StRunnable           uint32
-	StRunning            uint32
 	StSyscall            uint32
 	StWaiting            uint32
 	StDead               uint32
 	StDeadExtra          uint32
-	StScan               uint32
 	ReasonCoroutine      uint32
 	ReasonPreempted      uint32
 	TraceReasonPreempted uint32

@@ -6,7 +6,7 @@
 //
 // Everything is held by file descriptors: when Loupe dies, however it dies, the kernel removes the probes.
 //
-// What the engine needs of the kernel is probed, not guessed from its version: one uprobe_multi link for all places of a
-// program where the kernel has it and limits it to a process in the right way, single uprobes else. What a fallback costs
-// is said in a warning.
+// What the engine needs of the kernel is probed. One uprobe_multi link serves all places of a program where the kernel has
+// such links and its version is one that limits them to a process in the right way, which cannot be seen otherwise; single
+// uprobes do else. What a fallback costs is said in a warning.
 package uprobe
