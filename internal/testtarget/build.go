@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -201,7 +202,8 @@ var cleanEnv = sync.OnceValues(func() ([]string, error) {
 	for _, name := range carried {
 		env = append(env, name+"="+values[name])
 	}
-	return append(env, "GOENV=off", "GOFLAGS=", "GO111MODULE=on", "GOWORK=off"), nil
+	env = append(env, "GOENV=off", "GOFLAGS=", "GO111MODULE=on", "GOWORK=off")
+	return slices.Clip(env), nil // builds side by side append to it, each its own
 })
 
 // hashFiles returns a short hash of file names and contents.

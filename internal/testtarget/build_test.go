@@ -143,3 +143,18 @@ func TestCachePrune(t *testing.T) {
 		}
 	}
 }
+
+// TestCleanEnv appends to the environment of two builds, as builds side by side do: neither may see the other's settings.
+func TestCleanEnv(t *testing.T) {
+	env, err := cleanEnv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, other := append(env, "GOTOOLCHAIN=one"), append(env, "GOTOOLCHAIN=other")
+	if got := one[len(one)-1]; got != "GOTOOLCHAIN=one" {
+		t.Errorf("the environment of one build says %s", got)
+	}
+	if got := other[len(other)-1]; got != "GOTOOLCHAIN=other" {
+		t.Errorf("the environment of the other build says %s", got)
+	}
+}
