@@ -29,6 +29,9 @@ type Options struct {
 	// SampleOneIn observes one of so many goroutines, each of them whole; 0 and 1 mean all.
 	SampleOneIn int
 
+	// Procs tells on GoStart which P the goroutine runs on. It makes that event dearer.
+	Procs bool
+
 	// BufferBytes is the size of the buffer between the target and this process, rounded up to a power of two; 0 means
 	// DefaultBufferBytes. What does not fit is lost and counted.
 	BufferBytes int

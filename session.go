@@ -101,7 +101,7 @@ func (o Options) engine() probe.Engine {
 func (o Options) want() probe.Want {
 	w := probe.Want{
 		Kinds: o.Kinds, StackDepth: o.StackDepth, MinBlock: o.MinBlock, Goroutines: o.Goroutines, System: o.System,
-		SampleOneIn: o.SampleOneIn, BufferBytes: o.BufferBytes,
+		SampleOneIn: o.SampleOneIn, BufferBytes: o.BufferBytes, Procs: o.Procs,
 	}
 	if w.Kinds == 0 {
 		w.Kinds = event.KindsDefault

@@ -86,7 +86,7 @@ func observeWhile(t *testing.T, pid int, kinds event.Kinds, do func()) ([]event.
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := loupe.Attach(ctx, loupe.PID(pid), loupe.Options{Kinds: kinds, System: true, BufferBytes: 64 << 20})
+	s, err := loupe.Attach(ctx, loupe.PID(pid), loupe.Options{Kinds: kinds, System: true, BufferBytes: 64 << 20, Procs: true})
 	if errors.Is(err, loupe.ErrPermission) {
 		t.Skip(err)
 	}

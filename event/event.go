@@ -12,6 +12,7 @@ type Event struct {
 	Kind Kind
 	PID  int32 // of the process
 	TID  int32 // the kernel thread that it happened on; 0 when unknown
+	P    Proc  // the P that it happened on
 
 	// G is the ID of the goroutine that the event is about; 0 when it is about none.
 	G uint64
@@ -31,7 +32,8 @@ type Event struct {
 	// ("chan receive", "network", "sync"); empty when the release has none.
 	TraceReason string
 
-	// State is, on GoStatus, what the goroutine is doing.
+	// State is, on GoStatus, what the goroutine is doing. On GoCreate it is StateWaiting for a coroutine. On GoSyscallEnd it
+	// is StateRunnable when the goroutine has to wait for a P, which execution traces tell.
 	State State
 
 	// Origin is, on GoCreate and GoStatus, where the goroutine comes from; nil when unknown. Goroutines made by the same
@@ -48,7 +50,20 @@ type Event struct {
 	// Value is a number whose meaning Kind tells: the length of a wait or a syscall in nanoseconds, bytes of heap, the
 	// capacity of a channel, the number of lost events.
 	Value int64
+
+	// Text is what the program itself has named or said, on the kinds of KindsUser.
+	Text string
 }
+
+// Proc is a P, the runtime's permission to run Go code, of which there are GOMAXPROCS. The zero value is none, or one that
+// is not known.
+type Proc int32
+
+// ProcOf returns the P with an ID; the first is 0.
+func ProcOf(id int32) Proc { return Proc(id + 1) }
+
+// ID returns the ID of the P; false when it is not known.
+func (p Proc) ID() (int32, bool) { return int32(p) - 1, p > 0 }
 
 // Origin is where goroutines come from: the go statement and the function that it starts.
 type Origin struct {

@@ -38,6 +38,15 @@ const (
 	Lost // events before this one are missing: Value is how many
 	Exec // the process has replaced itself by another program: nothing known before holds
 
+	// What execution traces say beside; no live program is observed for it.
+
+	UserTaskBegin   // a task of runtime/trace begins: G, Value is its ID, Text its type, Object its parent task's ID
+	UserTaskEnd     // it ends: G, Value
+	UserRegionBegin // a region of runtime/trace begins: G, Text is its type, Value the task's ID
+	UserRegionEnd   // it ends: G, Text, Value
+	UserLog         // a message of runtime/trace: G, Reason is its category, Text the message, Value the task's ID
+	CPUSample       // a sample of the CPU profiler: G, Stack
+
 	numKinds
 )
 
@@ -47,6 +56,8 @@ var kindNames = [numKinds]string{
 	ChanMake: "ChanMake", ChanSend: "ChanSend", ChanReceive: "ChanReceive", ChanClose: "ChanClose", Select: "Select",
 	SemAcquire: "SemAcquire", SemRelease: "SemRelease", GCBegin: "GCBegin", GCEnd: "GCEnd", STWBegin: "STWBegin",
 	STWEnd: "STWEnd", HeapAlloc: "HeapAlloc", Lost: "Lost", Exec: "Exec",
+	UserTaskBegin: "UserTaskBegin", UserTaskEnd: "UserTaskEnd", UserRegionBegin: "UserRegionBegin",
+	UserRegionEnd: "UserRegionEnd", UserLog: "UserLog", CPUSample: "CPUSample",
 }
 
 // String returns the kind's name, "GoBlock".
@@ -107,6 +118,8 @@ const (
 	KindsGC = Kinds(1<<GCBegin | 1<<GCEnd | 1<<STWBegin | 1<<STWEnd | 1<<HeapAlloc)
 	// KindsDefault is what is observed when nothing else is asked for.
 	KindsDefault = KindsGoroutine | KindsGC
-	// KindsAll is everything. Lost and Exec are always reported.
-	KindsAll = Kinds(1<<numKinds - 2)
+	// KindsAll is everything that a live program is observed for. Lost and Exec are always reported.
+	KindsAll = Kinds(1<<(Exec+1) - 2)
+	// KindsUser is what a program tells of itself by runtime/trace, and samples of its CPU profiler.
+	KindsUser = Kinds(1<<UserTaskBegin | 1<<UserTaskEnd | 1<<UserRegionBegin | 1<<UserRegionEnd | 1<<UserLog | 1<<CPUSample)
 )

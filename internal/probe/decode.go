@@ -84,8 +84,8 @@ func (d *decoder) decode(raw []byte, yield func(*event.Event) bool) bool {
 			return false
 		}
 	}
-	if d.system[r.G] && r.Kind != uint8(event.GoDestroy) {
-		return true
+	if d.system[r.G] && r.Kind != uint8(event.GoDestroy) && !event.KindsGC.Has(event.Kind(r.Kind)) {
+		return true // what concerns the whole program is told whoever does it
 	}
 	ev := &d.ev
 	*ev = event.Event{
@@ -118,6 +118,8 @@ func (d *decoder) fill(ev *event.Event, r *csrc.Record, raw []byte) bool {
 		}
 	case event.GoUnblock:
 		ev.By = r.Arg
+	case event.GoStart:
+		ev.P = event.Proc(r.Proc)
 	case event.GoStop:
 		ev.Reason = event.StopGosched
 		if r.Flags&csrc.FlagPreempted != 0 {

@@ -151,3 +151,18 @@ func TestBacklog(t *testing.T) {
 		}
 	}
 }
+
+// TestDecodeSystem leaves out what goroutines of the runtime do, but not what they do to the whole program.
+func TestDecodeSystem(t *testing.T) {
+	d := testDecoder()
+	d.system = map[uint64]bool{4: true}
+	var kinds []event.Kind
+	for _, kind := range []event.Kind{event.GoStart, event.GCBegin, event.STWBegin, event.STWEnd, event.GCEnd, event.GoStop} {
+		for _, ev := range decodeAll(d, bytesOf(csrc.Record{Time: 5, Kind: uint8(kind), G: 4})) {
+			kinds = append(kinds, ev.Kind)
+		}
+	}
+	if want := []event.Kind{event.GCBegin, event.STWBegin, event.STWEnd, event.GCEnd}; !reflect.DeepEqual(kinds, want) {
+		t.Errorf("%v are told, want %v", kinds, want)
+	}
+}

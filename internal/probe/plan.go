@@ -22,6 +22,7 @@ type Want struct {
 	System      bool          // the runtime's own goroutines too
 	SampleOneIn int           // 0 and 1: all
 	BufferBytes int           // of the buffer between target and reader, a power of two
+	Procs       bool          // which P a goroutine starts on
 
 	// AtEntry puts probes that sit in a function's prologue on its first instruction. It is for comparisons: a hit costs
 	// some twenty times as much there, and a call whose stack grows is seen twice.

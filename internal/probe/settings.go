@@ -58,6 +58,7 @@ func setOffsets(c *csrc.Config, l *layout.Layout) error {
 	for path, to := range map[string]*uint32{
 		"runtime.g.goid": &c.G_goid, "runtime.g.m": &c.G_m, "runtime.g.stack.lo": &c.G_stack, "runtime.g.sched.bp": &c.G_schedBp,
 		"runtime.g.startpc": &c.G_startpc, "runtime.g.gopc": &c.G_gopc, "runtime.m.curg": &c.M_curg, "runtime.p.m": &c.P_m,
+		"runtime.m.p": &c.M_p, "runtime.p.id": &c.P_id,
 		"runtime.hchan.dataqsiz": &c.HchanDataqsiz,
 	} {
 		off, err := l.Offset(path)
@@ -139,6 +140,9 @@ func (pl *planner) setFilters(p Program) {
 	c.Kinds = uint64(w.Kinds)
 	c.StackDepth = uint32(min(max(w.StackDepth, 0), csrc.MaxStack))
 	c.Sample = uint32(max(w.SampleOneIn, 0))
+	if w.Procs {
+		c.Procs = 1
+	}
 	switch {
 	case len(w.Goroutines) > 0:
 		c.OnlyListed = 1

@@ -33,7 +33,11 @@ var valueKeys = [256]string{
 	event.Select:       `,"cases":`,
 	event.HeapAlloc:    `,"bytes":`,
 	event.Lost:         `,"events":`,
+
+	event.UserTaskBegin: taskKey, event.UserTaskEnd: taskKey, event.UserRegionBegin: taskKey, event.UserRegionEnd: taskKey, event.UserLog: taskKey,
 }
+
+const taskKey = `,"task":`
 
 // nanosecondsKey is for a length of time; zero means that it is not known.
 const nanosecondsKey = `,"nanoseconds":`
@@ -65,6 +69,10 @@ func (j *EventJSON) Append(b []byte, e *event.Event, _ *stream.Interval) []byte 
 		b = append(b, key...)
 		b = strconv.AppendInt(b, e.Value, 10)
 	}
+	if p, ok := e.P.ID(); ok {
+		b = strconv.AppendInt(append(b, `,"p":`...), int64(p), 10)
+	}
+	b = appendText(b, `,"text":`, e.Text)
 	if e.Origin != nil {
 		b = append(b, j.origins.get(e.Origin, appendOrigin)...)
 	}

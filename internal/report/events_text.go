@@ -120,11 +120,16 @@ func appendDetail(b []byte, e *event.Event, ended *stream.Interval) []byte {
 	case event.Select:
 		w.add(plural(int(e.Value), "case"))
 	case event.HeapAlloc:
-		w.add(byteSize(e.Value))
+		w.add(ByteSize(e.Value))
 	case event.Lost:
 		w.add(plural(int(e.Value), "event") + " before this one are missing")
 	case event.Exec:
 		w.add("the process runs another program from now on")
+	case event.UserLog:
+		w.add(e.Reason)
+	}
+	if e.Text != "" {
+		w.add(strconv.Quote(e.Text))
 	}
 	if e.Object != 0 {
 		w.add("0x" + strconv.FormatUint(e.Object, 16))
@@ -208,8 +213,8 @@ func appendShortTime(b []byte, nanos int64) []byte {
 	return append(strconv.AppendInt(b, nanos, 10), "ns"...)
 }
 
-// byteSize writes a number of bytes: "4.2 MiB".
-func byteSize(n int64) string {
+// ByteSize writes a number of bytes: "4.2 MiB".
+func ByteSize(n int64) string {
 	const unit = 1024
 	names := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
 	size, i := float64(n), 0

@@ -25,7 +25,7 @@ func check(t testing.TB, m *Machine) {
 				continue
 			}
 			count++
-			if m.table.find(en.id) != en {
+			if m.table.find(en.id) != en || m.table.lookUp(en.id) != en {
 				t.Fatalf("goroutine %d is not found by its ID", en.id)
 			}
 			checkEntry(t, m, en)

@@ -21,7 +21,8 @@
 // runtime gives the processor away and the goroutine is started again when it comes back: GoStart follows GoStart. That
 // is no repair; the time in between counts as running, and Totals.Resumed counts how often it happened. With calls
 // observed, GoStart of a goroutine in a syscall is how a long call ends: all the time until then was the call. A
-// GoSyscallEnd that follows changes nothing.
+// GoSyscallEnd that follows changes nothing. An execution trace tells more: its GoSyscallEnd comes when the call is over, and
+// says that the goroutine is runnable when it has to wait for a processor then.
 //
 // # Long waits only
 //

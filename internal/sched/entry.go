@@ -42,6 +42,7 @@ const (
 	causeCreated
 	causeWoken
 	causeStopped
+	causeReturned // from a system call, without a P
 	numCauses
 )
 

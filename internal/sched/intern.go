@@ -1,6 +1,10 @@
 package sched
 
-import "github.com/loupe-go/loupe/event"
+import (
+	"unsafe"
+
+	"github.com/loupe-go/loupe/event"
+)
 
 // slab is a list of values that never move and grows without copying.
 type slab[T any] struct {
@@ -83,6 +87,8 @@ type interned struct {
 	sites   slab[site]
 	siteIDs map[siteKey]uint32
 
+	recent [256]uint32 // numbers of places, see recentPlace
+
 	over Overflow
 }
 
@@ -129,7 +135,19 @@ func (in *interned) placeOf(last uint32, role Role, e *event.Event) uint32 {
 	if p.stack == e.Stack && p.role == role && p.text == e.Reason && p.trace == e.TraceReason {
 		return last
 	}
-	return in.placeID(placeKey{stack: e.Stack, reason: in.reasonID(e.Reason, e.TraceReason), role: role})
+	recent := in.recentPlace(e.Stack, role)
+	p = in.places.at(*recent)
+	if p.stack != e.Stack || p.role != role || p.text != e.Reason || p.trace != e.TraceReason {
+		*recent = in.placeID(placeKey{stack: e.Stack, reason: in.reasonID(e.Reason, e.TraceReason), role: role})
+	}
+	return *recent
+}
+
+// recentPlace returns where the number of the last place of a stack and a role is remembered, if another one has not taken
+// its room.
+func (in *interned) recentPlace(stack *event.Stack, role Role) *uint32 {
+	const shift = 5 // the size of a Stack
+	return &in.recent[uint8(uintptr(unsafe.Pointer(stack))>>shift)+uint8(role)<<4]
 }
 
 // placeID returns the number of a place. There are places beyond the limit, one for each reason and role: reasons are

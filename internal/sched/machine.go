@@ -135,7 +135,7 @@ func (m *Machine) apply(e *event.Event) {
 			m.start = t
 		}
 	}
-	if !event.KindsAll.Has(e.Kind) {
+	if !(event.KindsAll | event.KindsUser).Has(e.Kind) {
 		m.strange++
 		return
 	}

@@ -94,6 +94,14 @@ var sequences = map[string]struct {
 	"a long system call": {opt: calls, events: []event.Event{
 		ev(100, event.GoCreate), ev(110, event.GoStart), ev(120, event.GoSyscallBegin), ev(180, event.GoStart), ev(190, event.GoStop),
 	}, want: numbers{state: event.StateRunnable, since: 190, runnable: 10, running: 20, syscall: 60, starts: 2, latencies: 1, latency: 10}},
+	"a system call that ends without a P": {opt: calls, events: []event.Event{
+		ev(100, event.GoCreate), ev(110, event.GoStart), ev(120, event.GoSyscallBegin), ev(180, event.GoSyscallEnd, in(event.StateRunnable)),
+		ev(187, event.GoStart), ev(190, event.GoStop),
+	}, want: numbers{state: event.StateRunnable, since: 190, runnable: 10 + 7, running: 10 + 3, syscall: 60, starts: 2, latencies: 2,
+		latency: 10 + 7}},
+	"first seen when a system call ends without a P": {opt: calls, events: []event.Event{
+		ev(100, event.GoSyscallEnd, in(event.StateRunnable)), ev(110, event.GoStart),
+	}, want: numbers{state: event.StateRunning, since: 110, runnable: 10, starts: 1, latencies: 1, latency: 10, found: 1}},
 	"a system call in C that did not end is a repair": {opt: calls, events: []event.Event{
 		ev(100, event.GoCreate), ev(110, event.GoStart), ev(120, event.GoSyscallBegin), ev(180, event.GoBlock),
 	}, want: numbers{state: event.StateWaiting, since: 180, runnable: 10, running: 10, doubt: 60, starts: 1, blocks: 1, latencies: 1,

@@ -25,9 +25,12 @@ type table struct {
 	free  int // slots in chunks without an entry
 	limit int // of live
 
-	seeds    [2]uint64 // the target chooses the IDs; it must not be able to choose collisions
+	recent   [recentEntries]*entry // of the goroutines that were found last, by the lower bits of their IDs
+	seeds    [2]uint64             // the target chooses the IDs; it must not be able to choose collisions
 	segments [256]segment
 }
+
+const recentEntries = 256
 
 // chunkUse says which slots of a chunk are free: those of a list, linked by entry.place, and those never used.
 type chunkUse struct {
@@ -56,6 +59,18 @@ func (t *table) at(slot uint32) *entry { return &t.chunks[slot/chunkSize][slot%c
 
 // find returns the entry of a live goroutine, or nil.
 func (t *table) find(id uint64) *entry {
+	if en := t.recent[id%recentEntries]; en != nil && en.id == id {
+		return en
+	}
+	en := t.lookUp(id)
+	if en != nil {
+		t.recent[id%recentEntries] = en
+	}
+	return en
+}
+
+// lookUp finds an entry by the index.
+func (t *table) lookUp(id uint64) *entry {
 	hash := t.hash(id)
 	s := t.segmentOf(hash)
 	if len(s.words) == 0 {
@@ -90,6 +105,9 @@ func (t *table) insert(id uint64) *entry {
 
 // remove deletes a goroutine that is in the table.
 func (t *table) remove(en *entry) {
+	if recent := &t.recent[en.id%recentEntries]; *recent == en {
+		*recent = nil
+	}
 	hash := t.hash(en.id)
 	s := t.segmentOf(hash)
 	for i := s.home(hash); ; i = s.next(i) {

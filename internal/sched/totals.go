@@ -199,11 +199,13 @@ func Rate(count uint64, interval time.Duration) float64 {
 	return float64(count) / interval.Seconds()
 }
 
-// Latency is how long runnable goroutines waited for a processor: from GoCreate, GoUnblock or GoStop to GoStart.
+// Latency is how long runnable goroutines waited for a processor: from GoCreate, GoUnblock, GoStop, or a GoSyscallEnd that
+// says so, to GoStart.
 type Latency struct {
-	Created Histogram // after they were created
-	Woken   Histogram // after they were unblocked
-	Stopped Histogram // after they were stopped: they yielded or were preempted
+	Created  Histogram // after they were created
+	Woken    Histogram // after they were unblocked
+	Stopped  Histogram // after they were stopped: they yielded or were preempted
+	Returned Histogram // after a system call during which they lost their P
 
 	execs uint64
 }
@@ -213,6 +215,7 @@ func (l *Latency) All() *Histogram {
 	h := l.Created
 	h.Merge(&l.Woken)
 	h.Merge(&l.Stopped)
+	h.Merge(&l.Returned)
 	return &h
 }
 
@@ -221,12 +224,13 @@ func (l *Latency) Sub(earlier *Latency) Latency {
 	if l.execs != earlier.execs {
 		return *l
 	}
-	return Latency{l.Created.Sub(&earlier.Created), l.Woken.Sub(&earlier.Woken), l.Stopped.Sub(&earlier.Stopped), l.execs}
+	return Latency{l.Created.Sub(&earlier.Created), l.Woken.Sub(&earlier.Woken), l.Stopped.Sub(&earlier.Stopped),
+		l.Returned.Sub(&earlier.Returned), l.execs}
 }
 
 // Latency returns the scheduler's latencies since the beginning.
 func (m *Machine) Latency() Latency {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return Latency{m.latency[causeCreated], m.latency[causeWoken], m.latency[causeStopped], m.execs}
+	return Latency{m.latency[causeCreated], m.latency[causeWoken], m.latency[causeStopped], m.latency[causeReturned], m.execs}
 }

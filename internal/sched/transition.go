@@ -40,6 +40,12 @@ func (m *Machine) goroutine(e *event.Event, t int64) uint32 {
 		return p
 	case event.GoCreate, event.GoStatus:
 		return m.again(en, e, t)
+	case event.GoSyscallEnd:
+		if lostP(e) {
+			m.moveTo(en, e.Kind, t, m.can[runnable], en.place)
+			en.cause = causeReturned
+			return 0
+		}
 	}
 	// It runs: it came back from a system call, or did something that only running goroutines do.
 	if en.state != m.follows[e.Kind] || en.epoch != m.epoch {
@@ -92,9 +98,17 @@ func (m *Machine) first(e *event.Event, t int64) uint32 {
 		en.site = m.siteID(nil, nil)
 		m.sites.at(en.site).found++
 		told = m.found(en, e, t)
+		if lostP(e) {
+			next, en.cause = m.can[runnable], causeReturned
+		}
 	}
 	m.enter(en, m.sites.at(en.site), t, next)
 	return told
+}
+
+// lostP reports whether an event is the end of a system call after which the goroutine waits for a P.
+func lostP(e *event.Event) bool {
+	return e.Kind == event.GoSyscallEnd && e.State == event.StateRunnable
 }
 
 // found takes what a goroutine's first event tells beside the state, when it is not the first of its life.
@@ -291,7 +305,11 @@ func (m *Machine) woken(en *entry, e *event.Event, why uint32) *place {
 	if p := m.places.at(en.wake); p.stack == e.Stack && p.reason == why && p.role == Wakes {
 		return p
 	}
-	en.wake = m.placeID(placeKey{stack: e.Stack, reason: why, role: Wakes})
+	recent := m.recentPlace(e.Stack, Wakes)
+	if p := m.places.at(*recent); p.stack != e.Stack || p.reason != why || p.role != Wakes {
+		*recent = m.placeID(placeKey{stack: e.Stack, reason: why, role: Wakes})
+	}
+	en.wake = *recent
 	return m.places.at(en.wake)
 }
 

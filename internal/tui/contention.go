@@ -2,7 +2,7 @@ package tui
 
 import (
 	"cmp"
-	"slices"
+	"github.com/loupe-go/loupe/internal/stream"
 	"strconv"
 	"strings"
 )
@@ -59,15 +59,6 @@ func where(p *PlaceRow) string {
 	return spot(p.At.Frame)
 }
 
-// contendedReasons begin the wait reasons of goroutines that are in each other's way: they want a lock, or to send what
-// nobody takes yet, or have to help the garbage collector. Waits for anything else are those of goroutines with nothing to
-// do as often as not. Before Go 1.20 all waits for locks are "semacquire".
-var contendedReasons = []string{"sync.Mutex.", "sync.RWMutex.", "semacquire", "chan send", "GC assist"}
-
-func contended(reason string) bool {
-	return slices.ContainsFunc(contendedReasons, func(r string) bool { return strings.HasPrefix(reason, r) })
-}
-
 func (c *contentionPage) name(*Model) string { return "contention" }
 func (c *contentionPage) query(q *Query)     { q.About = AboutPlaces }
 
@@ -78,7 +69,7 @@ func (c *contentionPage) refresh(m *Model) {
 	}
 	var rows []PlaceRow
 	for _, p := range d.Places {
-		if c.all || contended(p.At.Reason) {
+		if c.all || stream.Contended(p.At.Reason) {
 			rows = append(rows, p)
 		}
 	}

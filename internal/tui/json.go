@@ -8,6 +8,7 @@ import (
 
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/sched"
+	"github.com/loupe-go/loupe/internal/stream"
 	"github.com/loupe-go/loupe/internal/term"
 )
 
@@ -160,7 +161,7 @@ func (j *JSONPrinter) Print(p *Picture, ended string) error {
 		doc.Waiting = append(doc.Waiting, groupJSON{g.State, g.Reason, g.Count, g.Oldest.Seconds(), g.Waits})
 	}
 	places := slices.SortedStableFunc(slices.Values(p.Detail.Places), func(a, b PlaceRow) int { return b.TimeIn.Cmp(a.TimeIn) })
-	places = slices.DeleteFunc(places, func(p PlaceRow) bool { return !contended(p.At.Reason) })
+	places = slices.DeleteFunc(places, func(p PlaceRow) bool { return !stream.Contended(p.At.Reason) })
 	for _, c := range places[:min(j.Rows, len(places))] {
 		doc.Contention = append(doc.Contention, placeOut(&c))
 	}

@@ -44,6 +44,18 @@ const enum loupe_flag *type_flag __attribute__((unused));
 const enum loupe_limit *type_limit __attribute__((unused));
 
 #define CONFIG(field) config.field
+#define HAS_WINDOW 1
+
+/* Makes the verifier forget that a value is a copy of another: states that differ in that only are one to it. */
+#define FORGET(value) asm volatile("%0 ^= 0" : "+r"(value))
+
+/* 1 when a value is not 0, else 0, by arithmetic: a branch would make two states of one. */
+#define IS_SET(value)                                                                    \
+	({                                                                               \
+		u64 minus = value;                                                       \
+		asm volatile("%0 = -%0" : "+r"(minus));                                  \
+		(minus | value) >> 63;                                                   \
+	})
 #define LOST() control.lost
 #define EPOCH() control.epoch
 #define FUNCTION __attribute__((noinline))
@@ -101,9 +113,88 @@ struct {
 	__type(value, struct loupe_wait);
 } waits SEC(".maps");
 
+/*
+ * A part of a goroutine's stack. To read memory costs much and hardly more for a thousand bytes than for eight, so a stack is
+ * read in large parts. These do not fit on the stack of an eBPF program, so there is one on each CPU.
+ */
+struct loupe_window {
+	u64 entered, left; /* how many times it was taken and given back */
+	u64 scratch;
+	u8 bytes[LOUPE_WINDOW];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct loupe_window);
+} windows SEC(".maps");
+
 INLINE int read_memory(void *dst, u32 size, u64 addr)
 {
 	return bpf_probe_read_user(dst, size, (const void *)addr);
+}
+
+INLINE struct loupe_window *window_of_cpu(void)
+{
+	u32 zero = 0;
+
+	return bpf_map_lookup_elem(&windows, &zero);
+}
+
+/*
+ * Takes the window of this CPU. Returns 0 when a probe has it that this one preempts. One that preempts this one counts
+ * itself in entered: none was inside when that was read, so none is overlooked.
+ */
+INLINE struct loupe_window *window_open(u64 *ticket)
+{
+	struct loupe_window *w = window_of_cpu();
+
+	if (!w)
+		return 0;
+
+	u64 left = *(volatile u64 *)&w->left;
+
+	*ticket = *(volatile u64 *)&w->entered;
+	if (left != *ticket)
+		return 0;
+	__sync_fetch_and_add(&w->entered, 1);
+	return w;
+}
+
+/* Gives the window back. Returns whether it was this probe's alone. */
+INLINE int window_close(struct loupe_window *w, u64 ticket)
+{
+	int alone = *(volatile u64 *)&w->entered == ticket + 1;
+
+	__sync_fetch_and_add(&w->left, 1);
+	return alone;
+}
+
+/* Reads memory into the window, up to an address. Returns the number of bytes, 0 when it cannot be read. */
+FUNCTION u64 window_move(u64 from, u64 end)
+{
+	struct loupe_window *w = window_of_cpu();
+	u64 size = end - from;
+
+	if (size > LOUPE_WINDOW)
+		size = LOUPE_WINDOW;
+	if (!w || bpf_probe_read_user(w->bytes, size, (const void *)from))
+		return 0;
+	return size;
+}
+
+/* A value of which the verifier knows nothing. */
+INLINE u64 window_unknown(struct loupe_window *w, u64 value)
+{
+	*(volatile u64 *)&w->scratch = value;
+	return *(volatile u64 *)&w->scratch;
+}
+
+/* A word in the window. */
+INLINE u64 window_word(struct loupe_window *w, u64 offset)
+{
+	return *(u64 *)(w->bytes + (offset & (LOUPE_WINDOW - 8)));
 }
 
 #if defined(__TARGET_ARCH_x86)

@@ -139,12 +139,45 @@ INLINE int read_goroutine(struct goroutine *to, u64 g)
 	u64 head[LOUPE_G_HEAD];
 
 	to->g = g;
+	to->stack_lo = to->stack_hi = to->fp = 0;
+	if (!CONFIG(stack_depth)) {
+		to->id = goid_of(g);
+		return to->id != 0;
+	}
 	if (!g || read_memory(head, sizeof(head), g))
 		return 0;
 	to->id = head_word(head, CONFIG(g_goid));
 	to->stack_lo = head_word(head, CONFIG(g_stack));
 	to->stack_hi = head_word(head, CONFIG(g_stack) + 8);
 	to->fp = head_word(head, CONFIG(g_sched_bp));
+	return to->id != 0;
+}
+
+/* What is told of a new goroutine. */
+struct newborn {
+	u64 id, startpc, gopc, parent;
+};
+
+INLINE u64 newborn_word(const u64 *words, u64 g, u32 offset)
+{
+	u32 at = (offset - CONFIG(g_goid)) / 8;
+
+	if (offset == LOUPE_NO_FIELD)
+		return 0;
+	return offset >= CONFIG(g_goid) && at < LOUPE_G_HEAD ? words[at] : read_word(g + offset);
+}
+
+/* Returns whether it could be read. It is in the words from the ID on, which are read at once. */
+INLINE int read_newborn(struct newborn *to, u64 g)
+{
+	u64 words[LOUPE_G_HEAD];
+
+	if (!g || read_memory(words, sizeof(words), g + CONFIG(g_goid)))
+		return 0;
+	to->id = words[0];
+	to->startpc = newborn_word(words, g, CONFIG(g_startpc));
+	to->gopc = newborn_word(words, g, CONFIG(g_gopc));
+	to->parent = newborn_word(words, g, CONFIG(g_parent));
 	return to->id != 0;
 }
 
@@ -195,6 +228,9 @@ struct frame {
 		fp = f.fp;                                                                     \
 	}
 
+/* The address that top gives for a stack: see hash_slowly. */
+INLINE u64 caller_of(u64 lo, u64 hi, u64 top) { return top - lo <= hi - lo ? read_word(top) : top; }
+
 /*
  * A function that is interrupted before it has a frame, or that has none, hides its caller: no frame pointer leads to it.
  * For a goroutine that the runtime has interrupted (asyncPreempt), returns the word that was on top of its stack then; the
@@ -210,24 +246,63 @@ INLINE u64 hidden_caller(u64 fp)
 }
 
 /*
- * Returns what identifies a stack: an address to put before, or 0, and those found from the frame pointer fp on. It and
- * send_stack are functions of their own so that the verifier looks at their loops once.
+ * Returns what identifies a stack: the address that top gives to put before, and those found from the frame pointer fp on.
+ * top is 0 for none, a place on this stack where the address is, or the address. This and the next two are functions of
+ * their own so that the verifier looks at their loops once.
  */
-FUNCTION u64 hash_stack(u64 lo, u64 hi, u64 pc, u64 fp)
+FUNCTION u64 hash_slowly(u64 lo, u64 hi, u64 top, u64 fp)
 {
-	u64 id = EPOCH();
-	u32 n = 0;
+	u64 pc = caller_of(lo, hi, top), id = mix(EPOCH(), pc);
+	u32 n = pc != 0;
 
-	if (pc) {
-		id = mix(id, pc);
-		n++;
-	}
 	WALK(lo, hi, fp, id = mix(id, f.pc))
 	return id | 1;
 }
 
+#if HAS_WINDOW
+/* The same by large parts of the stack at once; 0 when that cannot be done. */
+FUNCTION u64 hash_window(u64 lo, u64 hi, u64 top, u64 fp)
+{
+	u64 id = EPOCH(), end = hi + sizeof(struct frame), size, base, pc = top, ticket;
+	struct loupe_window *w = fp - lo > hi - lo || fp & 7 ? 0 : window_open(&ticket);
+
+	if (!w)
+		return 0;
+	base = top - lo <= hi - lo && top < fp && !(top & 7) ? top : fp;
+	size = window_move(base, end);
+	if (base == top)
+		pc = window_word(w, 0);
+	else if (top - lo <= hi - lo)
+		size = 0;
+	id = mix(id, pc);
+	FORGET(base);
+
+	u32 limit = CONFIG(stack_depth) - IS_SET(window_unknown(w, pc));
+
+	for (u32 i = 0; i < LOUPE_MAX_STACK && i < limit && size; i++) {
+		u64 up, at = fp - base;
+
+		if (at + sizeof(struct frame) > size) {
+			size = window_move(fp, end);
+			base = fp;
+			FORGET(base);
+			at = 0;
+		}
+		up = window_word(w, at);
+		pc = window_word(w, at + 8);
+		if (!pc)
+			break;
+		id = mix(id, pc);
+		if (up <= fp || up - lo > hi - lo || up & 7)
+			break;
+		fp = up;
+	}
+	return window_close(w, ticket) && size ? id | 1 : 0;
+}
+#endif
+
 /* Sends the addresses of a goroutine's stack. */
-FUNCTION int send_stack(u64 g, u64 pc, u64 fp, u64 hidden, u64 id)
+FUNCTION int send_stack(u64 g, u64 top, u64 fp, u64 hidden, u64 id)
 {
 	u64 bounds[2];
 	u32 n = 0;
@@ -235,7 +310,7 @@ FUNCTION int send_stack(u64 g, u64 pc, u64 fp, u64 hidden, u64 id)
 	if (read_memory(bounds, sizeof(bounds), g + CONFIG(g_stack)) || bounds[1] < bounds[0] + sizeof(struct frame))
 		return 0;
 
-	u64 lo = bounds[0], hi = bounds[1] - sizeof(struct frame);
+	u64 lo = bounds[0], hi = bounds[1] - sizeof(struct frame), pc = caller_of(lo, hi, top);
 	struct loupe_stack *s = reserve(LOUPE_KIND_STACK, sizeof(*s), 0);
 
 	if (!s)
@@ -256,21 +331,22 @@ FUNCTION int send_stack(u64 g, u64 pc, u64 fp, u64 hidden, u64 id)
 	return 0;
 }
 
-/*
- * The stack of a goroutine: an address to put before, or 0, those from a frame pointer on, and a hidden caller. Its
- * addresses are sent when that has not been done.
- */
-INLINE u64 stack_of(const struct goroutine *gr, u64 pc, u64 fp, u64 hidden)
+/* The stack of a goroutine (see hash_slowly) with a hidden caller, or 0. Its addresses are sent when that has not been done. */
+INLINE u64 stack_of(const struct goroutine *gr, u64 top, u64 fp, u64 hidden)
 {
-	u64 id;
+	u64 lo = gr->stack_lo, hi = gr->stack_hi - sizeof(struct frame), id = 0;
 
-	if (!CONFIG(stack_depth) || gr->stack_hi < gr->stack_lo + sizeof(struct frame))
+	if (!CONFIG(stack_depth) || gr->stack_hi < lo + sizeof(struct frame))
 		return 0;
-	id = hash_stack(gr->stack_lo, gr->stack_hi - sizeof(struct frame), pc, fp);
+#if HAS_WINDOW
+	id = hash_window(lo, hi, top, fp);
+#endif
+	if (!id)
+		id = hash_slowly(lo, hi, top, fp);
 	if (hidden)
 		id = mix(id, hidden) | 1;
 	if (!stack_known(id))
-		send_stack(gr->g, pc, fp, hidden, id);
+		send_stack(gr->g, top, fp, hidden, id);
 	return id;
 }
 
@@ -286,11 +362,11 @@ INLINE u64 stopped_stack(const struct goroutine *gr)
 	return stack_of(gr, 0, gr->fp, CONFIG(stack_depth) ? hidden_caller(gr->fp) : 0);
 }
 
-/* The address that a probed function returns to. */
+/* The address that a probed function returns to, or where it is on the stack. */
 #if defined(__TARGET_ARCH_x86)
-#define CALLER(probe) (CONFIG(stack_depth) ? read_word(stack_pointer(ctx) + (s64)SITE(probe).sp_moved) : 0)
+#define CALLER(probe) (stack_pointer(ctx) + (s64)SITE(probe).sp_moved)
 #elif defined(__TARGET_ARCH_arm64)
-#define CALLER(probe) (SITE(probe).sp_moved ? read_word(stack_pointer(ctx)) : ctx->regs[30])
+#define CALLER(probe) (SITE(probe).sp_moved ? stack_pointer(ctx) : ctx->regs[30])
 #endif
 
 INLINE struct loupe_record *fill(struct loupe_record *r, u32 kind, u32 tid, u64 goid)

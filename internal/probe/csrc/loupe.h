@@ -21,6 +21,7 @@ enum loupe_limit {
 	LOUPE_MAX_STACK = 128, /* return addresses in one stack */
 	LOUPE_NO_FIELD = 0xffffffff, /* the release does not have the field */
 	LOUPE_G_HEAD = 24, /* words at the beginning of a g that are read at once */
+	LOUPE_WINDOW = 1024, /* bytes of a stack that are read at once; a power of two */
 	LOUPE_SMALL_IDS = 4080, /* goroutine IDs below have a byte each in the filter */
 	LOUPE_KIND_STACK = 255, /* a record that is no event but the addresses of a stack */
 	LOUPE_KIND_SWITCH = 254, /* a coroutine hands over to another: three events in one */
@@ -87,10 +88,11 @@ struct loupe_config {
 	u8 skip_listed;     /* leave out goroutines listed in the filter: those of the runtime */
 	u8 reg_abi;         /* arguments are in registers; else on the stack */
 	u8 stw_reason;      /* stopTheWorldWithSema has the argument that says why */
+	u8 procs;           /* report the P that a goroutine starts on */
 
 	/* Byte offsets in the runtime's structs. */
 	u32 g_goid, g_m, g_stack, g_sched_bp, g_startpc, g_gopc, g_parent, g_coroarg, g_coroexit;
-	u32 m_curg, p_m;
+	u32 m_curg, m_p, p_m, p_id;
 	u32 coro_gp;
 	u32 hchan_dataqsiz;
 
@@ -128,7 +130,7 @@ struct loupe_record {
 	u8 reason;       /* runtime.waitReason, or another set of the runtime's reasons */
 	u8 trace_reason; /* the execution tracer's block reason */
 	u8 flags;
-	u32 unused;
+	u32 proc; /* GoStart: one more than the ID of the P; 0: unknown */
 };
 
 /* GoCreate says more. */

@@ -29,6 +29,8 @@ type ProbesLoupeConfig struct {
 	SkipListed           uint8
 	RegAbi               uint8
 	StwReason            uint8
+	Procs                uint8
+	_                    [3]byte
 	G_goid               uint32
 	G_m                  uint32
 	G_stack              uint32
@@ -39,7 +41,9 @@ type ProbesLoupeConfig struct {
 	G_coroarg            uint32
 	G_coroexit           uint32
 	M_curg               uint32
+	M_p                  uint32
 	P_m                  uint32
+	P_id                 uint32
 	CoroGp               uint32
 	HchanDataqsiz        uint32
 	G_tls                int32
@@ -54,6 +58,7 @@ type ProbesLoupeConfig struct {
 	SelectCases          uint32
 	SelectRecvs          uint32
 	Sites                [30]ProbesLoupeSite
+	_                    [4]byte
 }
 
 type ProbesLoupeControl struct {
@@ -96,6 +101,7 @@ const (
 	ProbesLoupeLimitLOUPE_MAX_STACK   ProbesLoupeLimit = 128
 	ProbesLoupeLimitLOUPE_NO_FIELD    ProbesLoupeLimit = 4294967295
 	ProbesLoupeLimitLOUPE_G_HEAD      ProbesLoupeLimit = 24
+	ProbesLoupeLimitLOUPE_WINDOW      ProbesLoupeLimit = 1024
 	ProbesLoupeLimitLOUPE_SMALL_IDS   ProbesLoupeLimit = 4080
 	ProbesLoupeLimitLOUPE_KIND_STACK  ProbesLoupeLimit = 255
 	ProbesLoupeLimitLOUPE_KIND_SWITCH ProbesLoupeLimit = 254
@@ -150,7 +156,7 @@ type ProbesLoupeRecord struct {
 	Reason      uint8
 	TraceReason uint8
 	Flags       uint8
-	Unused      uint32
+	Proc        uint32
 }
 
 type ProbesLoupeSite struct {
@@ -188,6 +194,7 @@ const (
 	ProbesMapStacks                      = "stacks"
 	ProbesMapSystemStarts                = "system_starts"
 	ProbesMapWaits                       = "waits"
+	ProbesMapWindows                     = "windows"
 	ProbesProgProbeCasgstatus            = "probe_casgstatus"
 	ProbesProgProbeChanrecv              = "probe_chanrecv"
 	ProbesProgProbeChansend              = "probe_chansend"
@@ -314,6 +321,7 @@ type ProbesMapSpecs struct {
 	Stacks       *ebpf.MapSpec `ebpf:"stacks"`
 	SystemStarts *ebpf.MapSpec `ebpf:"system_starts"`
 	Waits        *ebpf.MapSpec `ebpf:"waits"`
+	Windows      *ebpf.MapSpec `ebpf:"windows"`
 }
 
 // ProbesVariableSpecs contains global variables before they are loaded into the kernel.
@@ -356,6 +364,7 @@ type ProbesMaps struct {
 	Stacks       *ebpf.Map `ebpf:"stacks"`
 	SystemStarts *ebpf.Map `ebpf:"system_starts"`
 	Waits        *ebpf.Map `ebpf:"waits"`
+	Windows      *ebpf.Map `ebpf:"windows"`
 }
 
 func (m *ProbesMaps) Close() error {
@@ -367,6 +376,7 @@ func (m *ProbesMaps) Close() error {
 		m.Stacks,
 		m.SystemStarts,
 		m.Waits,
+		m.Windows,
 	)
 }
 

@@ -118,20 +118,17 @@ PROBE(ready)
 
 INLINE void create(u32 tid, u64 newg, u64 creator, u32 flags)
 {
-	u64 goid = goid_of(newg);
+	struct newborn new;
 
-	if (!goid) {
+	if (!read_newborn(&new, newg)) {
 		unreadable(GoCreate);
 		return;
 	}
-
-	u64 startpc = read_word(newg + CONFIG(g_startpc));
-
-	if (CONFIG(skip_listed) && is_system_start(startpc)) {
-		list_add(goid);
+	if (CONFIG(skip_listed) && is_system_start(new.startpc)) {
+		list_add(new.id);
 		return;
 	}
-	if (!wanted(goid))
+	if (!wanted(new.id))
 		return;
 
 	struct goroutine parent;
@@ -146,12 +143,12 @@ INLINE void create(u32 tid, u64 newg, u64 creator, u32 flags)
 
 	if (!c)
 		return;
-	fill(&c->r, GoCreate, tid, goid);
-	c->r.arg = CONFIG(g_parent) != LOUPE_NO_FIELD ? read_word(newg + CONFIG(g_parent)) : parent.id;
+	fill(&c->r, GoCreate, tid, new.id);
+	c->r.arg = CONFIG(g_parent) != LOUPE_NO_FIELD ? new.parent : parent.id;
 	c->r.flags = flags;
 	c->r.stack = stack;
-	c->gopc = read_word(newg + CONFIG(g_gopc));
-	c->startpc = startpc;
+	c->gopc = new.gopc;
+	c->startpc = new.startpc;
 	commit(c);
 }
 
@@ -202,6 +199,16 @@ PROBE(casgstatus)
 	return 0;
 }
 
+/* One more than the ID of the P of a thread, by the thread's own g; 0 when it has none. */
+INLINE u32 proc_of(u64 g0)
+{
+	u64 m = g0 ? read_word(g0 + CONFIG(g_m)) : 0;
+	u64 p = m ? read_word(m + CONFIG(m_p)) : 0;
+	u32 id;
+
+	return p && !read_memory(&id, sizeof(id), p + CONFIG(p_id)) ? id + 1 : 0;
+}
+
 /* func execute(gp *g, inheritTime bool) */
 PROBE(execute)
 {
@@ -212,10 +219,21 @@ PROBE(execute)
 
 	u64 goid = goid_of(ARG(execute, 0, 0));
 
-	if (!goid)
+	if (!goid) {
 		unreadable(GoStart);
-	else if (wanted(goid))
-		emit(GoStart, tid, goid, 0, 0);
+		return 0;
+	}
+	if (!wanted(goid))
+		return 0;
+
+	struct loupe_record *r;
+	u32 proc = CONFIG(procs) ? proc_of(CURRENT_G(execute)) : 0;
+
+	r = begin(GoStart, tid, goid);
+	if (!r)
+		return 0;
+	r->proc = proc;
+	commit(r);
 	return 0;
 }
 
