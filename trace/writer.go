@@ -1,0 +1,307 @@
+package trace
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/trace/raw"
+)
+
+// WriterOptions says how a trace is written. The zero value is right for most uses.
+type WriterOptions struct {
+	// Version is the format, Go 1.22 or later; 0 means raw.Go123. Readers of later releases read it, those of earlier ones
+	// do not. Since raw.Go123 the trace has the stacks of the goroutines that were there when it began, and coroutines are
+	// created waiting; since raw.Go125 it tells the wall-clock time.
+	Version raw.Version
+
+	// Generation is how much time one generation of the trace covers; 0 means DefaultGeneration. A trace that is cut off
+	// can be read up to the last generation that is complete, and readers keep one generation in memory. Each begins with
+	// the status of all goroutines, some 15 bytes for each.
+	Generation time.Duration
+
+	// OmitOperations leaves out the kinds that traces have no event for: event.KindsChannel and event.KindsLock. Without
+	// it they are written as messages, see the package documentation.
+	OmitOperations bool
+}
+
+// DefaultGeneration is how much time one generation covers, as in the traces of the Go runtime.
+const DefaultGeneration = time.Second
+
+// A Writer writes a stream of events of one process as a Go execution trace. It must not be used by several goroutines at
+// the same time.
+type Writer struct {
+	out io.Writer
+	opt WriterOptions
+	err error
+
+	wModel
+	tables  wTables
+	samples wBatch
+
+	gen      uint64 // the generation; 0 before the first event
+	genBegin uint64 // a tick at which it had begun, before all of its events
+	genEnd   uint64 // it ends when an event is as late as that
+	want     uint64 // when the event that is being handled happened
+	last     uint64 // of the last event that was written; times increase strictly
+	begun    bool   // an event other than GoStatus has come
+	closed   bool
+
+	at        *wThread // of the last event that was written
+	losses    uint64   // how often events were lost
+	unmarked  uint64   // events whose loss the trace does not tell yet
+	procsTold int      // Ps of which the trace tells
+
+	gc       wGC
+	gcSeq    uint64
+	gcUntold bool        // this generation does not tell yet that a collection is under way
+	stw      *wGoroutine // has stopped the world; it runs
+
+	tasks map[uint64]bool // have begun
+
+	held    event.Event // while holding; see arrange
+	holding bool
+
+	stats wStats
+}
+
+// wFirstGen is the number of the first generation.
+const wFirstGen = 1
+
+// wMaxTime is the last time that an event can have. What comes later is written right after it.
+const wMaxTime = 1 << 62
+
+// wGap is how many ticks are left free between generations. Readers put events of their own there.
+const wGap = 4
+
+// NewWriter returns a writer of a trace, whose header it writes. The trace is complete after Close.
+func NewWriter(out io.Writer, opt WriterOptions) (*Writer, error) {
+	switch {
+	case opt.Version == 0:
+		opt.Version = raw.Go123
+	case !opt.Version.Valid() || opt.Version.V1():
+		return nil, fmt.Errorf("a trace of %s cannot be written, of Go1.22 and later it can: %w", opt.Version, raw.ErrVersion)
+	}
+	switch {
+	case opt.Generation == 0:
+		opt.Generation = DefaultGeneration
+	case opt.Generation < 0:
+		return nil, fmt.Errorf("a generation cannot cover %v", opt.Generation)
+	}
+	w := &Writer{out: out, opt: opt, wModel: newWModel(), tables: newWTables(), tasks: map[uint64]bool{}}
+	w.unused.prev, w.unused.next = &w.unused, &w.unused
+	w.output(fmt.Appendf(nil, "go 1.%d trace\x00\x00\x00", opt.Version))
+	return w, w.err
+}
+
+// errWriterClosed is returned for events that come after Close.
+var errWriterClosed = errors.New("trace: write to a closed writer")
+
+// Write adds an event to the trace, and keeps of it only the strings, stack and origin that it refers to; these must not
+// change. Equal stacks and origins should be the same pointers, see event.Event: each pointer is written. Events come in
+// their order, see event.Event. Nothing in an event makes the trace one that cannot be read: what contradicts the events
+// before is repaired, and counted. An error is the one of the underlying writer, and is returned from then on.
+func (w *Writer) Write(e *event.Event) error {
+	switch {
+	case w.closed:
+		return errWriterClosed
+	case w.err != nil:
+		return w.err
+	}
+	w.stats.Events++
+	w.arrange(e)
+	return w.err
+}
+
+// accept takes an event in.
+func (w *Writer) accept(e *event.Event) {
+	w.advance(e)
+	before := w.last
+	w.handle(e)
+	if w.unmarked != 0 || w.procsTold != w.nProcs || w.gcUntold {
+		w.mark()
+	}
+	if w.last > before {
+		w.noteMove(time.Duration(w.last - w.want))
+	}
+}
+
+// noteMove counts how much later an event stands in the trace than it said.
+func (w *Writer) noteMove(d time.Duration) {
+	w.stats.MaxMove = max(w.stats.MaxMove, d)
+	if d > wNoticedMove {
+		w.stats.Moved++
+	}
+}
+
+// wNoticedMove is how much later an event may be than it said without being counted as moved.
+const wNoticedMove = time.Microsecond
+
+// wNeedsG are the kinds about a goroutine.
+const wNeedsG = (event.KindsGoroutine | event.KindsSyscall | event.KindsChannel | event.KindsLock | event.KindsUser) &^
+	event.Kinds(1<<event.CPUSample)
+
+// handle writes an event.
+func (w *Writer) handle(e *event.Event) {
+	if e.Kind < 64 && wNeedsG.Has(e.Kind) && (e.G == 0 || e.G >= wGuestID) {
+		w.stats.Skipped[e.Kind]++
+		return
+	}
+	switch e.Kind {
+	case event.GoStart:
+		w.goStart(e)
+	case event.GoBlock:
+		w.goBlock(e)
+	case event.GoUnblock:
+		w.goUnblock(e)
+	case event.GoStop:
+		w.goStop(e)
+	case event.GoCreate:
+		w.goCreate(e)
+	case event.GoDestroy:
+		w.goDestroy(e)
+	case event.GoStatus:
+		w.goStatus(e)
+	case event.GoSyscallBegin:
+		w.goSyscallBegin(e)
+	case event.GoSyscallEnd:
+		w.goSyscallEnd(e)
+	case event.ChanMake, event.ChanSend, event.ChanReceive, event.ChanClose, event.Select, event.SemAcquire, event.SemRelease:
+		w.operationLog(e)
+	default:
+		w.handleRare(e)
+	}
+}
+
+// handleRare writes an event of the kinds that do not come often.
+func (w *Writer) handleRare(e *event.Event) {
+	switch e.Kind {
+	case event.GCBegin:
+		w.gcBegin(e)
+	case event.GCEnd:
+		w.gcEnd(e)
+	case event.STWBegin:
+		w.stwBegin(e)
+	case event.STWEnd:
+		w.stwEnd(e)
+	case event.HeapAlloc:
+		w.heapAlloc(e)
+	case event.UserTaskBegin, event.UserTaskEnd:
+		w.userTask(e)
+	case event.UserRegionBegin, event.UserRegionEnd:
+		w.userRegion(e)
+	case event.UserLog:
+		w.userLog(e)
+	case event.CPUSample:
+		w.cpuSample(e)
+	case event.Lost:
+		n := uint64(max(e.Value, 0))
+		w.stats.Lost += n
+		w.unmarked += n
+		w.losses++
+	case event.Exec:
+		w.exec()
+	default:
+		w.stats.Skipped[e.Kind]++
+	}
+}
+
+// mark writes what the writer itself has to tell, when the last event left a goroutine running with a P.
+func (w *Writer) mark() {
+	m := w.at
+	if m == nil || m.g == nil || m.g.state != wRunning || m.p == nil || m.back != 0 {
+		return
+	}
+	if w.unmarked != 0 {
+		w.markLoss(m)
+	}
+	if w.procsTold != w.nProcs {
+		w.markProcs(m)
+	}
+	if w.gcUntold {
+		w.tellGC(m)
+	}
+}
+
+// Close completes the trace. It does not close the underlying writer. After the first time it does nothing but to return
+// the error of then.
+func (w *Writer) Close() error {
+	if w.closed {
+		return w.err
+	}
+	w.closed = true
+	w.letGo()
+	if w.gen == 0 {
+		w.beginGeneration(1)
+	}
+	w.want = w.last + 1
+	w.settleAll()
+	w.tellExecuting()
+	if w.unmarked != 0 {
+		m := w.user()
+		w.markLoss(m)
+		w.leave(m)
+	}
+	w.endGeneration()
+	return w.err
+}
+
+// WriterStats counts what became of the events.
+type WriterStats struct {
+	Events      uint64 // given to Write
+	Written     uint64 // events that the trace has, those included that the writer added
+	Generations uint64 // complete ones
+	Bytes       uint64 // of the trace so far
+
+	Lost uint64 // events that were lost, by what the events of kind Lost say
+
+	// Bridged is how many transitions were added that no event told of though nothing was amiss: of system calls that are
+	// not observed, of goroutines that were found after the first generation, and of those that ended with the program.
+	Bridged uint64
+	// Repaired is how many transitions and ends of ranges were added because events contradicted each other, as after a
+	// loss.
+	Repaired uint64
+	// Found is how many goroutines were first seen otherwise than by GoStatus or GoCreate.
+	Found uint64
+	// Alive is how many goroutines look alive. Those are among them whose end was lost.
+	Alive uint64
+
+	Cut uint64 // strings and stacks that were longer than a trace can have, and cut
+
+	// Moved is how many events are more than a microsecond later in the trace than they said, because the order of events
+	// is kept and times increase in it. MaxMove is the most that one was moved.
+	Moved   uint64
+	MaxMove time.Duration
+
+	Logged  map[event.Kind]uint64 // written as messages, because traces have no event for the kind
+	Skipped map[event.Kind]uint64 // not written: by option, of an unknown kind, without a goroutine, or of no meaning
+}
+
+// wStats are the numbers of WriterStats that are counted on the way.
+type wStats struct {
+	WriterStats
+	Logged, Skipped [256]uint64
+}
+
+// Stats returns the numbers so far.
+func (w *Writer) Stats() WriterStats {
+	s := w.stats.WriterStats
+	s.Logged, s.Skipped = kindCounts(&w.stats.Logged), kindCounts(&w.stats.Skipped)
+	s.Alive = uint64(len(w.goroutines))
+	if w.goroutines[wGuestID] != nil {
+		s.Alive--
+	}
+	return s
+}
+
+func kindCounts(counts *[256]uint64) map[event.Kind]uint64 {
+	m := map[event.Kind]uint64{}
+	for k, n := range counts {
+		if n > 0 {
+			m[event.Kind(k)] = n
+		}
+	}
+	return m
+}

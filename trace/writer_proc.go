@@ -1,0 +1,188 @@
+package trace
+
+import (
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/trace/raw"
+)
+
+// acquire gives a thread the P that an event tells, or, when it tells none and the thread has none, any one.
+func (w *Writer) acquire(m *wThread, told event.Proc) {
+	id, known := told.ID()
+	if !known || id >= wMaxProc {
+		if m.p == nil {
+			w.guess(m)
+		}
+		return
+	}
+	w.procsKnown = true
+	p := w.proc(id)
+	if m.p != p {
+		g := m.g
+		if g != nil && g.state == wRunning && m.p != nil && !m.guessed {
+			// A running goroutine changes its P only by a system call.
+			w.passSyscall(g)
+		}
+		w.take(m, p)
+		if m.g != g {
+			w.start(g, m, 0)
+		}
+	}
+	m.guessed, p.made = false, false
+}
+
+// guess gives a thread a P that no goroutine uses: the one that it had before, or the one that has been unused for
+// longest, or a new one.
+func (w *Writer) guess(m *wThread) {
+	switch p := w.unused.next; {
+	case m.used != nil && m.used.unused:
+		w.take(m, m.used)
+	case p != &w.unused && !(w.procsKnown && m == w.observer): // which does not take what is the program's
+		w.take(m, p)
+	default:
+		w.take(m, w.makeProc())
+	}
+	m.guessed = true
+}
+
+// guessFree gives a thread a P of the program that no goroutine uses, if there is one.
+func (w *Writer) guessFree(m *wThread) {
+	for p := w.unused.next; p != &w.unused; p = p.next {
+		if !p.made || !w.procsKnown {
+			w.take(m, p)
+			m.guessed = true
+			return
+		}
+	}
+}
+
+// take gives a thread a P.
+func (w *Writer) take(m *wThread, p *wProc) {
+	if m.p != nil {
+		w.release(m)
+	}
+	if p.m != nil {
+		w.takeFrom(p.m, m)
+	}
+	seq := w.procSeq(p, m)
+	w.emit(m, raw.EvProcStart, p.id, seq)
+	w.holds(m, p)
+}
+
+// holds notes that a thread has a P.
+func (w *Writer) holds(m *wThread, p *wProc) {
+	m.p, m.used, p.m, p.state = p, p, m, wProcRunning
+	w.setUnused(p, m.g == nil)
+}
+
+// release makes a thread give up its P.
+func (w *Writer) release(m *wThread) {
+	w.emit(m, raw.EvProcStop)
+	w.lacks(m)
+}
+
+// lacks notes that a thread has no P any more.
+func (w *Writer) lacks(m *wThread) {
+	p := m.p
+	m.p, p.m, p.state = nil, nil, wProcIdle
+	w.setUnused(p, true)
+}
+
+// takeFrom takes the P of a thread away, for another thread.
+func (w *Writer) takeFrom(m, by *wThread) {
+	p := m.p
+	if m.back != 0 {
+		// Its goroutine came back from a system call and did not get this P. It may have got another, without an event.
+		g := m.g
+		w.settle(m, true)
+		g.hidden = true
+		if m.p == nil {
+			return
+		}
+	}
+	switch {
+	case m.g == nil || p.state == wProcRunning && m.g.state != wRunning:
+		w.release(m)
+		return
+	case m.guessed && p.state == wProcRunning:
+		// It had another one. Which one that was shows later.
+		w.release(m)
+		return
+	case p.state == wProcRunning:
+		// A running goroutine loses its P without an event only by a system call.
+		w.hiddenSyscall(m.g)
+	}
+	seq := w.procSeq(p, m)
+	w.emit(by, raw.EvProcSteal, p.id, seq, m.id)
+	w.lacks(m)
+}
+
+// hiddenSyscall writes that a goroutine has entered a system call, of which no event tells.
+func (w *Writer) hiddenSyscall(g *wGoroutine) {
+	w.stats.Bridged++
+	w.syscallBegin(g, 0)
+	g.hidden = true
+}
+
+// syscallBegin writes that a running goroutine enters a system call. Its thread has a P.
+func (w *Writer) syscallBegin(g *wGoroutine, stack uint64) {
+	m := g.m
+	w.endSTW(g)
+	seq := w.procSeq(m.p, m)
+	w.emit(m, raw.EvGoSyscallBegin, seq, stack)
+	g.state, m.p.state, g.hidden = wSyscall, wProcSyscall, false
+}
+
+// procSeq returns the next sequence number of a P. Numbers begin anew in each generation, with a status, which is told on
+// the thread that has the P.
+func (w *Writer) procSeq(p *wProc, m *wThread) uint64 {
+	w.tellProc(p, m)
+	p.seq++
+	return p.seq
+}
+
+// tellProc tells the status of a P once in a generation. m is where it is told if no thread has the P.
+func (w *Writer) tellProc(p *wProc, m *wThread) {
+	if p.gen == w.gen {
+		return
+	}
+	if p.m != nil {
+		m = p.m
+	}
+	w.emit(m, raw.EvProcStatus, p.id, uint64(p.state))
+	p.gen, p.seq = w.gen, 0
+}
+
+// goSeq returns the next sequence number of a goroutine. m is where its status is told if it does not execute.
+func (w *Writer) goSeq(g *wGoroutine, m *wThread) uint64 {
+	w.tellStatus(g, m)
+	g.seq++
+	return g.seq
+}
+
+// tellStatus tells the status of a goroutine once in a generation.
+func (w *Writer) tellStatus(g *wGoroutine, m *wThread) {
+	if g.gen == w.gen {
+		return
+	}
+	stack := uint64(0)
+	if g.state == wRunning {
+		stack = w.startStack(g) // it has gone on since its stack was seen
+	} else {
+		stack = w.fullStack(g)
+	}
+	w.emitStatus(g, m, stack)
+}
+
+// emitStatus writes the status of a goroutine. m is where it is told if the goroutine does not execute.
+func (w *Writer) emitStatus(g *wGoroutine, m *wThread, stack uint64) {
+	thread := uint64(wNoID)
+	if g.m != nil {
+		m, thread = g.m, g.m.id
+	}
+	if stack != 0 && w.opt.Version >= raw.Go123 {
+		w.emit(m, raw.EvGoStatusStack, g.id, thread, uint64(g.state), stack)
+	} else {
+		w.emit(m, raw.EvGoStatus, g.id, thread, uint64(g.state))
+	}
+	g.gen, g.seq = w.gen, 0
+}
