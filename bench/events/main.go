@@ -1,7 +1,7 @@
 // Command events measures what it costs to observe the events of a running program: by Loupe, by the same probes at
 // function entry, by bpftrace and by the runtime's own tracer, on the same process in one run.
 //
-//	go run ./bench/events [-rounds 5] [-time 2s] [-profile DIR] [cost|web|drain|latency|attach|agent|programs] ...
+//	go run ./bench/events [-rounds 5] [-time 2s] [-profile DIR] [cost|web|drain|latency|attach|agent|recording|programs] ...
 //
 // Each name is a table; without any, all are printed:
 //
@@ -11,6 +11,7 @@
 //	latency   from the probe to the handler
 //	attach    to attach, to the first event, and to detach
 //	agent     processor time and memory of the observer
+//	recording processor time of commands that write all events
 //	programs  nanoseconds a run of each eBPF program, by the kernel's own statistics
 //
 // The ways take turns, with the target alone in between, so that a slow phase of the machine hits all. Observers are
@@ -73,7 +74,7 @@ var tables = []struct {
 	print func(*bench) error
 }{
 	{"cost", (*bench).cost}, {"web", (*bench).web}, {"drain", (*bench).drain}, {"latency", (*bench).latency},
-	{"attach", (*bench).attach}, {"agent", (*bench).agent}, {"programs", (*bench).programs},
+	{"attach", (*bench).attach}, {"agent", (*bench).agent}, {"recording", (*bench).recording}, {"programs", (*bench).programs},
 }
 
 func (b *bench) run(names []string) error {

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
-	"runtime/debug"
 	"runtime/pprof"
 	"strings"
 	"sync"
@@ -18,6 +16,7 @@ import (
 
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/footprint"
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/probe"
 	"github.com/loupe-go/loupe/internal/probe/uprobe"
@@ -63,12 +62,6 @@ type drained struct {
 	CPU    time.Duration
 }
 
-// likeLoupe sets what the loupe command sets when it starts.
-func likeLoupe() {
-	runtime.GOMAXPROCS(max(1, runtime.NumCPU()/2))
-	debug.SetGCPercent(400)
-}
-
 // sleeping is an engine whose probes stay disabled: a hit does nothing but happen.
 type sleeping struct{ probe.Engine }
 
@@ -107,7 +100,7 @@ type observer struct {
 
 // observe carries out an order until it is told to end.
 func observe(text string) error {
-	likeLoupe()
+	footprint.Limit() // as the loupe command does
 	o := &observer{machine: sched.New(sched.Options{}), clock: newClock(), ended: make(chan drained, 1)}
 	if err := json.Unmarshal([]byte(text), &o.order); err != nil {
 		return err
@@ -295,7 +288,7 @@ type attachTimes struct {
 // attachOnce attaches to a process that is busy, takes the first event and detaches, and prints attachTimes. started is
 // when this process was started, in nanoseconds of the monotonic clock.
 func attachOnce(pid int, started int64) error {
-	likeLoupe()
+	footprint.Limit() // as the loupe command does
 	var at attachTimes
 	begin := time.Now()
 	s, err := loupe.Attach(context.Background(), loupe.PID(pid), loupe.Options{})

@@ -132,12 +132,16 @@ func (b *bench) startTarget(name string, procs, cpu int, args ...string) (*targe
 }
 
 // build builds a target program once.
-func (b *bench) build(name string) (string, error) {
+func (b *bench) build(name string) (string, error) { return b.buildPackage("./bench/events/" + name) }
+
+// buildPackage builds a program once.
+func (b *bench) buildPackage(path string) (string, error) {
+	name := filepath.Base(path)
 	exe := filepath.Join(b.dir, name)
 	if _, err := os.Stat(exe); err == nil {
 		return exe, nil
 	}
-	out, err := exec.Command("go", "build", "-o", exe, "./bench/events/"+name).CombinedOutput()
+	out, err := exec.Command("go", "build", "-o", exe, path).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("building %s: %w\n%s", name, err, out)
 	}

@@ -10,6 +10,7 @@ import (
 var webWays = []way{
 	loupeWay("loupe", order{StackDepth: stacks}),
 	loupeWay("loupe, without stacks", order{StackDepth: noStacks}),
+	loupeWay("the hits alone: loupe's probes, disabled", order{StackDepth: stacks, Asleep: true}),
 	loupeWay("the same at function entry", order{StackDepth: stacks, AtEntry: true}),
 	bpftraceWay("runtime.gopark", "runtime.ready", "runtime.execute", "runtime.goschedImpl", "runtime.newproc1",
 		"runtime.goexit0", "runtime.injectglist"),

@@ -105,7 +105,7 @@ verified).`,
 	a.logLevel.level = slog.LevelWarn
 	flags.Var(&a.logLevel, "log-level", "log to stderr from this `level` on: debug, info, warn, error")
 	root.AddCommand(a.demoCommand(), a.demoProgramCommand(), a.psCommand(), a.doctorCommand(), a.goroutinesCommand(),
-		a.topCommand(), a.traceCommand(), a.profileCommand(), a.versionCommand())
+		a.topCommand(), a.traceCommand(), a.recordCommand(), a.profileCommand(), a.tracefileCommand(), a.versionCommand())
 	root.SuggestionsMinimumDistance = 2
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", a.helpWidth())))
 	root.SetHelpCommand(helpCommand(root))

@@ -1,0 +1,271 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/record"
+	"github.com/loupe-go/loupe/internal/report"
+	"github.com/loupe-go/loupe/internal/stream"
+)
+
+// recordFlags are the flags of loupe record.
+type recordFlags struct {
+	live   liveFlags
+	output string
+	format string
+	kinds  kindsFlag
+	system bool
+	last   time.Duration
+	memory byteSize
+	when   record.Conditions
+}
+
+// flightMemory is how much memory a flight recorder takes unless it is told otherwise.
+const flightMemory = 256 << 20
+
+func (a *app) recordCommand() *cobra.Command {
+	flags := recordFlags{kinds: kindsFlag{names: "default", kinds: event.KindsDefault}, memory: flightMemory}
+	cmd := &cobra.Command{
+		Use:                   "record [flags] -o FILE TARGET | -- PROG ARGS...",
+		DisableFlagsInUseLine: true,
+		Short:                 "A Go execution trace of a running program that never enabled tracing",
+		Long: `Record what the goroutines of a running Go program do, as runtime/trace would
+within the program, and write it to FILE for "go tool trace" and other viewers.
+The program needs no trace endpoint; it is not changed or restarted.
+
+FORMAT is one of
+  go        a Go execution trace: go tool trace FILE, gotraceui (the default)
+  text      the same as text, one event a line; "loupe tracefile wire" goes back
+  perfetto  for ui.perfetto.dev and its trace processor
+  chrome    JSON, for chrome://tracing and ui.perfetto.dev
+System calls are recorded with --kinds default,syscall. What a trace has no
+event for (--kinds chan,lock) is written as messages.
+
+With --last the newest events are kept in memory, and written to FILE when it
+ends, by Ctrl-C, the end of the program or --duration; on SIGUSR1, each time to
+a file with a number of its own, and it goes on; or when a condition is met:
+  --when-blocked      a goroutine waits for longer than that for a lock, for the
+                      receiver of what it sends, or to help the garbage
+                      collector; --reason chooses other waits
+  --when-goroutines   there are more goroutines than that
+  --when-latency      a runnable goroutine waits for longer than that to run
+It ends then, and says what it was. What does not fit into --memory is
+forgotten, the oldest first, and the time that the file covers is told.
+
+` + liveTargetHelp,
+		Example: `  loupe record 1234 -o orders.trace --duration 10s && go tool trace orders.trace
+  loupe record orders -o orders.trace --kinds default,syscall
+  loupe record orders -o orders.pftrace --format perfetto --duration 5s
+  loupe record orders -o slow.trace --last 30s --when-blocked 500ms
+  loupe record -o start.trace -- ./orders -port 8080`,
+		Args:              targetArgs(false),
+		ValidArgsFunction: a.completeTarget,
+	}
+	flags.live.engine.add(cmd, "")
+	flags.live.add(cmd, 0)
+	f := cmd.Flags()
+	f.StringVarP(&flags.output, "output", "o", "", "write to `FILE`; - is stdout")
+	f.StringVar(&flags.format, "format", string(record.Go), "write this `FORMAT`: go, text, perfetto or chrome")
+	f.Var(&flags.kinds, "kinds", "record these `KINDS` of events, separated by commas (loupe trace --help lists them)")
+	f.BoolVar(&flags.system, "system", false, "the runtime's own goroutines too")
+	f.DurationVar(&flags.last, "last", 0, "keep the events of the last so long, and write them when it ends, on SIGUSR1 or when a condition is met")
+	f.Var(&flags.memory, "memory", "`SIZE` of the memory that --last may take for events")
+	f.DurationVar(&flags.when.Blocked, "when-blocked", 0, "with --last: write and end when a goroutine is blocked for longer than that")
+	f.IntVar(&flags.when.Goroutines, "when-goroutines", 0, "with --last: write and end when there are more goroutines than `N`")
+	f.DurationVar(&flags.when.Latency, "when-latency", 0, "with --last: write and end when a runnable goroutine does not run for longer than that")
+	f.StringArrayVar(&flags.when.Reasons, "reason", nil, "with --when-blocked: waits whose reason contains `TEXT`; repeatable, any may fit")
+	cmd.RegisterFlagCompletionFunc("kinds", completeKinds)
+	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formatNames(), cobra.ShellCompDirectiveNoFileComp))
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		format, err := flags.check()
+		if err != nil {
+			return &usageError{problem: err.Error(), command: cmd.CommandPath()}
+		}
+		if flags.output != "-" {
+			if err := tryWriting(flags.output); err != nil {
+				return cannotRecord(err)
+			}
+		}
+		opt := flags.live.options(a)
+		opt.Kinds, opt.System, opt.Procs = flags.kinds.kinds, flags.system, true
+		return a.observe(cmd, args, opt, flags.live.duration, func(ctx context.Context, s session) error {
+			return a.record(ctx, s, format, &flags)
+		})
+	}
+	return cmd
+}
+
+func formatNames() []string {
+	var names []string
+	for _, f := range record.Formats {
+		names = append(names, string(f))
+	}
+	return names
+}
+
+// check returns the format, or what is wrong with the flags.
+func (f *recordFlags) check() (record.Format, error) {
+	format, err := record.ParseFormat(f.format)
+	if err != nil {
+		return "", fmt.Errorf("--format: %w", err)
+	}
+	switch problem := f.live.problem(); {
+	case problem != "":
+		return "", errors.New(problem)
+	case f.output == "":
+		return "", errors.New("where to? give a file with -o FILE")
+	case f.last < 0 || f.when.Blocked < 0 || f.when.Latency < 0 || f.when.Goroutines < 0:
+		return "", errors.New("--last and the conditions cannot be negative")
+	case f.last == 0 && f.when.Any():
+		return "", errors.New("conditions need --last, which says how much to keep for when one is met")
+	case len(f.when.Reasons) > 0 && f.when.Blocked == 0:
+		return "", errors.New("--reason belongs to --when-blocked")
+	case f.last > 0 && f.output == "-":
+		return "", errors.New("--last writes to a file, not to stdout")
+	}
+	if missing := needs(&f.when) &^ f.kinds.kinds; missing != 0 {
+		return "", fmt.Errorf("the conditions need --kinds with %s", strings.Join(namesOf(missing), ","))
+	}
+	return format, nil
+}
+
+// needs returns the kinds that conditions are found by.
+func needs(c *record.Conditions) event.Kinds {
+	if c.Any() {
+		return event.KindsGoroutine
+	}
+	return 0
+}
+
+func namesOf(kinds event.Kinds) []string {
+	var names []string
+	for _, k := range kinds.List() {
+		names = append(names, k.String())
+	}
+	return names
+}
+
+// recordJSON tells programs what was written.
+type recordJSON struct {
+	File       string  `json:"file"`
+	Format     string  `json:"format"`
+	Seconds    float64 `json:"seconds"` // that the file covers
+	Events     uint64  `json:"events"`  // observed, in all
+	Lost       uint64  `json:"lost"`
+	Goroutines int     `json:"goroutines"` // at the end
+	Bytes      int64   `json:"bytes"`
+	Why        string  `json:"why,omitempty"` // the condition that was met
+}
+
+// record writes the events of a session.
+func (a *app) record(ctx context.Context, s session, format record.Format, flags *recordFlags) error {
+	opt := record.Options{Process: processName(s.PID()), Kinds: flags.kinds.kinds}
+	if flags.last > 0 {
+		return a.recordLast(ctx, s, format, flags, opt)
+	}
+	out, err := a.create(flags.output)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	sink, err := record.NewSink(out, format, opt)
+	if err != nil {
+		return cannotRecord(err)
+	}
+	elapsed, done := stopwatch(ctx), recordJSON{File: flags.output, Format: string(format)}
+	progress := a.progress(fmt.Sprintf("recording process %d", s.PID()))
+	tally := stream.NewTally(opt.Kinds)
+	for e := range s.Events() {
+		done.Events++
+		tally.Add(e)
+		if err = sink.Write(e); err != nil {
+			break
+		}
+	}
+	progress.Stop()
+	done.Seconds, done.Goroutines = elapsed().Seconds(), tally.Alive()
+	if err = errors.Join(err, sink.Close(), out.Close()); err != nil {
+		return cannotRecord(err)
+	}
+	done.Bytes = out.bytes
+	return a.recorded(s, &done)
+}
+
+// recorded tells what was written.
+func (a *app) recorded(s session, done *recordJSON) error {
+	s.Close() // for the final numbers; an error comes again when the session is ended
+	stats := s.Stats()
+	done.Lost = stats.Lost
+	a.tellLoss(stats)
+	if done.File == "-" {
+		return nil
+	}
+	if a.json {
+		return report.WriteJSON(a.Stdout, done)
+	}
+	a.tellRecorded(done)
+	return nil
+}
+
+func (a *app) tellRecorded(done *recordJSON) {
+	covered := report.ShortTime(time.Duration(done.Seconds * float64(time.Second)))
+	a.note("%s of %d goroutines written to %s, %s; view it: %s", covered, done.Goroutines, done.File, report.ByteSize(done.Bytes),
+		record.Format(done.Format).Viewer(done.File))
+}
+
+// outputFile is a file that counts what is written to it, or stdout.
+type outputFile struct {
+	io.Writer
+	file  *os.File // nil for stdout
+	bytes int64
+}
+
+func (a *app) create(path string) (*outputFile, error) {
+	if path == "-" {
+		return &outputFile{Writer: a.Stdout}, nil
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, cannotRecord(err)
+	}
+	return &outputFile{Writer: f, file: f}, nil
+}
+
+func (o *outputFile) Write(b []byte) (int, error) {
+	n, err := o.Writer.Write(b)
+	o.bytes += int64(n)
+	return n, err
+}
+
+// Close closes the file; again it does nothing.
+func (o *outputFile) Close() error {
+	f := o.file
+	o.file = nil
+	if f == nil {
+		return nil
+	}
+	return f.Close()
+}
+
+func cannotRecord(err error) error {
+	return &advisedError{fmt.Errorf("writing the trace: %w", err), "choose another file with -o"}
+}
+
+// processName is what a process is called.
+func processName(pid int) string {
+	exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+	if err != nil {
+		return fmt.Sprintf("process %d", pid)
+	}
+	return strings.TrimSuffix(filepath.Base(exe), " (deleted)")
+}

@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/record"
+	"github.com/loupe-go/loupe/internal/report"
+	"github.com/loupe-go/loupe/internal/stream"
+)
+
+// lookInterval is how often the conditions are looked at while nothing happens.
+const lookInterval = 50 * time.Millisecond
+
+// flight is a recording of which only the last stretch is kept.
+type flight struct {
+	app    *app
+	format record.Format
+	file   string
+
+	mu      sync.Mutex // guards what follows
+	kept    *record.Flight
+	trigger *record.Trigger
+	tally   *stream.Tally
+	events  uint64
+	dumps   int
+	why     string // the condition that was met
+	err     error
+}
+
+// recordLast keeps the last events of a session and writes them when it is time.
+func (a *app) recordLast(ctx context.Context, s session, format record.Format, flags *recordFlags, opt record.Options) error {
+	kept, err := record.NewFlight(flags.last, int64(flags.memory), opt)
+	if err != nil {
+		return cannotRecord(err)
+	}
+	f := &flight{app: a, format: format, file: flags.output, kept: kept, trigger: record.NewTrigger(flags.when, opt.Kinds),
+		tally: stream.NewTally(opt.Kinds)}
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, syscall.SIGUSR1)
+	defer signal.Stop(asked)
+	progress := a.progress(fmt.Sprintf("recording process %d, the last %v are kept", s.PID(), flags.last))
+	done, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		f.watch(asked, done, func() { s.Close() })
+	}()
+	for e := range s.Events() {
+		if f.next(e) {
+			break
+		}
+	}
+	close(done)
+	<-stopped
+	progress.Stop()
+	if f.err != nil {
+		return cannotRecord(f.err)
+	}
+	if f.why != "" {
+		a.note("%s", f.why)
+	}
+	written, err := f.dump(f.file)
+	if err != nil {
+		return err
+	}
+	written.Why = f.why
+	return a.recorded(s, written)
+}
+
+// next takes an event in and reports whether it was the last.
+func (f *flight) next(e *event.Event) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.why != "" || f.err != nil {
+		return true
+	}
+	f.events++
+	f.tally.Add(e)
+	if f.err = f.kept.Write(e); f.err != nil {
+		return true
+	}
+	if f.trigger.Any() {
+		f.why = f.trigger.Next(e)
+	}
+	return f.why != ""
+}
+
+// watch looks at the conditions while nothing happens, and writes a file whenever it is asked to. It calls end when a
+// condition is met.
+func (f *flight) watch(asked <-chan os.Signal, done <-chan struct{}, end func()) {
+	tick := time.NewTicker(lookInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-asked:
+			f.dumps++
+			written, err := f.dump(numbered(f.file, f.dumps))
+			if err != nil {
+				f.app.note("%v", err)
+				continue
+			}
+			f.app.tellRecorded(written)
+		case now := <-tick.C:
+			f.mu.Lock()
+			if f.trigger.Any() && f.why == "" {
+				f.why = f.trigger.Look(now)
+			}
+			met := f.why != ""
+			f.mu.Unlock()
+			if met {
+				end()
+				return
+			}
+		}
+	}
+}
+
+// dump writes what is kept to a file. Events are taken in meanwhile.
+func (f *flight) dump(path string) (*recordJSON, error) {
+	f.mu.Lock()
+	stretch, err := f.kept.Take()
+	done := &recordJSON{File: path, Format: string(f.format), Events: f.events, Goroutines: f.tally.Alive()}
+	f.mu.Unlock()
+	if err != nil {
+		return nil, cannotRecord(err)
+	}
+	out, err := f.app.create(path)
+	if err != nil {
+		return nil, err
+	}
+	err = stretch.Write(out, f.format)
+	if closeErr := out.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		os.Remove(path)
+		return nil, cannotRecord(err)
+	}
+	covered := stretch.To.Sub(stretch.From)
+	if stretch.Short {
+		f.app.note("only the last %s fit into the memory; a larger --memory keeps more", report.ShortTime(covered))
+	}
+	done.Seconds, done.Bytes = covered.Seconds(), out.bytes
+	return done, nil
+}
+
+// numbered puts a number before a file's extension.
+func numbered(path string, n int) string {
+	ext := filepath.Ext(path)
+	return fmt.Sprintf("%s-%d%s", strings.TrimSuffix(path, ext), n, ext)
+}

@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	xtrace "golang.org/x/exp/trace"
+
+	"github.com/loupe-go/loupe"
+	"github.com/loupe-go/loupe/event"
+)
+
+// transitions counts the changes of goroutines' states in a Go execution trace, and those to be run.
+func transitions(t *testing.T, file string) (changes, starts int) {
+	t.Helper()
+	doc, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := xtrace.NewReader(bytes.NewReader(doc))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		ev, err := r.ReadEvent()
+		if errors.Is(err, io.EOF) {
+			return changes, starts
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ev.Kind() != xtrace.EventStateTransition || ev.StateTransition().Resource.Kind != xtrace.ResourceGoroutine {
+			continue
+		}
+		from, to := ev.StateTransition().Goroutine()
+		if from != to {
+			changes++
+		}
+		if from == xtrace.GoRunnable && to == xtrace.GoRunning {
+			starts++
+		}
+	}
+}
+
+func TestRecord(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "app.trace")
+	sys := newStream()
+	r := run(t, sys, "record", "app", "-o", file)
+	if r.status != exitDone || r.out != "" || !strings.Contains(r.errOut, "of 1 goroutines written to "+file) || !strings.Contains(r.errOut, "go tool trace "+file) {
+		t.Errorf("status %d, %q, stderr %q", r.status, r.out, r.errOut)
+	}
+	if opt := sys.stream.options; !opt.Procs || opt.Kinds != event.KindsDefault || opt.StackDepth != loupe.DefaultStackDepth {
+		t.Errorf("the engine is asked for %+v", opt)
+	}
+	if changes, _ := transitions(t, file); changes < 8 {
+		t.Errorf("%d changes of state are in the file", changes)
+	}
+
+	r = run(t, newStream(), "record", "app", "-o", file, "--json", "--format", "chrome", "-q")
+	var done recordJSON
+	if err := json.Unmarshal([]byte(r.out), &done); err != nil || r.errOut != "" || done.File != file || done.Format != "chrome" || done.Events != 13 || done.Bytes < 100 {
+		t.Errorf("%+v, %v, stderr %q", done, err, r.errOut)
+	}
+	r = run(t, newStream(), "record", "app", "-o", "-", "--format", "text")
+	if r.status != exitDone || !strings.HasPrefix(r.out, "Trace Go1.23\n") || !strings.Contains(r.out, "\nGoStart dt=") {
+		t.Errorf("status %d, %.200q, stderr %q", r.status, r.out, r.errOut)
+	}
+}
+
+func TestRecordUsage(t *testing.T) {
+	for _, test := range []struct{ line, want string }{
+		{"record app", "give a file with -o FILE"},
+		{"record app -o f --format svg", "there are go, text, perfetto, chrome"},
+		{"record app -o f --when-blocked 1s", "conditions need --last"},
+		{"record app -o f --last 1s --reason select", "--reason belongs to --when-blocked"},
+		{"record app -o - --last 1s", "--last writes to a file"},
+		{"record app -o f --last -1s", "cannot be negative"},
+		{"record app -o f --last 1s --when-goroutines 5 --kinds GoBlock", "need --kinds with GoStatus,GoCreate"},
+		{"record app -o f --kinds nonsense", "nonsense"},
+		{"record app -o f --stack 1000", "--stack 1000 is too deep"},
+	} {
+		r := run(t, newStream(), strings.Fields(test.line)...)
+		if r.status != exitUsage || !strings.Contains(r.errOut, test.want) {
+			t.Errorf("%s: status %d, %q", test.line, r.status, r.errOut)
+		}
+	}
+	r := run(t, newStream(), "record", "app", "-o", "/nonexistent/f")
+	if r.status != exitFailed || !strings.Contains(r.errOut, "writing the trace: open /nonexistent/f") {
+		t.Errorf("status %d, %q", r.status, r.errOut)
+	}
+	r = run(t, newStream(), "record", "app", "-o", "/dev/full")
+	if r.status != exitFailed || !strings.Contains(r.errOut, "no space left on device") {
+		t.Errorf("status %d, %q", r.status, r.errOut)
+	}
+}
+
+func TestRecordLast(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "app.trace")
+	r := run(t, newStream(), "record", "app", "-o", file, "--last", "1s", "--when-blocked", "1ms", "--reason", "chan receive", "--json")
+	var done recordJSON
+	if err := json.Unmarshal([]byte(r.out), &done); err != nil || !strings.Contains(done.Why, "goroutine 18 has been blocked for") {
+		t.Errorf("%+v, %v, stderr %q", done, err, r.errOut)
+	}
+	if changes, _ := transitions(t, file); changes < 3 {
+		t.Errorf("%d changes of state are in the file", changes)
+	}
+
+	// A condition that is met while nothing happens.
+	sys := newStream()
+	sys.stream.goesOn = true
+	now := time.Now().UnixNano()
+	sys.stream.events = []event.Event{{Time: now, Kind: event.GoStatus, G: 7, State: event.StateWaiting, Reason: "chan send"},
+		{Time: now + 1, Kind: event.GCBegin}}
+	r = run(t, sys, "record", "app", "-o", file, "--last", "1s", "--when-blocked", "100ms")
+	if r.status != exitDone || !strings.Contains(r.errOut, "goroutine 7 has been blocked for") || !strings.Contains(r.errOut, ": chan send") {
+		t.Errorf("status %d, %q", r.status, r.errOut)
+	}
+
+	// Asked for by a signal, it writes a file and goes on.
+	sys = newStream()
+	sys.stream.goesOn = true
+	asked := time.AfterFunc(200*time.Millisecond, func() { syscall.Kill(os.Getpid(), syscall.SIGUSR1) })
+	defer asked.Stop()
+	r = run(t, sys, "record", "app", "-o", file, "--last", "1s", "--duration", "600ms")
+	if r.status != exitDone || strings.Count(r.errOut, "written to") != 2 || !strings.Contains(r.errOut, "app-1.trace, ") {
+		t.Errorf("status %d, %q", r.status, r.errOut)
+	}
+	for _, name := range []string{file, filepath.Join(dir, "app-1.trace")} {
+		if changes, _ := transitions(t, name); changes < 8 {
+			t.Errorf("%s: %d changes of state", name, changes)
+		}
+	}
+}
+
+// TestRecordSample records the sample program, once as a whole and once its last second.
+func TestRecordSample(t *testing.T) {
+	pid := startSample(t)
+	file := filepath.Join(t.TempDir(), "sample.trace")
+	for _, line := range []string{"--duration 1s", "--duration 2s --last 1s", "--duration 10s --last 5s --when-goroutines 120"} {
+		r := run(t, machine{}, append([]string{"record", pid, "-o", file}, strings.Fields(line)...)...)
+		if r.status != exitDone {
+			t.Fatalf("%s: status %d, stderr %q", line, r.status, r.errOut)
+		}
+		changes, starts := transitions(t, file)
+		if changes < 100 || starts < 30 {
+			t.Errorf("%s: %d changes of state, %d starts", line, changes, starts)
+		}
+		t.Logf("%s: %d changes, %d starts, %q", line, changes, starts, r.errOut)
+	}
+}

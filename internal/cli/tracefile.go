@@ -1,0 +1,194 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/loupe-go/loupe/internal/record"
+	"github.com/loupe-go/loupe/internal/report"
+	"github.com/loupe-go/loupe/internal/term"
+	"github.com/loupe-go/loupe/internal/tracefile"
+)
+
+func (a *app) tracefileCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:                   "tracefile VERB FILE...",
+		DisableFlagsInUseLine: true,
+		Short:                 "What is in an execution trace, and making others of it",
+		Long: `Work with files of execution traces: those that runtime/trace, go test -trace, a
+flight recorder or loupe record have written, of Go 1.11 and later.
+
+FILE - is standard input. What is written to a file gets its name when it is
+complete: when something fails, what was there before is there still.`,
+		Example: `  loupe tracefile stat app.trace
+  loupe tracefile validate app.trace
+  loupe tracefile convert app.trace -o app.pftrace --format perfetto
+  loupe tracefile filter app.trace -o part.trace --from 2s --to 3s
+  loupe tracefile text app.trace | grep GoBlock`,
+		Args: cobra.ArbitraryArgs,
+		RunE: a.noCommand,
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	cmd.AddCommand(a.tracefileTextCommand(), a.tracefileWireCommand(), a.tracefileStatCommand(), a.tracefileValidateCommand(),
+		a.tracefileConvertCommand(), a.tracefileMergeCommand(), a.tracefileFilterCommand())
+	return cmd
+}
+
+// oneFile refuses any other number of arguments than one.
+func oneFile(cmd *cobra.Command, args []string) error {
+	switch len(args) {
+	case 0:
+		return &usageError{problem: "no FILE", command: cmd.CommandPath()}
+	case 1:
+		return nil
+	}
+	return &usageError{problem: fmt.Sprintf("one FILE expected, not %d", len(args)), command: cmd.CommandPath()}
+}
+
+// completeFiles lets a shell offer files.
+func completeFiles(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveDefault
+}
+
+// outputFlags are the flags of verbs that write a file.
+type outputFlags struct {
+	path    string
+	partial bool
+	binary  bool // what is written is nothing for a terminal
+}
+
+func (f *outputFlags) add(cmd *cobra.Command, path string) {
+	f.path = path
+	usage := "write to `FILE`; - is stdout"
+	flags := cmd.Flags()
+	flags.StringVarP(&f.path, "output", "o", path, usage)
+	flags.BoolVar(&f.partial, "partial", false, "of a damaged or truncated FILE write what precedes the damage, instead of nothing")
+}
+
+// problem says what is wrong with the flags; empty when nothing is.
+func (f *outputFlags) problem(a *app) string {
+	switch {
+	case f.path == "":
+		return "no file to write to: -o FILE, or -o - for stdout"
+	case f.path == tracefile.Stdout && a.json:
+		return "--json and writing to stdout both want stdout: -o FILE"
+	case f.path == tracefile.Stdout && f.binary && term.IsTerminal(a.Stdout):
+		return "what is written is binary and stdout is a terminal: -o FILE"
+	}
+	return ""
+}
+
+// writtenJSON tells programs what was written.
+type writtenJSON struct {
+	File        string   `json:"file"`
+	Inputs      []string `json:"inputs"`
+	Format      string   `json:"format"`
+	GoFormat    string   `json:"goFormat"` // of the first input: "Go1.26"
+	Read        uint64   `json:"eventsRead"`
+	Events      uint64   `json:"events"` // that were written
+	Bytes       int64    `json:"bytes"`
+	Begin       string   `json:"begin,omitempty"` // RFC 3339, when it is known
+	Nanoseconds *int64   `json:"nanoseconds,omitempty"`
+	Notes       []string `json:"notes,omitempty"`
+}
+
+// write has a verb write its output from its inputs, and tells what was written.
+func (a *app) write(cmd *cobra.Command, flags *outputFlags, inputs []string, work func(ctx context.Context, out *tracefile.Output) (writtenJSON, error)) error {
+	if problem := flags.problem(a); problem != "" {
+		return &usageError{problem: problem, command: cmd.CommandPath()}
+	}
+	out, err := tracefile.Create(flags.path, a.Stdout)
+	if err != nil {
+		return &advisedError{err, "choose another file with -o"}
+	}
+	progress := a.progress("reading " + inputName(inputs))
+	done, err := work(cmd.Context(), out)
+	progress.Stop()
+	switch {
+	case err == nil || tracefile.IsDamage(err) && flags.partial:
+		if commitErr := out.Commit(); commitErr != nil {
+			return cannotWrite(flags, commitErr)
+		}
+		if err != nil {
+			done.Notes = append(done.Notes, fmt.Sprintf("%v; what precedes is written", err))
+		}
+		return a.written(flags, inputs, &done, out.Bytes())
+	case tracefile.IsDamage(err):
+		out.Discard()
+		return &advisedError{err, "--partial writes what precedes, loupe tracefile validate tells all that is wrong"}
+	}
+	out.Discard()
+	return cannotWrite(flags, err)
+}
+
+func cannotWrite(flags *outputFlags, err error) error {
+	if flags.path == tracefile.Stdout {
+		return unlessReadEnough(err)
+	}
+	return err
+}
+
+// inputName names inputs to people.
+func inputName(paths []string) string {
+	if len(paths) > 1 {
+		return fmt.Sprintf("%d traces", len(paths))
+	}
+	if paths[0] == tracefile.Stdin {
+		return "standard input"
+	}
+	return paths[0]
+}
+
+// unlessReadEnough passes an error of writing to stdout on, unless it is that who reads it has read enough, as head does.
+func unlessReadEnough(err error) error {
+	if errors.Is(err, syscall.EPIPE) {
+		return nil
+	}
+	return err
+}
+
+// written tells what was written.
+func (a *app) written(flags *outputFlags, inputs []string, done *writtenJSON, size int64) error {
+	if flags.path == tracefile.Stdout {
+		for _, n := range done.Notes {
+			a.note("note: %s", n)
+		}
+		return nil
+	}
+	done.File, done.Inputs, done.Bytes = flags.path, inputs, size
+	if a.json {
+		return report.WriteJSON(a.Stdout, done)
+	}
+	for _, n := range done.Notes {
+		a.note("note: %s", n)
+	}
+	what := fmt.Sprintf("%d events", done.Events)
+	if done.Format == string(tracefile.Pprof) {
+		what = "profile of " + what
+	}
+	a.note("%s written to %s, %s%s", what, flags.path, report.ByteSize(size), viewer(done.Format, flags.path))
+	return nil
+}
+
+// viewer tells how a file of a format is looked at.
+func viewer(format, file string) string {
+	if f, err := record.ParseFormat(format); err == nil {
+		return "; view it: " + f.Viewer(file)
+	}
+	if tracefile.Format(format) == tracefile.Pprof {
+		return "; view it: go tool pprof -top " + file
+	}
+	return ""
+}
+
+// refuseSame refuses to write over an input.
+func refuseSame(cmd *cobra.Command, in *tracefile.Input, output string) error {
+	if output != tracefile.Stdout && in.IsFile(output) {
+		return &usageError{problem: fmt.Sprintf("%s is the file that is read: write to another one", output), command: cmd.CommandPath()}
+	}
+	return nil
+}

@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/loupe-go/loupe/internal/tracefile"
+)
+
+// mergeFlags are the flags of loupe tracefile merge.
+type mergeFlags struct {
+	outputFlags
+	format  string
+	align   string
+	names   []string
+	threads bool
+}
+
+// mergeFormats are the formats that traces are merged in.
+var mergeFormats = []string{string(tracefile.Perfetto), string(tracefile.Chrome), string(tracefile.Go), string(tracefile.GoText)}
+
+func (a *app) tracefileMergeCommand() *cobra.Command {
+	var flags mergeFlags
+	cmd := &cobra.Command{
+		Use:                   "merge [flags] FILE... -o FILE --format FORMAT",
+		DisableFlagsInUseLine: true,
+		Short:                 "Several traces as one: of several processes, or of one at several times",
+		Long: `Put several traces together.
+
+Traces of several processes become one for a viewer that shows them beside each
+other, with --format perfetto or chrome. Each is a process of its own there; as
+traces do not tell the IDs of their processes, they are 1, 2 and so on. If all
+traces tell the time of day, as they do from Go 1.25 on, that brings them
+together; else they are shown as if they had begun at the same moment. --align
+chooses, and which it was is told.
+
+Traces that one process has made, such as files of a flight recorder, become one
+Go trace with --format go or text, whatever order they are named in. What
+several of them have is written once. Where one ends and the next one begins a
+message of the category "loupe" is in the trace, because what happened in
+between is missing. Such traces must be of Go 1.22 or later.`,
+		Example: `  loupe tracefile merge client.trace server.trace -o both.pftrace --format perfetto
+  loupe tracefile merge a.trace b.trace -o ab.json --format chrome --align begin --name old --name new
+  loupe tracefile merge flight-*.trace -o flight.trace --format go`,
+		Args:              someFiles,
+		ValidArgsFunction: completeFiles,
+	}
+	flags.add(cmd, "")
+	f := cmd.Flags()
+	f.StringVar(&flags.format, "format", "", "write this `FORMAT`: "+strings.Join(mergeFormats, ", "))
+	aligns := []string{string(tracefile.AlignAuto), string(tracefile.AlignWall), string(tracefile.AlignBegin)}
+	f.StringVar(&flags.align, "align", aligns[0], "perfetto, chrome: bring traces together by `WAY`: "+strings.Join(aligns, ", "))
+	f.StringArrayVar(&flags.names, "name", nil, "perfetto, chrome: `NAME` of a process, for each FILE in its turn (default the file's)")
+	f.BoolVar(&flags.threads, "threads", false, "perfetto, chrome: a track for each thread too")
+	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(mergeFormats, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("align", cobra.FixedCompletions(aligns, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		err := flags.check(cmd, len(args))
+		if err == nil && !slices.Contains(aligns, flags.align) {
+			err = fmt.Errorf("--align %s is none of %s", flags.align, strings.Join(aligns, ", "))
+		}
+		if err != nil {
+			return &usageError{problem: err.Error(), command: cmd.CommandPath()}
+		}
+		return a.tracefileMerge(cmd, &flags, args)
+	}
+	return cmd
+}
+
+// someFiles refuses less than two arguments.
+func someFiles(cmd *cobra.Command, args []string) error {
+	if len(args) < 2 {
+		return &usageError{problem: "two FILES or more expected", command: cmd.CommandPath()}
+	}
+	return nil
+}
+
+// processes reports whether the format shows traces as processes beside each other.
+func (f *mergeFlags) processes() bool {
+	return f.format == string(tracefile.Perfetto) || f.format == string(tracefile.Chrome)
+}
+
+// check returns what is wrong with the flags.
+func (f *mergeFlags) check(cmd *cobra.Command, files int) error {
+	f.binary = tracefile.Format(f.format).Binary()
+	switch {
+	case f.format == "":
+		return fmt.Errorf("no format: --format %s", strings.Join(mergeFormats, "|"))
+	case !slices.Contains(mergeFormats, f.format):
+		return fmt.Errorf("traces cannot be merged as %q, there are: %s", f.format, strings.Join(mergeFormats, ", "))
+	case len(f.names) > 0 && len(f.names) != files:
+		return fmt.Errorf("%d names for %d files", len(f.names), files)
+	}
+	for _, name := range []string{"align", "name", "threads"} {
+		if cmd.Flags().Changed(name) && !f.processes() {
+			return fmt.Errorf("--%s is for --format perfetto and chrome", name)
+		}
+	}
+	return nil
+}
+
+// tracefileMerge writes several traces as one.
+func (a *app) tracefileMerge(cmd *cobra.Command, flags *mergeFlags, paths []string) error {
+	if err := refuseAsOutput(cmd, paths, flags.path); err != nil {
+		return err
+	}
+	return a.write(cmd, &flags.outputFlags, paths, func(ctx context.Context, out *tracefile.Output) (writtenJSON, error) {
+		format := tracefile.Format(flags.format)
+		if !flags.processes() {
+			done, err := tracefile.MergeParts(ctx, out, paths, tracefile.MergeOptions{Format: format, Partial: flags.partial})
+			return convertedJSON(format, &done), err
+		}
+		names := flags.names
+		if len(names) == 0 {
+			for _, path := range paths {
+				names = append(names, filepath.Base(path))
+			}
+		}
+		done, err := tracefile.MergeProcesses(ctx, out, paths, tracefile.MergeOptions{Format: format, Align: tracefile.Align(flags.align),
+			Threads: flags.threads, Names: names, Partial: flags.partial})
+		return convertedJSON(format, &done), err
+	})
+}
+
+// refuseAsOutput refuses to write over one of the inputs, and inputs that cannot be opened.
+func refuseAsOutput(cmd *cobra.Command, paths []string, output string) error {
+	for _, path := range paths {
+		if path == tracefile.Stdin {
+			return &usageError{problem: "standard input cannot be merged: each trace is read twice; give files", command: cmd.CommandPath()}
+		}
+		in, err := tracefile.Open(path, nil)
+		if err != nil {
+			return err
+		}
+		if err = refuseSame(cmd, in, output); err == nil {
+			err = in.NeedWire()
+		}
+		in.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

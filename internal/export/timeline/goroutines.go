@@ -1,0 +1,329 @@
+package timeline
+
+import "github.com/loupe-go/loupe/event"
+
+// goroutine is one that is alive.
+type goroutine struct {
+	lane
+	flow    uint64 // that leads to its next start; 0 when none
+	origin  *event.Origin
+	regions *regions
+	tid     int32 // the thread that it is on; 0 when none or not known
+	state   state
+	handed  bool // a coroutine that waits to be switched to: it starts without being unblocked
+	over    bool // its wait was told when it was over
+	thread  bool // its slice on a thread is open
+	stays   bool // there when its state changes next
+}
+
+const chunkSize = 256
+
+// roster finds goroutines by ID. The ones that have ended are used again.
+type roster struct {
+	byID   map[uint64]*goroutine
+	chunks []*[chunkSize]goroutine
+	used   int // of the chunks, slots that were handed out once
+	free   []*goroutine
+}
+
+func (r *roster) add(id uint64) *goroutine {
+	var g *goroutine
+	if n := len(r.free); n > 0 {
+		g, r.free = r.free[n-1], r.free[:n-1]
+	} else {
+		if r.used == len(r.chunks)*chunkSize {
+			r.chunks = append(r.chunks, new([chunkSize]goroutine))
+		}
+		g = &r.chunks[r.used/chunkSize][r.used%chunkSize]
+		r.used++
+	}
+	*g = goroutine{}
+	r.byID[id] = g
+	return g
+}
+
+func (r *roster) remove(id uint64, g *goroutine) {
+	delete(r.byID, id)
+	g.track.ID = 0
+	r.free = append(r.free, g)
+}
+
+// each visits the goroutines that are alive, always in the same order.
+func (r *roster) each(visit func(*goroutine)) {
+	for i := range r.used {
+		if g := &r.chunks[i/chunkSize][i%chunkSize]; g.track.ID != 0 {
+			visit(g)
+		}
+	}
+}
+
+// goroutineOf returns a goroutine, announcing its track when it is new.
+func (tl *Timeline) goroutineOf(id uint64, o *event.Origin) *goroutine {
+	g := tl.roster.byID[id]
+	if g == nil {
+		g = tl.roster.add(id)
+		g.origin = o
+		g.lane = tl.newLane(GoroutineTrack, id, Description{Origin: o})
+		tl.count(Alive, 1)
+	} else if g.origin == nil && o != nil {
+		g.origin = o
+		tl.described = Description{Origin: o}
+		tl.sink.Open(g.track, &tl.described)
+	}
+	return g
+}
+
+// life takes an event about the state of a goroutine.
+func (tl *Timeline) life(e *event.Event, at int64) {
+	switch e.Kind {
+	case event.GoStatus:
+		tl.found(e, at)
+	case event.GoCreate:
+		tl.created(e, at)
+	case event.GoUnblock:
+		tl.woken(e, at)
+	case event.GoDestroy:
+		tl.destroyed(e, at)
+	case event.GoStart:
+		g := tl.goroutineOf(e.G, nil)
+		f := tl.fits[e.Kind][g.state]
+		if g.state == waiting && g.handed {
+			f = fitting
+		}
+		tl.change(g, at, f)
+		s := tl.slice(Running, "running")
+		if g.flow != 0 {
+			s.Role, s.Flow, g.flow = FlowEnds, g.flow, 0
+		}
+		tl.enter(g, running, at, e, s)
+	case event.GoStop:
+		g := tl.goroutineOf(e.G, nil)
+		tl.change(g, at, tl.fits[e.Kind][g.state])
+		s := tl.slice(Runnable, "runnable")
+		s.text(KeyReason, e.Reason)
+		s.Stack = e.Stack
+		tl.enter(g, runnable, at, e, s)
+	case event.GoBlock:
+		g := tl.goroutineOf(e.G, nil)
+		tl.change(g, at, tl.fits[e.Kind][g.state])
+		tl.enter(g, waiting, at, e, tl.wait(e))
+		if e.Value > 0 {
+			tl.waitIsOver(g, at, e.Value)
+		}
+	case event.GoSyscallBegin:
+		g := tl.goroutineOf(e.G, nil)
+		g.stays = e.TID == g.tid && g.state == running
+		tl.change(g, at, tl.fits[e.Kind][g.state])
+		s := tl.slice(Syscall, "syscall")
+		s.Stack = e.Stack
+		tl.enter(g, syscall, at, e, s)
+	default: // GoSyscallEnd, or something that only running goroutines do
+		tl.runs(tl.goroutineOf(e.G, nil), e, at)
+	}
+}
+
+// wait returns the slice of a wait.
+func (tl *Timeline) wait(e *event.Event) *Slice {
+	name := e.Reason
+	if name == "" {
+		name = "blocked"
+	}
+	s := tl.slice(Blocked, name)
+	if e.TraceReason != e.Reason {
+		s.text(KeyTraceText, e.TraceReason)
+	}
+	s.Stack = e.Stack
+	return s
+}
+
+// found takes GoStatus: the goroutine is alive when the observation begins. When it is known already, what a snapshot tells
+// counts if it differs, or if events were lost.
+func (tl *Timeline) found(e *event.Event, at int64) {
+	g := tl.goroutineOf(e.G, e.Origin)
+	next := stateOf(e.State)
+	if g.open && g.state == next && g.epoch == tl.epoch {
+		return
+	}
+	f := misfit
+	if g.state == next {
+		f = fitting
+	}
+	tl.change(g, at, f)
+	var s *Slice
+	switch next {
+	case none:
+		return
+	case waiting:
+		s = tl.wait(e)
+	case running:
+		s = tl.slice(Running, "running")
+	case runnable:
+		s = tl.slice(Runnable, "runnable")
+	case syscall:
+		s = tl.slice(Syscall, "syscall")
+	}
+	s.Stack = e.Stack
+	s.number(KeyWaited, e.Value)
+	tl.enter(g, next, at, e, s)
+}
+
+// created takes GoCreate.
+func (tl *Timeline) created(e *event.Event, at int64) {
+	known := tl.roster.byID[e.G] != nil
+	g := tl.goroutineOf(e.G, e.Origin)
+	if known {
+		tl.stats.Ignored++ // but for the origin
+		return
+	}
+	if e.Parent != 0 {
+		by := tl.goroutineOf(e.Parent, nil)
+		s := tl.slice(Create, "")
+		s.Name.Lead = "go"
+		if e.Origin != nil && e.Origin.Start.Func != "" {
+			s.Name = Name{Lead: "go ", Text: e.Origin.Start.Func}
+		}
+		s.number(KeyG, int64(e.G))
+		s.Stack = e.Stack
+		at = tl.cause(by, g, at, s)
+	}
+	s := tl.slice(Runnable, "runnable")
+	next := runnable
+	if e.State == event.StateWaiting {
+		s, next = tl.wait(e), waiting
+		s.Stack = nil // it is the creator's
+	}
+	s.number(KeyBy, int64(e.Parent))
+	tl.enter(g, next, at, e, s)
+	g.handed = next == waiting
+}
+
+// cause draws what a goroutine did to another on its track, and lets a flow begin there that ends when the other starts. It
+// returns when that is drawn.
+func (tl *Timeline) cause(by, g *goroutine, at int64, s *Slice) int64 {
+	at = max(at, g.last, by.last)
+	if g.flow = 0; by.open || !tl.flowsNeedSlices {
+		tl.flows++
+		g.flow = tl.flows
+		s.Role, s.Flow = FlowBegins, g.flow
+	}
+	tl.instant(&by.lane, at, s)
+	return at
+}
+
+// woken takes GoUnblock.
+func (tl *Timeline) woken(e *event.Event, at int64) {
+	g := tl.goroutineOf(e.G, nil)
+	if e.By != 0 {
+		by := tl.goroutineOf(e.By, nil)
+		s := tl.slice(Wake, "unblock")
+		s.number(KeyG, int64(e.G))
+		s.Stack = e.Stack
+		at = tl.cause(by, g, at, s)
+	} else {
+		g.flow = 0
+	}
+	if g.over { // its slice has ended, and no start will come
+		g.over = false
+		if g.flow != 0 {
+			s := tl.slice(Wake, "unblocked")
+			s.number(KeyBy, int64(e.By))
+			s.Role, s.Flow, g.flow = FlowEnds, g.flow, 0
+			tl.instant(&g.lane, at, s)
+		}
+		return
+	}
+	tl.change(g, at, tl.fits[e.Kind][g.state])
+	s := tl.slice(Runnable, "runnable")
+	s.number(KeyBy, int64(e.By))
+	tl.enter(g, runnable, at, e, s)
+}
+
+// destroyed takes GoDestroy. A goroutine of which nothing else was seen is left out.
+func (tl *Timeline) destroyed(e *event.Event, at int64) {
+	g := tl.roster.byID[e.G]
+	if g == nil {
+		tl.stats.Ignored++
+		return
+	}
+	tl.change(g, at, tl.fits[e.Kind][g.state])
+	tl.endRegions(g, at, 0, CutGoroutine)
+	tl.count(Alive, -1)
+	tl.dropGoroutine(g)
+	tl.roster.remove(e.G, g)
+}
+
+func (tl *Timeline) dropGoroutine(g *goroutine) {
+	tl.drop(&g.lane)
+	if g.regions != nil {
+		tl.drop(&g.regions.lane)
+	}
+}
+
+// runs takes an event that tells that a goroutine runs.
+func (tl *Timeline) runs(g *goroutine, e *event.Event, at int64) {
+	if g.state == running && g.open {
+		if g.epoch != tl.epoch {
+			g.epoch, g.doubt = tl.epoch, true
+		}
+		return
+	}
+	g.stays = e.TID == g.tid && g.state == syscall
+	tl.change(g, at, tl.fits[e.Kind][g.state])
+	tl.enter(g, running, at, e, tl.slice(Running, "running"))
+}
+
+// change ends the slice of a goroutine's state. enter or the goroutine's end must follow.
+func (tl *Timeline) change(g *goroutine, at int64, f fit) {
+	tl.close(&g.lane, at, Name{}, f)
+	switch g.state {
+	case running:
+		tl.count(NowRunning, -1)
+	case runnable:
+		tl.count(NowRunnable, -1)
+	}
+	g.state, g.handed, g.over = none, false, false
+	if g.thread && !g.stays {
+		tl.leaveThread(g, at, f)
+	}
+	g.stays = false
+}
+
+// enter begins a state of a goroutine by an event, when such states are drawn.
+func (tl *Timeline) enter(g *goroutine, next state, at int64, e *event.Event, s *Slice) {
+	g.epoch = tl.epoch
+	// A wait of known length is drawn even when the events that end waits are not observed.
+	if wait := e.Kind == event.GoBlock && e.Value > 0; !wait && !tl.can[next] {
+		return
+	}
+	g.state = next
+	g.handed = next == waiting && e.Reason == reasonCoroutine
+	switch next {
+	case running:
+		tl.count(NowRunning, 1)
+		s.number(KeyThread, int64(e.TID))
+		if p, ok := e.P.ID(); ok {
+			s.add(Arg{Key: KeyP, Number: int64(p)})
+		}
+	case runnable:
+		tl.count(NowRunnable, 1)
+	}
+	tl.begin(&g.lane, at, s)
+	if tl.opt.Threads && (next == running || next == syscall) && e.TID != 0 && !g.thread {
+		tl.enterThread(g, e.TID, at)
+	}
+}
+
+// reasonCoroutine is the wait reason of goroutines that another one switches to directly (waitReasonCoroutine in
+// runtime/runtime2.go): they start without being unblocked.
+const reasonCoroutine = "coroutine"
+
+// waitIsOver ends a wait that was told when it was over.
+func (tl *Timeline) waitIsOver(g *goroutine, at, length int64) {
+	end := at + length
+	if end < at {
+		end = maxTime
+	}
+	tl.now = max(tl.now, end)
+	tl.change(g, end, fitting)
+	g.over = true
+}

@@ -1,0 +1,87 @@
+package timeline
+
+import "github.com/loupe-go/loupe/event"
+
+// program takes an event about the whole program.
+func (tl *Timeline) program(e *event.Event, at int64) {
+	switch e.Kind {
+	case event.GCBegin:
+		tl.beginWhole(&tl.gc, GCTrack, at, tl.slice(GC, "GC"), e)
+	case event.GCEnd:
+		tl.endWhole(&tl.gc, at)
+	case event.STWBegin:
+		s := tl.slice(STW, e.Reason)
+		if e.Reason == "" {
+			s.Name.Text = "stop the world"
+		}
+		tl.beginWhole(&tl.stw, STWTrack, at, s, e)
+	case event.STWEnd:
+		tl.endWhole(&tl.stw, at)
+	case event.HeapAlloc:
+		tl.set(Heap, e.Value)
+	case event.Lost:
+		tl.lost(e, at)
+	case event.Exec:
+		tl.finishAll(at, CutExec)
+		tl.roster.each(tl.dropGoroutine)
+		for _, t := range tl.threads {
+			tl.drop(&t.lane)
+		}
+		tl.roster = roster{byID: map[uint64]*goroutine{}}
+		clear(tl.threads)
+		clear(tl.tasks)
+		tl.set(Alive, 0)
+		tl.set(NowRunning, 0)
+		tl.set(NowRunnable, 0)
+		tl.instant(&tl.process.lane, at, tl.slice(Process, "exec"))
+	}
+}
+
+// whole is a track of the whole program.
+type whole struct {
+	lane
+	name Name // of the slice that is open
+}
+
+// openWhole announces a track of the whole program before its first use.
+func (tl *Timeline) openWhole(w *whole, kind TrackKind) {
+	if w.track.ID == 0 {
+		w.lane = tl.newLane(kind, 0, Description{})
+	}
+}
+
+func (tl *Timeline) beginWhole(w *whole, kind TrackKind, at int64, s *Slice, e *event.Event) {
+	name := s.Name
+	tl.openWhole(w, kind)
+	if w.open {
+		tl.close(&w.lane, at, w.name, misfit)
+		s = tl.slice(s.Category, name.Text) // a gap may have been drawn
+	}
+	s.number(KeyBy, int64(e.G))
+	tl.begin(&w.lane, at, s)
+	w.name = name
+}
+
+func (tl *Timeline) endWhole(w *whole, at int64) {
+	if !w.open {
+		tl.stats.Ignored++ // it began before the observation, or its beginning was lost
+		return
+	}
+	tl.close(&w.lane, at, w.name, fitting)
+}
+
+// lost takes Lost: events are missing between the event before it and its own time.
+func (tl *Timeline) lost(e *event.Event, at int64) {
+	from := min(tl.before, at)
+	tl.losses.add(from)
+	tl.epoch++
+	tl.stats.Losses++
+	tl.stats.Lost += uint64(max(e.Value, 0))
+	w := &tl.lossTrack
+	tl.openWhole(w, LostTrack)
+	s := tl.slice(Loss, "lost")
+	s.number(KeyLost, e.Value)
+	tl.begin(&w.lane, from, s)
+	tl.instant(&w.lane, at, s)
+	tl.end(&w.lane, at, s.Name, Seen)
+}

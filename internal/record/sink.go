@@ -1,0 +1,136 @@
+package record
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/export/chrome"
+	"github.com/loupe-go/loupe/internal/export/perfetto"
+	"github.com/loupe-go/loupe/internal/export/timeline"
+	"github.com/loupe-go/loupe/trace"
+	"github.com/loupe-go/loupe/trace/raw"
+)
+
+// Format is what a file is for.
+type Format string
+
+// The formats.
+const (
+	Go       Format = "go"       // a Go execution trace, for go tool trace
+	Text     Format = "text"     // the same as text, see package raw
+	Perfetto Format = "perfetto" // protobuf, for ui.perfetto.dev
+	Chrome   Format = "chrome"   // JSON, for chrome://tracing and the like
+)
+
+// Formats are all of them.
+var Formats = []Format{Go, Text, Perfetto, Chrome}
+
+// ParseFormat returns the format of a name.
+func ParseFormat(name string) (Format, error) {
+	if f := Format(name); slices.Contains(Formats, f) {
+		return f, nil
+	}
+	names := make([]string, len(Formats))
+	for i, f := range Formats {
+		names[i] = string(f)
+	}
+	return "", fmt.Errorf("there is no format %q; there are %s", name, strings.Join(names, ", "))
+}
+
+// Viewer tells how a file of the format is looked at.
+func (f Format) Viewer(file string) string {
+	switch f {
+	case Go:
+		return "go tool trace " + file
+	case Text:
+		return "less " + file
+	case Perfetto:
+		return "open it at ui.perfetto.dev"
+	}
+	return "open it in chrome://tracing or at ui.perfetto.dev"
+}
+
+// Options say what the events are of.
+type Options struct {
+	Process string      // its name
+	Kinds   event.Kinds // that are observed
+}
+
+func (o Options) timeline() timeline.Options {
+	return timeline.Options{Process: o.Process, Kinds: o.Kinds}
+}
+
+// Sink writes events into a file. What it wrote is complete after Close, which does not close the file.
+type Sink interface {
+	Write(*event.Event) error
+	Close() error
+}
+
+// NewSink returns a sink that writes to w.
+func NewSink(w io.Writer, f Format, opt Options) (Sink, error) {
+	switch f {
+	case Go:
+		return trace.NewWriter(w, trace.WriterOptions{})
+	case Text:
+		return newTextSink(w)
+	case Perfetto:
+		return perfetto.NewWriter(w, opt.timeline()), nil
+	case Chrome:
+		return chrome.NewWriter(w, opt.timeline()), nil
+	}
+	_, err := ParseFormat(string(f))
+	return nil, err
+}
+
+// textSink writes a Go execution trace as text.
+type textSink struct {
+	*trace.Writer
+	pipe *io.PipeWriter
+	done chan error
+}
+
+func newTextSink(w io.Writer) (*textSink, error) {
+	r, pipe := io.Pipe()
+	s := &textSink{pipe: pipe, done: make(chan error, 1)}
+	go func() {
+		err := toText(w, r)
+		r.CloseWithError(err) // the writer shall not wait for a reader that has gone
+		s.done <- err
+	}()
+	var err error
+	if s.Writer, err = trace.NewWriter(pipe, trace.WriterOptions{}); err != nil {
+		pipe.CloseWithError(err)
+		<-s.done
+		return nil, err
+	}
+	return s, nil
+}
+
+// Close writes what is left.
+func (s *textSink) Close() error {
+	err := s.Writer.Close()
+	s.pipe.Close()
+	if textErr := <-s.done; textErr != nil {
+		return textErr
+	}
+	return err
+}
+
+// toText turns the wire format into text.
+func toText(w io.Writer, r io.Reader) error {
+	from, err := raw.NewReader(r)
+	if err != nil {
+		return err
+	}
+	to, err := raw.NewTextWriter(w, from.Version())
+	if err != nil {
+		return err
+	}
+	if _, err := raw.Copy(to, from); err != nil {
+		return err
+	}
+	return to.Close()
+}

@@ -1,0 +1,161 @@
+package record
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/stream"
+)
+
+// Conditions say what is worth keeping. The zero value is never.
+type Conditions struct {
+	// Blocked is how long a goroutine waits that is worth it; 0 is never. Waits that began before the observation count from
+	// its beginning.
+	Blocked time.Duration
+	// Reasons are the waits that count for Blocked: those whose reason contains one of them, letter case ignored. None means
+	// those of goroutines that others are in the way of: stream.Contended.
+	Reasons []string
+	// Goroutines is the number of goroutines above which it is worth it; 0 is never.
+	Goroutines int
+	// Latency is how long a runnable goroutine waits to run that is worth it; 0 is never.
+	Latency time.Duration
+}
+
+// Any reports whether there is a condition.
+func (c *Conditions) Any() bool { return c.Blocked > 0 || c.Goroutines > 0 || c.Latency > 0 }
+
+// Trigger finds out when a condition is met. It is not safe for use by several goroutines.
+type Trigger struct {
+	Conditions
+	now     int64 // the latest time that was seen
+	tally   *stream.Tally
+	waits   queue // in the order in which they began
+	ready   queue // runnable
+	current map[uint64]span
+	reasons map[string]bool // whether a wait of the reason counts
+}
+
+// span is a wait or a delay that is under way.
+type span struct {
+	since  int64
+	reason string // of a wait; empty for a delay
+}
+
+// queue has what began, the oldest first. Entries stay until they are looked at: what current says counts.
+type queue struct {
+	entries []entry
+	head    int
+}
+
+type entry struct {
+	g     uint64
+	since int64
+}
+
+func (q *queue) push(e entry) {
+	if q.head > 1024 && q.head > len(q.entries)/2 {
+		q.entries = q.entries[:copy(q.entries, q.entries[q.head:])]
+		q.head = 0
+	}
+	q.entries = append(q.entries, e)
+}
+
+// NewTrigger watches a stream that has the given kinds.
+func NewTrigger(c Conditions, kinds event.Kinds) *Trigger {
+	return &Trigger{Conditions: c, tally: stream.NewTally(kinds), current: map[uint64]span{}, reasons: map[string]bool{}}
+}
+
+// Next takes an event in and returns why the stretch before it is worth keeping; empty when it is not.
+func (t *Trigger) Next(e *event.Event) string {
+	t.now = max(t.now, e.Time)
+	t.tally.Add(e)
+	switch e.Kind {
+	case event.GoStatus, event.GoBlock, event.GoStop, event.GoCreate, event.GoUnblock, event.GoStart, event.GoDestroy:
+		if why := t.move(e); why != "" {
+			return why
+		}
+	case event.Exec:
+		clear(t.current)
+	}
+	if n := t.tally.Alive(); t.Goroutines > 0 && n > t.Goroutines {
+		return fmt.Sprintf("there are %d goroutines", n)
+	}
+	return t.due()
+}
+
+// Look tells what is worth keeping at a time when nothing has happened since.
+func (t *Trigger) Look(now time.Time) string {
+	t.now = max(t.now, now.UnixNano())
+	return t.due()
+}
+
+// move follows the state of a goroutine.
+func (t *Trigger) move(e *event.Event) string {
+	was, known := t.current[e.G]
+	delete(t.current, e.G)
+	switch {
+	case e.Kind == event.GoBlock, e.Kind == event.GoStatus && e.State == event.StateWaiting:
+		if t.Blocked > 0 && t.counts(e.Reason) {
+			t.current[e.G] = span{since: e.Time, reason: e.Reason}
+			t.waits.push(entry{e.G, e.Time})
+		}
+	case e.Kind == event.GoStart, e.Kind == event.GoDestroy, e.Kind == event.GoStatus && e.State != event.StateRunnable,
+		e.Kind == event.GoCreate && e.State == event.StateWaiting:
+	case t.Latency > 0:
+		t.current[e.G] = span{since: e.Time}
+		t.ready.push(entry{e.G, e.Time})
+	}
+	if !known {
+		return ""
+	}
+	return t.judge(e.G, was, e.Time)
+}
+
+// counts reports whether a wait is of those that count.
+func (t *Trigger) counts(reason string) bool {
+	counts, known := t.reasons[reason]
+	if known {
+		return counts
+	}
+	if len(t.Reasons) == 0 {
+		counts = stream.Contended(reason)
+	}
+	for _, r := range t.Reasons {
+		counts = counts || strings.Contains(strings.ToLower(reason), strings.ToLower(r))
+	}
+	t.reasons[reason] = counts
+	return counts
+}
+
+// judge tells whether something took too long until a time.
+func (t *Trigger) judge(g uint64, s span, until int64) string {
+	took := time.Duration(until - s.since)
+	switch {
+	case s.reason != "" && took > t.Blocked:
+		return fmt.Sprintf("goroutine %d has been blocked for %v: %s", g, took.Round(time.Microsecond), s.reason)
+	case s.reason == "" && took > t.Latency:
+		return fmt.Sprintf("goroutine %d has been runnable for %v and did not run", g, took.Round(time.Microsecond))
+	}
+	return ""
+}
+
+// due looks at what is under way.
+func (t *Trigger) due() string {
+	for _, q := range []struct {
+		*queue
+		limit time.Duration
+	}{{&t.waits, t.Blocked}, {&t.ready, t.Latency}} {
+		for q.head < len(q.entries) && t.now-q.entries[q.head].since > int64(q.limit) {
+			e := q.entries[q.head]
+			q.head++
+			if s, ok := t.current[e.g]; ok && s.since == e.since {
+				if why := t.judge(e.g, s, t.now); why != "" {
+					return why
+				}
+			}
+		}
+	}
+	return ""
+}

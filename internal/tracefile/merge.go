@@ -1,0 +1,192 @@
+package tracefile
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/trace/raw"
+)
+
+// Align says how the times of several traces are brought together.
+type Align string
+
+// The ways.
+const (
+	AlignAuto  Align = "auto"  // by the time of day if all traces tell it, else by their beginnings
+	AlignWall  Align = "wall"  // by the time of day, which traces tell from Go 1.25 on
+	AlignBegin Align = "begin" // as if all had begun at the same moment
+)
+
+// MergeOptions say how traces are put together.
+type MergeOptions struct {
+	Format  Format // Perfetto or Chrome for MergeProcesses, Go or GoText for MergeParts
+	Partial bool   // take of a damaged input what precedes the damage, instead of giving up
+
+	// For MergeProcesses.
+	Align   Align
+	Threads bool     // tracks for threads too
+	Names   []string // of the processes, one for each input
+}
+
+// A part is one of several inputs.
+type part struct {
+	path    string
+	version raw.Version
+	first   int64 // time of the first event
+	wall    bool
+	empty   bool
+}
+
+// lookAt reads the beginning of an input.
+func lookAt(ctx context.Context, path string) (part, error) {
+	p := part{path: path, empty: true}
+	in, err := Open(path, nil)
+	if err != nil {
+		return p, err
+	}
+	defer in.Close()
+	ev, err := in.Events(ctx)
+	if err != nil {
+		return p, err
+	}
+	p.version = ev.Version()
+	err = ev.Each(func(e *event.Event) error {
+		p.empty, p.first, p.wall = false, e.Time, ev.Wall()
+		return errStop
+	})
+	return p, err
+}
+
+// lookAtAll looks at all inputs. With partial, one that is damaged from the beginning on has no event.
+func lookAtAll(ctx context.Context, paths []string, partial bool) ([]part, error) {
+	var parts []part
+	for _, path := range paths {
+		if path == Stdin {
+			return nil, fmt.Errorf("standard input cannot be merged: each trace is read twice; give files")
+		}
+		p, err := lookAt(ctx, path)
+		if err != nil && !(partial && IsDamage(err)) {
+			return nil, err
+		}
+		parts = append(parts, p)
+	}
+	return parts, nil
+}
+
+// MergeProcesses writes the traces of several processes as one, each a process of its own.
+func MergeProcesses(ctx context.Context, out *Output, paths []string, opt MergeOptions) (Converted, error) {
+	parts, err := lookAtAll(ctx, paths, opt.Partial)
+	if err != nil {
+		return Converted{}, err
+	}
+	m := merger{ctx: ctx, out: out, opt: opt}
+	m.done.Version = parts[0].version
+	if err := m.align(parts); err != nil {
+		return Converted{}, err
+	}
+	join, err := newJoin(out, opt.Format)
+	if err != nil {
+		return Converted{}, err
+	}
+	for i := range parts {
+		err := m.add(&parts[i], join.part(), int32(i+1), opt.Names[i])
+		switch {
+		case out.Err() != nil:
+			return m.done, out.Err()
+		case IsDamage(err) && opt.Partial:
+			m.note("%v; what precedes is there", err)
+		case err != nil:
+			return m.done, err
+		}
+	}
+	return m.done, join.close()
+}
+
+// A merger is one run of MergeProcesses.
+type merger struct {
+	ctx  context.Context
+	out  *Output
+	opt  MergeOptions
+	wall bool
+	base int64 // the beginning of all
+	done Converted
+}
+
+// align decides how times are brought together, and tells it.
+func (m *merger) align(parts []part) error {
+	parts = slices.DeleteFunc(slices.Clone(parts), func(p part) bool { return p.empty })
+	without := slices.IndexFunc(parts, func(p part) bool { return !p.wall })
+	m.wall = m.opt.Align != AlignBegin && without < 0 && len(parts) > 0
+	switch {
+	case len(parts) == 0:
+		return nil
+	case m.opt.Align == AlignWall && without >= 0:
+		return fmt.Errorf("%s does not tell the time of day, which traces do from Go 1.25 on; --align begin takes all to have begun together", parts[without].path)
+	case m.wall:
+		m.base = slices.MinFunc(parts, func(a, b part) int { return int(min(max(a.first-b.first, -1), 1)) }).first
+		for _, p := range parts {
+			m.note("%s begins %v after the first one, by the time of day", p.path, time.Duration(p.first-m.base))
+		}
+		m.done.Wall = true
+	default:
+		m.base = parts[0].first
+		m.done.Wall = parts[0].wall
+		if m.opt.Align == AlignBegin {
+			m.note("the traces are taken to have begun at the same moment")
+			break
+		}
+		m.note("the traces are taken to have begun at the same moment: %s does not tell the time of day, which traces do from Go 1.25 on",
+			parts[without].path)
+	}
+	m.done.First = m.base
+	m.done.Last = m.base
+	return nil
+}
+
+func (m *merger) note(format string, args ...any) {
+	m.done.Notes = append(m.done.Notes, fmt.Sprintf(format, args...))
+}
+
+// add writes one of the traces.
+func (m *merger) add(p *part, w io.WriteCloser, pid int32, name string) error {
+	in, err := Open(p.path, nil)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	ev, err := in.Events(m.ctx)
+	if err != nil {
+		return err
+	}
+	sink, err := NewSink(w, SinkOptions{Format: m.opt.Format, Version: p.version, Process: name, Threads: m.opt.Threads})
+	if err != nil {
+		return err
+	}
+	shift := int64(0)
+	if !m.wall {
+		shift = m.base - p.first
+	}
+	// An event of no kind tells the beginning, which all parts have in common, and draws nothing.
+	if err := sink.Write(&event.Event{Time: m.base, PID: pid}); err != nil {
+		return err
+	}
+	err = ev.Each(func(e *event.Event) error {
+		m.done.Read++
+		m.done.Written++
+		e.Time += shift
+		e.PID = pid
+		m.done.Last = max(m.done.Last, e.Time)
+		return sink.Write(e)
+	})
+	if closeErr := sink.Close(); err == nil {
+		err = closeErr
+	}
+	if closeErr := w.Close(); err == nil {
+		err = closeErr
+	}
+	return err
+}

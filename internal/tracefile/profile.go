@@ -1,0 +1,218 @@
+package tracefile
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/export/pprof"
+	"github.com/loupe-go/loupe/internal/sched"
+	"github.com/loupe-go/loupe/internal/stream"
+)
+
+// The types of profile that only traces give, beside those of package stream.
+const (
+	goroutineProfile = "goroutine" // goroutines that are alive at the end, where each was last
+	cpuProfile       = "cpu"       // samples of the CPU profiler
+)
+
+// ProfileTypes lists the types of profile.
+func ProfileTypes() []string {
+	var names []string
+	for _, t := range stream.ProfileTypes() {
+		names = append(names, t.Name)
+	}
+	return append(names, goroutineProfile, cpuProfile)
+}
+
+// HasReasons reports whether a type of profile counts waits, so that reasons choose among them.
+func HasReasons(profile string) bool {
+	t, ok := stream.ProfileTypeOf(profile)
+	return ok && t.Reasons != nil
+}
+
+// profileSink adds events up to a profile, which is written when it is closed.
+type profileSink struct {
+	w   io.Writer
+	opt SinkOptions
+
+	add   func(*event.Event)
+	build func(began time.Time, length time.Duration) *pprof.Builder
+
+	begun       bool
+	first, last int64
+	lost        int64
+	counted     uint64
+	distinct    int
+}
+
+func newProfileSink(w io.Writer, opt SinkOptions) (*profileSink, error) {
+	s := &profileSink{w: w, opt: opt}
+	kind, ok := stream.ProfileTypeOf(opt.Profile)
+	switch {
+	case ok:
+		s.ofEvents(kind)
+	case opt.Profile == goroutineProfile:
+		s.ofGoroutines()
+	case opt.Profile == cpuProfile:
+		s.ofSamples()
+	default:
+		return nil, fmt.Errorf("unknown profile type %q", opt.Profile)
+	}
+	return s, nil
+}
+
+// ofEvents makes it a profile of package stream.
+func (s *profileSink) ofEvents(kind stream.ProfileType) {
+	if kind.Kinds.Has(event.GoStart) {
+		kind.Kinds |= event.KindsSyscall // after which goroutines wait for a processor too
+	}
+	wanted := kind.Kinds | event.KindsOf(event.Lost, event.Exec)
+	prof := stream.NewProfile(kind, s.opt.Reasons)
+	s.add = func(e *event.Event) {
+		switch {
+		case !wanted.Has(e.Kind):
+			return
+		case e.Reason == tracerSync:
+			wait := *e
+			wait.Reason = semacquire
+			e = &wait
+		}
+		prof.Add(e)
+	}
+	s.build = func(began time.Time, length time.Duration) *pprof.Builder {
+		doc := prof.Build(began, length)
+		s.counted = doc.Counted
+		return doc.Builder
+	}
+}
+
+// What the tracer calls "sync" is, where the runtime's own reason does not follow from the stack, a wait for a semaphore: in
+// releases that had no reasons of their own for locks or groups.
+const (
+	tracerSync = "sync"
+	semacquire = "semacquire"
+)
+
+// ofGoroutines makes it a profile of the goroutines that are alive at the end.
+func (s *profileSink) ofGoroutines() {
+	machine := sched.New(sched.Options{Kinds: traceKinds})
+	s.add = machine.Apply
+	s.build = func(began time.Time, length time.Duration) *pprof.Builder {
+		b := pprof.NewBuilder(began.Add(length), pprof.Mapping{}, pprof.ValueType{Type: "goroutine", Unit: "count"},
+			pprof.ValueType{Type: "wait", Unit: "nanoseconds"})
+		now := machine.Totals().Now
+		machine.Goroutines(sched.Filter{Match: func(g *sched.Goroutine) bool {
+			if g.Origin == nil && isSystem(g.Stack) {
+				return false
+			}
+			var wait time.Duration
+			if g.State == event.StateWaiting {
+				wait = g.InState(now)
+			}
+			labels := map[string]string{}
+			if g.State != "" {
+				labels["state"] = string(g.State)
+			}
+			if g.State == event.StateWaiting && g.Reason != "" {
+				labels["reason"] = g.Reason
+			}
+			b.Add(goroutineStack(g), labels, 1, int64(wait))
+			s.counted++
+			return false // nothing is to be kept
+		}}, sched.ByID, 0)
+		return b
+	}
+}
+
+// goroutineStack returns where a goroutine was last; as long as it has not been anywhere, the function it starts with.
+func goroutineStack(g *sched.Goroutine) []pprof.Location {
+	switch {
+	case g.Stack != nil && len(g.Stack.Frames) > 0:
+		return locations(g.Stack)
+	case g.Origin != nil && !g.Origin.Start.IsZero():
+		return []pprof.Location{{Lines: []event.Frame{g.Origin.Start}}}
+	}
+	return unknownStack
+}
+
+var unknownStack = []pprof.Location{{Lines: []event.Frame{{Func: "(stack not recorded)"}}}}
+
+func locations(stack *event.Stack) []pprof.Location {
+	list := make([]pprof.Location, len(stack.Frames))
+	for i := range stack.Frames {
+		list[i].Lines = stack.Frames[i : i+1]
+	}
+	return list
+}
+
+// ofSamples makes it a profile of samples of the CPU profiler. How much time a sample stands for is not in a trace.
+func (s *profileSink) ofSamples() {
+	samples := map[*event.Stack]int64{}
+	var order []*event.Stack // as they came, so that the same trace makes the same profile
+	s.add = func(e *event.Event) {
+		if e.Kind != event.CPUSample {
+			return
+		}
+		if samples[e.Stack] == 0 {
+			order = append(order, e.Stack)
+		}
+		samples[e.Stack]++
+		s.counted++
+	}
+	s.build = func(began time.Time, length time.Duration) *pprof.Builder {
+		b := pprof.NewBuilder(began, pprof.Mapping{}, pprof.ValueType{Type: "samples", Unit: "count"})
+		b.Lasted(length)
+		for _, stack := range order {
+			where := unknownStack
+			if stack != nil && len(stack.Frames) > 0 {
+				where = locations(stack)
+			}
+			b.Add(where, nil, samples[stack])
+		}
+		return b
+	}
+}
+
+// Write implements Sink.
+func (s *profileSink) Write(e *event.Event) error {
+	if !s.begun {
+		s.begun, s.first = true, e.Time
+	}
+	s.last = e.Time
+	if e.Kind == event.Lost {
+		s.lost += e.Value
+	}
+	s.add(e)
+	return nil
+}
+
+// Close implements Sink.
+func (s *profileSink) Close() error {
+	began := time.Unix(0, 0) // which the format takes for none
+	if s.opt.Wall {
+		began = time.Unix(0, s.first)
+	}
+	b := s.build(began, time.Duration(s.last-s.first))
+	b.Comment(fmt.Sprintf("%s profile by Loupe, from an execution trace in the format of %s", s.opt.Profile, s.opt.Version))
+	if s.lost > 0 {
+		b.Comment(fmt.Sprintf("events that the trace says are missing: %d", s.lost))
+	}
+	s.distinct = b.Samples()
+	return b.Write(s.w)
+}
+
+// Notes tells what was counted.
+func (s *profileSink) Notes() []string {
+	var notes []string
+	switch {
+	case s.counted > 0:
+		notes = append(notes, fmt.Sprintf("%d counted in %d distinct stacks", s.counted, s.distinct))
+	case s.opt.Profile == cpuProfile:
+		notes = append(notes, "the trace has no samples of the CPU profiler: it has them when a CPU profile was under way too")
+	default:
+		notes = append(notes, "there is nothing to count in the trace, the profile is empty")
+	}
+	return notes
+}

@@ -1,0 +1,153 @@
+package tracefile
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/loupe-go/loupe/internal/testtarget"
+)
+
+// workDir is removed when the tests end.
+var workDir string
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		var err error
+		if workDir, err = os.MkdirTemp("", "tracefile-test-"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(workDir)
+		return m.Run()
+	}())
+}
+
+// A release is a Go release whose toolchain records traces for the tests.
+type release struct {
+	version string // such as "1.22.12"
+	minor   int
+}
+
+func (r release) String() string { return "go" + r.version }
+
+// releases returns one release for each format that is told apart here: one of before Go 1.22, and all since.
+func releases(tb testing.TB) []release {
+	var all []release
+	for _, v := range testtarget.Versions() {
+		minor, err := strconv.Atoi(strings.Split(v, ".")[1])
+		if err != nil {
+			tb.Fatal(err)
+		}
+		if minor == 20 || minor >= 22 && minor <= 26 {
+			all = append(all, release{v, minor})
+		}
+	}
+	if len(all) != 6 {
+		tb.Fatalf("releases %v, want Go 1.20 and 1.22 to 1.26", all)
+	}
+	return all
+}
+
+// recordings has the files that were recorded, by what was asked for. Each is made once in a test process.
+var recordings sync.Map
+
+// once returns what make returns for a key, which it is called for once.
+func once(tb testing.TB, key any, make func() (string, error)) string {
+	tb.Helper()
+	f, _ := recordings.LoadOrStore(key, sync.OnceValues(make))
+	path, err := f.(func() (string, error))()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return path
+}
+
+// record returns the path of a trace of the program that the tests of trace/raw record, built by a release. It has two
+// generations, where the release has generations.
+func record(tb testing.TB, r release) string {
+	tb.Helper()
+	return once(tb, r, func() (string, error) {
+		program, err := build(r.String(), "../../trace/raw/testdata/recorder", r.version, r.minor)
+		if err != nil {
+			return "", err
+		}
+		path := filepath.Join(workDir, r.String()+".trace")
+		return path, run(exec.Command(program, path, "2", "1.1s"))
+	})
+}
+
+// recordFlight returns the directory with what testdata/flight has recorded.
+func recordFlight(tb testing.TB) string {
+	tb.Helper()
+	return once(tb, "flight", func() (string, error) {
+		program, err := build("flight", "testdata/flight", testtarget.Latest(), 25)
+		if err != nil {
+			return "", err
+		}
+		dir := filepath.Join(workDir, "flight-traces")
+		if err := os.Mkdir(dir, 0o777); err != nil {
+			return "", err
+		}
+		return dir, run(exec.Command(program, dir))
+	})
+}
+
+// build builds a program by the toolchain of a release.
+func build(name, source, version string, minor int) (path string, err error) {
+	dir := filepath.Join(workDir, name)
+	if err := os.CopyFS(dir, os.DirFS(source)); err != nil {
+		return "", err
+	}
+	mod := fmt.Sprintf("module program\n\ngo 1.%d\n", minor)
+	if err := os.WriteFile(filepath.Join(dir, "go.mod"), []byte(mod), 0o666); err != nil {
+		return "", err
+	}
+	path = filepath.Join(dir, "program.exe")
+	cmd := exec.Command("go", "build", "-o", path, ".")
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOTOOLCHAIN=go"+version, "GOFLAGS=", "GOWORK=off", "GO111MODULE=on", "CGO_ENABLED=0", "GODEBUG=")
+	return path, run(cmd)
+}
+
+// run runs a command and puts what it printed into the error.
+func run(cmd *exec.Cmd) error {
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)
+	}
+	return nil
+}
+
+// open opens a file that a test reads.
+func open(tb testing.TB, path string) *Input {
+	tb.Helper()
+	in, err := Open(path, nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { in.Close() })
+	return in
+}
+
+// made has a function write an output, and returns its path.
+func made(tb testing.TB, write func(*Output) error) string {
+	tb.Helper()
+	path := filepath.Join(tb.TempDir(), "out")
+	out, err := Create(path, io.Discard)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := write(out); err != nil {
+		tb.Fatal(err)
+	}
+	if err := out.Commit(); err != nil {
+		tb.Fatal(err)
+	}
+	return path
+}

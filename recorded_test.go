@@ -1,0 +1,230 @@
+package loupe_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+
+	xtrace "golang.org/x/exp/trace"
+
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/testtarget"
+	"github.com/loupe-go/loupe/internal/tracetruth"
+	"github.com/loupe-go/loupe/trace"
+)
+
+// TestTruthRecorded observes a program that records an execution trace of itself, writes what it saw as an execution
+// trace, and compares the two traces goroutine by goroutine: blocks, unblocks and their wakers, order, and times.
+func TestTruthRecorded(t *testing.T) {
+	for _, release := range testtarget.Versions() {
+		minor := minorOf(t, release)
+		if minor < 18 {
+			continue
+		}
+		t.Run("go"+release, func(t *testing.T) {
+			target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "selftrace", Go: release}))
+			path := filepath.Join(t.TempDir(), "trace")
+			var answer string
+			events, offset := observeWhile(t, target.PID(), event.KindsDefault, func() {
+				answer = target.Command(fmt.Sprintf("trace %s %d", path, *truthRounds))
+			})
+			recorded := throughTrace(t, events)
+			giveReasons(t, recorded, events)
+			report := tracetruth.Compare(readTrace(t, path, release), recorded, tracetruth.Options{Offset: offset})
+			t.Log(report)
+			if !report.OK() {
+				t.Error("the recorded trace and the program's own differ")
+			}
+			expectFullTrace(t, report, answer, minor, false)
+		})
+	}
+}
+
+// throughTrace writes events as an execution trace, and returns what that says. No error may be found in it.
+func throughTrace(t *testing.T, events []event.Event) []event.Event {
+	t.Helper()
+	var file bytes.Buffer
+	w, err := trace.NewWriter(&file, trace.WriterOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range events {
+		if err := w.Write(&events[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	problems, err := trace.Validate(bytes.NewReader(file.Bytes()), trace.ValidateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if problems.Errors > 0 {
+		t.Errorf("the trace has problems: %+v", problems.Problems)
+	} else if problems.Warnings > 0 {
+		t.Logf("warnings: %+v", problems.Problems)
+	}
+	r, err := trace.NewReader(&file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var read []event.Event
+	for e, err := range r.Events() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		read = append(read, *e)
+	}
+	stats := w.Stats()
+	t.Logf("%d events, %d in the trace, %d repaired, %d moved by up to %v", stats.Events, len(read), stats.Repaired, stats.Moved, stats.MaxMove)
+	return withoutBridges(t, read, events)
+}
+
+// withoutBridges leaves out what the writer had to add for viewers to understand a running goroutine of which no event
+// told: that starts again, after a system call that was not observed, or whose P is another's suddenly, since GOMAXPROCS
+// has changed. The trace has a system call in these places, in the second case with a start at its end.
+func withoutBridges(t *testing.T, read, observed []event.Event) []event.Event {
+	t.Helper()
+	seen := map[uint64][]event.Kind{} // by goroutine, in their order
+	for i := range observed {
+		if e := &observed[i]; ownMoves.Has(e.Kind) {
+			seen[e.G] = append(seen[e.G], e.Kind)
+		}
+	}
+	var kept []event.Event
+	called, moved := map[uint64]bool{}, 0
+	for _, e := range read {
+		if event.KindsSyscall.Has(e.Kind) {
+			called[e.G] = true
+			continue
+		}
+		if ownMoves.Has(e.Kind) {
+			next := seen[e.G]
+			if called[e.G] && e.Kind == event.GoStart && (len(next) == 0 || next[0] != event.GoStart) {
+				moved++
+				called[e.G] = false
+				continue
+			}
+			called[e.G] = false
+			if len(next) > 0 {
+				seen[e.G] = next[1:]
+			}
+		}
+		kept = append(kept, e)
+		// Of a coroutine that hands over to another, a trace tells first that this one is woken.
+		if n := len(kept); n > 1 && (e.Kind == event.GoBlock && e.TraceReason == "coroutine" || e.Kind == event.GoDestroy) &&
+			kept[n-2].Kind == event.GoUnblock && kept[n-2].By == e.G && kept[n-2].TID == e.TID && e.Time-kept[n-2].Time < 20 {
+			kept[n-1], kept[n-2] = kept[n-2], kept[n-1]
+		}
+	}
+	if moved > 10 {
+		t.Errorf("%d starts were added: the program changes GOMAXPROCS less often", moved)
+	}
+	return kept
+}
+
+// ownMoves are the kinds that tell what a goroutine does next.
+const ownMoves = event.Kinds(1<<event.GoCreate | 1<<event.GoStart | 1<<event.GoStop | 1<<event.GoBlock | 1<<event.GoUnblock | 1<<event.GoDestroy)
+
+// giveReasons gives the waits of a trace the runtime's reasons, for which traces have no room: the comparison has rules for
+// some. Where the observed release has no words of the tracer, those that the trace has are taken away.
+func giveReasons(t *testing.T, recorded, observed []event.Event) {
+	t.Helper()
+	waits := map[uint64][]*event.Event{} // by goroutine, in their order
+	for i := range observed {
+		if e := &observed[i]; isWait(e) {
+			waits[e.G] = append(waits[e.G], e)
+		}
+	}
+	for i := range recorded {
+		e := &recorded[i]
+		if !isWait(e) {
+			continue
+		}
+		if len(waits[e.G]) == 0 {
+			t.Errorf("goroutine %d waits in the trace more often than it did: at %d, %q", e.G, e.Time, e.Reason)
+			return
+		}
+		was := waits[e.G][0]
+		waits[e.G] = waits[e.G][1:]
+		if was.TraceReason != "" && was.TraceReason != e.TraceReason {
+			t.Errorf("a wait is %q in the trace, it was %q (%q)", e.TraceReason, was.TraceReason, was.Reason)
+		}
+		e.Reason, e.TraceReason = was.Reason, was.TraceReason
+	}
+}
+
+func isWait(e *event.Event) bool {
+	return e.Kind == event.GoBlock || e.Kind == event.GoStatus && e.State == event.StateWaiting
+}
+
+// TestRecordedLoss drops some of the events of a program: the trace can be read all the same, by the Go project's reader
+// too, and tells how many are missing.
+func TestRecordedLoss(t *testing.T) {
+	target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "selftrace", Go: testtarget.Latest()}))
+	events, _ := observeWhile(t, target.PID(), event.KindsDefault|event.KindsSyscall, func() {
+		target.Command(fmt.Sprintf("trace %s %d", filepath.Join(t.TempDir(), "trace"), 3))
+	})
+	for _, part := range []float64{0, 0.0001, 0.01, 0.2} {
+		random := rand.New(rand.NewPCG(1, uint64(part*1e6)))
+		var file bytes.Buffer
+		w, err := trace.NewWriter(&file, trace.WriterOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		dropped, untold := int64(0), int64(0)
+		for i := range events {
+			if events[i].Kind != event.GoStatus && random.Float64() < part {
+				dropped, untold = dropped+1, untold+1
+				continue
+			}
+			if untold > 0 {
+				if err := w.Write(&event.Event{Time: events[i].Time, Kind: event.Lost, Value: untold}); err != nil {
+					t.Fatal(err)
+				}
+				untold = 0
+			}
+			if err := w.Write(&events[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if report, err := trace.Validate(bytes.NewReader(file.Bytes()), trace.ValidateOptions{}); err != nil || report.Errors > 0 {
+			t.Errorf("%v lost: %v, %+v", part, err, report.Problems)
+		}
+		told, changes := int64(0), 0
+		r, err := xtrace.NewReader(bytes.NewReader(file.Bytes()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for {
+			ev, err := r.ReadEvent()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatalf("%v lost: %v", part, err)
+			}
+			switch {
+			case ev.Kind() == xtrace.EventStateTransition:
+				changes++
+			case ev.Kind() == xtrace.EventLog && ev.Log().Category == "loupe":
+				n := int64(0)
+				if _, err := fmt.Sscan(ev.Log().Message, &n); err != nil {
+					t.Fatalf("%v lost: %q", part, ev.Log().Message)
+				}
+				told += n
+			}
+		}
+		t.Logf("%d of %d events lost, %d changes of state are in the trace, %d were repaired", dropped, len(events), changes, w.Stats().Repaired)
+		if told != dropped-untold || changes < len(events)/2 {
+			t.Errorf("%v lost: the trace tells of %d lost events, %d were; it has %d changes of state", part, told, dropped-untold, changes)
+		}
+	}
+}
