@@ -90,9 +90,14 @@ func throughTrace(t *testing.T, events []event.Event) []event.Event {
 func withoutBridges(t *testing.T, read, observed []event.Event) []event.Event {
 	t.Helper()
 	seen := map[uint64][]event.Kind{} // by goroutine, in their order
+	handsOver := map[uint64]bool{}    // goroutines whose end is before the wake-up that they cause
 	for i := range observed {
-		if e := &observed[i]; ownMoves.Has(e.Kind) {
+		e := &observed[i]
+		if ownMoves.Has(e.Kind) {
 			seen[e.G] = append(seen[e.G], e.Kind)
+		}
+		if i > 0 && observed[i-1].Kind == event.GoDestroy && e.Kind == event.GoUnblock && e.By == observed[i-1].G {
+			handsOver[e.By] = true
 		}
 	}
 	var kept []event.Event
@@ -116,7 +121,7 @@ func withoutBridges(t *testing.T, read, observed []event.Event) []event.Event {
 		}
 		kept = append(kept, e)
 		// Of a coroutine that hands over to another, a trace tells first that this one is woken.
-		if n := len(kept); n > 1 && (e.Kind == event.GoBlock && e.TraceReason == "coroutine" || e.Kind == event.GoDestroy) &&
+		if n := len(kept); n > 1 && (e.Kind == event.GoBlock && e.TraceReason == "coroutine" || e.Kind == event.GoDestroy && handsOver[e.G]) &&
 			kept[n-2].Kind == event.GoUnblock && kept[n-2].By == e.G && kept[n-2].TID == e.TID && e.Time-kept[n-2].Time < 20 {
 			kept[n-1], kept[n-2] = kept[n-2], kept[n-1]
 		}
