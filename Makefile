@@ -55,9 +55,10 @@ fuzz:
 		done; \
 	done
 
-## truth: the long differential test against the runtime's own execution tracer, some 20 minutes
+## truth: the long differential test against the runtime's own execution tracer, and long recordings; some 35 minutes
 truth:
 	go test -run Truth -count 20 -timeout 2h .
+	go test -run TestRecordUnderLoad -timeout 1h ./cmd/loupe -record.for 10s
 
 ## clean: remove what make built
 clean:
