@@ -69,9 +69,8 @@ func (w *Writer) phaseThread(e *event.Event) *wThread {
 		m := w.own(e, g)
 		w.settle(m, false)
 		if g == nil {
-			g = w.run(nil, m, e)
+			g = w.found(nil, e, wWaiting, nil) // and not running, which it would have been since the trace began
 			g.guest = true
-			return m
 		}
 		w.run(g, m, e)
 		return m

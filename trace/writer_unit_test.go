@@ -117,7 +117,8 @@ func TestWriterRepairs(t *testing.T) {
 			status(1, event.StateRunning, 5),
 			{Kind: event.STWBegin, G: 9, TID: 6, Reason: "GC mark termination"}, {Kind: event.GCEnd, TID: 6}, on(6, event.STWEnd, 0),
 		}, []string{
-			"1001 G9 Undetermined->Running", "1002 G9 RangeBegin stop-the-world (GC mark termination)",
+			"1000 G9 Undetermined->Waiting", "1001 G9 Waiting->Runnable", "1004 G9 Runnable->Running",
+			"1005 G9 RangeBegin stop-the-world (GC mark termination)",
 			"2000 G9 RangeActive GC concurrent mark phase", "2001 G9 RangeEnd GC concurrent mark phase",
 			"3000 G9 RangeEnd stop-the-world (GC mark termination)", "3001 G9 Running->Waiting system goroutine wait",
 			"3003 G1 Undetermined->Running",
