@@ -97,8 +97,8 @@ func (w *Writer) goSyscallBegin(e *event.Event) {
 	g.stack = e.Stack
 }
 
-// goSyscallEnd takes GoSyscallEnd. What it means is written at the goroutine's next event: when that is a GoStart, the
-// goroutine was runnable in between.
+// goSyscallEnd takes GoSyscallEnd. When it does not say that the goroutine is runnable, what it means is written at the
+// goroutine's next event: when that is a GoStart, the goroutine was runnable in between.
 func (w *Writer) goSyscallEnd(e *event.Event) {
 	g := w.goroutines[e.G]
 	if g == nil || g.state == wAbsent {
@@ -120,12 +120,16 @@ func (w *Writer) goSyscallEnd(e *event.Event) {
 	if m.back != 0 {
 		return
 	}
-	if m.p == nil {
+	waits := e.State == event.StateRunnable
+	if m.p == nil && !waits {
 		w.guessFree(m) // if there is none, it has to wait for one
 	}
 	w.tellStatus(g, m)
 	m.back = max(w.last+1, w.want)
 	w.last = m.back + 1
+	if waits {
+		w.settle(m, true)
+	}
 }
 
 // settle writes what the end of a system call meant, if that is still to be done on a thread. started says that the

@@ -391,3 +391,21 @@ func TestWriterErrors(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// TestWriterSyscallEnd writes system calls of which it is told that the goroutine has to wait for a P afterwards.
+func TestWriterSyscallEnd(t *testing.T) {
+	waits := on(5, event.GoSyscallEnd, 1)
+	waits.State = event.StateRunnable
+	for _, last := range [][]event.Event{nil, {on(5, event.GoStart, 1)}} {
+		events := append([]event.Event{status(1, event.StateRunnable, 0), on(5, event.GoStart, 1), on(5, event.GoSyscallBegin, 1), waits}, last...)
+		got, stats := lines(t, WriterOptions{}, stream(events...)...)
+		want := []string{"0 G1 Undetermined->Runnable", "1002 G1 Runnable->Running", "2000 G1 Running->Syscall", "3001 G1 Syscall->Runnable"}
+		if last != nil {
+			want = append(want, "4001 G1 Runnable->Running")
+		}
+		expectLines(t, got, want...)
+		if stats.Repaired != 0 {
+			t.Errorf("stats %+v", stats)
+		}
+	}
+}
