@@ -1,6 +1,15 @@
 // Package trace connects Loupe's events with Go execution traces: the files that go tool trace, golang.org/x/exp/trace and
 // other viewers open.
 //
+// # Reading
+//
+// A Reader yields the events of a trace, of Go 1.11 and later, in an order in which they can have happened. It puts them in
+// order by the rules that the toolchain's reader has, and refuses what that refuses; its type says which event of a trace
+// becomes which event.Event. Memory is bounded by one generation, before Go 1.22 by the trace.
+//
+// Validate reads a trace for what is wrong with it, and goes on behind what it finds: an Error is something for which the
+// toolchain's reader refuses the trace, a Warning something that no Go program writes.
+//
 // # Writing
 //
 // A Writer turns a stream of event.Event into a trace, while the stream goes on. Its source is any that yields events, a
