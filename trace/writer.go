@@ -22,6 +22,9 @@ type WriterOptions struct {
 	// the status of all goroutines, some 15 bytes for each.
 	Generation time.Duration
 
+	// Text writes the trace as text, see package raw.
+	Text bool
+
 	// OmitOperations leaves out the kinds that traces have no event for: event.KindsChannel and event.KindsLock. Without
 	// it they are written as messages, see the package documentation.
 	OmitOperations bool
@@ -33,9 +36,10 @@ const DefaultGeneration = time.Second
 // A Writer writes a stream of events of one process as a Go execution trace. It must not be used by several goroutines at
 // the same time.
 type Writer struct {
-	out io.Writer
-	opt WriterOptions
-	err error
+	out  io.Writer
+	opt  WriterOptions
+	err  error
+	text *wText // that out is, for text
 
 	wModel
 	tables  wTables
@@ -92,8 +96,25 @@ func NewWriter(out io.Writer, opt WriterOptions) (*Writer, error) {
 	}
 	w := &Writer{out: out, opt: opt, wModel: newWModel(), tables: newWTables(), tasks: map[uint64]bool{}}
 	w.unused.prev, w.unused.next = &w.unused, &w.unused
+	if opt.Text {
+		w.text = newWText(out)
+		w.out = w.text
+	}
 	w.output(fmt.Appendf(nil, "go 1.%d trace\x00\x00\x00", opt.Version))
-	return w, w.err
+	if w.err != nil {
+		return nil, w.finish()
+	}
+	return w, nil
+}
+
+// finish ends what writes text, and returns the error of the trace.
+func (w *Writer) finish() error {
+	if w.text != nil {
+		if err := w.text.finish(); err != nil {
+			w.err = err
+		}
+	}
+	return w.err
 }
 
 // errWriterClosed is returned for events that come after Close.
@@ -245,7 +266,7 @@ func (w *Writer) Close() error {
 		w.leave(m)
 	}
 	w.endGeneration()
-	return w.err
+	return w.finish()
 }
 
 // WriterStats counts what became of the events.
@@ -253,7 +274,7 @@ type WriterStats struct {
 	Events      uint64 // given to Write
 	Written     uint64 // events that the trace has, those included that the writer added
 	Generations uint64 // complete ones
-	Bytes       uint64 // of the trace so far
+	Bytes       uint64 // of the trace so far, in the wire format
 
 	Lost uint64 // events that were lost, by what the events of kind Lost say
 

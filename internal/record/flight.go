@@ -81,7 +81,7 @@ func (s *Stretch) Write(out io.Writer, format Format) error {
 		_, err := io.Copy(out, s.reader())
 		return err
 	case Text:
-		return toText(out, s.reader())
+		return raw.WireToText(out, s.reader())
 	}
 	r, err := trace.NewReader(s.reader())
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/loupe-go/loupe/internal/export/perfetto"
 	"github.com/loupe-go/loupe/internal/export/timeline"
 	"github.com/loupe-go/loupe/trace"
-	"github.com/loupe-go/loupe/trace/raw"
 )
 
 // Format is what a file is for.
@@ -75,7 +74,7 @@ func NewSink(w io.Writer, f Format, opt Options) (Sink, error) {
 	case Go:
 		return trace.NewWriter(w, trace.WriterOptions{})
 	case Text:
-		return newTextSink(w)
+		return trace.NewWriter(w, trace.WriterOptions{Text: true})
 	case Perfetto:
 		return perfetto.NewWriter(w, opt.timeline()), nil
 	case Chrome:
@@ -83,54 +82,4 @@ func NewSink(w io.Writer, f Format, opt Options) (Sink, error) {
 	}
 	_, err := ParseFormat(string(f))
 	return nil, err
-}
-
-// textSink writes a Go execution trace as text.
-type textSink struct {
-	*trace.Writer
-	pipe *io.PipeWriter
-	done chan error
-}
-
-func newTextSink(w io.Writer) (*textSink, error) {
-	r, pipe := io.Pipe()
-	s := &textSink{pipe: pipe, done: make(chan error, 1)}
-	go func() {
-		err := toText(w, r)
-		r.CloseWithError(err) // the writer shall not wait for a reader that has gone
-		s.done <- err
-	}()
-	var err error
-	if s.Writer, err = trace.NewWriter(pipe, trace.WriterOptions{}); err != nil {
-		pipe.CloseWithError(err)
-		<-s.done
-		return nil, err
-	}
-	return s, nil
-}
-
-// Close writes what is left.
-func (s *textSink) Close() error {
-	err := s.Writer.Close()
-	s.pipe.Close()
-	if textErr := <-s.done; textErr != nil {
-		return textErr
-	}
-	return err
-}
-
-// toText turns the wire format into text.
-func toText(w io.Writer, r io.Reader) error {
-	from, err := raw.NewReader(r)
-	if err != nil {
-		return err
-	}
-	to, err := raw.NewTextWriter(w, from.Version())
-	if err != nil {
-		return err
-	}
-	if _, err := raw.Copy(to, from); err != nil {
-		return err
-	}
-	return to.Close()
 }

@@ -66,10 +66,8 @@ func NewSink(w io.Writer, opt SinkOptions) (Sink, error) {
 		return newProfileSink(w, opt)
 	case CSV:
 		return newCSVSink(w, opt), nil
-	case Go:
+	case Go, GoText:
 		return trace.NewWriter(w, opt.writer())
-	case GoText:
-		return newTextSink(w, opt)
 	}
 	return nil, fmt.Errorf("unknown format %q", opt.Format)
 }
@@ -84,7 +82,7 @@ func (opt *SinkOptions) timeline() timeline.Options {
 // The runtime tells of the goroutines that do nothing when a generation ends, after a second. A generation of the Writer
 // is longer, so that this falls into its first one, where it can say that they were there before.
 func (opt *SinkOptions) writer() trace.WriterOptions {
-	w := trace.WriterOptions{Generation: 2 * trace.DefaultGeneration}
+	w := trace.WriterOptions{Generation: 2 * trace.DefaultGeneration, Text: opt.Format == GoText}
 	if !opt.Version.V1() {
 		w.Version = opt.Version
 	}
@@ -108,55 +106,6 @@ func (s timelineSink) Write(e *event.Event) error {
 	return s.Sink.Write(&stop)
 }
 
-// textSink writes a Go trace as text: what a trace.Writer writes is read again.
-type textSink struct {
-	*trace.Writer
-	pipe *io.PipeWriter
-	done chan error
-}
-
-func newTextSink(out io.Writer, opt SinkOptions) (*textSink, error) {
-	r, w := io.Pipe()
-	s := &textSink{pipe: w, done: make(chan error, 1)}
-	go func() {
-		err := wireToText(out, r)
-		r.CloseWithError(err) // the Writer need not go on
-		s.done <- err
-	}()
-	var err error
-	if s.Writer, err = trace.NewWriter(w, opt.writer()); err != nil {
-		w.Close()
-		<-s.done
-		return nil, err
-	}
-	return s, nil
-}
-
-func wireToText(out io.Writer, wire io.Reader) error {
-	r, err := raw.NewReader(wire)
-	if err != nil {
-		return err
-	}
-	w, err := raw.NewTextWriter(out, r.Version())
-	if err != nil {
-		return err
-	}
-	if _, err := raw.Copy(w, r); err != nil {
-		return err
-	}
-	return w.Close()
-}
-
-// Close implements Sink.
-func (s *textSink) Close() error {
-	err := s.Writer.Close()
-	s.pipe.Close()
-	if textErr := <-s.done; textErr != nil {
-		return textErr
-	}
-	return err
-}
-
 // A noter is a Sink that tells the user something of what it wrote, after Close.
 type noter interface{ Notes() []string }
 
@@ -167,8 +116,6 @@ func Notes(s Sink) []string {
 		return s.Notes()
 	case *trace.Writer:
 		return writerNotes(s)
-	case *textSink:
-		return writerNotes(s.Writer)
 	}
 	return nil
 }

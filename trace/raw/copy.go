@@ -39,3 +39,20 @@ func Copy(dst EventWriter, src EventReader) (events int64, err error) {
 		events++
 	}
 }
+
+// WireToText reads a trace of the wire format to its end and writes it as text. What precedes an error is written.
+func WireToText(w io.Writer, r io.Reader) error {
+	from, err := NewReader(r)
+	if err != nil {
+		return err
+	}
+	to, err := NewTextWriter(w, from.Version())
+	if err != nil {
+		return err
+	}
+	_, err = Copy(to, from)
+	if closeErr := to.Close(); err == nil {
+		err = closeErr
+	}
+	return err
+}

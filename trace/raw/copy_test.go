@@ -164,3 +164,22 @@ func TestEventClone(t *testing.T) {
 		t.Errorf("the copy became %+v", c)
 	}
 }
+
+func TestWireToText(t *testing.T) {
+	wire := []byte("go 1.23 trace\x00\x00\x00" + "\x01\x01\x05\x00\x02\x08\x07")
+	var text strings.Builder
+	if err := WireToText(&text, bytes.NewReader(wire)); err != nil {
+		t.Fatal(err)
+	}
+	const want = "Trace Go1.23\nEventBatch gen=1 m=5 time=0 size=2\nFrequency freq=7\n"
+	if text.String() != want {
+		t.Errorf("got %q, want %q", text.String(), want)
+	}
+	text.Reset()
+	if err := WireToText(&text, bytes.NewReader(wire[:len(wire)-1])); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("cut off: %v", err)
+	}
+	if text.String() != want[:strings.Index(want, "Freq")] {
+		t.Errorf("cut off: %q", text.String())
+	}
+}

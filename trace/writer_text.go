@@ -1,0 +1,30 @@
+package trace
+
+import (
+	"io"
+
+	"github.com/loupe-go/loupe/trace/raw"
+)
+
+// A wText turns what a Writer writes into text.
+type wText struct {
+	*io.PipeWriter
+	done chan error // has the error of the text when all of it is written
+}
+
+func newWText(out io.Writer) *wText {
+	r, pipe := io.Pipe()
+	t := &wText{pipe, make(chan error, 1)}
+	go func() {
+		err := raw.WireToText(out, r)
+		r.CloseWithError(err) // the Writer must not wait for a reader that has gone
+		t.done <- err
+	}()
+	return t
+}
+
+// finish waits until all text is written.
+func (t *wText) finish() error {
+	t.Close()
+	return <-t.done
+}
