@@ -59,9 +59,9 @@ const traceKinds = event.KindsDefault | event.KindsSyscall | event.KindsUser
 func NewSink(w io.Writer, opt SinkOptions) (Sink, error) {
 	switch opt.Format {
 	case Perfetto:
-		return timelineSink{perfetto.NewWriter(w, opt.timeline())}, nil
+		return perfetto.NewWriter(w, opt.timeline()), nil
 	case Chrome:
-		return timelineSink{chrome.NewWriter(w, opt.timeline())}, nil
+		return chrome.NewWriter(w, opt.timeline()), nil
 	case Pprof:
 		return newProfileSink(w, opt)
 	case CSV:
@@ -87,23 +87,6 @@ func (opt *SinkOptions) writer() trace.WriterOptions {
 		w.Version = opt.Version
 	}
 	return w
-}
-
-// timelineSink is a sink for what package timeline draws. That knows no end of a system call after which the goroutine is
-// runnable, so it is told of both, one after the other.
-type timelineSink struct{ Sink }
-
-func (s timelineSink) Write(e *event.Event) error {
-	if e.Kind != event.GoSyscallEnd || e.State != event.StateRunnable {
-		return s.Sink.Write(e)
-	}
-	end := *e
-	end.State = ""
-	stop := event.Event{Time: e.Time, Kind: event.GoStop, PID: e.PID, TID: e.TID, G: e.G}
-	if err := s.Sink.Write(&end); err != nil {
-		return err
-	}
-	return s.Sink.Write(&stop)
 }
 
 // A noter is a Sink that tells the user something of what it wrote, after Close.

@@ -97,12 +97,7 @@ func (tl *Timeline) life(e *event.Event, at int64) {
 		}
 		tl.enter(g, running, at, e, s)
 	case event.GoStop:
-		g := tl.goroutineOf(e.G, nil)
-		tl.change(g, at, tl.fits[e.Kind][g.state])
-		s := tl.slice(Runnable, "runnable")
-		s.text(KeyReason, e.Reason)
-		s.Stack = e.Stack
-		tl.enter(g, runnable, at, e, s)
+		tl.stopped(e, at)
 	case event.GoBlock:
 		g := tl.goroutineOf(e.G, nil)
 		tl.change(g, at, tl.fits[e.Kind][g.state])
@@ -117,9 +112,25 @@ func (tl *Timeline) life(e *event.Event, at int64) {
 		s := tl.slice(Syscall, "syscall")
 		s.Stack = e.Stack
 		tl.enter(g, syscall, at, e, s)
-	default: // GoSyscallEnd, or something that only running goroutines do
+	case event.GoSyscallEnd:
+		if e.State == event.StateRunnable {
+			tl.stopped(e, at)
+			return
+		}
+		tl.runs(tl.goroutineOf(e.G, nil), e, at)
+	default: // something that only running goroutines do
 		tl.runs(tl.goroutineOf(e.G, nil), e, at)
 	}
+}
+
+// stopped takes an event after which a goroutine is runnable that ran or was in a system call.
+func (tl *Timeline) stopped(e *event.Event, at int64) {
+	g := tl.goroutineOf(e.G, nil)
+	tl.change(g, at, tl.fits[e.Kind][g.state])
+	s := tl.slice(Runnable, "runnable")
+	s.text(KeyReason, e.Reason)
+	s.Stack = e.Stack
+	tl.enter(g, runnable, at, e, s)
 }
 
 // wait returns the slice of a wait.

@@ -392,3 +392,22 @@ func TestWholeStreamsAreWithoutDoubt(t *testing.T) {
 		}
 	}
 }
+
+// TestRunnableAfterSyscall has a call after which the goroutine has to wait for a P.
+func TestRunnableAfterSyscall(t *testing.T) {
+	expect(t, timeline.Options{Kinds: exporttest.AllKinds}, []event.Event{
+		{Kind: event.GoStart, G: 1, TID: 5},
+		{Kind: event.GoSyscallBegin, G: 1, TID: 5, Time: 100},
+		{Kind: event.GoSyscallEnd, G: 1, TID: 5, Time: 200, State: event.StateRunnable},
+		{Kind: event.GoStart, G: 1, TID: 6, Time: 300},
+	}, `
+		B 0 g 1: running [running] thread=5
+		E 100 g 1
+		B 100 g 1: syscall [syscall]
+		E 200 g 1
+		B 200 g 1: runnable [runnable]
+		E 300 g 1
+		B 300 g 1: running [running] thread=6
+		E 300 g 1 cut=the observation ended
+	`)
+}
