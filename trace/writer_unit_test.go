@@ -409,3 +409,17 @@ func TestWriterSyscallEnd(t *testing.T) {
 		}
 	}
 }
+
+// TestWriterCoroutineEnds has a coroutine that ends and so hands over to the goroutine that called it. The stream tells the
+// end first; in a trace, whatever wakes a goroutine is running.
+func TestWriterCoroutineEnds(t *testing.T) {
+	wake := on(5, event.GoUnblock, 1)
+	wake.By = 2
+	got, stats := lines(t, WriterOptions{}, stream(status(1, event.StateWaiting, 0), status(2, event.StateRunnable, 0),
+		on(5, event.GoStart, 2), on(5, event.GoDestroy, 2), wake, on(5, event.GoStart, 1))...)
+	expectLines(t, got, "0 G1 Undetermined->Waiting", "1000 G2 Undetermined->Runnable", "2002 G2 Runnable->Running",
+		"4000 G1 Waiting->Runnable", "4001 G2 Running->NotExist", "5000 G1 Runnable->Running")
+	if stats.Repaired != 0 || stats.Bridged != 0 {
+		t.Errorf("stats %+v", stats)
+	}
+}
