@@ -41,25 +41,18 @@ func (p *planner) amd64() (*Displacement, error) {
 	if err != nil {
 		return nil, err
 	}
-	var best *Displacement
-	var firstErr error
-	for first := p.at; first >= 0 && p.at-first < x86MaxDisplaced; first-- {
-		d, err := p.amd64From(first, joins)
-		if err != nil {
-			if firstErr == nil {
-				firstErr = err
-			}
-			continue
-		}
-		if best == nil || best.MayFault && !d.MayFault {
+	best, err := p.amd64From(p.at, joins)
+	for first := p.at - 1; first >= 0 && p.at-first < x86MaxDisplaced && (best == nil || best.MayFault); first-- {
+		d, e := p.amd64From(first, joins)
+		switch {
+		case e == nil && (best == nil || !d.MayFault):
 			best = d
-		}
-		if !best.MayFault {
-			break
+		case e != nil && best == nil && first == p.at-1:
+			err = fmt.Errorf("%w; nor with the instruction before: %w", err, e)
 		}
 	}
 	if best == nil {
-		return nil, firstErr
+		return nil, err
 	}
 	return best, nil
 }

@@ -113,10 +113,7 @@ func armPlainBranch(w uint32) bool {
 // jumps over it.
 func armMoveCond(w uint32, target uint64) (piece, error) {
 	switch {
-	case w>>24 == 0x54 && w&0x10 == 0: // B.cond
-		if w&0xE == 0xE { // always
-			return armBranch(armB, target), nil
-		}
+	case w>>24 == 0x54 && w&0x10 == 0 && w&0xE != 0xE: // B.cond, but not those that always branch
 		return armBranch(armB, target, 0x54000000|2<<5|(w^1)&0xF), nil
 	case w>>25&0x3F == 0x1A: // CBZ, CBNZ
 		return armBranch(armB, target, (w^1<<24)&0xFF00001F|2<<5), nil
@@ -172,7 +169,7 @@ func armMoveLiteral(w uint32, addr uint64) (piece, error) {
 	}
 	load := [4]uint32{0xB9400000, 0xF9400000, 0xB9800000, 0}[w>>30] // LDR of 4 bytes, of 8, LDRSW
 	if load == 0 {
-		return armPiece(armNop), nil // PRFM
+		return piece{}, errors.New("a prefetch of a literal")
 	}
 	return armPiece(append(armConst(rt, addr), load|rt<<5|rt)...), nil
 }

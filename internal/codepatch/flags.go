@@ -1,7 +1,6 @@
 package codepatch
 
 import (
-	"golang.org/x/arch/arm64/arm64asm"
 	"golang.org/x/arch/x86/x86asm"
 
 	"github.com/loupe-go/loupe/internal/gobin/insn"
@@ -9,50 +8,49 @@ import (
 
 // maxFlagSteps bounds the instructions that are looked at to learn whether the
 // flags are still needed.
-const maxFlagSteps = 64
+const maxFlagSteps = 4096
 
 // flagsLive says whether the flags may still be looked at when execution is at
-// pc; use tells what an instruction does with them. No calling convention
-// passes anything in the flags.
+// pc: whether a way leads from there to an instruction that reads them before
+// one that sets them all. use tells what an instruction does with them. No
+// calling convention passes anything in the flags.
 func (p *planner) flagsLive(pc uint64, use func(insn.Instruction) flagUse) bool {
-	steps := maxFlagSteps
-	var live func(pc uint64) bool
-	live = func(pc uint64) bool {
-		for ; steps > 0; steps-- {
-			if !p.contains(pc) {
-				return false // a tail call
-			}
-			n, ok := p.indexOf(pc)
-			if !ok || !p.list[n].Valid {
-				return true
-			}
-			i := p.list[n]
-			switch i.Flow {
-			case insn.FlowCall, insn.FlowCallReg, insn.FlowReturn:
-				return false
-			case insn.FlowIndirect, insn.FlowTrap:
-				return true
-			case insn.FlowJump:
-				pc = i.Target
-				continue
-			}
-			switch u := use(i); {
-			case u == flagsRead:
-				return true
-			case u == flagsSet:
-				return false
-			}
-			if i.Flow == insn.FlowCond {
-				steps--
-				if live(i.Target) {
-					return true
-				}
-			}
-			pc = i.Next()
+	seen := map[int]bool{}
+	for work := []uint64{pc}; len(work) > 0; {
+		pc, work = work[len(work)-1], work[:len(work)-1]
+		if !p.contains(pc) {
+			continue // a tail call
 		}
-		return true
+		n, ok := p.indexOf(pc)
+		switch {
+		case !ok || !p.list[n].Valid || len(seen) > maxFlagSteps:
+			return true
+		case seen[n]:
+			continue
+		}
+		seen[n] = true
+		i := p.list[n]
+		switch i.Flow {
+		case insn.FlowCall, insn.FlowCallReg, insn.FlowReturn, insn.FlowTrap:
+			continue
+		case insn.FlowIndirect:
+			return true
+		case insn.FlowJump:
+			work = append(work, i.Target)
+			continue
+		}
+		switch use(i) {
+		case flagsRead:
+			return true
+		case flagsSet:
+			continue
+		}
+		if i.Flow == insn.FlowCond {
+			work = append(work, i.Target)
+		}
+		work = append(work, i.Next())
 	}
-	return live(pc)
+	return false
 }
 
 func (p *planner) amd64FlagsLive(pc uint64) bool {
@@ -69,33 +67,57 @@ func (p *planner) amd64FlagsLive(pc uint64) bool {
 }
 
 func (p *planner) armFlagsLive(pc uint64) bool {
-	return p.flagsLive(pc, func(i insn.Instruction) flagUse {
-		x, err := arm64asm.Decode(p.bytes(i))
-		if err != nil {
-			return flagsRead
-		}
-		if use, ok := armOps[x.Op]; ok {
-			return use
-		}
-		return flagsRead
-	})
+	return p.flagsLive(pc, func(i insn.Instruction) flagUse { return armFlags(p.armWord(i)) })
 }
 
-// armOps are the instructions of which it is known what they do with the flags.
-var armOps = map[arm64asm.Op]flagUse{
-	arm64asm.MOV: flagsKept, arm64asm.MOVZ: flagsKept, arm64asm.MOVK: flagsKept, arm64asm.MOVN: flagsKept,
-	arm64asm.ADD: flagsKept, arm64asm.SUB: flagsKept, arm64asm.AND: flagsKept, arm64asm.ORR: flagsKept,
-	arm64asm.EOR: flagsKept, arm64asm.LSL: flagsKept, arm64asm.LSR: flagsKept, arm64asm.ASR: flagsKept,
-	arm64asm.UBFX: flagsKept, arm64asm.SXTW: flagsKept, arm64asm.UBFIZ: flagsKept,
-	arm64asm.MUL: flagsKept, arm64asm.MADD: flagsKept, arm64asm.MVN: flagsKept, arm64asm.NEG: flagsKept,
-	arm64asm.LDR: flagsKept, arm64asm.LDRB: flagsKept, arm64asm.LDRH: flagsKept, arm64asm.LDRSW: flagsKept,
-	arm64asm.STR: flagsKept, arm64asm.STRB: flagsKept, arm64asm.STRH: flagsKept,
-	arm64asm.LDUR: flagsKept, arm64asm.STUR: flagsKept, arm64asm.LDP: flagsKept, arm64asm.STP: flagsKept,
-	arm64asm.LDAR: flagsKept, arm64asm.STLR: flagsKept, arm64asm.LDARB: flagsKept, arm64asm.STLRB: flagsKept,
-	arm64asm.ADR: flagsKept, arm64asm.ADRP: flagsKept, arm64asm.NOP: flagsKept, arm64asm.DMB: flagsKept,
-	arm64asm.CBZ: flagsKept, arm64asm.CBNZ: flagsKept, arm64asm.TBZ: flagsKept, arm64asm.TBNZ: flagsKept,
+// armFlags says what an instruction does with the flags, by the classes of
+// encodings that the architecture manual divides them into.
+func armFlags(w uint32) flagUse {
+	setsFlags := w>>29&1 == 1
+	switch class := w >> 25 & 0xF; {
+	case class&5 == 4: // loads and stores
+		return flagsKept
+	case class>>1 == 4: // with an immediate
+		sum, logical := w>>23&7 == 2, w>>23&7 == 4
+		if sum && setsFlags || logical && w>>29&3 == 3 {
+			return flagsSet
+		}
+		return flagsKept
+	case class&7 == 5:
+		return armRegisterFlags(w)
+	case class&7 == 7: // floating point and vectors
+		switch {
+		case w&0xFF20FC07 == 0x1E202000: // FCMP, FCMPE
+			return flagsSet
+		case w&0xFF200400 == 0x1E200400: // FCCMP, FCSEL
+			return flagsRead
+		}
+		return flagsKept
+	case w>>25&0x3F == 0x1A, w>>25&0x3F == 0x1B: // CBZ, CBNZ, TBZ, TBNZ
+		return flagsKept
+	case w>>24 == 0xD5 && armSystemMoves(w) && w&^31 != 0xD53B4200: // but for MRS of the flags
+		return flagsKept
+	}
+	return flagsRead // B.cond, and what is not known
+}
 
-	arm64asm.CMP: flagsSet, arm64asm.CMN: flagsSet, arm64asm.TST: flagsSet,
-	arm64asm.ADDS: flagsSet, arm64asm.SUBS: flagsSet, arm64asm.ANDS: flagsSet, arm64asm.NEGS: flagsSet,
-	arm64asm.FCMP: flagsSet, arm64asm.FCMPE: flagsSet,
+// armRegisterFlags is armFlags for what computes with registers alone.
+func armRegisterFlags(w uint32) flagUse {
+	if w>>28&1 == 0 {
+		sum := w>>24&1 == 1
+		if sum && w>>29&1 == 1 || !sum && w>>29&3 == 3 {
+			return flagsSet
+		}
+		return flagsKept
+	}
+	switch {
+	case w>>24&1 == 1: // MADD and the like
+		return flagsKept
+	case w>>21&0xF == 6: // of one or two operands; SUBPS sets flags
+		if w>>29&1 == 1 {
+			return flagsSome
+		}
+		return flagsKept
+	}
+	return flagsRead // ADC, SBC, CCMP, CSEL
 }
