@@ -190,15 +190,14 @@ func (p *planner) amd64Move(i insn.Instruction) (m piece, faults bool, err error
 			return refuse("has addresses of 32 bits")
 		}
 	}
-	if _, known := x86Ops[x.Op]; !known {
+	switch _, known := x86Ops[x.Op]; {
+	case i.Flow == insn.FlowCall || i.Flow == insn.FlowCallReg:
+		return refuse("would leave a return address in the stub")
+	case !known:
 		return refuse("is not an instruction that is moved")
 	}
 	m.code = append([]byte(nil), code...)
 	switch i.Flow {
-	case insn.FlowCall, insn.FlowCallReg:
-		return refuse("would leave a return address in the stub")
-	case insn.FlowTrap:
-		return refuse("stops the program")
 	case insn.FlowJump:
 		return x86Jump(i.Target), false, nil
 	case insn.FlowCond:

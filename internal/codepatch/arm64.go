@@ -16,7 +16,6 @@ const (
 	armB     = 0x14000000
 	armBL    = 0x94000000
 	armBR    = 0xD61F0000
-	armNop   = 0xD503201F
 	armMOVZ  = 0xD2800000
 	armMOVK  = 0xF2800000
 
@@ -134,7 +133,7 @@ func armMove(w uint32, pc uint64) (piece, error) {
 			addr = pc&^0xFFF + uint64(imm<<12)
 		}
 		if rd == armZero {
-			return armPiece(armNop), nil
+			return piece{}, errors.New("an address that goes nowhere")
 		}
 		return armPiece(armConst(rd, addr)...), nil
 	case w>>27&7 == 3 && w>>24&3 == 0: // load of a literal

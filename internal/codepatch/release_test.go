@@ -4,6 +4,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/loupe-go/loupe/event"
@@ -228,13 +229,34 @@ func (s *sweep) function(t *testing.T, f gobin.Func) {
 	}
 }
 
+// report checks that what is refused is little, and refused for one of the reasons that real code has.
 func (s *sweep) report(t *testing.T) {
 	for _, kind := range slices.Sorted(maps.Keys(s.planned)) {
-		t.Logf("%-12s %5d planned, %4d refused", kind, s.planned[kind], s.refused[kind])
+		planned, refused := s.planned[kind], s.refused[kind]
+		t.Logf("%-12s %5d planned, %4d refused", kind, planned, refused)
+		if never := kind == insn.SiteStackCheck || s.bin.Arch() == insn.ARM64 && kind == insn.SiteReturn; never && refused > 0 ||
+			refused*20 > planned && refused > 40 {
+			t.Errorf("%s: %d sites are refused", kind, refused)
+		}
 	}
 	for _, r := range slices.SortedFunc(maps.Keys(s.reasons), func(a, b string) int { return s.reasons[b] - s.reasons[a] }) {
 		t.Logf("%5d %s", s.reasons[r], r)
+		if !slices.ContainsFunc(expectedReasons, func(part string) bool { return strings.Contains(r, part) }) {
+			t.Errorf("an unexpected reason: %s", r)
+		}
 	}
+}
+
+// expectedReasons are why sites of real functions are refused.
+var expectedReasons = []string{
+	"no room for a jump",                  // a return or a short branch that others join just before
+	"a branch leads to",                   // a loop begins right behind
+	"jump to a computed address",          // a tail call, or a switch
+	"return address in the stub",          // a function that calls at once
+	"is not an instruction that is moved", // vector instructions, PUSHFQ, INT3
+	"is not known",                        // of arm64, newer than the decoder
+	"no instruction of the function",      // data in place of a function
+	"a call that cannot be made a jump",   // BLR with pointer authentication, or of the link register
 }
 
 var hexNumber = regexp.MustCompile(`0x[0-9a-f]+`)

@@ -282,8 +282,9 @@ func readMoved(arch string, code []byte, pc uint64) (said, error) {
 	if s.len+4 > len(code) {
 		return s, nil
 	}
-	if load := binary.LittleEndian.Uint32(code[s.len:]); load>>5&31 == rd && load&31 == rd {
-		name := map[uint32]string{0x2E5: "LDR W", 0x3E5: "LDR X", 0x2E6: "LDRSW X"}[load>>22]
+	load := binary.LittleEndian.Uint32(code[s.len:])
+	name := map[uint32]string{0x2E5: "LDR W", 0x3E5: "LDR X", 0x2E6: "LDRSW X"}[load>>22]
+	if name != "" && load>>5&31 == rd && load&31 == rd {
 		s.text, s.len = fmt.Sprintf("%s%d %#x", name, rd, value), s.len+4
 	}
 	return s, nil
@@ -294,17 +295,18 @@ func branchInto(f codepatch.Function, d *codepatch.Displacement) (uint64, bool) 
 	if f.Arch == insn.ARM64 {
 		return 0, d.End-d.Start > 4
 	}
-	for off := 0; off < len(f.Code); {
-		x, err := x86asm.Decode(f.Code[off:], 64)
+	list, err := insn.Instructions(insn.Code{Arch: f.Arch, Entry: f.Entry, Bytes: f.Code})
+	if err != nil {
+		return 0, true
+	}
+	for _, i := range list {
+		x, err := x86asm.Decode(f.Code[i.PC-f.Entry:], 64)
 		if err != nil {
-			off++
 			continue
 		}
-		pc := f.Entry + uint64(off)
-		if rel, ok := x.Args[0].(x86asm.Rel); ok && d.Inside(pc+uint64(x.Len)+uint64(int64(rel))) {
-			return pc, true
+		if rel, ok := x.Args[0].(x86asm.Rel); ok && d.Inside(i.PC+uint64(x.Len)+uint64(int64(rel))) {
+			return i.PC, true
 		}
-		off += x.Len
 	}
 	return 0, false
 }
