@@ -198,11 +198,7 @@ func run(t *testing.T, r rig, function uint64, blobs ...blob) []record {
 		blob{driverAddr, r.driver})
 	args := []string{writeELF(t, arch, driverAddr, blobs)}
 	if arch != runtime.GOARCH {
-		emulator := map[string]string{insn.AMD64: "qemu-x86_64", insn.ARM64: "qemu-aarch64"}[arch]
-		if _, err := exec.LookPath(emulator); err != nil {
-			t.Skipf("no %s (Debian package qemu-user)", emulator)
-		}
-		args = append([]string{emulator}, args...)
+		args = append(emulator(t, arch), args...)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -218,6 +214,16 @@ func run(t *testing.T, r rig, function uint64, blobs ...blob) []record {
 		records = append(records, out[n*recordLen:(n+1)*recordLen])
 	}
 	return records
+}
+
+// emulator returns the command that runs programs of an architecture that is not the machine's.
+func emulator(t *testing.T, arch string) []string {
+	t.Helper()
+	name := map[string]string{insn.AMD64: "qemu-x86_64", insn.ARM64: "qemu-aarch64"}[arch]
+	if _, err := exec.LookPath(name); err != nil {
+		t.Skipf("no %s (Debian package qemu-user)", name)
+	}
+	return []string{name}
 }
 
 // difference tells where two results differ, for messages.
