@@ -287,6 +287,30 @@ none:
 	ret
 end:
 `},
+	{name: "carry used behind an increment", kind: insn.SiteEntry, live: true, code: x86Callees + `
+func:
+	cmpq $2, %rax
+` + probeLine + `
+site:
+	leaq 1(%rdx), %rdx
+	incq %rdx
+	setb %cl
+	ret
+end:
+`},
+	{name: "flags used behind a branch", kind: insn.SiteEntry, live: true, code: x86Callees + `
+func:
+	cmpq $2, %rax
+` + probeLine + `
+site:
+	movl $1, %edx
+	jmp on
+	ret
+on:
+	setb %cl
+	ret
+end:
+`},
 	{name: "loop to the site", kind: insn.SiteEntry, hits: func(small uint64) uint64 { return max(small, 1) }, code: x86Callees + `
 func:
 	xorl %edx, %edx

@@ -90,6 +90,8 @@ end:
 	armLeaf("nop", insn.SiteNop, "", "nop", "add x3, x3, #1\n ret"),
 	armLeaf("flags set", insn.SiteEntry, "", "cmp x1, #2", "cset x4, hi\n ret"),
 	armLeaf("flags used", insn.SiteEntry, "cmp x1, #2", "csel x4, x3, x2, hi", "ret").withFlags(),
+	armLeaf("flags used behind a sum", insn.SiteEntry, "cmp x1, #2", "add x4, x3, #1", "cset x5, lo\n ret").withFlags(),
+	armLeaf("flags used behind a loop", insn.SiteEntry, "cmp x1, #2", "mov x4, #3", "0: sub x4, x4, #1\n cbnz x4, 0b\n cset x5, lo\n ret").withFlags(),
 	armLeaf("load", insn.SiteEntry, "", "ldr x4, [x0, #24]", "ret").withFault(),
 	armLeaf("thread register", insn.SiteEntry, "", "mrs x4, tpidr_el0", "mov x4, #0\n ret"),
 	armLeaf("flags read", insn.SiteEntry, "", "mrs x4, nzcv", "ret").withFlags(),

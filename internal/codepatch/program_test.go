@@ -302,7 +302,12 @@ func (r runningProgram) command(line string, want map[string]uint64) {
 		r.t.Fatal(answer)
 	}
 	for program, n := range want {
-		if got := r.count(program) - before[program]; got < n || got > n+besides {
+		got := r.count(program) - before[program]
+		for end := time.Now().Add(5 * time.Second); got < n && time.Now().Before(end); { // the last goroutine may still be ending
+			time.Sleep(time.Millisecond)
+			got = r.count(program) - before[program]
+		}
+		if got < n || got > n+besides {
 			r.t.Errorf("%s: probe %s was passed %d times, want %d or few more", line, program, got, n)
 		}
 	}
@@ -323,7 +328,7 @@ func millCounts(minor int) []struct {
 	}{
 		{"chans 500", map[string]uint64{"makechan": 500, "chansend": 1000, "chanrecv": 500, "selectgo": 500, "closechan": 500}},
 		{"spawn 500", map[string]uint64{create: 500, "goexit0": 500}},
-		{"locks 2", map[string]uint64{"semacquire1": 2, "semrelease1": 2}},
+		{"locks 5", map[string]uint64{"semacquire1": 1, "semrelease1": 1}}, // on a busy machine not all five wait
 		{"gc", map[string]uint64{"gcMarkTermination": 2, "gcSweep": 2}},
 		{"pingpong 500", map[string]uint64{"chansend": 1000}},
 	}
@@ -335,6 +340,7 @@ func TestPrograms(t *testing.T) {
 		for _, arch := range []string{testtarget.AMD64, testtarget.ARM64} {
 			spec := testtarget.Spec{Program: "mill", Go: version, Arch: arch}
 			t.Run(spec.String(), func(t *testing.T) {
+				t.Parallel()
 				r := patchProgram(t, spec).start(t)
 				minor, err := gobin.ParseVersion("go" + version)
 				if err != nil {
@@ -358,6 +364,7 @@ func TestChurn(t *testing.T) {
 	}
 	for _, spec := range specs {
 		t.Run(spec.String(), func(t *testing.T) {
+			t.Parallel()
 			r := patchProgram(t, spec).start(t)
 			time.Sleep(200 * time.Millisecond)
 			if sum := r.Command("sum"); !strings.HasPrefix(sum, "sum ok") {
@@ -380,6 +387,7 @@ func TestEverywhere(t *testing.T) {
 		for _, version := range sweepVersions {
 			spec := testtarget.Spec{Program: "churn", Go: version, Arch: arch}
 			t.Run(spec.String(), func(t *testing.T) {
+				t.Parallel()
 				r := patchEverywhere(t, spec).start(t)
 				time.Sleep(200 * time.Millisecond)
 				if sum := r.Command("sum"); !strings.HasPrefix(sum, "sum ok") {
