@@ -1,0 +1,261 @@
+package codepatch
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/arch/x86/x86asm"
+
+	"github.com/loupe-go/loupe/internal/gobin/insn"
+)
+
+const (
+	x86Int3    = 0xCC
+	x86JumpLen = 5 // of JMP and CALL with 32 bits of displacement
+	// x86MaxDisplaced bounds the instructions that are displaced for one probe.
+	x86MaxDisplaced = 6
+)
+
+func x86Branch(opcode byte, target uint64) piece {
+	return piece{code: []byte{opcode, 0, 0, 0, 0}, form: relX86, field: 1, target: target}
+}
+
+func x86Jump(target uint64) piece { return x86Branch(0xE9, target) }
+func x86Call(target uint64) piece { return x86Branch(0xE8, target) }
+
+// amd64 plans the displacement of at least five bytes. Of the stretches that
+// can be moved it takes the one with the fewest instructions before the site's,
+// so that the function's entry stays as it is where that is possible, and the
+// shortest of those.
+func (p *planner) amd64() (*Displacement, error) {
+	if err := p.understood(); err != nil {
+		return nil, err
+	}
+	switch p.list[p.at].Flow {
+	case insn.FlowCall:
+		return p.amd64Call()
+	case insn.FlowCallReg:
+		return nil, errors.New("a call of a computed address has no room for a call of the stub")
+	}
+	joins, err := p.joins()
+	if err != nil {
+		return nil, err
+	}
+	best, err := p.amd64From(p.at, joins)
+	for first := p.at - 1; first >= 0 && p.at-first < x86MaxDisplaced && (best == nil || best.MayFault); first-- {
+		d, e := p.amd64From(first, joins)
+		switch {
+		case e == nil && (best == nil || !d.MayFault):
+			best = d
+		case e != nil && best == nil && first == p.at-1:
+			err = fmt.Errorf("%w; nor with the instruction before: %w", err, e)
+		}
+	}
+	if best == nil {
+		return nil, err
+	}
+	return best, nil
+}
+
+// understood checks that every instruction of the function is known: an unknown
+// one may be a branch.
+func (p *planner) understood() error {
+	for _, i := range p.list {
+		if !i.Valid {
+			return fmt.Errorf("bytes at %#x are no known instruction", i.PC)
+		}
+	}
+	return nil
+}
+
+// joins returns the addresses within the function that something other than the
+// instruction before them leads to, jump tables left out.
+func (p *planner) joins() (map[uint64]bool, error) {
+	joins := map[uint64]bool{}
+	for _, pc := range p.f.Entries {
+		joins[pc] = true
+	}
+	for _, i := range p.list {
+		switch i.Flow {
+		case insn.FlowCond, insn.FlowJump, insn.FlowCall:
+			if !p.contains(i.Target) {
+				continue
+			}
+			if _, ok := p.indexOf(i.Target); !ok {
+				return nil, fmt.Errorf("a branch at %#x leads into an instruction, to %#x", i.PC, i.Target)
+			}
+			joins[i.Target] = true
+		}
+	}
+	return joins, nil
+}
+
+// amd64Call replaces a direct call by a call of the stub, which then jumps to
+// the callee: the return address is the same.
+func (p *planner) amd64Call() (*Displacement, error) {
+	i := p.list[p.at]
+	if i.Len != x86JumpLen {
+		return nil, fmt.Errorf("a call of %d bytes", i.Len)
+	}
+	d := p.displace(p.at, p.at)
+	d.SPMoved += 8 // the return address
+	d.jump = x86Call(0)
+	d.after = []piece{x86Jump(i.Target)}
+	return d, nil
+}
+
+// amd64From plans a displacement that begins with list[first] and reaches past
+// the site's instruction.
+func (p *planner) amd64From(first int, joins map[uint64]bool) (*Displacement, error) {
+	last, err := p.amd64Last(first)
+	if err != nil {
+		return nil, err
+	}
+	for n := first + 1; n <= last; n++ {
+		if joins[p.list[n].PC] {
+			return nil, fmt.Errorf("a branch leads to %#x, among the displaced instructions", p.list[n].PC)
+		}
+	}
+	for pc := range joins {
+		if _, ok := p.indexOf(pc); !ok && pc > p.list[first].PC && pc < p.list[last].Next() {
+			return nil, fmt.Errorf("others enter at %#x, among the displaced instructions", pc)
+		}
+	}
+	if err := p.tablesAvoid(first, last); err != nil {
+		return nil, err
+	}
+	d := p.displace(first, last)
+	d.jump = x86Jump(0)
+	ended := false
+	for n := first; n <= last && !ended; n++ {
+		i := p.list[n]
+		m, faults, err := p.amd64Move(i)
+		if err != nil {
+			return nil, err
+		}
+		d.MayFault = d.MayFault || faults
+		if n < p.at || n == p.at && p.probesAfter() {
+			d.before = append(d.before, m)
+		} else {
+			d.after = append(d.after, m)
+		}
+		ended = i.Flow.EndsBlock()
+	}
+	if !ended {
+		d.after = append(d.after, x86Jump(d.End))
+	}
+	next := p.list[p.at].PC
+	if p.probesAfter() {
+		next = p.list[p.at].Next()
+	}
+	d.FlagsLive = p.amd64FlagsLive(next)
+	return d, nil
+}
+
+// amd64Last returns the last instruction to displace when the first is given:
+// enough for a jump, and the site's own among them. After an instruction that
+// never goes on only padding is taken.
+func (p *planner) amd64Last(first int) (int, error) {
+	room, ended := 0, false
+	for n := first; n < len(p.list); n++ {
+		i := p.list[n]
+		if ended && p.bytes(i)[0] != x86Int3 {
+			return 0, fmt.Errorf("%d bytes are no room for a jump and other code follows at %#x", room, i.PC)
+		}
+		room += i.Len
+		ended = ended || i.Flow.EndsBlock()
+		if n < p.at && ended {
+			return 0, fmt.Errorf("the code before does not go on at %#x", i.PC)
+		}
+		if n >= p.at && room >= x86JumpLen {
+			return n, nil
+		}
+	}
+	return 0, fmt.Errorf("%d bytes from %#x are no room for a jump and the function ends there", room, p.list[first].PC)
+}
+
+// amd64Move makes an instruction fit for another place. faults says that it
+// accesses memory through a pointer of which nothing is known.
+func (p *planner) amd64Move(i insn.Instruction) (m piece, faults bool, err error) {
+	code := p.bytes(i)
+	x, err := x86asm.Decode(code, 64)
+	if err != nil || x.Len != i.Len {
+		return m, false, fmt.Errorf("the instruction at %#x is not known", i.PC)
+	}
+	refuse := func(why string) (piece, bool, error) {
+		return piece{}, false, fmt.Errorf("%s at %#x %s", x.Op, i.PC, why)
+	}
+	for _, prefix := range x.Prefix {
+		if prefix&0xFF == x86asm.PrefixAddrSize&0xFF {
+			return refuse("has addresses of 32 bits")
+		}
+	}
+	switch _, known := x86Ops[x.Op]; {
+	case i.Flow == insn.FlowCall || i.Flow == insn.FlowCallReg:
+		return refuse("would leave a return address in the stub")
+	case !known:
+		return refuse("is not an instruction that is moved")
+	}
+	m.code = append([]byte(nil), code...)
+	switch i.Flow {
+	case insn.FlowJump:
+		return x86Jump(i.Target), false, nil
+	case insn.FlowCond:
+		cc, ok := x86Condition(code)
+		if !ok {
+			return refuse("has no far form")
+		}
+		return piece{code: []byte{0x0F, 0x80 | cc, 0, 0, 0, 0}, form: relX86, field: 2, target: i.Target}, false, nil
+	}
+	if i.PCRelField != 0 {
+		m.form, m.field, m.target = relX86, i.PCRelField, i.PCRelAddr
+		if x86RelativeOf(x) != i.PCRelField {
+			return refuse("has an operand that is not understood")
+		}
+	} else if x86RelativeOf(x) != 0 {
+		return refuse("has an operand that is not understood")
+	}
+	return m, p.amd64Faults(x), nil
+}
+
+// x86Condition returns the condition of a conditional jump.
+func x86Condition(code []byte) (cc byte, ok bool) {
+	switch {
+	case len(code) == 2 && code[0]&0xF0 == 0x70:
+		return code[0] & 0xF, true
+	case len(code) == 6 && code[0] == 0x0F && code[1]&0xF0 == 0x80:
+		return code[1] & 0xF, true
+	}
+	return 0, false
+}
+
+// x86RelativeOf returns where the other decoder sees a displacement relative to
+// the program counter, or 0.
+func x86RelativeOf(x x86asm.Inst) int {
+	for _, a := range x.Args {
+		if m, ok := a.(x86asm.Mem); ok && m.Base == x86asm.RIP {
+			return x.PCRelOff
+		}
+	}
+	return 0
+}
+
+// amd64Faults says whether x accesses memory other than the stack, the current
+// g, thread-local storage and static data.
+func (p *planner) amd64Faults(x x86asm.Inst) bool {
+	if x.Op == x86asm.LEA || x.Op == x86asm.NOP {
+		return false
+	}
+	for _, a := range x.Args {
+		m, ok := a.(x86asm.Mem)
+		if !ok || m.Segment == x86asm.FS {
+			continue
+		}
+		known := m.Base == x86asm.RSP || m.Base == x86asm.RBP || m.Base == x86asm.RIP ||
+			p.site.GReg != "" && m.Base.String() == p.site.GReg
+		if !known || m.Index != 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,176 @@
+package codepatch_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/loupe-go/loupe/internal/codepatch"
+	"github.com/loupe-go/loupe/internal/gobin/insn"
+)
+
+// TestRefusals holds what must not be patched: code between the labels func and end, a site, and words of the reason.
+func TestRefusals(t *testing.T) {
+	for _, test := range []struct {
+		name, arch string
+		kind       insn.SiteKind
+		code       string
+		reason     string
+	}{
+		{"branch between", insn.AMD64, insn.SitePush, "func: site: push %rbp\n mid: mov %rsp, %rbp\n test %rax, %rax\n je mid\n ret\n end:",
+			"a branch leads to 0x400001, among the displaced instructions"},
+		{"branch back between", insn.AMD64, insn.SiteEntry, "func: site: inc %eax\n mid: dec %ecx\n jne mid\n nop\n ret\n end:",
+			"a branch leads to 0x400002"},
+		{"own branch between", insn.AMD64, insn.SiteEntry, "func: site: jmp mid\n int3\n mid: nop\n nop\n ret\n end:",
+			"no room for a jump and other code follows at 0x400003"},
+		{"branch into an instruction", insn.AMD64, insn.SitePush, "func: site: push %rbp\n mov %rsp, %rbp\n sub $16, %rsp\n je func + 6\n ret\n end:",
+			"leads into an instruction"},
+		{"jump table", insn.AMD64, insn.SiteEntry, "func: jmp *%rax\n site: mov %rsp, %rcx\n mov %rsp, %rdx\n ret\n end:",
+			"jump to a computed address"},
+		{"jump table at the same depth", insn.AMD64, insn.SiteEntry, "func: site: mov %rsp, %rcx\n mov %rsp, %rdx\n jmp *%rax\n end:",
+			"may lead to 0x400003"},
+		{"jump table at an unknown depth", insn.AMD64, insn.SitePush, "func: site: push %rbp\n mov %rsp, %rbp\n and $-16, %rsp\n jmp *%rax\n end:",
+			"jump to a computed address"},
+		{"call displaced", insn.AMD64, insn.SiteNop, "func: site: nop\n call out\n ret\n end: out: ret",
+			"would leave a return address in the stub"},
+		{"call of a register", insn.AMD64, insn.SiteCall, "func: nop\n nop\n nop\n nop\n site: call *%rax\n ret\n end:",
+			"no room for a call"},
+		{"long call", insn.AMD64, insn.SiteCall, "func: site: .byte 0x2e, 0xe8\n .long out - . - 4\n ret\n end: out: ret",
+			"a call of 6 bytes"},
+		{"branch of 16 bits", insn.AMD64, insn.SiteEntry, "func: site: push %rbp\n mov %rsp, %rbp\n push %rax\n .byte 0x66, 0xe9, 0, 0, 0, 0\n ret\n end:",
+			"no known instruction"},
+		{"unknown instruction", insn.AMD64, insn.SiteEntry, "func: site: push %rbp\n mov %rsp, %rbp\n push %rax\n .byte 0x06\n ret\n end:",
+			"bytes at 0x400005 are no known instruction"},
+		{"unknown instruction displaced", insn.AMD64, insn.SiteEntry, "func: site: vaddps %zmm1, %zmm2, %zmm3\n ret\n end:",
+			"is not"},
+		{"system call", insn.AMD64, insn.SiteEntry, "func: site: mov %rax, %rcx\n syscall\n ret\n end:",
+			"SYSCALL at 0x400003 is not an instruction that is moved"},
+		{"trap", insn.AMD64, insn.SiteEntry, "func: site: nop\n ud2\n nop\n nop\n end:", "no room for a jump"},
+		{"transaction", insn.AMD64, insn.SiteEntry, "func: site: xbegin away\n away: ret\n end:", "XBEGIN at 0x400000 is not"},
+		{"loop displaced", insn.AMD64, insn.SiteEntry, "func: site: jrcxz away\n mov %rax, %rcx\n away: ret\n end:",
+			"JRCXZ at 0x400000 is not"},
+		{"addresses of 32 bits", insn.AMD64, insn.SiteEntry, "func: site: mov func(%eip), %rax\n ret\n end:", "addresses of 32 bits"},
+		{"no room at the end", insn.AMD64, insn.SiteReturn, "func: test %rax, %rax\n je site\n nop\n site: ret\n int3\n int3\n int3\n end:",
+			"4 bytes from 0x400006 are no room for a jump and the function ends there"},
+		{"code behind a return", insn.AMD64, insn.SiteReturn, "func: test %rax, %rax\n je site\n nop\n site: ret\n nop\n nop\n nop\n nop\n end:",
+			"other code follows"},
+		{"no way to the site", insn.AMD64, insn.SiteReturn, "func: jmp site\n nop\n ret\n site: ret\n end:", "no room"},
+		{"not at an instruction", insn.AMD64, insn.SiteEntry, "func: .byte 0x48\n site: .byte 0x89, 0xe5\n nop\n nop\n ret\n end:",
+			"no instruction of the function begins there"},
+		{"no stack check", insn.AMD64, insn.SiteStackCheck, "func: site: push %rbp\n mov %rsp, %rbp\n push %rax\n ret\n end:",
+			"no conditional branch"},
+
+		{"unknown", insn.ARM64, insn.SiteEntry, "func: site: .word 0x04000000\n ret\n end:", "is not known"},
+		{"exclusive load", insn.ARM64, insn.SiteEntry, "func: site: ldxr x1, [x0]\n stxr w2, x1, [x0]\n ret\n end:", "exclusive"},
+		{"between exclusive accesses", insn.ARM64, insn.SiteEntry, "func: ldaxr x1, [x0]\n site: add x1, x1, #1\n stlxr w2, x1, [x0]\n ret\n end:",
+			"between an exclusive load and its store"},
+		{"call of the link register", insn.ARM64, insn.SiteCall, "func: site: blr x30\n ret\n end:", "cannot be made a jump"},
+		{"vector literal", insn.ARM64, insn.SiteEntry, "func: site: ldr d0, func\n ret\n end:", "leaves no register"},
+		{"literal without a register", insn.ARM64, insn.SiteEntry, "func: site: ldr xzr, func\n ret\n end:", "leaves no register"},
+		{"system call", insn.ARM64, insn.SiteEntry, "func: site: svc #0\n ret\n end:", "raises an exception"},
+		{"breakpoint", insn.ARM64, insn.SiteEntry, "func: site: brk #0\n ret\n end:", "raises an exception"},
+		{"cache operation", insn.ARM64, insn.SiteEntry, "func: site: dc cvau, x0\n ret\n end:", "is not"},
+		{"always branching condition", insn.ARM64, insn.SiteBranch, "func: site: b.al func\n ret\n end:", "conditional branch 0x5400000e"},
+		{"misaligned", insn.ARM64, insn.SiteEntry, "func: .byte 0, 1\n site: .byte 2, 3\n ret\n end:", "no instruction"},
+	} {
+		t.Run(test.arch+"/"+test.name, func(t *testing.T) {
+			t.Parallel()
+			const base = 0x400000
+			a := assemble(t, test.arch, test.code)
+			f := codepatch.Function{Arch: test.arch, Entry: base, Code: a.code[:a.labels["end"]]}
+			_, err := codepatch.Plan(f, insn.Site{PC: base + uint64(a.labels["site"]), Kind: test.kind})
+			if !errors.Is(err, codepatch.ErrRefused) || !strings.Contains(err.Error(), test.reason) {
+				t.Errorf("error %v, want one with %q", err, test.reason)
+			}
+			if err != nil && strings.Contains(err.Error(), "\n") {
+				t.Errorf("error of several lines: %q", err)
+			}
+		})
+	}
+}
+
+// nopFunction is a function of amd64 in which everything can be moved.
+func nopFunction(entry uint64) codepatch.Function {
+	return codepatch.Function{Arch: insn.AMD64, Entry: entry, Code: []byte("\x90\x90\x90\x90\x90\x90\xc3")}
+}
+
+// TestEntries checks that places at which others enter are kept free.
+func TestEntries(t *testing.T) {
+	f := nopFunction(0x1000)
+	site := insn.Site{PC: 0x1000, Kind: insn.SiteNop}
+	for entry, refused := range map[uint64]bool{0x1000: false, 0x1001: true, 0x1004: true, 0x1005: false, 0: false} {
+		f.Entries = []uint64{entry}
+		if _, err := codepatch.Plan(f, site); (err != nil) != refused {
+			t.Errorf("entered at %#x: %v", entry, err)
+		}
+	}
+	d, err := codepatch.Plan(nopFunction(0x1000), site)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pc, inside := range map[uint64]bool{0xFFF: false, 0x1000: false, 0x1001: true, 0x1004: true, 0x1005: false} {
+		if d.Inside(pc) != inside {
+			t.Errorf("%#x is inside: %v", pc, !inside)
+		}
+	}
+	other, err := codepatch.Plan(nopFunction(0x1004), insn.Site{PC: 0x1004, Kind: insn.SiteNop})
+	if err != nil {
+		t.Fatal(err)
+	}
+	apart, err := codepatch.Plan(nopFunction(0x1005), insn.Site{PC: 0x1005, Kind: insn.SiteNop})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !d.Overlaps(other) || !other.Overlaps(d) || d.Overlaps(apart) || apart.Overlaps(d) {
+		t.Error("0x1000-0x1005 overlaps 0x1004-0x1009 and not 0x1005-0x100a")
+	}
+}
+
+// TestReach checks that an address out of reach is refused by whoever would have to reach it, and that addresses at the ends
+// of the address space do not wrap around.
+func TestReach(t *testing.T) {
+	body := func(uint64) []byte { return []byte{0x90} }
+	for _, entry := range []uint64{0x1000, 1 << 47, ^uint64(0) - 0x1000} {
+		d, err := codepatch.Plan(nopFunction(entry), insn.Site{PC: entry, Kind: insn.SiteNop})
+		if err != nil {
+			t.Fatal(err)
+		}
+		lo, hi, err := codepatch.Reach(d)
+		if err != nil || lo > entry || hi < entry || hi-lo > 1<<32 {
+			t.Fatalf("%#x: from %#x to %#x, %v", entry, lo, hi, err)
+		}
+		for _, at := range []uint64{lo, hi - uint64(d.StubLen(1))} {
+			if _, err := d.Stub(at, body); err != nil {
+				t.Error(err)
+			}
+			if _, err := d.Jump(at); err != nil {
+				t.Error(err)
+			}
+		}
+		for _, at := range []uint64{entry + 1<<31 + 64, entry - 1<<31 - 64, entry + 1<<32, entry + 1<<62} {
+			_, stubErr := d.Stub(at, body)
+			_, jumpErr := d.Jump(at)
+			if !errors.Is(stubErr, codepatch.ErrReach) || !errors.Is(jumpErr, codepatch.ErrReach) {
+				t.Errorf("%#x from %#x: stub %v, jump %v", at, entry, stubErr, jumpErr)
+			}
+		}
+	}
+	near, err := codepatch.Plan(nopFunction(0x1000), insn.Site{PC: 0x1000, Kind: insn.SiteNop})
+	if err != nil {
+		t.Fatal(err)
+	}
+	far, err := codepatch.Plan(nopFunction(1<<33), insn.Site{PC: 1 << 33, Kind: insn.SiteNop})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lo, hi, err := codepatch.Reach(near, far); !errors.Is(err, codepatch.ErrReach) {
+		t.Errorf("one place for both from %#x to %#x, %v", lo, hi, err)
+	}
+	if _, err := codepatch.Plan(codepatch.Function{Arch: insn.AMD64, Entry: ^uint64(0) - 2, Code: make([]byte, 8)},
+		insn.Site{PC: ^uint64(0) - 2}); !errors.Is(err, codepatch.ErrRefused) {
+		t.Errorf("a function beyond the end of memory: %v", err)
+	}
+	if _, err := codepatch.Plan(codepatch.Function{Arch: "riscv64", Code: make([]byte, 8)}, insn.Site{}); !errors.Is(err, insn.ErrArch) {
+		t.Errorf("another architecture: %v", err)
+	}
+}
