@@ -25,7 +25,7 @@ enum loupe_lane_limit {
 struct loupe_lane {
 	/* The line of who has it. */
 	u32 busy;      /* 1: somebody has it */
-	u32 unused0;
+	u32 turns;     /* how many times it was given back */
 	u64 head;      /* bytes written to the ring so far, without the records under way */
 	u64 g;         /* the g of the hit */
 	u64 ring;      /* address of the ring in the target */

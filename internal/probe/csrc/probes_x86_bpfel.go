@@ -98,7 +98,7 @@ const (
 type ProbesLoupeLane struct {
 	_        structs.HostLayout
 	Busy     uint32
-	Unused0  uint32
+	Turns    uint32
 	Head     uint64
 	G        uint64
 	Ring     uint64
