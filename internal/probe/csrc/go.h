@@ -92,7 +92,14 @@ INLINE u64 argument(struct regs *ctx, s64 sp_moved, u32 n, u32 offset)
 {
 	if (CONFIG(reg_abi))
 		return arg_register(ctx, n);
-	return read_word(stack_pointer(ctx) + sp_moved + 8 + offset);
+
+	u64 addr = stack_pointer(ctx) + sp_moved + 8 + offset;
+
+#if HAS_WINDOW
+	return read_word(addr);
+#else
+	return read_word(addr & ~7ull) >> (addr & 7) * 8; /* no argument crosses a word */
+#endif
 }
 
 #define ARG(probe, n, offset) argument(ctx, SITE(probe).sp_moved, n, offset)
@@ -148,22 +155,22 @@ INLINE int read_goroutine(struct goroutine *to, u64 g)
 		to->id = goid_of(g);
 		return to->id != 0;
 	}
-	if (!g)
-		return 0;
 #if HAS_WINDOW
 	u64 head[LOUPE_G_HEAD];
 
-	if (read_memory(head, sizeof(head), g))
+	if (!g || read_memory(head, sizeof(head), g))
 		return 0;
 	to->id = head_word(head, CONFIG(g_goid));
 	to->stack_lo = head_word(head, CONFIG(g_stack));
 	to->stack_hi = head_word(head, CONFIG(g_stack) + 8);
 	to->fp = head_word(head, CONFIG(g_sched_bp));
 #else
-	to->id = goid_of(g);
-	to->stack_lo = read_word(g + CONFIG(g_stack));
-	to->stack_hi = read_word(g + CONFIG(g_stack) + 8);
-	to->fp = read_word(g + CONFIG(g_sched_bp));
+	if (!plausible(g, 8))
+		return 0;
+	to->id = field(g, CONFIG(g_goid));
+	to->stack_lo = field(g, CONFIG(g_stack));
+	to->stack_hi = field(g, CONFIG(g_stack) + 8);
+	to->fp = field(g, CONFIG(g_sched_bp));
 #endif
 	return to->id != 0;
 }
@@ -199,13 +206,13 @@ INLINE int read_newborn(struct newborn *to, u64 g)
 #else
 INLINE int read_newborn(struct newborn *to, u64 g)
 {
-	to->id = goid_of(g);
-	if (!to->id)
+	if (!plausible(g, 8))
 		return 0;
-	to->startpc = read_word(g + CONFIG(g_startpc));
-	to->gopc = read_word(g + CONFIG(g_gopc));
-	to->parent = CONFIG(g_parent) == LOUPE_NO_FIELD ? 0 : read_word(g + CONFIG(g_parent));
-	return 1;
+	to->id = field(g, CONFIG(g_goid));
+	to->startpc = field(g, CONFIG(g_startpc));
+	to->gopc = field(g, CONFIG(g_gopc));
+	to->parent = CONFIG(g_parent) == LOUPE_NO_FIELD ? 0 : field(g, CONFIG(g_parent));
+	return to->id != 0;
 }
 #endif
 

@@ -71,13 +71,23 @@ INLINE struct loupe_lane *lane(void)
 	return (struct loupe_lane *)(sp & ~(u64)(LOUPE_LANE_SPAN - 1));
 }
 
+/* Whether a Go pointer can be so: a multiple of an alignment, above what is never mapped, below where the kernel begins. */
+INLINE int plausible(u64 addr, u32 align)
+{
+	u32 low = __builtin_ctz(align);
+	u64 above = addr - 0x10000;
+
+	/* What is below the alignment becomes the highest bits, and too large. */
+	return (low ? above >> low | above << (64 - low) : above) < (USER_END - 0x10000) >> low;
+}
+
 /*
  * Reads memory; not 0 for an address that no Go pointer can have. Each word is read once: what the program changes meanwhile
  * is not looked at twice.
  */
 INLINE int read_memory(void *dst, u32 size, u64 addr)
 {
-	if (addr - 0x10000 >= USER_END - 0x10000 || addr & ((size < 8 ? size : 8) - 1))
+	if (!plausible(addr, size < 8 ? size : 8))
 		return 1;
 	if (size == 1)
 		*(u8 *)dst = *(volatile u8 *)addr;
@@ -109,15 +119,18 @@ INLINE u64 now(void)
 #endif
 }
 
-/* The thread's number: that which the runtime noted when it began. */
+/* A word of a struct whose address is plausible. */
+INLINE u64 field(u64 base, u32 offset) { return *(volatile u64 *)(base + offset); }
+
+/* The thread's number: that which the runtime noted when it began. The stub has found its M already. */
 INLINE u32 target_thread(void)
 {
-	u64 m = 0, id = 0;
-
-	if (CONFIG(m_procid) == LOUPE_NO_FIELD || read_memory(&m, 8, lane()->g + CONFIG(g_m)) ||
-	    read_memory(&id, 8, m + CONFIG(m_procid)) || !(u32)id)
+	if (CONFIG(m_procid) == LOUPE_NO_FIELD)
 		return NO_THREAD;
-	return id;
+
+	u32 id = field(field(lane()->g, CONFIG(g_m)), CONFIG(m_procid));
+
+	return id ? id : NO_THREAD;
 }
 
 INLINE void count_lost(void)

@@ -7,71 +7,71 @@ import _ "embed"
 //go:embed native_amd64.bin
 var nativeAMD64Code []byte
 
-var nativeAMD64 = Native{Settings: 0xa000, SettingsSize: 392, Page: 4096, StackUse: 2064, Probes: [ProbeCount]uint32{
+var nativeAMD64 = Native{Settings: 0x9000, SettingsSize: 392, Page: 4096, StackUse: 1968, Probes: [ProbeCount]uint32{
 	0x0,    // gopark
-	0x5a0,  // ready
-	0xcc0,  // casgstatus
-	0x1b10, // execute
-	0x1ec0, // goschedImpl
-	0x24a0, // gosched_m
-	0x2a30, // goschedguarded_m
-	0x2fc0, // gopreempt_m
-	0x3ae0, // preemptPark
-	0x40f0, // newproc_runqput
-	0x47c0, // newproc1_casgstatus
-	0x4f90, // newcoro
-	0x3550, // goyield_m
-	0x55d0, // goexit0
-	0x5930, // coroswitch_m
-	0x62d0, // reentersyscall
-	0x6740, // entersyscallblock
-	0x6bb0, // exitsyscall
-	0x6e80, // makechan
-	0x7270, // chansend
-	0x7720, // chanrecv
-	0x7bd0, // closechan
-	0x8080, // selectgo
-	0x8610, // semacquire1
-	0x8ac0, // semrelease1
-	0x8f70, // gcBgMarkStartWorkers
-	0x9290, // gcMarkTermination
-	0x9430, // gcSweep
-	0x9610, // stopTheWorldWithSema
-	0x9890, // startTheWorldWithSema
+	0x510,  // ready
+	0xb90,  // casgstatus
+	0x18c0, // execute
+	0x1c30, // goschedImpl
+	0x2130, // gosched_m
+	0x25e0, // goschedguarded_m
+	0x2a90, // gopreempt_m
+	0x33f0, // preemptPark
+	0x3930, // newproc_runqput
+	0x3ef0, // newproc1_casgstatus
+	0x4580, // newcoro
+	0x2f40, // goyield_m
+	0x4ad0, // goexit0
+	0x4e00, // coroswitch_m
+	0x5700, // reentersyscall
+	0x5ac0, // entersyscallblock
+	0x5e80, // exitsyscall
+	0x60f0, // makechan
+	0x6420, // chansend
+	0x6840, // chanrecv
+	0x6c60, // closechan
+	0x7080, // selectgo
+	0x75f0, // semacquire1
+	0x7a10, // semrelease1
+	0x7e30, // gcBgMarkStartWorkers
+	0x80f0, // gcMarkTermination
+	0x8230, // gcSweep
+	0x83a0, // stopTheWorldWithSema
+	0x85d0, // startTheWorldWithSema
 }}
 
 //go:embed native_arm64.bin
 var nativeARM64Code []byte
 
-var nativeARM64 = Native{Settings: 0x10000, SettingsSize: 392, Page: 65536, StackUse: 2368, Probes: [ProbeCount]uint32{
+var nativeARM64 = Native{Settings: 0x10000, SettingsSize: 392, Page: 65536, StackUse: 2400, Probes: [ProbeCount]uint32{
 	0x0,    // gopark
-	0x5a8,  // ready
-	0xc9c,  // casgstatus
-	0x1a68, // execute
-	0x1e40, // goschedImpl
-	0x23c8, // gosched_m
-	0x2920, // goschedguarded_m
-	0x2e78, // gopreempt_m
-	0x3930, // preemptPark
-	0x3f18, // newproc_runqput
-	0x45c8, // newproc1_casgstatus
-	0x4ce8, // newcoro
-	0x33d4, // goyield_m
-	0x52e0, // goexit0
-	0x563c, // coroswitch_m
-	0x5f28, // reentersyscall
-	0x6394, // entersyscallblock
-	0x6800, // exitsyscall
-	0x6adc, // makechan
-	0x6eec, // chansend
-	0x739c, // chanrecv
-	0x784c, // closechan
-	0x7cfc, // selectgo
-	0x82b0, // semacquire1
-	0x8760, // semrelease1
-	0x8c10, // gcBgMarkStartWorkers
-	0x8efc, // gcMarkTermination
-	0x9088, // gcSweep
-	0x924c, // stopTheWorldWithSema
-	0x94d8, // startTheWorldWithSema
+	0x504,  // ready
+	0xb24,  // casgstatus
+	0x17b0, // execute
+	0x1b2c, // goschedImpl
+	0x200c, // gosched_m
+	0x24b0, // goschedguarded_m
+	0x2954, // gopreempt_m
+	0x32a4, // preemptPark
+	0x37d8, // newproc_runqput
+	0x3d44, // newproc1_casgstatus
+	0x431c, // newcoro
+	0x2dfc, // goyield_m
+	0x47b8, // goexit0
+	0x4ad0, // coroswitch_m
+	0x52e0, // reentersyscall
+	0x5694, // entersyscallblock
+	0x5a48, // exitsyscall
+	0x5cd0, // makechan
+	0x6018, // chansend
+	0x641c, // chanrecv
+	0x6820, // closechan
+	0x6c24, // selectgo
+	0x7150, // semacquire1
+	0x7554, // semrelease1
+	0x7958, // gcBgMarkStartWorkers
+	0x7be8, // gcMarkTermination
+	0x7d20, // gcSweep
+	0x7e8c, // stopTheWorldWithSema
+	0x80ac, // startTheWorldWithSema
 }}

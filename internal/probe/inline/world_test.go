@@ -1,6 +1,7 @@
 package inline
 
 import (
+	"bytes"
 	"runtime"
 	"testing"
 	"unsafe"
@@ -288,4 +289,10 @@ func monotonic() int64 {
 		panic(err)
 	}
 	return ts.Nano()
+}
+
+// bodyEnd returns where the body at an address ends.
+func (w *world) bodyEnd(at uintptr) uintptr {
+	code := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(nil), at)), MaxBody)
+	return at + uintptr(bytes.Index(code, trampoline.Tail))
 }
