@@ -14,3 +14,6 @@ var scratch = map[int]bool{16: true, 17: true, 18: true, 19: true, 20: true, 21:
 
 // setCaller sets the address that the function which is hit was called from.
 func (th *thread) setCaller(pc uint64) { th.r.In[x30] = pc }
+
+// callerAfterMove is how far above the stack pointer the caller's address is, where that was moved by 16 bytes.
+const callerAfterMove = 0

@@ -52,7 +52,9 @@ func NewProgram(o Options) (*Program, error) {
 	p := &Program{arch: o.Arch, native: native, geometry: o.Geometry}
 	s := &p.settings
 	s.Config = o.Config
-	s.Config.MinBlock = o.Clock.Ticks(time.Duration(o.Config.MinBlock)) // the probes' times are ticks
+	if o.Config.MinBlock > 0 { // the probes' times are ticks
+		s.Config.MinBlock = max(1, o.Clock.Ticks(time.Duration(o.Config.MinBlock)))
+	}
 	if len(o.Starts) > maxStarts {
 		return nil, fmt.Errorf("%d functions of the runtime, more than %d", len(o.Starts), maxStarts)
 	}

@@ -296,3 +296,5 @@ func (w *world) bodyEnd(at uintptr) uintptr {
 	code := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(nil), at)), MaxBody)
 	return at + uintptr(bytes.Index(code, trampoline.Tail))
 }
+
+func addressOf(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
