@@ -148,10 +148,9 @@ INLINE void *reserve(u32 kind, u64 size, int produced)
 	if (produced)
 		c->produced++;
 	if (head + pad + size - __atomic_load_n(&l->tail, __ATOMIC_ACQUIRE) > l->ring_mask + 1) {
-		if (produced) {
-			c->no_room++;
+		c->no_room++;
+		if (produced)
 			count_lost();
-		}
 		return 0;
 	}
 	if (pad) {

@@ -195,11 +195,20 @@ func setAdd(table []uint64, key uint64) bool {
 // setFirst returns where in a table to look first for a number, before it is cut to the table's size.
 func setFirst(key uint64) uint64 { return key * 0x9e3779b97f4a7c15 >> 32 }
 
+// StacksLost returns how many stacks were not sent because the buffer was full. They are sent again with a later event.
+func (r *Region) StacksLost() uint64 {
+	var sum uint64
+	for _, l := range r.lanes {
+		sum += atomic.LoadUint64(&l.Counts[csrc.KindStack].NoRoom)
+	}
+	return sum
+}
+
 // Counts returns what became of the events, by the number of their kind. Hits that found no free lane are not among them.
 func (r *Region) Counts() [256]csrc.Count {
 	var sum [256]csrc.Count
 	for _, l := range r.lanes {
-		for k := range sum {
+		for k := range sum[:csrc.KindStack] {
 			c := &l.Counts[k]
 			sum[k].Produced += atomic.LoadUint64(&c.Produced)
 			sum[k].NoRoom += atomic.LoadUint64(&c.NoRoom)
