@@ -2,7 +2,9 @@ package inline
 
 import (
 	"fmt"
+	"sync"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/loupe-go/loupe/event"
@@ -117,4 +119,39 @@ func (w *world) fill(lanes, perLane int) int {
 		l.Head = (l.Head + l.RingMask) &^ l.RingMask
 	}
 	return n
+}
+
+// BenchmarkObserved measures hits of gopark with ten frames while another thread reads the records, as it is in use. Where
+// the reader cannot follow, hits are lost; how many is told.
+func BenchmarkObserved(b *testing.B) {
+	w := newWorld(b, func(o *Options) { o.Config.SkipListed = 1; o.Geometry.Ring = 1 << 22 })
+	th := w.thread(7, 1234, 1)
+	var pcs []uint64
+	for i := range uint64(9) {
+		pcs = append(pcs, 0x401000+i*64)
+	}
+	th.setCaller(0x400123)
+	th.frames(pcs...)
+	th.args(th.g, 1, 2, 3)
+	body := w.probe(gopark)
+	var group sync.WaitGroup
+	stop := make(chan bool)
+	records := 0
+	group.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				w.reader.Drain(func([]byte) bool { records++; return true })
+				time.Sleep(100 * time.Microsecond)
+			}
+		}
+	})
+	for b.Loop() {
+		trampoline.Call(body, &th.r)
+	}
+	close(stop)
+	group.Wait()
+	b.ReportMetric(100*float64(w.region.Lost())/float64(b.N), "%lost")
 }

@@ -75,7 +75,7 @@ func TestContention(t *testing.T) {
 	} else if err := pprof.StartCPUProfile(io.Discard); err == nil {
 		defer pprof.StopCPUProfile()
 	}
-	for _, ring := range []int{1 << 16, 1 << 26} {
+	for _, ring := range []int{1 << 16, 1 << 24} {
 		w := newWorld(t, func(o *Options) { o.Geometry.Ring = ring })
 		park, send := w.probe(gopark), w.probe(csrc.ProbesLoupeProbePROBE_chansend)
 		var group sync.WaitGroup

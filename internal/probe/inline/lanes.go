@@ -46,7 +46,7 @@ type Reader struct {
 	lanes  []readLane
 	order  []*readLane // heap of lanes with records, the one with the oldest first
 
-	delivered uint64 // the largest key so far
+	delivered uint64 // the latest tick so far
 	late      uint64
 	garbled   uint64
 }
@@ -189,10 +189,10 @@ func (r *Reader) run(l *readLane, until uint64, record func(raw []byte) bool) (m
 	for more = true; more && l.key <= until; more = r.next(l) {
 		at := l.tail & uint64(len(l.ring)-1)
 		raw := l.ring[at : at+l.size : at+l.size]
-		if l.key < r.delivered {
+		if l.key>>1 < r.delivered {
 			r.late++
 		} else {
-			r.delivered = l.key
+			r.delivered = l.key >> 1
 		}
 		r.convert((*csrc.Record)(unsafe.Pointer(&raw[0])))
 		l.tail += l.size

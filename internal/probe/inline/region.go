@@ -79,7 +79,7 @@ type Region struct {
 	lanes  []*csrc.Lane
 }
 
-// NewRegion makes the memory. Pages that are never written take no room.
+// NewRegion makes the memory, all of it at once: a page that could not be had later would end the target.
 func NewRegion(g Geometry) (*Region, error) {
 	if err := g.check(); err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func NewRegion(g Geometry) (*Region, error) {
 }
 
 func (r *Region) open() error {
-	if err := unix.Ftruncate(r.fd, int64(r.Size())); err != nil {
+	if err := unix.Fallocate(r.fd, 0, 0, int64(r.Size())); err != nil {
 		return err
 	}
 	// The target shall not cut it short under the reader.
