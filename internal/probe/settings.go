@@ -69,7 +69,7 @@ func setOffsets(c *csrc.Config, l *layout.Layout) error {
 	}
 	for path, to := range map[string]*uint32{
 		"runtime.g.parentGoid": &c.G_parent, "runtime.g.coroarg": &c.G_coroarg, "runtime.g.coroexit": &c.G_coroexit,
-		"runtime.coro.gp": &c.CoroGp,
+		"runtime.coro.gp": &c.CoroGp, "runtime.m.procid": &c.M_procid,
 	} {
 		*to = csrc.NoField
 		if f, ok := l.Field(path); ok {

@@ -8,7 +8,7 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 
-#include "loupe.h"
+#include "lanes.h"
 
 #define INLINE static __attribute__((always_inline))
 
@@ -42,6 +42,11 @@ const struct loupe_stack *type_stack __attribute__((unused));
 const enum loupe_probe *type_probe __attribute__((unused));
 const enum loupe_flag *type_flag __attribute__((unused));
 const enum loupe_limit *type_limit __attribute__((unused));
+const enum loupe_lane_limit *type_lane_limit __attribute__((unused));
+const struct loupe_lane *type_lane __attribute__((unused));
+const struct loupe_shared *type_shared __attribute__((unused));
+const struct loupe_native *type_native __attribute__((unused));
+const struct loupe_wait_entry *type_wait_entry __attribute__((unused));
 
 #define CONFIG(field) config.field
 #define HAS_WINDOW 1
@@ -56,6 +61,8 @@ const enum loupe_limit *type_limit __attribute__((unused));
 		asm volatile("%0 = -%0" : "+r"(minus));                                  \
 		(minus | value) >> 63;                                                   \
 	})
+#define THREAD_ID(tid) (tid)
+#define STAMP_STACK(s) (void)0
 #define LOST() control.lost
 #define EPOCH() control.epoch
 #define FUNCTION __attribute__((noinline))

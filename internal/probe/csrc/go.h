@@ -52,12 +52,7 @@ INLINE u64 numbered_register(struct regs *ctx, u32 n)
 	return 0;
 }
 
-/* The g of a thread that runs Go code before 1.17, which keeps it in thread-local storage. */
-INLINE u64 tls_g(void) { return read_word(thread_pointer() + (s64)CONFIG(g_tls)); }
-
 #elif defined(__TARGET_ARCH_arm64)
-
-INLINE u64 tls_g(void) { return 0; } /* always in a register */
 
 INLINE u64 stack_pointer(struct regs *ctx) { return ctx->sp; }
 INLINE u64 frame_pointer(struct regs *ctx) { return ctx->regs[29]; }
@@ -85,7 +80,9 @@ INLINE u64 numbered_register(struct regs *ctx, u32 n) { return n == 28 ? REGISTE
 #endif
 
 /* Whether a hit is a call of the function, and not one that starts over after its stack has grown. */
+#ifndef CALLED
 #define CALLED(probe) (!(SITE(probe).check_taken && branch_taken(ctx)))
+#endif
 
 /*
  * An argument: its number, and for releases that pass arguments on the stack its offset in the argument area, which
@@ -95,11 +92,19 @@ INLINE u64 argument(struct regs *ctx, s64 sp_moved, u32 n, u32 offset)
 {
 	if (CONFIG(reg_abi))
 		return arg_register(ctx, n);
-	return read_word(stack_pointer(ctx) + sp_moved + 8 + offset);
+
+	u64 addr = stack_pointer(ctx) + sp_moved + 8 + offset;
+
+#if HAS_WINDOW
+	return read_word(addr);
+#else
+	return read_word(addr & ~7ull) >> (addr & 7) * 8; /* no argument crosses a word */
+#endif
 }
 
 #define ARG(probe, n, offset) argument(ctx, SITE(probe).sp_moved, n, offset)
 
+#ifndef CURRENT_G
 /* The g that the thread runs; 0 when it is not in a register here. */
 #define CURRENT_G(probe) (SITE(probe).g_reg == LOUPE_NO_REG ? 0 : numbered_register(ctx, SITE(probe).g_reg))
 
@@ -108,6 +113,14 @@ INLINE u64 argument(struct regs *ctx, s64 sp_moved, u32 n, u32 offset)
  * need it say so: it reads a field of a kernel struct.
  */
 #define CURRENT_G_OR_TLS(probe) (SITE(probe).g_reg == LOUPE_NO_REG ? tls_g() : CURRENT_G(probe))
+
+/* The g of a thread that runs Go code before 1.17, which keeps it in thread-local storage. */
+#if defined(__TARGET_ARCH_x86)
+INLINE u64 tls_g(void) { return read_word(thread_pointer() + (s64)CONFIG(g_tls)); }
+#elif defined(__TARGET_ARCH_arm64)
+INLINE u64 tls_g(void) { return 0; } /* always in a register */
+#endif
+#endif
 
 /* The ID of a goroutine; 0 when it cannot be read, or for a thread's own g. */
 INLINE u64 goid_of(u64 g) { return g ? read_word(g + CONFIG(g_goid)) : 0; }
@@ -136,20 +149,29 @@ INLINE u64 head_word(const u64 *head, u32 offset)
 /* Returns whether it could be read. */
 INLINE int read_goroutine(struct goroutine *to, u64 g)
 {
-	u64 head[LOUPE_G_HEAD];
-
 	to->g = g;
 	to->stack_lo = to->stack_hi = to->fp = 0;
 	if (!CONFIG(stack_depth)) {
 		to->id = goid_of(g);
 		return to->id != 0;
 	}
+#if HAS_WINDOW
+	u64 head[LOUPE_G_HEAD];
+
 	if (!g || read_memory(head, sizeof(head), g))
 		return 0;
 	to->id = head_word(head, CONFIG(g_goid));
 	to->stack_lo = head_word(head, CONFIG(g_stack));
 	to->stack_hi = head_word(head, CONFIG(g_stack) + 8);
 	to->fp = head_word(head, CONFIG(g_sched_bp));
+#else
+	if (!plausible(g, 8))
+		return 0;
+	to->id = field(g, CONFIG(g_goid));
+	to->stack_lo = field(g, CONFIG(g_stack));
+	to->stack_hi = field(g, CONFIG(g_stack) + 8);
+	to->fp = field(g, CONFIG(g_sched_bp));
+#endif
 	return to->id != 0;
 }
 
@@ -158,6 +180,7 @@ struct newborn {
 	u64 id, startpc, gopc, parent;
 };
 
+#if HAS_WINDOW
 INLINE u64 newborn_word(const u64 *words, u64 g, u32 offset)
 {
 	u32 at = (offset - CONFIG(g_goid)) / 8;
@@ -180,6 +203,18 @@ INLINE int read_newborn(struct newborn *to, u64 g)
 	to->parent = newborn_word(words, g, CONFIG(g_parent));
 	return to->id != 0;
 }
+#else
+INLINE int read_newborn(struct newborn *to, u64 g)
+{
+	if (!plausible(g, 8))
+		return 0;
+	to->id = field(g, CONFIG(g_goid));
+	to->startpc = field(g, CONFIG(g_startpc));
+	to->gopc = field(g, CONFIG(g_gopc));
+	to->parent = CONFIG(g_parent) == LOUPE_NO_FIELD ? 0 : field(g, CONFIG(g_parent));
+	return to->id != 0;
+}
+#endif
 
 /* Whether the filters let a goroutine pass. */
 INLINE int wanted(u64 goid)
@@ -234,13 +269,14 @@ INLINE u64 caller_of(u64 lo, u64 hi, u64 top) { return top - lo <= hi - lo ? rea
 /*
  * A function that is interrupted before it has a frame, or that has none, hides its caller: no frame pointer leads to it.
  * For a goroutine that the runtime has interrupted (asyncPreempt), returns the word that was on top of its stack then; the
- * reader knows whether it is the way to the caller. 0 for others.
+ * reader knows whether it is the way to the caller. 0 for others. lo and hi are the bounds of its stack as in WALK.
  */
-INLINE u64 hidden_caller(u64 fp)
+INLINE u64 hidden_caller(u64 lo, u64 hi, u64 fp)
 {
 	struct frame f;
 
-	if (!CONFIG(preempt_size) || read_memory(&f, sizeof(f), fp) || f.pc - CONFIG(preempt_start) >= CONFIG(preempt_size))
+	if (!CONFIG(preempt_size) || fp - lo > hi - lo || read_memory(&f, sizeof(f), fp) ||
+	    f.pc - CONFIG(preempt_start) >= CONFIG(preempt_size) || f.fp - lo >= hi - lo)
 		return 0;
 	return read_word(f.fp + sizeof(f));
 }
@@ -326,6 +362,7 @@ FUNCTION int send_stack(u64 g, u64 top, u64 fp, u64 hidden, u64 id)
 	s->r.value = n;
 	s->r.flags = fp != 0;
 	s->r.lost = LOST();
+	STAMP_STACK(s);
 	commit(s);
 	stack_sent(id);
 	return 0;
@@ -359,7 +396,11 @@ INLINE u64 saved_stack(const struct goroutine *gr) { return stack_of(gr, 0, gr->
 /* The same of a goroutine that may have been interrupted. */
 INLINE u64 stopped_stack(const struct goroutine *gr)
 {
-	return stack_of(gr, 0, gr->fp, CONFIG(stack_depth) ? hidden_caller(gr->fp) : 0);
+	u64 hidden = 0;
+
+	if (CONFIG(stack_depth) && gr->stack_hi >= gr->stack_lo + sizeof(struct frame))
+		hidden = hidden_caller(gr->stack_lo, gr->stack_hi - sizeof(struct frame), gr->fp);
+	return stack_of(gr, 0, gr->fp, hidden);
 }
 
 /* The address that a probed function returns to, or where it is on the stack. */
@@ -374,7 +415,7 @@ INLINE struct loupe_record *fill(struct loupe_record *r, u32 kind, u32 tid, u64 
 	__builtin_memset(r, 0, sizeof(*r));
 	r->time = now();
 	r->kind = kind;
-	r->tid = tid;
+	r->tid = THREAD_ID(tid);
 	r->g = goid;
 	r->lost = LOST();
 	return r;

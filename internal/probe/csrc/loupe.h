@@ -92,7 +92,7 @@ struct loupe_config {
 
 	/* Byte offsets in the runtime's structs. */
 	u32 g_goid, g_m, g_stack, g_sched_bp, g_startpc, g_gopc, g_parent, g_coroarg, g_coroexit;
-	u32 m_curg, m_p, p_m, p_id;
+	u32 m_curg, m_p, m_procid, p_m, p_id;
 	u32 coro_gp;
 	u32 hchan_dataqsiz;
 

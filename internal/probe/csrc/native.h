@@ -1,52 +1,324 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * The machine a probe runs on, for machine code that runs within the target: the twin of bpf.h. What it declares is
- * provided by the engine that puts the code there.
+ * The machine a probe runs on, for machine code that runs within the target: the twin of bpf.h.
+ *
+ * A stub (package inline) has taken a lane, saved the registers there and made its scratch stack the stack. A fault here
+ * would be the target's end, so nothing is read but what is known to be mapped: structs of the runtime that are never
+ * unmapped, and the stacks of goroutines between their bounds.
  */
 #ifndef LOUPE_NATIVE_H
 #define LOUPE_NATIVE_H
 
-#include "loupe.h"
+#include "lanes.h"
 
 #define INLINE static inline __attribute__((always_inline, unused))
-#define FUNCTION __attribute__((noinline))
+#define FUNCTION static __attribute__((noinline))
 
-/* Registers as a trampoline saves them, in the order of the kernel's. */
+/* Registers as a stub saves them, in the order of the kernel's. Only those that probes read and C code may change. */
 #if defined(__TARGET_ARCH_x86)
 struct regs {
 	u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp, ss;
 };
+#define USER_END (1ull << 47)
 #elif defined(__TARGET_ARCH_arm64)
 struct regs {
 	u64 regs[31], sp, pc, pstate;
 };
+#define USER_END (1ull << 48)
 #endif
 
-extern const struct loupe_config config __attribute__((visibility("hidden")));
-extern struct loupe_control control __attribute__((visibility("hidden")));
+/* Constant memory to the compiler, which may so keep in registers what it has read. It lies behind the code. */
+extern const struct loupe_native native __attribute__((visibility("hidden")));
 
-#define CONFIG(field) config.field
+/* Read by the generator, no part of the code. */
+const u64 native_size __attribute__((section(".sizes"), used)) = sizeof(struct loupe_native);
+
+_Static_assert(sizeof(struct regs) <= sizeof(((struct loupe_lane *)0)->regs), "registers do not fit into a lane");
+_Static_assert(sizeof(struct loupe_lane) + 3 * LOUPE_STACK_USE <= LOUPE_LANE_SPAN - LOUPE_LANE_TOP, "a lane's stack is too small");
+
+#define CONFIG(field) native.config.field
 #define HAS_WINDOW 0 /* to read memory costs nothing */
-#define LOST() control.lost
-#define EPOCH() control.epoch
 #define REGISTER(ctx, name) (ctx)->name
-#define PROBE(name) int probe_##name(struct regs *ctx)
+#define PROBE(name) __attribute__((visibility("hidden"))) int probe_##name(struct regs *ctx)
 
-/* They mean what their namesakes in bpf.h do. */
-int read_memory(void *dst, u32 size, u64 addr);
-u64 thread_pointer(void);
-u64 now(void);
-u32 target_thread(void);
-void *reserve(u32 kind, u64 size, int produced);
-void commit(void *record);
-void unreadable(u32 kind);
-int stack_known(u64 id);
-void stack_sent(u64 id);
-int is_listed(u64 goid);
-void list_add(u64 goid);
-void list_remove(u64 goid);
-int is_system_start(u64 pc);
-int wait_begin(u64 goid, const struct loupe_wait *w);
-int wait_end(u64 goid, struct loupe_wait *w);
+#define SHARED() ((struct loupe_shared *)native.shared)
+#define LOST() __atomic_load_n(&SHARED()->control.lost, __ATOMIC_RELAXED)
+#define EPOCH() __atomic_load_n(&SHARED()->control.epoch, __ATOMIC_RELAXED)
+
+/* The stub sits behind the stack check: whoever reaches it has called the function. */
+#define CALLED(probe) 1
+
+/* The stub knows the current g at all places. */
+#define CURRENT_G(probe) (lane()->g)
+#define CURRENT_G_OR_TLS(probe) (lane()->g)
+
+/* A thread of the target whose number is not known. */
+#define NO_THREAD 0xffffffffu
+#define THREAD_ID(tid) ((tid) == NO_THREAD ? 0 : (tid))
+
+/* A stack's record has a time like every other: the reader puts the records of all lanes in order by it. */
+#define STAMP_STACK(s) ((s)->r.time = now())
+
+INLINE struct loupe_lane *lane(void)
+{
+	u64 sp;
+
+#if defined(__TARGET_ARCH_x86)
+	asm("mov %%rsp, %0" : "=r"(sp));
+#elif defined(__TARGET_ARCH_arm64)
+	asm("mov %0, sp" : "=r"(sp));
+#endif
+	return (struct loupe_lane *)(sp & ~(u64)(LOUPE_LANE_SPAN - 1));
+}
+
+/* Whether a Go pointer can be so: a multiple of an alignment, above what is never mapped, below where the kernel begins. */
+INLINE int plausible(u64 addr, u32 align)
+{
+	u32 low = __builtin_ctz(align);
+	u64 above = addr - 0x10000;
+
+	/* What is below the alignment becomes the highest bits, and too large. */
+	return (low ? above >> low | above << (64 - low) : above) < (USER_END - 0x10000) >> low;
+}
+
+/*
+ * Reads memory; not 0 for an address that no Go pointer can have. Each word is read once: what the program changes meanwhile
+ * is not looked at twice.
+ */
+INLINE int read_memory(void *dst, u32 size, u64 addr)
+{
+	if (!plausible(addr, size < 8 ? size : 8))
+		return 1;
+	if (size == 1)
+		*(u8 *)dst = *(volatile u8 *)addr;
+	else if (size == 4)
+		*(u32 *)dst = *(volatile u32 *)addr;
+	else
+		for (u32 i = 0; i < size / 8; i++)
+			((u64 *)dst)[i] = ((volatile u64 *)addr)[i];
+	return 0;
+}
+
+/*
+ * The time, in ticks of the processor's counter. It is not read before what precedes it has been carried out: not before the
+ * lane was taken, on which the reader relies, nor before what the runtime has seen another thread do, so that cause and
+ * effect have times in that order.
+ */
+INLINE u64 now(void)
+{
+#if defined(__TARGET_ARCH_x86)
+	u32 low, high;
+
+	asm volatile("lfence\n\trdtsc" : "=a"(low), "=d"(high)::"memory");
+	return (u64)high << 32 | low;
+#elif defined(__TARGET_ARCH_arm64)
+	u64 ticks;
+
+	asm volatile("isb\n\tmrs %0, cntvct_el0" : "=r"(ticks)::"memory");
+	return ticks;
+#endif
+}
+
+/* A word of a struct whose address is plausible. */
+INLINE u64 field(u64 base, u32 offset) { return *(volatile u64 *)(base + offset); }
+
+/* The thread's number: that which the runtime noted when it began. The stub has found its M already. */
+INLINE u32 target_thread(void)
+{
+	if (CONFIG(m_procid) == LOUPE_NO_FIELD)
+		return NO_THREAD;
+
+	u32 id = field(field(lane()->g, CONFIG(g_m)), CONFIG(m_procid));
+
+	return id ? id : NO_THREAD;
+}
+
+INLINE void count_lost(void)
+{
+	__atomic_fetch_add(&SHARED()->control.lost, 1, __ATOMIC_RELAXED);
+}
+
+/* Makes room for a record. One that does not fit before the end of the ring begins at its start; the reader sees why. */
+INLINE void *reserve(u32 kind, u64 size, int produced)
+{
+	struct loupe_lane *l = lane();
+	struct loupe_count *c = &l->counts[kind];
+	u64 head = l->head, at = head & l->ring_mask, rest = l->ring_mask + 1 - at, pad = rest < size ? rest : 0;
+
+	if (produced)
+		c->produced++;
+	if (head + pad + size - __atomic_load_n(&l->tail, __ATOMIC_ACQUIRE) > l->ring_mask + 1) {
+		c->no_room++;
+		if (produced)
+			count_lost();
+		return 0;
+	}
+	if (pad) {
+		if (pad >= sizeof(struct loupe_record))
+			((struct loupe_record *)(l->ring + at))->kind = 0;
+		__atomic_store_n(&l->head, head + pad, __ATOMIC_RELEASE);
+		at = 0;
+	}
+	return (void *)(l->ring + at);
+}
+
+/* The bytes that a record takes, which the reader knows in the same way. */
+INLINE u64 record_size(const struct loupe_record *r)
+{
+	switch (r->kind) {
+	case LOUPE_KIND_STACK: return sizeof(*r) + r->value * 8;
+	case GoCreate: return sizeof(struct loupe_create);
+	}
+	return sizeof(*r);
+}
+
+INLINE void commit(void *record)
+{
+	struct loupe_lane *l = lane();
+
+	__atomic_store_n(&l->head, l->head + record_size(record), __ATOMIC_RELEASE);
+}
+
+INLINE void unreadable(u32 kind)
+{
+	struct loupe_count *c = &lane()->counts[kind];
+
+	c->produced++;
+	c->unreadable++;
+	count_lost();
+}
+
+/*
+ * Stacks that were sent. Threads change the table at the same time without a lock: at worst one is forgotten and its stack
+ * sent again. It is never there before it was sent.
+ */
+INLINE u64 *known_bucket(u64 id)
+{
+	return (u64 *)native.known + ((id >> 20) & native.known_mask & ~(u64)(LOUPE_BUCKET - 1));
+}
+
+INLINE int stack_known(u64 id)
+{
+	u64 *bucket = known_bucket(id);
+
+	for (u32 i = 0; i < LOUPE_BUCKET; i++)
+		if (__atomic_load_n(&bucket[i], __ATOMIC_ACQUIRE) == id)
+			return 1;
+	return 0;
+}
+
+INLINE void stack_sent(u64 id)
+{
+	u64 *bucket = known_bucket(id);
+	u32 at = (id >> 1) % LOUPE_BUCKET; /* the lowest bit is always set */
+
+	for (u32 i = 0; i < LOUPE_BUCKET; i++)
+		if (!__atomic_load_n(&bucket[i], __ATOMIC_RELAXED)) {
+			at = i;
+			break;
+		}
+	__atomic_store_n(&bucket[at], id, __ATOMIC_RELEASE);
+}
+
+/* A set of numbers other than 0: where in a table a number is, or a free entry to which it was set; 0 when neither. */
+FUNCTION __attribute__((unused)) u64 *set_find(u64 table, u64 mask, u64 key, int add)
+{
+	u64 first = (key * 0x9e3779b97f4a7c15ull) >> 32;
+
+	for (u32 i = 0; i < LOUPE_WINDOW_ENTRIES; i++) {
+		u64 *entry = (u64 *)table + ((first + i) & mask);
+
+		if (__atomic_load_n(entry, __ATOMIC_RELAXED) == key)
+			return entry;
+	}
+	for (u32 i = 0; add && i < LOUPE_WINDOW_ENTRIES; i++) {
+		u64 *entry = (u64 *)table + ((first + i) & mask), free = 0;
+
+		if (__atomic_compare_exchange_n(entry, &free, key, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+			return entry;
+	}
+	return 0;
+}
+
+INLINE int is_listed(u64 goid)
+{
+	struct loupe_control *c = &SHARED()->control;
+
+	if (goid < LOUPE_SMALL_IDS)
+		return __atomic_load_n(&c->small[goid], __ATOMIC_RELAXED);
+	return __atomic_load_n(&c->large, __ATOMIC_RELAXED) && set_find(native.listed, native.listed_mask, goid, 0) != 0;
+}
+
+INLINE void list_add(u64 goid)
+{
+	struct loupe_control *c = &SHARED()->control;
+
+	if (goid < LOUPE_SMALL_IDS) {
+		__atomic_store_n(&c->small[goid], 1, __ATOMIC_RELAXED);
+		return;
+	}
+	if (!set_find(native.listed, native.listed_mask, goid, 1))
+		__atomic_fetch_add(&SHARED()->unlisted, 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&c->large, 1, __ATOMIC_RELAXED);
+}
+
+INLINE void list_remove(u64 goid)
+{
+	u64 *entry = goid >= LOUPE_SMALL_IDS ? set_find(native.listed, native.listed_mask, goid, 0) : 0;
+
+	if (entry)
+		__atomic_store_n(entry, 0, __ATOMIC_RELAXED);
+}
+
+INLINE int is_system_start(u64 pc)
+{
+	return pc && set_find(native.starts, native.starts_mask, pc, 0) != 0;
+}
+
+/*
+ * The entry of a goroutine's wait, or when asked a free one that was claimed for it; 0 when there is none. A goroutine
+ * begins a wait before another ends it, so no two threads look for the same goroutine at a time.
+ */
+FUNCTION __attribute__((unused)) struct loupe_wait_entry *wait_find(u64 goid, int add)
+{
+	struct loupe_wait_entry *table = (struct loupe_wait_entry *)native.waits;
+
+	for (u32 i = 0; native.waits && i < LOUPE_WINDOW_ENTRIES; i++) {
+		struct loupe_wait_entry *e = &table[(goid + i) & native.waits_mask];
+
+		if (__atomic_load_n(&e->goid, __ATOMIC_RELAXED) == goid)
+			return e;
+	}
+	for (u32 i = 0; native.waits && add && i < LOUPE_WINDOW_ENTRIES; i++) {
+		struct loupe_wait_entry *e = &table[(goid + i) & native.waits_mask];
+		u64 free = 0;
+
+		if (__atomic_compare_exchange_n(&e->goid, &free, goid, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+			return e;
+	}
+	return 0;
+}
+
+/* Returns whether the wait could be noted. */
+INLINE int wait_begin(u64 goid, const struct loupe_wait *w)
+{
+	struct loupe_wait_entry *e = wait_find(goid, 1);
+
+	if (e)
+		e->wait = *w;
+	return e != 0;
+}
+
+/* Returns whether there was one. */
+INLINE int wait_end(u64 goid, struct loupe_wait *w)
+{
+	struct loupe_wait_entry *e = wait_find(goid, 0);
+
+	if (!e)
+		return 0;
+	*w = e->wait;
+	__atomic_store_n(&e->goid, 0, __ATOMIC_RELEASE);
+	return 1;
+}
 
 #endif

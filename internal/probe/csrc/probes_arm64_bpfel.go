@@ -42,6 +42,7 @@ type ProbesLoupeConfig struct {
 	G_coroexit           uint32
 	M_curg               uint32
 	M_p                  uint32
+	M_procid             uint32
 	P_m                  uint32
 	P_id                 uint32
 	CoroGp               uint32
@@ -58,7 +59,6 @@ type ProbesLoupeConfig struct {
 	SelectCases          uint32
 	SelectRecvs          uint32
 	Sites                [30]ProbesLoupeSite
-	_                    [4]byte
 }
 
 type ProbesLoupeControl struct {
@@ -95,6 +95,31 @@ const (
 	ProbesLoupeFlagLOUPE_HAS_REASON  ProbesLoupeFlag = 16
 )
 
+type ProbesLoupeLane struct {
+	_        structs.HostLayout
+	Busy     uint32
+	Turns    uint32
+	Head     uint64
+	G        uint64
+	Ring     uint64
+	RingMask uint64
+	Unused1  [3]uint64
+	Tail     uint64
+	Unused2  [7]uint64
+	Regs     [40]uint64
+	Counts   [256]ProbesLoupeCount
+}
+
+type ProbesLoupeLaneLimit uint32
+
+const (
+	ProbesLoupeLaneLimitLOUPE_LANE_SPAN      ProbesLoupeLaneLimit = 16384
+	ProbesLoupeLaneLimitLOUPE_LANE_TOP       ProbesLoupeLaneLimit = 64
+	ProbesLoupeLaneLimitLOUPE_STACK_USE      ProbesLoupeLaneLimit = 3072
+	ProbesLoupeLaneLimitLOUPE_BUCKET         ProbesLoupeLaneLimit = 8
+	ProbesLoupeLaneLimitLOUPE_WINDOW_ENTRIES ProbesLoupeLaneLimit = 16
+)
+
 type ProbesLoupeLimit uint32
 
 const (
@@ -106,6 +131,22 @@ const (
 	ProbesLoupeLimitLOUPE_KIND_STACK  ProbesLoupeLimit = 255
 	ProbesLoupeLimitLOUPE_KIND_SWITCH ProbesLoupeLimit = 254
 )
+
+type ProbesLoupeNative struct {
+	_          structs.HostLayout
+	Shared     uint64
+	Lanes      uint64
+	LanesEnd   uint64
+	Known      uint64
+	KnownMask  uint64
+	Listed     uint64
+	ListedMask uint64
+	Starts     uint64
+	StartsMask uint64
+	Waits      uint64
+	WaitsMask  uint64
+	Config     ProbesLoupeConfig
+}
 
 type ProbesLoupeProbe uint32
 
@@ -159,6 +200,13 @@ type ProbesLoupeRecord struct {
 	Proc        uint32
 }
 
+type ProbesLoupeShared struct {
+	_        structs.HostLayout
+	Control  ProbesLoupeControl
+	Missed   [30]uint64
+	Unlisted uint64
+}
+
 type ProbesLoupeSite struct {
 	_          structs.HostLayout
 	CheckTaken uint8
@@ -181,6 +229,12 @@ type ProbesLoupeWait struct {
 	Reason      uint8
 	TraceReason uint8
 	_           [2]byte
+}
+
+type ProbesLoupeWaitEntry struct {
+	_    structs.HostLayout
+	Goid uint64
+	Wait ProbesLoupeWait
 }
 
 // Names of all BPF objects in the ELF.
@@ -230,9 +284,14 @@ const (
 	ProbesVarControl                     = "control"
 	ProbesVarTypeCreate                  = "type_create"
 	ProbesVarTypeFlag                    = "type_flag"
+	ProbesVarTypeLane                    = "type_lane"
+	ProbesVarTypeLaneLimit               = "type_lane_limit"
 	ProbesVarTypeLimit                   = "type_limit"
+	ProbesVarTypeNative                  = "type_native"
 	ProbesVarTypeProbe                   = "type_probe"
+	ProbesVarTypeShared                  = "type_shared"
 	ProbesVarTypeStack                   = "type_stack"
+	ProbesVarTypeWaitEntry               = "type_wait_entry"
 )
 
 // LoadProbes returns the embedded CollectionSpec for Probes.
@@ -328,13 +387,18 @@ type ProbesMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type ProbesVariableSpecs struct {
-	Config     *ebpf.VariableSpec `ebpf:"config"`
-	Control    *ebpf.VariableSpec `ebpf:"control"`
-	TypeCreate *ebpf.VariableSpec `ebpf:"type_create"`
-	TypeFlag   *ebpf.VariableSpec `ebpf:"type_flag"`
-	TypeLimit  *ebpf.VariableSpec `ebpf:"type_limit"`
-	TypeProbe  *ebpf.VariableSpec `ebpf:"type_probe"`
-	TypeStack  *ebpf.VariableSpec `ebpf:"type_stack"`
+	Config        *ebpf.VariableSpec `ebpf:"config"`
+	Control       *ebpf.VariableSpec `ebpf:"control"`
+	TypeCreate    *ebpf.VariableSpec `ebpf:"type_create"`
+	TypeFlag      *ebpf.VariableSpec `ebpf:"type_flag"`
+	TypeLane      *ebpf.VariableSpec `ebpf:"type_lane"`
+	TypeLaneLimit *ebpf.VariableSpec `ebpf:"type_lane_limit"`
+	TypeLimit     *ebpf.VariableSpec `ebpf:"type_limit"`
+	TypeNative    *ebpf.VariableSpec `ebpf:"type_native"`
+	TypeProbe     *ebpf.VariableSpec `ebpf:"type_probe"`
+	TypeShared    *ebpf.VariableSpec `ebpf:"type_shared"`
+	TypeStack     *ebpf.VariableSpec `ebpf:"type_stack"`
+	TypeWaitEntry *ebpf.VariableSpec `ebpf:"type_wait_entry"`
 }
 
 // ProbesObjects contains all objects after they have been loaded into the kernel.
@@ -384,13 +448,18 @@ func (m *ProbesMaps) Close() error {
 //
 // It can be passed to LoadProbesObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ProbesVariables struct {
-	Config     *ebpf.Variable `ebpf:"config"`
-	Control    *ebpf.Variable `ebpf:"control"`
-	TypeCreate *ebpf.Variable `ebpf:"type_create"`
-	TypeFlag   *ebpf.Variable `ebpf:"type_flag"`
-	TypeLimit  *ebpf.Variable `ebpf:"type_limit"`
-	TypeProbe  *ebpf.Variable `ebpf:"type_probe"`
-	TypeStack  *ebpf.Variable `ebpf:"type_stack"`
+	Config        *ebpf.Variable `ebpf:"config"`
+	Control       *ebpf.Variable `ebpf:"control"`
+	TypeCreate    *ebpf.Variable `ebpf:"type_create"`
+	TypeFlag      *ebpf.Variable `ebpf:"type_flag"`
+	TypeLane      *ebpf.Variable `ebpf:"type_lane"`
+	TypeLaneLimit *ebpf.Variable `ebpf:"type_lane_limit"`
+	TypeLimit     *ebpf.Variable `ebpf:"type_limit"`
+	TypeNative    *ebpf.Variable `ebpf:"type_native"`
+	TypeProbe     *ebpf.Variable `ebpf:"type_probe"`
+	TypeShared    *ebpf.Variable `ebpf:"type_shared"`
+	TypeStack     *ebpf.Variable `ebpf:"type_stack"`
+	TypeWaitEntry *ebpf.Variable `ebpf:"type_wait_entry"`
 }
 
 // ProbesPrograms contains all programs after they have been loaded into the kernel.

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * The memory that probes in machine code work in. The Go side of these types is generated from here, as that of loupe.h.
+ *
+ * One region is shared with the reader: struct loupe_shared, the filter's set, the lanes, their rings. A lane is a place to
+ * work in for one hit at a time: who takes it has its registers' save area, its scratch stack, its counters and the writing
+ * end of its ring for itself. There are more lanes than processors, so nobody ever waits for one.
+ *
+ * struct loupe_native is in memory of the target's own, behind the code: a child that the target forks finds it wiped, and
+ * then touches nothing that is shared.
+ */
+#ifndef LOUPE_LANES_H
+#define LOUPE_LANES_H
+
+#include "loupe.h"
+
+enum loupe_lane_limit {
+	LOUPE_LANE_SPAN = 16384, /* bytes of a lane without its ring, to which it is aligned: the stack pointer tells the lane */
+	LOUPE_LANE_TOP = 64,     /* bytes left free above the scratch stack, so that it never points into the next lane */
+	LOUPE_STACK_USE = 3072,  /* bytes that probes may use of the scratch stack, which has three times as many */
+	LOUPE_BUCKET = 8,        /* stacks that share a place in the table of those sent: a cache line */
+	LOUPE_WINDOW_ENTRIES = 16, /* entries of a hash table that are looked at for one key */
+};
+
+struct loupe_lane {
+	/* The line of who has it. */
+	u32 busy;      /* 1: somebody has it */
+	u32 turns;     /* how many times it was given back */
+	u64 head;      /* bytes written to the ring so far, without the records under way */
+	u64 g;         /* the g of the hit */
+	u64 ring;      /* address of the ring in the target */
+	u64 ring_mask; /* size of the ring less one; a power of two less one */
+	u64 unused1[3];
+
+	/* The line of the reader. */
+	u64 tail; /* bytes read so far */
+	u64 unused2[7];
+
+	u64 regs[40]; /* a struct regs: registers at the hit */
+	struct loupe_count counts[256];
+	/* The rest is the scratch stack. */
+};
+
+/* What the target and the reader share, beside the lanes. */
+struct loupe_shared {
+	struct loupe_control control;
+	u64 missed[PROBE_COUNT]; /* hits for which no lane was free, by probe */
+	u64 unlisted;            /* goroutines for which the filter had no room */
+};
+
+/* A wait under way, with its goroutine; 0: a free entry. */
+struct loupe_wait_entry {
+	u64 goid;
+	struct loupe_wait wait;
+};
+
+/*
+ * Settings; fixed while probes are attached. Tables have a power of two of entries, at least LOUPE_WINDOW_ENTRIES; a mask is
+ * the number of entries less one.
+ */
+struct loupe_native {
+	u64 shared;           /* address of struct loupe_shared; 0: probes do nothing */
+	u64 lanes, lanes_end; /* where the first is, and the end of the last */
+	u64 known, known_mask;   /* stacks that were sent: u64 */
+	u64 listed, listed_mask; /* goroutines with large IDs to report or to leave out, in shared memory: u64 */
+	u64 starts, starts_mask; /* functions that goroutines of the runtime itself start with: u64 */
+	u64 waits, waits_mask;   /* struct loupe_wait_entry */
+
+	struct loupe_config config;
+};
+
+#endif

@@ -1,0 +1,89 @@
+package csrc_test
+
+import (
+	"strings"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/arch/arm64/arm64asm"
+	"golang.org/x/arch/x86/x86asm"
+
+	"github.com/loupe-go/loupe/internal/probe/csrc"
+)
+
+// TestNativeLayout checks what whoever puts the code into a program relies on.
+func TestNativeLayout(t *testing.T) {
+	for _, arch := range []string{"amd64", "arm64"} {
+		n, ok := csrc.NativeFor(arch)
+		if !ok || len(n.Code) == 0 {
+			t.Fatalf("%s: no code", arch)
+		}
+		if n.Settings%n.Page != 0 || n.Settings < uint64(len(n.Code)) || n.Settings >= uint64(len(n.Code))+n.Page {
+			t.Errorf("%s: settings at %#x behind %#x bytes of code", arch, n.Settings, len(n.Code))
+		}
+		if want := uint64(unsafe.Sizeof(csrc.Settings{})); n.SettingsSize != want {
+			t.Errorf("%s: settings have %d bytes in C, %d in Go", arch, n.SettingsSize, want)
+		}
+		if n.StackUse <= 0 || n.StackUse > csrc.StackUse {
+			t.Errorf("%s: %d bytes of the stack used, of %d", arch, n.StackUse, csrc.StackUse)
+		}
+		seen := map[uint32]bool{}
+		for probe, at := range n.Probes {
+			if int(at) >= len(n.Code) || seen[at] {
+				t.Errorf("%s: probe %d at %#x", arch, probe, at)
+			}
+			seen[at] = true
+		}
+	}
+	if _, ok := csrc.NativeFor("riscv64"); ok {
+		t.Error("code for a machine that has none")
+	}
+}
+
+// TestNativeAMD64 checks that the code leaves alone what stubs do not save (vector registers), and goes only where it is
+// seen to go.
+func TestNativeAMD64(t *testing.T) {
+	n, _ := csrc.NativeFor("amd64")
+	for at := 0; at < len(n.Code); {
+		inst, err := x86asm.Decode(n.Code[at:], 64)
+		if err != nil {
+			t.Fatalf("at %#x: %v", at, err)
+		}
+		for _, arg := range inst.Args {
+			if r, ok := arg.(x86asm.Reg); ok && r >= x86asm.F0 && r <= x86asm.X15 {
+				t.Errorf("at %#x: %v uses a vector register", at, inst)
+			}
+		}
+		switch inst.Op {
+		case x86asm.CALL, x86asm.JMP:
+			rel, ok := inst.Args[0].(x86asm.Rel)
+			if to := at + inst.Len + int(rel); !ok || to < 0 || to >= len(n.Code) {
+				t.Errorf("at %#x: %v leaves the code", at, inst)
+			}
+		case x86asm.SYSCALL, x86asm.INT, x86asm.STD, x86asm.UD2:
+			t.Errorf("at %#x: %v", at, inst)
+		}
+		at += inst.Len
+	}
+}
+
+// TestNativeARM64 checks the same, and that X18 is not used, which belongs to the platform.
+func TestNativeARM64(t *testing.T) {
+	n, _ := csrc.NativeFor("arm64")
+	for at := 0; at+4 <= len(n.Code); at += 4 {
+		inst, err := arm64asm.Decode(n.Code[at:])
+		if err != nil {
+			t.Fatalf("at %#x: %v", at, err)
+		}
+		switch inst.Op {
+		case arm64asm.BR, arm64asm.BLR, arm64asm.SVC, arm64asm.BRK:
+			t.Errorf("at %#x: %v", at, inst)
+		}
+		for word := range strings.FieldsFuncSeq(inst.String(), func(r rune) bool { return strings.ContainsRune(" ,[]!", r) }) {
+			vector := len(word) > 1 && strings.ContainsAny(word[:1], "BHSDQV") && strings.Trim(word[1:], "0123456789") == "" && word[1] != 'S'
+			if word == "X18" || word == "W18" || vector {
+				t.Errorf("at %#x: %v uses %s", at, inst, word)
+			}
+		}
+	}
+}

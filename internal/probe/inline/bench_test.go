@@ -1,0 +1,157 @@
+package inline
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/probe/csrc"
+	"github.com/loupe-go/loupe/internal/probe/inline/trampoline"
+)
+
+// BenchmarkHit measures one hit of gopark, by the depth of stacks. "nothing" is the way there and back, which the others
+// contain too; "disabled" is a probe that is in place but not enabled.
+func BenchmarkHit(b *testing.B) {
+	nothing := func(w *world) uintptr { return w.tail() }
+	gopark := func(w *world) uintptr { return w.probe(csrc.ProbesLoupeProbePROBE_gopark) }
+	execute := func(w *world) uintptr { return w.probe(csrc.ProbesLoupeProbePROBE_execute) }
+	b.Run("nothing", func(b *testing.B) { benchmarkHit(b, 0, true, nothing) })
+	b.Run("disabled", func(b *testing.B) { benchmarkHit(b, 0, false, gopark) })
+	b.Run("unwanted", func(b *testing.B) { benchmarkHit(b, -1, true, gopark) })
+	b.Run("execute", func(b *testing.B) { benchmarkHit(b, 0, true, execute) })
+	for _, frames := range []int{0, 1, 10, 32} {
+		b.Run(fmt.Sprintf("frames=%d", frames), func(b *testing.B) { benchmarkHit(b, frames, true, gopark) })
+	}
+}
+
+func benchmarkHit(b *testing.B, frames int, enabled bool, code func(*world) uintptr) {
+	w := newWorld(b, func(o *Options) {
+		o.Config.StackDepth = uint32(max(frames, 0))
+		o.Config.SkipListed = 1
+	})
+	th := w.thread(7, 1234, 1)
+	if frames < 0 {
+		if err := w.region.List([]uint64{7}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	var pcs []uint64
+	for i := range max(frames-1, 0) {
+		pcs = append(pcs, 0x401000+uint64(i)*64)
+	}
+	th.setCaller(0x400123)
+	th.frames(pcs...)
+	th.args(th.g, 1, 2, 3)
+	body := code(w)
+	w.region.Enable(enabled)
+	lane := w.region.lanes[1]
+	for i := 0; b.Loop(); i++ {
+		trampoline.Call(body, &th.r)
+		if i%4096 == 0 {
+			lane.Tail = lane.Head
+		}
+	}
+	if lost := w.region.Lost(); lost > 0 {
+		b.Errorf("%d lost", lost)
+	}
+}
+
+// tail puts code into memory that goes back at once.
+func (w *world) tail() uintptr {
+	at := w.probe(csrc.ProbesLoupeProbePROBE_gopark)
+	return w.bodyEnd(at)
+}
+
+// BenchmarkDrain measures what it costs to read a record, by the number of lanes that have some.
+func BenchmarkDrain(b *testing.B) {
+	for _, lanes := range []int{1, 4, 64} {
+		b.Run(fmt.Sprintf("lanes=%d", lanes), func(b *testing.B) { benchmarkDrain(b, lanes) })
+	}
+}
+
+func benchmarkDrain(b *testing.B, lanes int) {
+	w := newWorld(b, func(o *Options) {
+		o.Geometry.Lanes = max(lanes, minLanes)
+		o.Geometry.Ring = 1 << 26 / o.Geometry.Lanes
+	})
+	perLane := w.region.Ring / int(recordSize)
+	b.SetBytes(int64(recordSize))
+	b.ReportAllocs()
+	var sum uint64
+	left := 0
+	for b.Loop() {
+		if left == 0 {
+			b.StopTimer()
+			left = w.fill(lanes, perLane)
+			b.StartTimer()
+			w.reader.Drain(func(raw []byte) bool {
+				sum += (*csrc.Record)(unsafe.Pointer(&raw[0])).G
+				return true
+			})
+		}
+		left--
+	}
+	if w.reader.late+w.reader.garbled > 0 || sum == 0 {
+		b.Errorf("%d late, %d garbled", w.reader.late, w.reader.garbled)
+	}
+}
+
+// fill fills the rings of some lanes as probes would, in turns. It returns the number of records.
+func (w *world) fill(lanes, perLane int) int {
+	n := 0
+	for range perLane {
+		for i := range lanes {
+			l, ring := w.region.lanes[i], w.reader.lanes[i].ring
+			at := l.Head & l.RingMask
+			if l.RingMask+1-at < recordSize {
+				continue
+			}
+			*(*csrc.Record)(unsafe.Pointer(&ring[at])) = csrc.Record{Time: ticks(), Kind: uint8(event.GoStart), G: 5}
+			l.Head += recordSize
+			n++
+		}
+	}
+	for i := range lanes {
+		l := w.region.lanes[i]
+		l.Head = (l.Head + l.RingMask) &^ l.RingMask
+	}
+	return n
+}
+
+// BenchmarkObserved measures hits of gopark with ten frames while another thread reads the records, as it is in use. Where
+// the reader cannot follow, hits are lost; how many is told.
+func BenchmarkObserved(b *testing.B) {
+	w := newWorld(b, func(o *Options) { o.Config.SkipListed = 1; o.Geometry.Ring = 1 << 22 })
+	th := w.thread(7, 1234, 1)
+	var pcs []uint64
+	for i := range uint64(9) {
+		pcs = append(pcs, 0x401000+i*64)
+	}
+	th.setCaller(0x400123)
+	th.frames(pcs...)
+	th.args(th.g, 1, 2, 3)
+	body := w.probe(gopark)
+	var group sync.WaitGroup
+	stop := make(chan bool)
+	records := 0
+	group.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				w.reader.Drain(func([]byte) bool { records++; return true })
+				time.Sleep(100 * time.Microsecond)
+			}
+		}
+	})
+	for b.Loop() {
+		trampoline.Call(body, &th.r)
+	}
+	close(stop)
+	group.Wait()
+	b.ReportMetric(100*float64(w.region.Lost())/float64(b.N), "%lost")
+}

@@ -1,0 +1,199 @@
+package inline
+
+import (
+	"io"
+	"runtime"
+	"runtime/pprof"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"unsafe"
+
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/probe/csrc"
+)
+
+// emulated reports whether this runs on an emulator of arm64: less is done, and no signals may come (a handler would take
+// the made-up g for its own).
+const emulated = runtime.GOARCH == "arm64"
+
+// checker looks at records as they come.
+type checker struct {
+	t        *testing.T
+	last     uint64            // time of the last record
+	seq      map[uint64]uint64 // by goroutine: the number of its last hit
+	stacks   map[uint64]bool
+	kinds    [256]uint64
+	backward uint64 // times that are before the last
+	gaps     uint64 // hits that are missing
+	unknown  uint64 // events that refer to stacks that were not sent
+}
+
+func newChecker(t *testing.T) *checker {
+	return &checker{t: t, seq: map[uint64]uint64{}, stacks: map[uint64]bool{}}
+}
+
+// check looks at a record: of hit i of a goroutine, which says so in all of its fields.
+func (c *checker) check(raw []byte) bool {
+	r := (*csrc.Record)(unsafe.Pointer(&raw[0]))
+	if r.Time < c.last {
+		c.backward++
+	}
+	c.last = max(c.last, r.Time)
+	c.kinds[r.Kind]++
+	switch {
+	case r.Kind == csrc.KindStack:
+		c.stacks[r.Stack] = true
+		return true
+	case r.Kind == uint8(event.GoBlock):
+		if r.Reason != uint8(r.Arg) || r.TraceReason != uint8(r.Arg>>8) || r.Tid != uint32(1000+r.G) {
+			c.t.Errorf("torn: %+v", r)
+		}
+		if !c.stacks[r.Stack] {
+			c.unknown++
+		}
+	case r.Kind != uint8(event.ChanSend):
+		c.t.Errorf("a record of kind %d", r.Kind)
+	}
+	if at, ok := c.seq[r.G]; ok && !emulated { // the emulator's counter counts microseconds, in which there are several hits
+		if r.Arg <= at {
+			c.t.Errorf("hit %d of %d came after hit %d", r.Arg, r.G, at)
+		}
+		c.gaps += r.Arg - at - 1
+	}
+	c.seq[r.G] = r.Arg
+	return true
+}
+
+// TestContention hits probes on more threads than there are lanes, while the records are read and signals arrive.
+func TestContention(t *testing.T) {
+	const threads = 8
+	hits := uint64(200_000)
+	if emulated {
+		hits = 3_000
+	} else if err := pprof.StartCPUProfile(io.Discard); err == nil {
+		defer pprof.StopCPUProfile()
+	}
+	for _, ring := range []int{1 << 16, 1 << 24} {
+		w := newWorld(t, func(o *Options) { o.Geometry.Ring = ring })
+		park, send := w.probe(gopark), w.probe(csrc.ProbesLoupeProbePROBE_chansend)
+		var group sync.WaitGroup
+		for id := range uint64(threads) {
+			th := w.thread(id, 1000+id, uint32(id%3))
+			put(th.g+atGoid, id+1)
+			put(th.m+atProcid, 1001+id)
+			th.setCaller(0x400123)
+			group.Go(func() {
+				runtime.LockOSThread()
+				defer runtime.UnlockOSThread()
+				for i := range hits {
+					if i%4 == 3 {
+						th.args(i).hit(send)
+						continue
+					}
+					if i%64 == 0 {
+						th.frames(0x401000+i, 0x402000)
+					}
+					th.args(0, i, i&0xff, i>>8&0xff).hit(park)
+				}
+			})
+		}
+		var done atomic.Bool
+		go func() { group.Wait(); done.Store(true) }()
+		c := newChecker(t)
+		for !done.Load() {
+			w.reader.Drain(c.check)
+			runtime.Gosched()
+		}
+		group.Wait()
+		w.region.Enable(false)
+		w.reader.Drain(c.check)
+		c.balance(w, threads*hits)
+		t.Logf("rings of %d: %d records, %d lost, %d late", ring, c.kinds[event.GoBlock]+c.kinds[event.ChanSend], w.region.Lost(), w.reader.Late())
+	}
+}
+
+// balance checks that each hit was received or counted as lost.
+func (c *checker) balance(w *world, hits uint64) {
+	var sum, missed uint64
+	for k, count := range w.region.Counts() {
+		if uint8(k) != csrc.KindStack && count.Produced != c.kinds[k]+count.NoRoom {
+			c.t.Errorf("kind %d: produced %d, received %d, lost %d", k, count.Produced, c.kinds[k], count.NoRoom)
+		}
+		sum += count.Produced
+	}
+	for _, n := range w.region.Missed() {
+		missed += n
+	}
+	if sum+missed != hits {
+		c.t.Errorf("%d hits: produced %d, missed %d", hits, sum, missed)
+	}
+	received := c.kinds[event.GoBlock] + c.kinds[event.ChanSend]
+	if lost := uint64(w.region.Lost()); received+lost != hits || c.gaps > lost {
+		c.t.Errorf("%d hits: received %d, lost %d; %d missing between", hits, received, lost, c.gaps)
+	}
+	if c.backward > w.reader.Late() {
+		c.t.Errorf("%d times went back, %d records were late", c.backward, w.reader.Late())
+	}
+	if c.unknown > 0 && w.region.StacksLost() == 0 {
+		c.t.Errorf("%d events refer to stacks that were not sent", c.unknown)
+	}
+	if w.reader.Garbled() > 0 {
+		c.t.Errorf("garbled %d times", w.reader.Garbled())
+	}
+	if w.reader.Pending() > 0 {
+		c.t.Errorf("%d bytes were left", w.reader.Pending())
+	}
+}
+
+// TestCauseAndEffect hits probes on threads in turns: each begins when it sees that the one before is done. Their records
+// must come in that order, whatever lane they were in.
+func TestCauseAndEffect(t *testing.T) {
+	turns := uint64(300_000)
+	if emulated {
+		turns = 3_000
+	}
+	w := newWorld(t, func(o *Options) { o.Geometry.Ring = 1 << 24 })
+	body := w.probe(csrc.ProbesLoupeProbePROBE_chansend)
+	var turn atomic.Uint64
+	var group sync.WaitGroup
+	const threads = 2
+	for id := range uint64(threads) {
+		th := w.thread(5, 1, uint32(id))
+		put(th.g+atSchedBP, 0)
+		group.Go(func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			for i := id; i < turns; i += threads {
+				for spin := 0; turn.Load() != i; spin++ {
+					if spin > 1<<16 {
+						runtime.Gosched()
+					}
+				}
+				th.args(i).hit(body)
+				turn.Store(i + 1)
+			}
+		})
+	}
+	group.Wait()
+	w.region.Enable(false)
+	times := make([]uint64, turns)
+	next, wrong := uint64(0), 0
+	w.reader.Drain(func(raw []byte) bool {
+		r := (*csrc.Record)(unsafe.Pointer(&raw[0]))
+		if r.Kind != csrc.KindStack {
+			if r.Arg != next {
+				wrong++
+			}
+			next, times[r.Arg] = r.Arg+1, r.Time
+		}
+		return true
+	})
+	if i := slices.Index(times, 0); i >= 0 || !slices.IsSorted(times) {
+		t.Errorf("the times of causes and effects are not in order (no time for turn %d)", i)
+	}
+	if wrong > 0 && !emulated || w.reader.Late() > 0 || w.region.Lost() > 0 {
+		t.Errorf("of %d turns %d were in the wrong place; %d late, %d lost", turns, wrong, w.reader.Late(), w.region.Lost())
+	}
+}

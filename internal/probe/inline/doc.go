@@ -1,0 +1,11 @@
+// Package inline is the machine-code side of the engine that needs no eBPF: the probes run within the target itself, reached
+// from patched places by stubs.
+//
+// Program is what is put into the target: the probes (package csrc), behind them memory of the target's own. Its Body makes
+// the code of one place: find the current g, take a lane, save the registers there, call the probe on the lane's stack, put
+// everything back. Nothing is written to the goroutine's stack, which may have no room, and nobody waits.
+//
+// Lanes is the memory that the target and the reader share. Each lane has a ring that one hit at a time writes to; Drain
+// brings the records of all lanes in the order of their times, which are ticks of the processor's counter there and
+// CLOCK_MONOTONIC by a Clock afterwards.
+package inline

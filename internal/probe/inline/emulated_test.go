@@ -1,0 +1,34 @@
+package inline
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// TestARM64 runs the tests of this package as arm64 code under qemu's user-mode emulator: the probes' blob, the stubs and
+// the reader. It shows that the code does what it should, not how a real processor orders memory.
+func TestARM64(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		return // the tests themselves run there
+	}
+	exe := filepath.Join(t.TempDir(), "inline.test")
+	build := exec.Command("go", "test", "-c", "-o", exe, ".")
+	build.Env = append(os.Environ(), "GOARCH=arm64", "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building for arm64: %v\n%s", err, out)
+	}
+	run := exec.Command("qemu-aarch64", exe, "-test.v", "-test.timeout=60s")
+	// No signal may come while the register that holds the current g has a made-up one.
+	run.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1")
+	out, err := run.CombinedOutput()
+	if err != nil {
+		t.Fatalf("running for arm64 (the Debian package qemu-user has qemu-aarch64): %v\n%s", err, out)
+	}
+	if n := strings.Count(string(out), "\n--- PASS: "); n < 20 {
+		t.Errorf("only %d tests ran\n%s", n, out)
+	}
+}

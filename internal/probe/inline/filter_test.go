@@ -1,0 +1,197 @@
+package inline
+
+import (
+	"testing"
+	"time"
+
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/probe/csrc"
+)
+
+// hitAs hits a probe as a goroutine.
+func (th *thread) hitAs(goid uint64, body uintptr) {
+	put(th.g+atGoid, goid)
+	th.hit(body)
+}
+
+// goroutines returns those of the events that are there.
+func (w *world) goroutines() []uint64 {
+	var ids []uint64
+	events, _ := w.events()
+	for _, e := range events {
+		ids = append(ids, e.G)
+	}
+	return ids
+}
+
+func TestFilters(t *testing.T) {
+	ids := []uint64{5, 7, 100, 4079, 4080, 4081, 1 << 20, 1<<20 + 4096, 1 << 40}
+	listed := map[uint64]bool{7: true, 4079: true, 4081: true, 1 << 20: true, 1 << 40: true}
+	for _, c := range []struct {
+		name   string
+		change func(*csrc.Config)
+		want   func(id uint64) bool
+	}{
+		{"none", func(*csrc.Config) {}, func(uint64) bool { return true }},
+		{"only listed", func(c *csrc.Config) { c.OnlyListed = 1 }, func(id uint64) bool { return listed[id] }},
+		{"skip listed", func(c *csrc.Config) { c.SkipListed = 1 }, func(id uint64) bool { return !listed[id] }},
+		{"sample", func(c *csrc.Config) { c.Sample = 5 }, func(id uint64) bool { return id%5 == 0 }},
+		{"sample skip", func(c *csrc.Config) { c.Sample, c.SkipListed = 5, 1 }, func(id uint64) bool { return id%5 == 0 && !listed[id] }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, func(o *Options) { c.change(&o.Config) })
+			var list []uint64
+			for id := range listed {
+				list = append(list, id)
+			}
+			if err := w.region.List(list); err != nil {
+				t.Fatal(err)
+			}
+			th, body := w.thread(7, 1234, 1), w.probe(gopark)
+			want := 0
+			for _, id := range ids {
+				th.hitAs(id, body)
+				if c.want(id) {
+					want++
+				}
+			}
+			got := w.goroutines()
+			for _, id := range got {
+				if !c.want(id) {
+					t.Errorf("goroutine %d was reported", id)
+				}
+			}
+			if len(got) != want || w.region.Counts()[event.GoBlock].Produced != uint64(want) {
+				t.Errorf("goroutines %v, want %d of them", got, want)
+			}
+		})
+	}
+}
+
+// TestSystemGoroutines: goroutines that start with a function of the runtime itself are left out from then on, until they
+// end.
+func TestSystemGoroutines(t *testing.T) {
+	const system, other = 0x500000, 0x600000
+	w := newWorld(t, func(o *Options) {
+		o.Config.SkipListed = 1
+		o.Starts = []uint64{system, system + 0x100, 0}
+		for i := range uint64(50) {
+			o.Starts = append(o.Starts, 0x700000+i)
+		}
+	})
+	th, made := w.thread(1, 1234, 1), w.thread(0, 0, 2)
+	th.setG(th.g0)
+	create, exit, ready := w.probe(csrc.ProbesLoupeProbePROBE_newproc1Casgstatus), w.probe(csrc.ProbesLoupeProbePROBE_goexit0), w.probe(csrc.ProbesLoupeProbePROBE_ready)
+	for _, id := range []uint64{20, 5000, 1 << 30} {
+		put(made.g+atGoid, id)
+		put(made.g+atStartpc, system+0x100)
+		th.args(made.g, stDead, stRunnable).hit(create)
+		th.hit(ready)
+		th.hit(exit)
+		put(made.g+atGoid, id+1)
+		put(made.g+atStartpc, other)
+		th.hit(create)
+		th.hit(ready)
+		th.hit(exit)
+		if got := w.goroutines(); len(got) != 3 || got[0] != id+1 {
+			t.Errorf("goroutines %v, want three times %d", got, id+1)
+		}
+	}
+	for _, entry := range w.region.listed {
+		if entry != 0 {
+			t.Errorf("goroutine %d is still in the filter", entry)
+		}
+	}
+}
+
+// TestFilterFull: goroutines of the runtime that the filter has no room for are counted, as the reader's own are refused.
+func TestFilterFull(t *testing.T) {
+	w := newWorld(t, func(o *Options) {
+		o.Config.SkipListed, o.Starts, o.Geometry.Listed = 1, []uint64{0x500000}, csrc.TableWindow
+	})
+	th, made := w.thread(1, 1234, 1), w.thread(0, 0, 2)
+	put(made.g+atStartpc, 0x500000)
+	create := w.probe(csrc.ProbesLoupeProbePROBE_newproc1Casgstatus)
+	for i := range uint64(csrc.TableWindow + 3) {
+		put(made.g+atGoid, 10000+i)
+		th.args(made.g, stDead, stRunnable).hit(create)
+	}
+	if n := w.region.Unlisted(); n != 3 {
+		t.Errorf("no room for %d goroutines, want 3", n)
+	}
+	if err := w.region.List([]uint64{10000, 50000}); err == nil {
+		t.Error("a full filter took another goroutine")
+	}
+}
+
+// TestMinBlock: only waits that were long are told, when they are over, with the time that they began.
+func TestMinBlock(t *testing.T) {
+	const long = 2 * time.Millisecond
+	w := newWorld(t, func(o *Options) {
+		o.Config.MinBlock = uint64(long)
+		o.Waits = 32
+	})
+	th, sched := w.thread(7, 1234, 1), w.thread(1, 77, 2)
+	sched.setG(sched.g0)
+	park, ready := w.probe(gopark), w.probe(csrc.ProbesLoupeProbePROBE_ready)
+	th.args(0, 0xc000123, 14, 3)
+	th.setCaller(0x400123)
+
+	th.hit(park)
+	sched.args(th.g).hit(ready)
+	if r := w.goroutines(); len(r) != 0 {
+		t.Fatalf("a short wait of %v was told", r)
+	}
+	sched.hit(ready) // of no wait
+	w.region.NewEpoch()
+	before := uint64(monotonic())
+	th.hit(park)
+	after := uint64(monotonic())
+	time.Sleep(2 * long)
+	woken := uint64(monotonic())
+	sched.hit(ready)
+	end := uint64(monotonic())
+	events, stacks := w.events()
+	if len(events) != 2 {
+		t.Fatalf("%d events, want a wait and its end", len(events))
+	}
+	block, unblock := events[0], events[1]
+	if block.Kind != uint8(event.GoBlock) || block.G != 7 || block.Tid != 1234 || block.Reason != 14 || block.TraceReason != 3 || block.Arg != 0xc000123 ||
+		len(stacks[block.Stack]) == 0 {
+		t.Errorf("%+v", block.Record)
+	}
+	if block.Time < before || block.Time > after || block.Time+block.Value < woken || block.Time+block.Value > end {
+		t.Errorf("waited from %d for %d, want from %d to %d", block.Time, block.Value, after, end)
+	}
+	if unblock.Kind != uint8(event.GoUnblock) || unblock.G != 7 || unblock.Arg != 1 || unblock.Tid != 77 || unblock.Time < block.Time+block.Value {
+		t.Errorf("%+v", unblock.Record)
+	}
+}
+
+// TestWaitsFull: waits for which there is no room are counted as lost, and room is used again.
+func TestWaitsFull(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Config.MinBlock, o.Waits = 1, csrc.TableWindow })
+	th, sched := w.thread(7, 1234, 1), w.thread(1, 77, 2)
+	sched.setG(sched.g0)
+	park, ready := w.probe(gopark), w.probe(csrc.ProbesLoupeProbePROBE_ready)
+	for round := range uint64(3) {
+		const more = 4
+		for i := range uint64(csrc.TableWindow + more) {
+			th.hitAs(100*round+i+1, park)
+		}
+		if lost := w.region.Lost(); lost != uint32(more*(round+1)) {
+			t.Errorf("round %d: %d lost", round, lost)
+		}
+		time.Sleep(time.Microsecond) // some ticks of the slowest counter
+		for i := range uint64(csrc.TableWindow + more) {
+			put(th.g+atGoid, 100*round+i+1)
+			sched.args(th.g).hit(ready)
+		}
+		if n := len(w.goroutines()); n != 2*csrc.TableWindow {
+			t.Errorf("round %d: %d events, want %d", round, n, 2*csrc.TableWindow)
+		}
+	}
+	if c := w.region.Counts()[event.GoBlock]; c.Unreadable != 12 || c.Produced != 12+3*uint64(csrc.TableWindow) {
+		t.Errorf("counted %+v", c)
+	}
+}

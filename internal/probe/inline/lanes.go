@@ -1,0 +1,305 @@
+package inline
+
+import (
+	"math"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/probe/csrc"
+)
+
+const (
+	recordSize = uint64(unsafe.Sizeof(csrc.Record{}))
+	createSize = uint64(unsafe.Sizeof(csrc.Create{}))
+	stackSize  = uint64(unsafe.Sizeof(csrc.Stack{})) // of the largest
+
+	// stuckAfter is how long a lane that is in use holds back what the others have: its thread may have been put aside by
+	// the kernel in the middle of a hit.
+	stuckAfter = 10 * time.Millisecond
+	// looks is how many times a lane in use is looked at, with some 20 ns in between. Most hits take less time than that.
+	looks = 32
+	// freeEvery is after how many bytes read their room is given back while more is read.
+	freeEvery = 64 << 10
+	// lastKey is above every key.
+	lastKey = math.MaxUint64
+)
+
+// Reader reads the records of a region in the order of their times.
+//
+// # Order
+//
+// A record's time is read after its lane was taken and before the lane is given back, so the times in one lane never go
+// back. Between lanes the reader merges. It reads the counter (T0) and then looks at each lane. One that nobody has at that
+// moment can only be taken later, so what will be written there is younger than T0, and what was written there is seen by
+// reading its end after that. The same holds when a lane is in use but was given back since T0. Else it may still get an older
+// record: the reader goes on only up to the T0 of the last time that it was sure of that lane, but for no longer than
+// stuckAfter. What comes even later is delivered when it comes, and counted.
+//
+// A stack comes before the events that refer to it. It is known to other threads only after its record can be read, and
+// what they write then is younger. Lanes in use are read to their ends after all others, so the same holds for those that
+// are not waited for.
+type Reader struct {
+	region *Region
+	clock  *Clock
+	lanes  []readLane
+	order  []*readLane // heap of lanes with records, the one with the oldest first
+
+	delivered uint64 // the latest tick so far
+	late      uint64
+	garbled   uint64
+}
+
+// readLane is what the reader knows of a lane.
+type readLane struct {
+	shared *csrc.Lane
+	ring   []byte
+	tail   uint64 // read so far
+	freed  uint64 // of that, given back
+	end    uint64 // written, when it was last looked at
+
+	size uint64 // of the record at tail
+	key  uint64 // its place in the order
+
+	safe  uint64 // ticks: nothing older will come any more
+	inUse bool   // by the same hit all the time that it was looked at
+	since uint64 // ticks: when it was first found so
+}
+
+// NewReader returns a reader of a region.
+func NewReader(region *Region, clock *Clock) *Reader {
+	r := &Reader{region: region, clock: clock, lanes: make([]readLane, region.Lanes), order: make([]*readLane, 0, region.Lanes)}
+	now := clock.Sample() - readDelay
+	for i := range r.lanes {
+		from := region.rings() + i*region.Ring
+		r.lanes[i] = readLane{shared: region.lanes[i], ring: region.mem[from : from+region.Ring], safe: now}
+	}
+	return r
+}
+
+// Late returns how many records came after younger ones had been delivered.
+func (r *Reader) Late() uint64 { return r.late }
+
+// Garbled returns how often a lane held what no probe writes; the rest of the lane was passed over then.
+func (r *Reader) Garbled() uint64 { return r.garbled }
+
+// Pending returns how many bytes are there to be read.
+func (r *Reader) Pending() uint64 {
+	var sum uint64
+	for i := range r.lanes {
+		l := &r.lanes[i]
+		sum += atomic.LoadUint64(&l.shared.Head) - l.tail
+	}
+	return sum
+}
+
+// Drain calls record with each record that is there, in the order of their times, until it returns false. Times are
+// CLOCK_MONOTONIC then. The bytes are valid during the call only. While probes are enabled, records of the last moments may
+// be left for the next call; when they are not, none are.
+func (r *Reader) Drain(record func(raw []byte) bool) {
+	until := r.look()
+	if !r.region.enabled() {
+		for wait := stuckAfter; until != lastKey && wait > 0; wait -= time.Millisecond {
+			time.Sleep(time.Millisecond)
+			until = r.look()
+		}
+		until = lastKey
+	}
+	r.merge(until, record)
+	for i := range r.lanes {
+		r.lanes[i].free()
+	}
+}
+
+// look finds the ends of all lanes and returns the key up to which the records before them are complete; lastKey when no
+// lane is in use and probes are not enabled.
+func (r *Reader) look() uint64 {
+	enabled := r.region.enabled()
+	t0 := r.clock.Sample()
+	stuck := r.clock.Ticks(stuckAfter)
+	until := t0 - readDelay
+	busy := 0
+	for i := range r.lanes {
+		l := &r.lanes[i]
+		was := l.inUse
+		if l.inUse = l.busy(); !l.inUse {
+			l.safe = t0 - readDelay
+			l.end = atomic.LoadUint64(&l.shared.Head)
+			continue
+		}
+		busy++
+		if !was {
+			l.since = t0
+		}
+		if t0-l.since < stuck {
+			until = min(until, l.safe)
+		}
+	}
+	for i := range r.lanes {
+		if l := &r.lanes[i]; l.inUse {
+			l.end = atomic.LoadUint64(&l.shared.Head)
+		}
+	}
+	if busy == 0 && !enabled {
+		return lastKey
+	}
+	return until<<1 | 1
+}
+
+// busy reports whether one hit has a lane each time that it is looked at.
+func (l *readLane) busy() bool {
+	turn := atomic.LoadUint32(&l.shared.Turns)
+	for range looks {
+		if atomic.LoadUint32(&l.shared.Busy) == 0 || atomic.LoadUint32(&l.shared.Turns) != turn {
+			return false
+		}
+		ticks() // takes a moment
+	}
+	return true
+}
+
+// merge delivers records up to a key.
+func (r *Reader) merge(until uint64, record func(raw []byte) bool) {
+	r.order = r.order[:0]
+	for i := range r.lanes {
+		if l := &r.lanes[i]; r.next(l) {
+			r.order = append(r.order, l)
+		}
+	}
+	for i := len(r.order)/2 - 1; i >= 0; i-- {
+		r.sink(i)
+	}
+	for len(r.order) > 0 && r.order[0].key <= until {
+		more, ok := r.run(r.order[0], min(until, r.second()), record)
+		if !ok {
+			return
+		}
+		if !more {
+			last := len(r.order) - 1
+			r.order[0] = r.order[last]
+			r.order = r.order[:last]
+		}
+		r.sink(0)
+	}
+}
+
+// run delivers the records of one lane up to a key. more says whether the lane has others, ok whether the caller wants them.
+func (r *Reader) run(l *readLane, until uint64, record func(raw []byte) bool) (more, ok bool) {
+	for more = true; more && l.key <= until; more = r.next(l) {
+		at := l.tail & uint64(len(l.ring)-1)
+		raw := l.ring[at : at+l.size : at+l.size]
+		if l.key>>1 < r.delivered {
+			r.late++
+		} else {
+			r.delivered = l.key >> 1
+		}
+		r.convert((*csrc.Record)(unsafe.Pointer(&raw[0])))
+		l.tail += l.size
+		if !record(raw) {
+			return true, false
+		}
+		if l.tail-l.freed >= freeEvery {
+			l.free()
+		}
+	}
+	return more, true
+}
+
+// convert makes CLOCK_MONOTONIC of the ticks in a record.
+func (r *Reader) convert(rec *csrc.Record) {
+	ticks := rec.Time
+	rec.Time = r.clock.Nanos(ticks)
+	if isWait(rec) {
+		rec.Value = r.clock.Nanos(ticks+rec.Value) - rec.Time
+	}
+}
+
+// isWait reports whether a record tells of a wait that is over: its value is how long it was, before its end was reported.
+func isWait(rec *csrc.Record) bool { return rec.Kind == uint8(event.GoBlock) && rec.Value != 0 }
+
+// next finds the next record of a lane: its size and its key. Records begin anew where the ring does, so there may be a rest
+// at its end. What cannot be a record ends the lane's reading there.
+func (r *Reader) next(l *readLane) bool {
+	for l.tail != l.end {
+		left, at := l.end-l.tail, l.tail&uint64(len(l.ring)-1)
+		rest := uint64(len(l.ring)) - at
+		if left > uint64(len(l.ring)) {
+			break
+		}
+		if rest < recordSize {
+			if rest > left {
+				break
+			}
+			l.tail += rest
+			continue
+		}
+		if left < recordSize {
+			break
+		}
+		rec := (*csrc.Record)(unsafe.Pointer(&l.ring[at]))
+		size, key := recordSize, rec.Time<<1|1
+		switch rec.Kind {
+		case 0:
+			size = rest
+		case csrc.KindStack:
+			size += min(rec.Value, uint64(csrc.MaxStack)+1) * 8
+			key = rec.Time << 1 // before events of the same tick
+		case uint8(event.GoCreate):
+			size = createSize
+		case uint8(event.GoBlock):
+			if isWait(rec) {
+				key = (rec.Time+rec.Value)<<1 | 1
+			}
+		}
+		if size > left || size > rest || size > stackSize && rec.Kind != 0 {
+			break
+		}
+		if rec.Kind == 0 {
+			l.tail += size
+			continue
+		}
+		l.size, l.key = size, key
+		return true
+	}
+	if l.tail != l.end {
+		r.garbled++
+		l.tail = l.end
+	}
+	return false
+}
+
+// free gives back the room of what was read.
+func (l *readLane) free() {
+	if l.tail != l.freed {
+		atomic.StoreUint64(&l.shared.Tail, l.tail)
+		l.freed = l.tail
+	}
+}
+
+// second returns the key of the lane that comes after the first.
+func (r *Reader) second() uint64 {
+	key := uint64(lastKey)
+	for _, l := range r.order[1:min(3, len(r.order))] {
+		key = min(key, l.key)
+	}
+	return key
+}
+
+// sink puts a lane of the heap where it belongs, when it may have become younger than those below it.
+func (r *Reader) sink(i int) {
+	for {
+		child := 2*i + 1
+		if child >= len(r.order) {
+			return
+		}
+		if other := child + 1; other < len(r.order) && r.order[other].key < r.order[child].key {
+			child = other
+		}
+		if r.order[i].key <= r.order[child].key {
+			return
+		}
+		r.order[i], r.order[child] = r.order[child], r.order[i]
+		i = child
+	}
+}

@@ -1,0 +1,191 @@
+package inline
+
+import (
+	"encoding/binary"
+	"fmt"
+	"time"
+	"unsafe"
+
+	"github.com/loupe-go/loupe/internal/probe/csrc"
+)
+
+// Options say what a Program is made for.
+type Options struct {
+	Arch     string // of the target, as Go names it
+	Config   csrc.Config
+	Starts   []uint64 // functions that goroutines of the runtime itself start with
+	Waits    int      // goroutines that can wait at the same time when only long waits are reported; 0: enough
+	Geometry Geometry // of the region
+	Clock    *Clock
+}
+
+const (
+	// knownStacks is how many stacks the probes remember that they have sent. One that was forgotten is sent again.
+	knownStacks = 1 << 16
+	// enoughWaits is as many as the eBPF engine has room for; memory is used only for entries that were needed.
+	enoughWaits = 1 << 20
+	maxWaits    = 1 << 24
+	maxStarts   = 1 << 12
+)
+
+// Program is the probes and the memory of the target's own that they need: the code, and from PrivateAt on memory that can
+// be written, all in one piece.
+type Program struct {
+	arch     string
+	native   csrc.Native
+	settings csrc.Settings
+	geometry Geometry
+	starts   []uint64 // as a table
+
+	knownAt, waitsAt, size int
+}
+
+// NewProgram makes the probes ready for a target.
+func NewProgram(o Options) (*Program, error) {
+	native, ok := csrc.NativeFor(o.Arch)
+	if !ok {
+		return nil, fmt.Errorf("no probes for %s", o.Arch)
+	}
+	if err := o.Geometry.check(); err != nil {
+		return nil, err
+	}
+	p := &Program{arch: o.Arch, native: native, geometry: o.Geometry}
+	s := &p.settings
+	s.Config = o.Config
+	if o.Config.MinBlock > 0 { // the probes' times are ticks
+		s.Config.MinBlock = max(1, o.Clock.Ticks(time.Duration(o.Config.MinBlock)))
+	}
+	if len(o.Starts) > maxStarts {
+		return nil, fmt.Errorf("%d functions of the runtime, more than %d", len(o.Starts), maxStarts)
+	}
+	p.starts = startTable(o.Starts)
+	p.knownAt = alignUp(p.startsAt()+8*len(p.starts), int(native.Page))
+	p.waitsAt = alignUp(p.knownAt+8*knownStacks, int(native.Page))
+	p.size = p.waitsAt
+	s.StartsMask, s.KnownMask = uint64(len(p.starts)-1), knownStacks-1
+	s.ListedMask = uint64(o.Geometry.Listed - 1)
+	if s.Config.MinBlock > 0 {
+		waits := csrc.TableWindow
+		for waits < o.Waits && waits < maxWaits || o.Waits <= 0 && waits < enoughWaits {
+			waits *= 2
+		}
+		s.WaitsMask = uint64(waits - 1)
+		p.size = alignUp(p.waitsAt+waits*int(unsafe.Sizeof(csrc.WaitEntry{})), int(native.Page))
+	}
+	return p, nil
+}
+
+// startTable makes a table of functions, large enough that each has its place.
+func startTable(starts []uint64) []uint64 {
+next:
+	for size := csrc.TableWindow; ; size *= 2 {
+		table := make([]uint64, size)
+		for _, pc := range starts {
+			if pc != 0 && !setAdd(table, pc) {
+				continue next
+			}
+		}
+		return table
+	}
+}
+
+// Size returns the number of bytes that the target must map.
+func (p *Program) Size() int { return p.size }
+
+// Code returns what is at the beginning. It is executed and never written.
+func (p *Program) Code() []byte { return p.native.Code }
+
+// PrivateAt returns where memory begins that is written, on a page boundary. It is zero, but for Private. A child that the
+// target forks must find it zero (MADV_WIPEONFORK): then it leaves alone what is shared.
+func (p *Program) PrivateAt() int { return int(p.native.Settings) }
+
+func (p *Program) startsAt() int {
+	return alignUp(p.PrivateAt()+int(unsafe.Sizeof(csrc.Settings{})), 64)
+}
+
+// Private returns what is to be at PrivateAt, for a Program that is at an address, and the region at another.
+func (p *Program) Private(program, region uint64) []byte {
+	s, g := p.settings, p.geometry
+	s.Shared = region
+	s.Lanes = region + uint64(g.lanes())
+	s.LanesEnd = s.Lanes + uint64(g.Lanes*csrc.LaneSpan)
+	s.Listed = region + uint64(g.listed())
+	s.Starts = program + uint64(p.startsAt())
+	s.Known = program + uint64(p.knownAt)
+	if s.WaitsMask != 0 {
+		s.Waits = program + uint64(p.waitsAt)
+	}
+	b := make([]byte, p.startsAt()-p.PrivateAt(), p.knownAt-p.PrivateAt())
+	copy(b, unsafe.Slice((*byte)(unsafe.Pointer(&s)), unsafe.Sizeof(s)))
+	for _, pc := range p.starts {
+		b = binary.LittleEndian.AppendUint64(b, pc)
+	}
+	return b
+}
+
+// Place is one place in the target at which a probe is to be called.
+type Place struct {
+	Probe csrc.Probe
+	G     uint8  // number of the register that holds the current g; csrc.NoRegister: it is in thread-local storage
+	Addr  uint64 // where the body will be
+
+	// SPAdjust is added to the stack pointer to get what it is where the probe's settings describe (Config.Sites).
+	SPAdjust int32
+}
+
+// MaxBody is more bytes than any body has.
+const MaxBody = 512
+
+// Body makes the code that calls a probe, for a Program at an address. It is entered at its beginning and left at its end.
+// It changes nothing that Go code at a probe's place relies on: on amd64 the flags, R12 and R13, on arm64 the flags, R16,
+// R17 and R19 to R25. It writes nothing to the stack.
+func (p *Program) Body(program uint64, place Place) ([]byte, error) {
+	if int(place.Probe) >= csrc.ProbeCount {
+		return nil, fmt.Errorf("no probe %d", place.Probe)
+	}
+	b := body{
+		Place: place, config: &p.settings.Config, lanes: p.geometry.Lanes,
+		settings: program + p.native.Settings, function: program + uint64(p.native.Probes[place.Probe]),
+	}
+	var code []byte
+	var err error
+	if p.arch == "amd64" {
+		code, err = b.x86()
+	} else {
+		code, err = b.arm()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("code for probe %d: %w", place.Probe, err)
+	}
+	return code, nil
+}
+
+// body is what the code of one place is made of.
+type body struct {
+	Place
+	config             *csrc.Config
+	lanes              int
+	settings, function uint64 // addresses in the target
+}
+
+// Places in memory that bodies refer to.
+var (
+	offShared   = int32(unsafe.Offsetof(csrc.Settings{}.Shared))
+	offLanes    = int32(unsafe.Offsetof(csrc.Settings{}.Lanes))
+	offLanesEnd = int32(unsafe.Offsetof(csrc.Settings{}.LanesEnd))
+
+	offEnabled = int32(unsafe.Offsetof(csrc.Shared{}.Control.Enabled))
+	offLost    = int32(unsafe.Offsetof(csrc.Shared{}.Control.Lost))
+	offMissed  = int32(unsafe.Offsetof(csrc.Shared{}.Missed))
+
+	offBusy  = int32(unsafe.Offsetof(csrc.Lane{}.Busy))
+	offTurns = int32(unsafe.Offsetof(csrc.Lane{}.Turns))
+	offG     = int32(unsafe.Offsetof(csrc.Lane{}.G))
+	offRegs  = int32(unsafe.Offsetof(csrc.Lane{}.Regs))
+)
+
+const (
+	stackTop  = int32(csrc.LaneSpan - csrc.LaneTop) // of a lane's scratch stack
+	spanShift = 14                                  // LaneSpan is 1 << spanShift
+	mShift    = 11                                  // Ms are about so many bits apart: without a P they choose the lane
+)

@@ -1,0 +1,277 @@
+package inline
+
+import (
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/probe/csrc"
+)
+
+// madeUp are lanes whose records the test writes itself.
+type madeUp struct {
+	t      *testing.T
+	region *Region
+	clock  *Clock
+	reader *Reader
+	first  uint64 // a tick
+}
+
+func newMadeUp(t *testing.T, g Geometry) *madeUp {
+	t.Helper()
+	clock, err := NewClock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	region, err := NewRegion(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { region.Close() })
+	if err := region.Place(Alignment); err != nil {
+		t.Fatal(err)
+	}
+	return &madeUp{t, region, clock, NewReader(region, clock), clock.Sample()}
+}
+
+// write writes a record of a kind to a lane, at a time after the first and with a number, as probes do.
+func (m *madeUp) write(lane int, kind uint8, time, number uint64) bool {
+	l, ring := m.region.lanes[lane], m.reader.lanes[lane].ring
+	size := recordSize
+	switch kind {
+	case csrc.KindStack:
+		size += 8 * 5
+	case uint8(event.GoCreate):
+		size = createSize
+	}
+	at, rest := l.Head&l.RingMask, l.RingMask+1-l.Head&l.RingMask
+	pad := uint64(0)
+	if rest < size {
+		pad = rest
+	}
+	if l.Head+pad+size-l.Tail > l.RingMask+1 {
+		return false
+	}
+	if pad > 0 {
+		if pad >= recordSize {
+			(*csrc.Record)(unsafe.Pointer(&ring[at])).Kind = 0
+		}
+		l.Head, at = l.Head+pad, 0
+	}
+	r := (*csrc.Record)(unsafe.Pointer(&ring[at]))
+	*r = csrc.Record{Time: m.first + time, Kind: kind, G: number}
+	if kind == csrc.KindStack {
+		r.Value = 5
+	}
+	l.Head += size
+	return true
+}
+
+// read returns the numbers of the records that are there.
+func (m *madeUp) read() []uint64 {
+	var numbers []uint64
+	m.reader.Drain(func(raw []byte) bool {
+		numbers = append(numbers, (*csrc.Record)(unsafe.Pointer(&raw[0])).G)
+		return true
+	})
+	return numbers
+}
+
+func small() Geometry { return Geometry{Lanes: 8, Ring: 1 << 16, Listed: 16} }
+
+// TestMerge writes records of all sizes to lanes at random, many times around their rings: they come in the order of their
+// times, whole.
+func TestMerge(t *testing.T) {
+	m := newMadeUp(t, small())
+	kinds := []uint8{uint8(event.GoStart), uint8(event.GoCreate), csrc.KindStack}
+	sizes := map[uint8]int{kinds[0]: 56, kinds[1]: 72, kinds[2]: 96}
+	written, read := uint64(0), uint64(0)
+	for range 200 {
+		for range rand.IntN(3000) {
+			lane := rand.IntN(8)
+			if lane > 5 {
+				lane = 0
+			}
+			if !m.write(lane, kinds[rand.IntN(3)], written/3*2, written) { // some have the same time
+				break
+			}
+			written++
+		}
+		stop := rand.IntN(4000)
+		same := map[uint64]bool{}
+		var lastTime uint64
+		m.reader.Drain(func(raw []byte) bool {
+			r := (*csrc.Record)(unsafe.Pointer(&raw[0]))
+			if len(raw) != sizes[r.Kind] || r.Time < lastTime || r.G/3 != read/3 || same[r.G] {
+				t.Fatalf("record %d of kind %d at place %d in %d bytes, time %d after %d", r.G, r.Kind, read, len(raw), r.Time, lastTime)
+			}
+			same[r.G], lastTime = true, r.Time
+			read++
+			stop--
+			return stop != 0
+		})
+	}
+	read += uint64(len(m.read()))
+	if read != written || m.reader.Garbled()+m.reader.Late() > 0 || m.reader.Pending() > 0 {
+		t.Errorf("wrote %d, read %d; %d garbled, %d late", written, read, m.reader.Garbled(), m.reader.Late())
+	}
+}
+
+// TestStackFirst: of records of the same tick, those of stacks come first.
+func TestStackFirst(t *testing.T) {
+	m := newMadeUp(t, small())
+	m.write(1, uint8(event.GoBlock), 10, 3)
+	m.write(6, csrc.KindStack, 10, 2)
+	m.write(3, csrc.KindStack, 9, 1)
+	if got := m.read(); !slices.Equal(got, []uint64{1, 2, 3}) {
+		t.Errorf("order %v", got)
+	}
+}
+
+// TestLongWaits: a wait has the time at which it began and its place in the order where it ended.
+func TestLongWaits(t *testing.T) {
+	m := newMadeUp(t, small())
+	ring := m.reader.lanes[2].ring
+	m.write(1, uint8(event.GoStart), 100, 1)
+	m.write(2, uint8(event.GoBlock), 50, 2)
+	(*csrc.Record)(unsafe.Pointer(&ring[0])).Value = 100
+	m.write(1, uint8(event.GoStart), 200, 3)
+	if got := m.read(); !slices.Equal(got, []uint64{1, 2, 3}) || m.reader.Late() > 0 {
+		t.Errorf("order %v, %d late", got, m.reader.Late())
+	}
+}
+
+// TestLaneInUse: while a lane is in use, others are held back to when it was last seen free, but not for long.
+func TestLaneInUse(t *testing.T) {
+	m := newMadeUp(t, small())
+	m.region.Enable(true)
+	time.Sleep(time.Millisecond) // readDelay
+	m.write(1, uint8(event.GoStart), 1, 1)
+	for got := []uint64(nil); len(got) == 0; {
+		got = m.read()
+	}
+	m.region.lanes[2].Busy = 1
+	m.write(1, uint8(event.GoStart), ticks()-m.first, 3)
+	begin := time.Now()
+	if got := m.read(); len(got) != 0 {
+		t.Errorf("records %v were not held back", got)
+	}
+	m.write(2, uint8(event.GoStart), m.clock.Ticks(time.Microsecond), 2) // older, from the lane that is in use
+	m.region.lanes[2].Busy = 0
+	var got []uint64
+	for len(got) < 2 && time.Since(begin) < time.Second {
+		got = append(got, m.read()...)
+	}
+	if !slices.Equal(got, []uint64{2, 3}) || m.reader.Late() > 0 {
+		t.Errorf("order %v, %d late", got, m.reader.Late())
+	}
+
+	m.region.lanes[2].Busy = 1
+	m.write(1, uint8(event.GoStart), ticks()-m.first, 5)
+	begin = time.Now()
+	for got = nil; len(got) == 0 && time.Since(begin) < time.Second; {
+		got = m.read()
+	}
+	if held := time.Since(begin); !slices.Equal(got, []uint64{5}) || held < stuckAfter/2 {
+		t.Errorf("%v was held back for %v", got, held)
+	}
+	m.write(2, uint8(event.GoStart), m.clock.Ticks(time.Microsecond), 4)
+	m.region.lanes[2].Busy = 0
+	for got = nil; len(got) == 0 && time.Since(begin) < time.Second; {
+		got = m.read()
+	}
+	if !slices.Equal(got, []uint64{4}) || m.reader.Late() != 1 {
+		t.Errorf("%v, %d late, want 4, one late", got, m.reader.Late())
+	}
+}
+
+// TestTurns: a lane that is in use each time it is looked at, by another hit each time, holds nothing back.
+func TestTurns(t *testing.T) {
+	m := newMadeUp(t, small())
+	l := &m.reader.lanes[0]
+	l.shared.Busy = 1
+	if !l.busy() {
+		t.Error("a lane in use was taken for free")
+	}
+	var stop atomic.Bool
+	var group sync.WaitGroup
+	group.Go(func() {
+		for !stop.Load() {
+			atomic.AddUint32(&l.shared.Turns, 1)
+		}
+	})
+	begin, free := time.Now(), false
+	for !free && time.Since(begin) < 5*time.Second {
+		free = !l.busy()
+	}
+	stop.Store(true)
+	group.Wait()
+	if !free {
+		t.Error("a lane that goes from hand to hand was taken for stuck")
+	}
+}
+
+// TestHostileLanes gives the reader lanes of a target that writes what it likes: it must come to an end, and see no byte
+// that is not in a ring.
+func TestHostileLanes(t *testing.T) {
+	m := newMadeUp(t, Geometry{Lanes: 4, Ring: 1 << 16, Listed: 16})
+	garbled := uint64(0)
+	for round := range 2000 {
+		for i := range m.reader.lanes {
+			l, ring := m.region.lanes[i], m.reader.lanes[i].ring
+			for range 20 {
+				at := rand.IntN(len(ring)/8) * 8
+				*(*uint64)(unsafe.Pointer(&ring[at])) = rand.Uint64() >> rand.IntN(64)
+			}
+			switch rand.IntN(4) {
+			case 0:
+				l.Head = rand.Uint64()
+			case 1:
+				l.Head += rand.Uint64N(1 << 17)
+			case 2:
+				l.Head -= rand.Uint64N(100)
+			case 3:
+				l.Head += 8 * rand.Uint64N(1<<13)
+			}
+			l.Ring, l.RingMask, l.Tail = rand.Uint64(), rand.Uint64(), rand.Uint64()
+		}
+		seen := 0
+		m.reader.Drain(func(raw []byte) bool {
+			seen += len(raw)
+			if len(raw) < int(recordSize) || len(raw) > int(stackSize) || seen > 4*(1<<16) {
+				t.Fatalf("round %d: %d bytes, %d in all", round, len(raw), seen)
+			}
+			return true
+		})
+		garbled = m.reader.Garbled()
+	}
+	if garbled == 0 {
+		t.Error("nothing was found garbled")
+	}
+}
+
+// TestGeometry checks shapes for machines.
+func TestGeometry(t *testing.T) {
+	for _, c := range []struct {
+		processors, buffer, listed int
+		want                       Geometry
+	}{
+		{1, 1 << 20, 0, Geometry{4, 1 << 18, 1 << 15}},
+		{2, 1 << 24, 100000, Geometry{4, 1 << 22, 1 << 20}},
+		{96, 1 << 24, 0, Geometry{256, 1 << 16, 1 << 15}},
+		{1 << 20, 1, 1 << 40, Geometry{maxLanes, minRing, maxListed}},
+	} {
+		g := GeometryFor(c.processors, c.buffer, c.listed)
+		if g != c.want || g.check() != nil {
+			t.Errorf("for %d processors, %d bytes, %d goroutines: %+v (%v), want %+v", c.processors, c.buffer, c.listed, g, g.check(), c.want)
+		}
+	}
+	if err := newMadeUp(t, small()).region.Place(4096); err == nil {
+		t.Error("a region that is not aligned")
+	}
+}

@@ -1,0 +1,232 @@
+package inline
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/loupe-go/loupe/internal/probe/csrc"
+)
+
+// Geometry is the shape of the memory that the target and the reader share.
+type Geometry struct {
+	Lanes  int // a power of two; at least twice as many as processors, so that few hits find none
+	Ring   int // bytes of each lane's ring; a power of two
+	Listed int // goroutines with large IDs that the filter has room for; a power of two
+}
+
+// Bounds of a Geometry.
+const (
+	minLanes, maxLanes = 4, 1 << 12
+	minRing, maxRing   = 1 << 16, 1 << 30
+	maxListed          = 1 << 26
+
+	// Alignment is what the address of the region in the target must be a multiple of.
+	Alignment = 1 << 16
+)
+
+// GeometryFor returns a shape for a machine: bufferBytes is for all rings together; listed is the number of goroutines that
+// the filter begins with.
+func GeometryFor(processors, bufferBytes, listed int) Geometry {
+	g := Geometry{Lanes: minLanes, Ring: minRing, Listed: 1 << 15}
+	for g.Lanes < 2*processors && g.Lanes < maxLanes {
+		g.Lanes *= 2
+	}
+	for g.Ring*2*g.Lanes <= bufferBytes && g.Ring < maxRing {
+		g.Ring *= 2
+	}
+	for g.Listed < 8*listed && g.Listed < maxListed {
+		g.Listed *= 2
+	}
+	return g
+}
+
+func powerOfTwo(n, least, most int) bool {
+	return n >= least && n <= most && bits.OnesCount(uint(n)) == 1
+}
+
+func (g Geometry) check() error {
+	if !powerOfTwo(g.Lanes, minLanes, maxLanes) || !powerOfTwo(g.Ring, minRing, maxRing) ||
+		!powerOfTwo(g.Listed, csrc.TableWindow, maxListed) {
+		return fmt.Errorf("%d lanes with rings of %d bytes and a filter of %d", g.Lanes, g.Ring, g.Listed)
+	}
+	return nil
+}
+
+// Places in the region, from its beginning.
+func (g Geometry) listed() int { return 2 * 4096 }
+func (g Geometry) lanes() int  { return alignUp(g.listed()+8*g.Listed, csrc.LaneSpan) }
+func (g Geometry) rings() int  { return alignUp(g.lanes()+g.Lanes*csrc.LaneSpan, Alignment) }
+
+// Size returns the number of bytes of the region.
+func (g Geometry) Size() int { return g.rings() + g.Lanes*g.Ring }
+
+func alignUp(n, to int) int { return (n + to - 1) / to * to }
+
+const _ = uint(2*4096 - unsafe.Sizeof(csrc.Shared{})) // it must fit before the filter
+
+// Region is the memory that the target and the reader share, mapped here. What the target writes there is not trusted.
+type Region struct {
+	Geometry
+	fd     int
+	mem    []byte
+	shared *csrc.Shared
+	listed []uint64
+	lanes  []*csrc.Lane
+}
+
+// NewRegion makes the memory, all of it at once: a page that could not be had later would end the target.
+func NewRegion(g Geometry) (*Region, error) {
+	if err := g.check(); err != nil {
+		return nil, err
+	}
+	fd, err := unix.MemfdCreate("loupe", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return nil, fmt.Errorf("making shared memory: %w", err)
+	}
+	r := &Region{Geometry: g, fd: fd}
+	if err := r.open(); err != nil {
+		return nil, errors.Join(fmt.Errorf("shared memory of %d bytes: %w", g.Size(), err), r.Close())
+	}
+	return r, nil
+}
+
+func (r *Region) open() error {
+	if err := unix.Fallocate(r.fd, 0, 0, int64(r.Size())); err != nil {
+		return err
+	}
+	// The target shall not cut it short under the reader.
+	if _, err := unix.FcntlInt(uintptr(r.fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL); err != nil {
+		return err
+	}
+	mem, err := unix.Mmap(r.fd, 0, r.Size(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return err
+	}
+	r.mem = mem
+	r.shared = (*csrc.Shared)(unsafe.Pointer(&mem[0]))
+	r.listed = unsafe.Slice((*uint64)(unsafe.Pointer(&mem[r.Geometry.listed()])), r.Listed)
+	for i := range r.Lanes {
+		r.lanes = append(r.lanes, (*csrc.Lane)(unsafe.Pointer(&mem[r.Geometry.lanes()+i*csrc.LaneSpan])))
+	}
+	return nil
+}
+
+// FD returns the file of the region, for the target to map.
+func (r *Region) FD() int { return r.fd }
+
+// Place tells the lanes where the target will have mapped the region. It comes before the probes are enabled.
+func (r *Region) Place(addr uint64) error {
+	if addr == 0 || addr%Alignment != 0 {
+		return fmt.Errorf("shared memory at %#x, which is not a multiple of %#x", addr, Alignment)
+	}
+	for i, l := range r.lanes {
+		l.Ring = addr + uint64(r.rings()+i*r.Ring)
+		l.RingMask = uint64(r.Ring - 1)
+	}
+	return nil
+}
+
+// Enable lets the probes begin, or stop.
+func (r *Region) Enable(on bool) {
+	var v uint32
+	if on {
+		v = 1
+	}
+	atomic.StoreUint32(&r.shared.Control.Enabled, v)
+}
+
+func (r *Region) enabled() bool { return atomic.LoadUint32(&r.shared.Control.Enabled) != 0 }
+
+// Lost returns how many events were lost so far, modulo 2^32.
+func (r *Region) Lost() uint32 { return atomic.LoadUint32(&r.shared.Control.Lost) }
+
+// Missed returns how many of these were hits of each probe that found no free lane: of which kind they were is not known.
+func (r *Region) Missed() [csrc.ProbeCount]uint64 {
+	var missed [csrc.ProbeCount]uint64
+	for i := range missed {
+		missed[i] = atomic.LoadUint64(&r.shared.Missed[i])
+	}
+	return missed
+}
+
+// Unlisted returns how many goroutines the probes found no room for in the filter.
+func (r *Region) Unlisted() uint64 { return atomic.LoadUint64(&r.shared.Unlisted) }
+
+// NewEpoch makes the probes send all stacks anew, by other identities. The reader alone calls it.
+func (r *Region) NewEpoch() { r.shared.Control.Epoch++ }
+
+// List adds goroutines to those that the filters report or leave out.
+func (r *Region) List(goroutines []uint64) error {
+	c := &r.shared.Control
+	for i, g := range goroutines {
+		if g < uint64(len(c.Small)) {
+			c.Small[g] = 1
+			continue
+		}
+		if !setAdd(r.listed, g) {
+			return fmt.Errorf("the filter has no room for %d of %d goroutines", len(goroutines)-i, len(goroutines))
+		}
+		c.Large = 1
+	}
+	return nil
+}
+
+// setAdd adds a number to a table as set_find does (native.h), which may do so at the same time.
+func setAdd(table []uint64, key uint64) bool {
+	first, mask := setFirst(key), uint64(len(table)-1)
+	for i := range uint64(csrc.TableWindow) {
+		if atomic.LoadUint64(&table[(first+i)&mask]) == key {
+			return true
+		}
+	}
+	for i := range uint64(csrc.TableWindow) {
+		if atomic.CompareAndSwapUint64(&table[(first+i)&mask], 0, key) {
+			return true
+		}
+	}
+	return false
+}
+
+// setFirst returns where in a table to look first for a number, before it is cut to the table's size.
+func setFirst(key uint64) uint64 { return key * 0x9e3779b97f4a7c15 >> 32 }
+
+// StacksLost returns how many stacks were not sent because the buffer was full. They are sent again with a later event.
+func (r *Region) StacksLost() uint64 {
+	var sum uint64
+	for _, l := range r.lanes {
+		sum += atomic.LoadUint64(&l.Counts[csrc.KindStack].NoRoom)
+	}
+	return sum
+}
+
+// Counts returns what became of the events, by the number of their kind. Hits that found no free lane are not among them.
+func (r *Region) Counts() [256]csrc.Count {
+	var sum [256]csrc.Count
+	for _, l := range r.lanes {
+		for k := range sum[:csrc.KindStack] {
+			c := &l.Counts[k]
+			sum[k].Produced += atomic.LoadUint64(&c.Produced)
+			sum[k].NoRoom += atomic.LoadUint64(&c.NoRoom)
+			sum[k].Unreadable += atomic.LoadUint64(&c.Unreadable)
+		}
+	}
+	return sum
+}
+
+// Close unmaps the memory here. The target keeps what it has mapped.
+func (r *Region) Close() error {
+	var errs []error
+	if r.mem != nil {
+		errs = append(errs, unix.Munmap(r.mem))
+	}
+	if r.fd >= 0 {
+		errs = append(errs, unix.Close(r.fd))
+	}
+	r.mem, r.shared, r.listed, r.lanes, r.fd = nil, nil, nil, nil, -1
+	return errors.Join(errs...)
+}

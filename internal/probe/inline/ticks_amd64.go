@@ -1,0 +1,51 @@
+package inline
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// readDelay is how many ticks a time can be older than the moment its lane was taken: none, since a locked instruction has
+// been carried out before the counter is read.
+const readDelay = 0
+
+// checkTicks refuses a counter that does not run at one rate on all processors.
+func checkTicks() error {
+	info, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return fmt.Errorf("the processor's time stamp counter: %w", err)
+	}
+	sources, err := os.ReadFile("/sys/devices/system/clocksource/clocksource0/available_clocksource")
+	if err != nil {
+		sources = []byte("tsc") // not told: the processor's word must do
+	}
+	return checkTSC(string(info), string(sources))
+}
+
+// checkTSC judges by the processor's flags, and by whether the kernel has found the counter good enough for itself.
+func checkTSC(cpuinfo, sources string) error {
+	var flags []string
+	for line := range strings.Lines(cpuinfo) {
+		if name, list, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "flags" {
+			flags = strings.Fields(list)
+			break
+		}
+	}
+	for _, want := range []string{"constant_tsc", "nonstop_tsc"} {
+		found := false
+		for _, f := range flags {
+			found = found || f == want
+		}
+		if !found {
+			return fmt.Errorf("the time stamp counter of this processor does not run at one rate all the time (no %s)", want)
+		}
+	}
+	for _, s := range strings.Fields(sources) {
+		if s == "tsc" {
+			return nil
+		}
+	}
+	return errors.New("the kernel has found the time stamp counters of this machine unstable")
+}

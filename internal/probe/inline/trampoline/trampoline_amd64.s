@@ -1,0 +1,53 @@
+#include "textflag.h"
+
+// Offsets in Registers: In 0, Out 256, saved 512.
+
+// func Call(code uintptr, r *Registers)
+TEXT ·Call(SB), NOSPLIT, $0-16
+	MOVQ	code+0(FP), R12
+	MOVQ	r+8(FP), R13
+	MOVQ	SP, 512(R13)
+	MOVQ	BP, 520(R13)
+	MOVQ	R14, 528(R13)
+	MOVQ	32(R13), AX
+	MOVQ	R13, 256(AX)
+	LEAQ	·back(SB), CX
+	MOVQ	CX, 264(AX)
+	MOVQ	0(R13), AX
+	MOVQ	8(R13), CX
+	MOVQ	16(R13), DX
+	MOVQ	24(R13), BX
+	MOVQ	40(R13), BP
+	MOVQ	48(R13), SI
+	MOVQ	56(R13), DI
+	MOVQ	64(R13), R8
+	MOVQ	72(R13), R9
+	MOVQ	80(R13), R10
+	MOVQ	88(R13), R11
+	MOVQ	112(R13), R14
+	MOVQ	120(R13), R15
+	MOVQ	32(R13), SP
+	JMP	R12
+
+// back is where the code goes when it is done.
+TEXT ·back(SB), NOSPLIT|NOFRAME, $0-0
+	MOVQ	256(SP), R12
+	MOVQ	AX, 256(R12)
+	MOVQ	CX, 264(R12)
+	MOVQ	DX, 272(R12)
+	MOVQ	BX, 280(R12)
+	MOVQ	BP, 296(R12)
+	MOVQ	SI, 304(R12)
+	MOVQ	DI, 312(R12)
+	MOVQ	R8, 320(R12)
+	MOVQ	R9, 328(R12)
+	MOVQ	R10, 336(R12)
+	MOVQ	R11, 344(R12)
+	MOVQ	R14, 368(R12)
+	MOVQ	R15, 376(R12)
+	MOVQ	SP, 288(R12)
+	MOVQ	512(R12), SP
+	MOVQ	520(R12), BP
+	MOVQ	528(R12), R14
+	XORPS	X15, X15
+	RET
