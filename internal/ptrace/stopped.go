@@ -1,0 +1,188 @@
+package ptrace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Options says how to stop a process. The zero value stops all threads.
+type Options struct {
+	// One stops a single thread, for system calls that need no standstill. Patch and Resting refuse such a Stopped.
+	One bool
+
+	// Trial allows system calls in threads with a seccomp filter that cannot be suspended; see NewTrial.
+	Trial *Trial
+}
+
+// Stopped is a process whose threads, or one of them, stand still until Release. Its methods may be called from any
+// goroutine; they run one after the other on the thread that traces.
+type Stopped struct {
+	pid    int
+	opt    Options
+	dir    *os.Root // /proc/PID: answers no more when the process is gone, even when its number is given to another
+	tracer int      // the thread that traces
+	work   chan func()
+	ended  chan struct{} // closed when the process goes on
+
+	seized  map[int]bool
+	threads map[int]*Thread
+	since   time.Time     // the first thread was asked to stop
+	took    time.Duration // until all had stopped
+
+	mem       *os.File
+	poke      bool // writing through mem is refused
+	foothold  *foothold
+	abandoned bool // a thread is on its way back by itself: nothing it needs may be touched
+	resend    []held
+	supported error // why no calls can be made; errUnknown until asked
+}
+
+// Thread is one stopped thread.
+type Thread struct {
+	TID  int
+	Regs Registers
+
+	signal  unix.Signal // was about to be delivered; it is delivered when the thread goes on
+	mask    uint64      // blocked signals, when masked says they are known
+	masked  bool
+	cleared bool // its system calls do no harm: see clearCalls
+}
+
+// held is a signal that is sent again when the process goes on.
+type held struct {
+	tid    int
+	signal unix.Signal
+}
+
+var errUnknown = errors.New("not asked yet")
+
+// Stop stops the threads of a process. The caller must call Release. A process that is already traced, ended, of another
+// user or the kernel's is refused with the reason.
+func Stop(ctx context.Context, pid int, opt Options) (*Stopped, error) {
+	s := &Stopped{
+		pid: pid, opt: opt, work: make(chan func()), ended: make(chan struct{}), supported: errUnknown,
+		seized: map[int]bool{}, threads: map[int]*Thread{},
+	}
+	if pid == os.Getpid() {
+		return nil, fmt.Errorf("process %d: %w: a process cannot trace itself", pid, ErrUnsupported)
+	}
+	dir, err := openProc(pid)
+	if err != nil {
+		return nil, err
+	}
+	s.dir = dir
+	started := make(chan error)
+	go onOwnThread(func() {
+		s.tracer = unix.Gettid()
+		started <- s.stop(ctx)
+		for f := range s.work {
+			f()
+		}
+		s.letGo()
+		close(s.ended)
+	})
+	if err := <-started; err != nil {
+		s.Release()
+		return nil, err
+	}
+	return s, nil
+}
+
+// onOwnThread runs f on a thread that ends with it, and with it all that the thread may still trace: ptrace ties a tracee
+// to one thread. The main thread of a Go program never ends, so it does not do.
+func onOwnThread(f func()) {
+	runtime.LockOSThread()
+	if unix.Gettid() != unix.Getpid() {
+		f()
+		return // without unlocking: the runtime ends the thread
+	}
+	done := make(chan struct{})
+	go func() { // on another thread, since this one is taken
+		defer close(done)
+		onOwnThread(f)
+	}()
+	<-done
+	runtime.UnlockOSThread()
+}
+
+// Do runs f on the thread that traces the process, as a sequence of steps during which nothing else is done to it. The
+// methods of Stopped can be called in f.
+func (s *Stopped) Do(f func() error) error {
+	if unix.Gettid() == s.tracer { // only f itself runs there
+		return f()
+	}
+	var err error
+	done := make(chan struct{})
+	select {
+	case s.work <- func() { err = f(); close(done) }:
+		<-done
+		return err
+	case <-s.ended:
+		return fmt.Errorf("process %d: %w", s.pid, ErrReleased)
+	}
+}
+
+// Release lets the process go on and delivers the signals that were held up. It must be called once, and not within Do.
+func (s *Stopped) Release() {
+	close(s.work)
+	<-s.ended
+}
+
+// PID returns the process's number.
+func (s *Stopped) PID() int { return s.pid }
+
+// Threads returns the stopped threads, by number.
+func (s *Stopped) Threads() []Thread {
+	var threads []Thread
+	_ = s.Do(func() error {
+		for _, t := range s.threads {
+			threads = append(threads, *t)
+		}
+		return nil
+	})
+	slices.SortFunc(threads, func(a, b Thread) int { return a.TID - b.TID })
+	return threads
+}
+
+// Since returns when the first thread was asked to stop.
+func (s *Stopped) Since() time.Time { return s.since }
+
+// Took returns how long it took then until all had stopped.
+func (s *Stopped) Took() time.Duration { return s.took }
+
+// letGo puts back what the calls needed and lets every thread go on.
+func (s *Stopped) letGo() {
+	if s.foothold != nil && !s.abandoned {
+		_ = s.foothold.leave(s) // fails when the process has ended, and there is nobody to tell
+	}
+	for tid := range s.seized {
+		var signal unix.Signal
+		if t := s.threads[tid]; t != nil {
+			signal = t.signal
+		}
+		// A thread that cannot be detached has ended, or is let go when this thread ends.
+		_, _, _ = unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_DETACH, uintptr(tid), 0, uintptr(signal), 0, 0)
+	}
+	for _, h := range s.resend {
+		_ = unix.Tgkill(s.pid, h.tid, h.signal)
+	}
+	if s.mem != nil {
+		s.mem.Close()
+	}
+	s.dir.Close()
+}
+
+// thread returns a stopped thread by its number.
+func (s *Stopped) thread(tid int) (*Thread, error) {
+	if t := s.threads[tid]; t != nil {
+		return t, nil
+	}
+	return nil, fmt.Errorf("process %d: thread %d: %w", s.pid, tid, ErrExited)
+}
