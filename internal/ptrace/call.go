@@ -222,6 +222,9 @@ func (c *caller) await() (unix.WaitStatus, error) {
 		case event == hasStopped:
 			return status, nil
 		}
+		if w.long() && endedTask(c.s.dir, c.t.TID) {
+			return 0, c.fail("a system call", ErrExited)
+		}
 		if err := w.pause(); err != nil {
 			c.s.abandoned = true
 			return 0, c.fail("a system call", err)

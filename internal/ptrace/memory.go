@@ -18,7 +18,7 @@ func (s *Stopped) memory() (*os.File, error) {
 	if s.mem != nil {
 		return s.mem, nil
 	}
-	f, err := s.dir.OpenFile("mem", os.O_RDWR, 0)
+	f, err := s.dir.OpenFile(s.live("mem"), os.O_RDWR, 0)
 	if err != nil {
 		return nil, procError(s.pid, err)
 	}

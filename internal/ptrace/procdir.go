@@ -68,11 +68,34 @@ func taskState(dir *os.Root, tid int) byte {
 	return 0
 }
 
+// endedTask reports whether a thread has ended. Until its tracer and its parent have taken note, it stays as a zombie.
+func endedTask(dir *os.Root, tid int) bool {
+	state := taskState(dir, tid)
+	return state == 0 || state == 'Z' || state == 'X'
+}
+
+// live returns the name of a file in the directory of a stopped thread: those of the process itself are empty when its
+// first thread has ended before the others.
+func (s *Stopped) live(name string) string {
+	for tid := range s.threads {
+		return fmt.Sprintf("task/%d/%s", tid, name)
+	}
+	return name
+}
+
 // Maps returns the process's mappings.
 func (s *Stopped) Maps() ([]procmap.Mapping, error) {
-	b, err := s.dir.ReadFile("maps")
-	if err != nil {
-		return nil, procError(s.pid, err)
-	}
-	return procmap.Parse(b)
+	var maps []procmap.Mapping
+	err := s.Do(func() error {
+		b, err := s.dir.ReadFile(s.live("maps"))
+		if err != nil {
+			return procError(s.pid, err)
+		}
+		if len(b) == 0 {
+			return fmt.Errorf("process %d: %w", s.pid, ErrExited)
+		}
+		maps, err = procmap.Parse(b)
+		return err
+	})
+	return maps, err
 }

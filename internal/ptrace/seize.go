@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 	"unsafe"
@@ -70,8 +71,8 @@ func (s *Stopped) seizeNew(tids []int) ([]int, error) {
 		switch {
 		case errors.Is(err, unix.ESRCH):
 			continue // the thread has ended
-		case errors.Is(err, unix.EPERM) && taskState(s.dir, tid) == 'Z':
-			continue // likewise; a first thread stays as a zombie while others run
+		case errors.Is(err, unix.EPERM) && endedTask(s.dir, tid):
+			continue // likewise
 		case err != nil:
 			return nil, s.denied(err)
 		}
@@ -111,6 +112,9 @@ func (s *Stopped) interrupt(ctx context.Context, tids []int) error {
 		if tids = left; len(tids) > 0 {
 			if err := w.pause(); err != nil {
 				return fmt.Errorf("process %d: thread %d does not stop: %w", s.pid, tids[0], err)
+			}
+			if w.long() {
+				tids = slices.DeleteFunc(tids, func(tid int) bool { return endedTask(s.dir, tid) })
 			}
 		}
 	}
@@ -158,6 +162,10 @@ func (w *waiter) pause() error {
 	}
 	return nil
 }
+
+// long reports whether the wait has lasted so long that a thread may have ended unseen: a first thread's end is told only
+// after that of all others.
+func (w *waiter) long() bool { return time.Since(w.begin) >= spinTime }
 
 // What waitNow has seen of a thread.
 type waitEvent int
@@ -260,17 +268,11 @@ func (s *Stopped) list() ([]int, error) {
 
 // refuse names what can be known to be wrong with a process before anything is done to it.
 func (s *Stopped) refuse() error {
-	switch taskState(s.dir, s.pid) {
-	case 'Z', 'X':
-		// The first thread may have ended before the others.
-		if tids, err := s.list(); err != nil || len(tids) < 2 {
-			return fmt.Errorf("process %d: %w", s.pid, ErrExited)
-		}
+	if s.dead() {
+		return fmt.Errorf("process %d: %w", s.pid, ErrExited)
 	}
-	if _, err := s.dir.Readlink("exe"); errors.Is(err, os.ErrNotExist) && statusField(s.dir, "status", "VmSize") == "" {
-		if taskState(s.dir, s.pid) == 'Z' {
-			return nil
-		}
+	_, err := s.dir.Readlink("exe")
+	if errors.Is(err, os.ErrNotExist) && statusField(s.dir, "status", "VmSize") == "" && !endedTask(s.dir, s.pid) {
 		return fmt.Errorf("process %d: %w: a thread of the kernel", s.pid, ErrUnsupported)
 	}
 	return nil

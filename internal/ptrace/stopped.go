@@ -29,7 +29,8 @@ type Stopped struct {
 	dir    *os.Root // /proc/PID: answers no more when the process is gone, even when its number is given to another
 	tracer int      // the thread that traces
 	work   chan func()
-	ended  chan struct{} // closed when the process goes on
+	let    chan struct{} // closed to let the process go on
+	ended  chan struct{} // closed when it does
 
 	seized  map[int]bool
 	threads map[int]*Thread
@@ -67,7 +68,7 @@ var errUnknown = errors.New("not asked yet")
 // user or the kernel's is refused with the reason.
 func Stop(ctx context.Context, pid int, opt Options) (*Stopped, error) {
 	s := &Stopped{
-		pid: pid, opt: opt, work: make(chan func()), ended: make(chan struct{}), supported: errUnknown,
+		pid: pid, opt: opt, work: make(chan func()), let: make(chan struct{}), ended: make(chan struct{}), supported: errUnknown,
 		seized: map[int]bool{}, threads: map[int]*Thread{},
 	}
 	if pid == os.Getpid() {
@@ -81,12 +82,17 @@ func Stop(ctx context.Context, pid int, opt Options) (*Stopped, error) {
 	started := make(chan error)
 	go onOwnThread(func() {
 		s.tracer = unix.Gettid()
+		defer close(s.ended)
+		defer s.letGo()
 		started <- s.stop(ctx)
-		for f := range s.work {
-			f()
+		for {
+			select {
+			case f := <-s.work:
+				f()
+			case <-s.let:
+				return
+			}
 		}
-		s.letGo()
-		close(s.ended)
 	})
 	if err := <-started; err != nil {
 		s.Release()
@@ -123,6 +129,9 @@ func (s *Stopped) Do(f func() error) error {
 	select {
 	case s.work <- func() { err = f(); close(done) }:
 		<-done
+		if err != nil && !errors.Is(err, ErrExited) && s.dead() {
+			return fmt.Errorf("process %d: %w", s.pid, ErrExited)
+		}
 		return err
 	case <-s.ended:
 		return fmt.Errorf("process %d: %w", s.pid, ErrReleased)
@@ -131,7 +140,7 @@ func (s *Stopped) Do(f func() error) error {
 
 // Release lets the process go on and delivers the signals that were held up. It must be called once, and not within Do.
 func (s *Stopped) Release() {
-	close(s.work)
+	close(s.let)
 	<-s.ended
 }
 
@@ -179,10 +188,12 @@ func (s *Stopped) letGo() {
 	s.dir.Close()
 }
 
-// thread returns a stopped thread by its number.
-func (s *Stopped) thread(tid int) (*Thread, error) {
-	if t := s.threads[tid]; t != nil {
-		return t, nil
+// dead reports whether the process has ended, or is about to: then every error has this one reason. A first thread that
+// ended before the others does not count.
+func (s *Stopped) dead() bool {
+	if !endedTask(s.dir, s.pid) {
+		return false
 	}
-	return nil, fmt.Errorf("process %d: thread %d: %w", s.pid, tid, ErrExited)
+	tids, err := s.list()
+	return err != nil || !slices.ContainsFunc(tids, func(tid int) bool { return !endedTask(s.dir, tid) })
 }
