@@ -75,6 +75,27 @@ func (s *Stopped) mayCall(t *Thread) error {
 	return s.clearCalls(t)
 }
 
+// step is a place in run at which a tracer may be killed.
+type step int
+
+const (
+	prepared step = iota
+	registersSet
+	signalsBlocked
+	atBeginning
+	atEnd
+	atLastStop
+	maskRestored
+	allRestored
+	steps
+)
+
+func (c *caller) at(n step) {
+	if c.s.opt.at != nil {
+		c.s.opt.at(n)
+	}
+}
+
 // caller is a thread on its way through one system call.
 type caller struct {
 	s    *Stopped
@@ -88,13 +109,16 @@ func (c *caller) run() (uint64, error) {
 	f := c.s.foothold
 	regs := c.t.Regs
 	regs.setCall(f.at, frameSP(f.at+footholdFrame), c.nr, c.args)
+	c.at(prepared)
 	// The registers first: from then on the thread comes back to its mask by itself.
 	if err := setRegs(c.t.TID, &regs); err != nil {
 		return 0, c.fail("setting a thread's registers", err)
 	}
+	c.at(registersSet)
 	if err := setMask(c.t.TID, allSignals); err != nil {
 		return 0, c.back(c.fail("blocking a thread's signals", err))
 	}
+	c.at(signalsBlocked)
 	result, err := c.through()
 	if err != nil {
 		return 0, c.back(err)
@@ -105,10 +129,11 @@ func (c *caller) run() (uint64, error) {
 // through takes the thread to the beginning of the call and to its end, and returns its result.
 func (c *caller) through() (uint64, error) {
 	var at Registers
-	for _, where := range []string{"beginning", "end"} {
+	for i, where := range [...]string{"beginning", "end"} {
 		if err := c.toCallStop(); err != nil {
 			return 0, err
 		}
+		c.at(atBeginning + step(i))
 		if err := getRegs(c.t.TID, &at); err != nil {
 			return 0, c.fail("reading a thread's registers", err)
 		}
@@ -160,13 +185,16 @@ func (c *caller) back(err error) error {
 	if stopErr := c.toLastStop(); stopErr != nil {
 		return errors.Join(err, stopErr)
 	}
+	c.at(atLastStop)
 	// The mask first: until the registers are set, the thread comes back to them by itself.
 	if maskErr := setMask(c.t.TID, c.t.mask); maskErr != nil {
 		return errors.Join(err, c.fail("restoring a thread's signal mask", maskErr))
 	}
+	c.at(maskRestored)
 	if regsErr := setRegs(c.t.TID, &c.t.Regs); regsErr != nil {
 		return errors.Join(err, c.fail("restoring a thread's registers", regsErr))
 	}
+	c.at(allRestored)
 	return err
 }
 

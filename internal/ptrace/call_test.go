@@ -14,7 +14,7 @@ import (
 
 // TestCalls lets a busy program make hundreds of system calls, with all its threads stopped and with one.
 func TestCalls(t *testing.T) {
-	for _, spec := range []testtarget.Spec{{}, {Cgo: true}, {PIE: true, Stripped: true}, {Go: "1.12.17"}} {
+	for _, spec := range []testtarget.Spec{{}, {Cgo: true}, {PIE: true, Stripped: true}, {Go: "1.16.15"}} {
 		t.Run(spec.String(), func(t *testing.T) {
 			target := startMixer(t, spec, 2)
 			before := lookForLeftovers(t, target.PID())

@@ -208,12 +208,10 @@ func (s *Stopped) checkSupported() error {
 }
 
 func (s *Stopped) examine() error {
-	f, err := s.dir.Open("exe")
+	// The link leads out of the directory, which os.Root does not follow.
+	f, err := os.Open(fmt.Sprintf("/proc/%d/%s", s.pid, s.live("exe")))
 	if err != nil {
-		// The link leads out of the directory, which os.Root does not follow.
-		if f, err = os.Open(fmt.Sprintf("/proc/%d/exe", s.pid)); err != nil {
-			return procError(s.pid, err)
-		}
+		return procError(s.pid, err)
 	}
 	defer f.Close()
 	var head [20]byte

@@ -19,6 +19,8 @@ type Options struct {
 
 	// Trial allows system calls in threads with a seccomp filter that cannot be suspended; see NewTrial.
 	Trial *Trial
+
+	at func(step) // called at each step of a call; for tests
 }
 
 // Stopped is a process whose threads, or one of them, stand still until Release. Its methods may be called from any
