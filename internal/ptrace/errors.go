@@ -9,6 +9,6 @@ var (
 	ErrExited      = errors.New("the process has exited")
 	ErrUnsupported = errors.New("not supported")
 	ErrSeccomp     = errors.New("forbidden by its seccomp filter")
-	ErrBusy        = errors.New("a thread is in the code to be changed") // let the process go on for a moment and try again
+	ErrBusy        = errors.New("a thread is in the way") // let the process go on for a moment and try again
 	ErrReleased    = errors.New("the process goes on already")
 )

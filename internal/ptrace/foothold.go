@@ -2,6 +2,7 @@ package ptrace
 
 import (
 	"bytes"
+	"context"
 	"debug/elf"
 	"encoding/binary"
 	"errors"
@@ -53,8 +54,29 @@ func (s *Stopped) enter() (*foothold, error) {
 	if err := s.Read(f.at, f.old); err != nil {
 		return nil, err
 	}
+	if bytes.HasPrefix(f.old, wayBack) {
+		if err := s.awaitEmpty(f); err != nil {
+			return nil, err
+		}
+		clear(f.old)
+	}
 	s.foothold = f
 	return f, nil
+}
+
+// awaitEmpty makes sure of a place that a killed tracer has left that no thread is still on its way back from there.
+func (s *Stopped) awaitEmpty(f *foothold) error {
+	if s.opt.One {
+		s.opt.One = false
+		if err := s.stopAll(context.Background()); err != nil {
+			return err
+		}
+	}
+	rest, err := s.resting([]Interval{{f.at, f.at + uint64(len(wayBack))}}, true)
+	if err == nil && len(rest) > 0 {
+		err = fmt.Errorf("process %d: %w: thread %d comes back from a tracer that was killed", s.pid, ErrBusy, rest[0].TID)
+	}
+	return err
 }
 
 // leave puts back what was there.

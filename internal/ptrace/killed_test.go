@@ -3,6 +3,7 @@ package ptrace
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -27,25 +28,31 @@ func dieAtStep(args []string) {
 	for i := range n {
 		n[i], _ = strconv.Atoi(args[i])
 	}
-	s, err := Stop(context.Background(), n[0], Options{at: func(at step) {
-		if at == step(n[2]) {
-			unix.Kill(os.Getpid(), unix.SIGKILL)
-			select {}
+	for {
+		s, err := Stop(context.Background(), n[0], Options{at: func(at step) {
+			if at == step(n[2]) {
+				unix.Kill(os.Getpid(), unix.SIGKILL)
+				select {}
+			}
+		}})
+		if err != nil {
+			fmt.Println(err)
+			return
 		}
-	}})
-	if err != nil {
-		fmt.Println(err)
-		return
+		err = s.Do(func() error {
+			t := s.threads[n[1]]
+			if t == nil {
+				return fmt.Errorf("no thread %d", n[1])
+			}
+			_, err := s.call(t, unix.SYS_GETTID)
+			return err
+		})
+		s.Release()
+		if !errors.Is(err, ErrBusy) { // with a thread that another one has left
+			fmt.Println("survived:", err)
+			return
+		}
 	}
-	err = s.Do(func() error {
-		t := s.threads[n[1]]
-		if t == nil {
-			return fmt.Errorf("no thread %d", n[1])
-		}
-		_, err := s.call(t, unix.SYS_GETTID)
-		return err
-	})
-	fmt.Println("survived:", err)
 }
 
 // threadsOf returns the threads of a process, and of how many what signals are blocked.
@@ -114,7 +121,7 @@ func traceForever(args []string) {
 	pid, _ := strconv.Atoi(args[0])
 	fmt.Println("ready")
 	for i := 0; ; i++ {
-		if err := traceOnce(pid, i%2 == 0); err != nil {
+		if err := traceOnce(pid, i%2 == 0); err != nil && !errors.Is(err, ErrBusy) {
 			fmt.Println("error", err)
 			return
 		}
