@@ -102,6 +102,8 @@ type caller struct {
 	t    *Thread
 	nr   uint64
 	args [6]uint64
+
+	forced unix.Signal // that the call has caused; it is not delivered
 }
 
 // run takes the thread through the call and back to where it was.
@@ -183,16 +185,19 @@ func (c *caller) back(err error) error {
 		return err
 	}
 	if stopErr := c.toLastStop(); stopErr != nil {
-		return errors.Join(err, stopErr)
+		return both(err, stopErr)
+	}
+	if c.forced != 0 {
+		err = both(err, c.fail("a system call", fmt.Errorf("it caused %v", c.forced)))
 	}
 	c.at(atLastStop)
 	// The mask first: until the registers are set, the thread comes back to them by itself.
 	if maskErr := setMask(c.t.TID, c.t.mask); maskErr != nil {
-		return errors.Join(err, c.fail("restoring a thread's signal mask", maskErr))
+		return both(err, c.fail("restoring a thread's signal mask", maskErr))
 	}
 	c.at(maskRestored)
 	if regsErr := setRegs(c.t.TID, &c.t.Regs); regsErr != nil {
-		return errors.Join(err, c.fail("restoring a thread's registers", regsErr))
+		return both(err, c.fail("restoring a thread's registers", regsErr))
 	}
 	c.at(allRestored)
 	return err
@@ -213,10 +218,9 @@ func (c *caller) toLastStop() error {
 			return err
 		case stopEvent(status) == unix.PTRACE_EVENT_STOP:
 			return nil
-		case c.hold(status.StopSignal()):
-		default: // delivered when the thread is let go: a stop for a signal is as good
-			c.t.signal = status.StopSignal()
-			return nil
+		case !c.hold(status.StopSignal()):
+			// All signals are blocked, so the kernel has forced it upon the thread, as a seccomp filter can have it do.
+			c.forced = status.StopSignal()
 		}
 	}
 	return c.fail("a system call", errors.New("the thread does not stop behind it"))

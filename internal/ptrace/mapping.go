@@ -58,7 +58,7 @@ func (s *Stopped) mapAnonymous(in Window, size, prot int) (uint64, error) {
 			err = nil // unknown to the kernel, or to a filter
 		}
 		if err != nil {
-			return errors.Join(err, s.Unmap(addr, int(length)))
+			return both(err, s.Unmap(addr, int(length)))
 		}
 		return nil
 	})
@@ -87,7 +87,7 @@ func (s *Stopped) mapAt(in Window, length uint64, prot, flags int, fd uint64) (u
 		return 0, s.refusedCall("mapping "+what+" in it", err)
 	}
 	if got != want { // a kernel before 4.17 takes the address for a hint
-		return 0, errors.Join(fmt.Errorf("process %d: %w: the kernel maps at %#x instead of %#x", s.pid, ErrUnsupported, got, want),
+		return 0, both(fmt.Errorf("process %d: %w: the kernel maps at %#x instead of %#x", s.pid, ErrUnsupported, got, want),
 			s.Unmap(got, int(length)))
 	}
 	return got, nil

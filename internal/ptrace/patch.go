@@ -2,7 +2,6 @@ package ptrace
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 )
 
@@ -36,7 +35,7 @@ func (s *Stopped) Patch(edits []Edit, allStacks bool) error {
 		}
 		for i, e := range edits {
 			if err := s.write(e.Addr, e.New); err != nil {
-				return errors.Join(err, s.undo(edits[:i+1]))
+				return both(err, s.undo(edits[:i+1]))
 			}
 		}
 		return nil
@@ -65,9 +64,9 @@ func (s *Stopped) checkEdits(edits []Edit) error {
 
 // undo puts back what edits have replaced, the last one first.
 func (s *Stopped) undo(edits []Edit) error {
-	var errs []error
+	var err error
 	for i := len(edits) - 1; i >= 0; i-- {
-		errs = append(errs, s.write(edits[i].Addr, edits[i].Old))
+		err = both(err, s.write(edits[i].Addr, edits[i].Old))
 	}
-	return errors.Join(errs...)
+	return err
 }

@@ -150,7 +150,10 @@ func tryCalls(ctx context.Context) error {
 	if errors.Is(err, ErrExited) {
 		return errors.New("a child of this process was killed for trying the system calls that Loupe needs")
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("tried in a child of this process: %w", err)
+	}
+	return nil
 }
 
 // tryAll makes each call that the methods of Stopped make.
@@ -168,7 +171,7 @@ func (s *Stopped) tryAll() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(s.Unmap(shared.Addr, page), s.Unmap(data, page), shared.Close())
+	return both(both(s.Unmap(shared.Addr, page), s.Unmap(data, page)), shared.Close())
 }
 
 // startStopped starts this program again and stops it before its first instruction.

@@ -289,7 +289,7 @@ func (s *Stopped) denied(err error) error {
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
 		return fmt.Errorf("process %d: stopping it: %w", s.pid, ErrPermission)
 	}
-	return fmt.Errorf("process %d: stopping it: %w", s.pid, errors.Join(ErrPermission, err))
+	return fmt.Errorf("process %d: stopping it: %w: %w", s.pid, ErrPermission, err)
 }
 
 // tracedBy returns the process that traces a thread of this one; empty when there is none but this.

@@ -42,7 +42,7 @@ func (s *Stopped) mapShared(in Window, size int) (_ *Shared, err error) {
 	}
 	defer func() {
 		if _, closeErr := s.Call(unix.SYS_CLOSE, fd); closeErr != nil {
-			err = errors.Join(err, s.refusedCall("closing a file in it", closeErr))
+			err = both(err, s.refusedCall("closing a file in it", closeErr))
 		}
 	}()
 	mem, err := s.openShared(fd, size)
@@ -51,7 +51,7 @@ func (s *Stopped) mapShared(in Window, size int) (_ *Shared, err error) {
 	}
 	addr, err := s.mapAt(in, uint64(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED, fd)
 	if err != nil {
-		return nil, errors.Join(err, unix.Munmap(mem))
+		return nil, both(err, unix.Munmap(mem))
 	}
 	return &Shared{Addr: addr, Mem: mem}, nil
 }
