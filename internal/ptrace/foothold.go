@@ -164,7 +164,7 @@ const (
 
 // rooms returns the pieces that a file, whose beginning is mapped at m, has no contents for: behind the end of each
 // segment with code, behind the last section header of the vDSO, and in programs that the Go linker has made between
-// the headers and the first function, 4096 bytes behind (elfreserve in cmd/link).
+// the headers and the notes that end 4096 bytes behind, where the code begins (elfreserve in cmd/link).
 func (s *Stopped) rooms(m procmap.Mapping, page uint64) []room {
 	head := make([]byte, page)
 	if s.Read(m.Start, head) != nil || !bytes.HasPrefix(head, []byte(elf.ELFMAG)) || head[elf.EI_CLASS] != byte(elf.ELFCLASS64) {
@@ -195,7 +195,11 @@ func (s *Stopped) rooms(m procmap.Mapping, page uint64) []room {
 
 func roomsBetween(start uint64, head []byte, progs []elf.Prog64, page uint64) []room {
 	var rooms []room
+	le := binary.LittleEndian
 	gap := room{elfHeader + uint64(len(progs))*progHeader, uint64(len(head))}
+	if sections := le.Uint64(head[40:]); sections < gap.hi { // the Go linker puts these headers there too
+		gap.lo = max(gap.lo, sections+uint64(le.Uint16(head[58:]))*uint64(le.Uint16(head[60:])))
+	}
 	var bias uint64
 	static, based := true, false
 	for _, p := range progs {

@@ -69,11 +69,16 @@ func frameFP(state []byte) []byte {
 		magic1   = 0x46505853
 		magic2   = 0x46505845
 		least    = header + 64
+		tiles    = 3 << 17 // the matrix registers' features, of which the state is 8 KiB
+		tilesAt  = 2752
 	)
 	if len(state) < least {
 		return nil
 	}
 	features := binary.LittleEndian.Uint64(state[header:])
+	if features&tiles == 0 && len(state) > 2*tilesAt {
+		state = state[:tilesAt]
+	}
 	b := append([]byte(nil), state...)
 	le := binary.LittleEndian
 	le.PutUint64(b[software+8:], features|3)

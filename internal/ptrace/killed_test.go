@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/loupe-go/loupe/internal/procmap"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
@@ -134,11 +136,12 @@ func traceOnce(pid int, one bool) error {
 		return err
 	}
 	defer s.Release()
-	site, err := findSite(fmt.Sprintf("/proc/%d/exe", pid), 0)
+	maps, err := s.Maps()
 	if err != nil {
 		return err
 	}
-	near := Around(site.addr, site.addr)
+	text := slices.IndexFunc(maps, procmap.Mapping.Exec) // of a static program
+	near := Around(maps[text].Start, maps[text].End)
 	shared, err := s.MapShared(near, 1<<16)
 	if err != nil {
 		return err
@@ -157,7 +160,7 @@ func traceOnce(pid int, one bool) error {
 		return err
 	}
 	// The page stays: a thread may be in it.
-	return site.patchAndBack(s, code)
+	return patchAndBack(s, code)
 }
 
 // TestKilled kills tracers at any time.

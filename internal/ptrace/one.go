@@ -47,13 +47,13 @@ func (s *Stopped) stopOne(ctx context.Context) error {
 	return fmt.Errorf("process %d: %w", s.pid, ErrExited)
 }
 
-// How much a thread is disturbed by a stop, least first. An endless wait for a futex goes on as if nothing had been;
-// a wait with a time-out may become longer on arm64; epoll_wait ends early.
+// How much a thread is disturbed by a stop, least first. Most waits go on as if nothing had been; one with a time-out may
+// become longer on arm64; a thread that runs loses time, and its floating-point state needs room; epoll_wait ends early.
 const (
 	waitsForFutex = iota
-	runs
 	waitsOtherwise
 	waitsForTime
+	runs
 	waitsForEvents
 	cannotStop
 )

@@ -60,8 +60,12 @@ func (a aSite) jump(stub uint64) []byte {
 	return append(binary.LittleEndian.AppendUint32([]byte{0xe9}, uint32(stub-(a.addr+5))), 0x90)
 }
 
-// patchAndBack has a process go through a stub for a moment.
-func (a aSite) patchAndBack(s *Stopped, code uint64) error {
+// patchAndBack has a process go through a stub for a moment. What a killed one has left patched is put back.
+func patchAndBack(s *Stopped, code uint64) error {
+	a, err := findSite(fmt.Sprintf("/proc/%d/exe", s.PID()), 0)
+	if err != nil {
+		return err
+	}
 	if err := s.Write(code, a.stub(code)); err != nil {
 		return err
 	}
