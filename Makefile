@@ -4,17 +4,18 @@ SHELL       := /bin/bash
 .DEFAULT_GOAL := build
 
 # What the tests use beside Go, as Debian packages: compilers for cgo programs, for programs that are no Go programs, and for
-# the probes' C sources.
+# the probes' C sources; an emulator for machine code of arm64.
 # Real programs that the tests look at are not installed: internal/realtarget unpacks them into the user's cache.
-TEST_PACKAGES ?= gcc libc6-dev gccgo-12 clang-19 llvm-19 libbpf-dev
+TEST_PACKAGES ?= gcc libc6-dev gccgo-12 clang-19 llvm-19 libbpf-dev qemu-user
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 TESTFLAGS   ?=
 TEST        ?= ./...
 BENCH       ?= .
 FUZZTIME    ?= 30s
+TORTURE     ?= 1m
 
-.PHONY: build generate test testdeps check bench fuzz truth clean help
+.PHONY: build generate test testdeps check bench fuzz truth torture clean help
 
 ## build: the static loupe executable, bin/loupe
 build:
@@ -58,6 +59,10 @@ fuzz:
 ## truth: the long differential test against the runtime's own execution tracer, some 20 minutes
 truth:
 	go test -run Truth -count 20 -timeout 2h .
+
+## torture: stops, calls, mappings, patches and killed tracers for TORTURE with each of seven busy programs
+torture:
+	LOUPE_TORTURE=$(TORTURE) go test -run Torture -v -count 1 -timeout 2h ./internal/ptrace
 
 ## clean: remove what make built
 clean:

@@ -58,7 +58,7 @@ func (s *Stopped) enter() (*foothold, error) {
 		if err := s.awaitEmpty(f); err != nil {
 			return nil, err
 		}
-		clear(f.old)
+		f.old = s.pristine(maps, f)
 	}
 	s.foothold = f
 	return f, nil
@@ -87,6 +87,23 @@ func (f *foothold) leave(s *Stopped) error {
 	return s.Write(f.at, f.old)
 }
 
+// pristine returns what a foothold's place holds in the file that is mapped there; zeros where that cannot be read, since
+// nothing depends on it.
+func (s *Stopped) pristine(maps []procmap.Mapping, f *foothold) []byte {
+	b := make([]byte, f.size)
+	m, _ := procmap.Of(maps, f.at)
+	file, err := os.Open(fmt.Sprintf("/proc/%d/root%s", s.pid, m.Path))
+	if err != nil {
+		return b
+	}
+	defer file.Close()
+	var st unix.Stat_t
+	if unix.Fstat(int(file.Fd()), &st) == nil && st.Ino == m.Inode {
+		_, _ = file.ReadAt(b, int64(m.Offset+f.at-m.Start)) // behind the file's end there are zeros
+	}
+	return b
+}
+
 // prepare writes code and frame for a thread.
 func (f *foothold) prepare(s *Stopped, t *Thread) error {
 	if f.tid == t.TID {
@@ -98,14 +115,17 @@ func (f *foothold) prepare(s *Stopped, t *Thread) error {
 	state := make([]byte, maxFPState)
 	n, err := regset(unix.PTRACE_GETREGSET, t.TID, fpSet, unsafe.Pointer(&state[0]), len(state))
 	if err == nil {
-		fp = frameFP(state[:n])
+		fp = frameFP(state[:n], int(f.at)+f.size-int(fpAt))
 	}
-	if fp == nil || fpAt+uint64(len(fp)) > f.at+uint64(f.size) {
-		// In a system call nothing depends on that state, by the calling conventions of Go and C.
-		if frameNeedFP || !t.Regs.inCall() {
+	if fp == nil {
+		if frameNeedFP {
 			return fmt.Errorf("process %d: %w: too few unused bytes in its executable pages", s.pid, ErrUnsupported)
 		}
-		fp, fpAt = nil, 0
+		// In a system call nothing depends on that state, by the calling conventions of Go and C.
+		if !t.Regs.inCall() {
+			return fmt.Errorf("process %d: %w: thread %d, whose vectors there is no room to keep", s.pid, ErrBusy, t.TID)
+		}
+		fpAt = 0
 	}
 	b := make([]byte, footholdFrame)
 	copy(b, wayBack)
@@ -218,8 +238,11 @@ func roomsBetween(start uint64, head []byte, progs []elf.Prog64, page uint64) []
 			gap.hi = min(gap.hi, p.Off)
 		}
 	}
-	if static && gap.size() > 0 && len(bytes.Trim(head[gap.lo:gap.hi], "\x00")) == 0 {
-		rooms = append(rooms, room{start + gap.lo, start + gap.hi})
+	if gap.lo = align(gap.lo, frameAlign); static && gap.size() > 0 {
+		unused := head[gap.lo:gap.hi]
+		if bytes.HasPrefix(unused, wayBack) || len(bytes.Trim(unused, "\x00")) == 0 {
+			rooms = append(rooms, room{start + gap.lo, start + gap.hi})
+		}
 	}
 	return rooms
 }

@@ -27,7 +27,7 @@ func TestRooms(t *testing.T) {
 		progs []elf.Prog64
 		want  []room
 	}{
-		{"static", 0x400000, []elf.Prog64{note, code, data}, []room{{0x49a497, 0x49b000}, {0x4000e8, 0x400f9c}}},
+		{"static", 0x400000, []elf.Prog64{note, code, data}, []room{{0x49a497, 0x49b000}, {0x4000f0, 0x400f9c}}},
 		{"loaded elsewhere", 0x555000400000, []elf.Prog64{dynamic, code, data}, []room{{0x55500049a497, 0x55500049b000}}},
 		{"code with more memory than file", 0x400000, []elf.Prog64{dynamic, bss}, nil},
 		{"no code", 0x49b000, []elf.Prog64{dynamic, data}, nil},
@@ -40,7 +40,11 @@ func TestRooms(t *testing.T) {
 	if got := roomsBetween(0x400000, head, []elf.Prog64{note, code}, page); len(got) != 2 || got[1].lo != 0x400810 {
 		t.Errorf("section headers are taken for nothing: %#x", got)
 	}
-	head[0x810] = 1
+	copy(head[0x810:], wayBack)
+	if got := roomsBetween(0x400000, head, []elf.Prog64{note, code}, page); len(got) != 2 {
+		t.Errorf("what a killed tracer has left is not found: %#x", got)
+	}
+	head[0x810]++
 	if got := roomsBetween(0x400000, head, []elf.Prog64{note, code}, page); len(got) != 1 {
 		t.Errorf("bytes in use are taken: %#x", got)
 	}

@@ -61,29 +61,36 @@ func buildFrame(at uint64, r *Registers, mask uint64, fpAt uint64) []byte {
 const fpSet = 0x202 // NT_X86_XSTATE
 
 // frameFP makes of the state that ptrace gives the one that a signal frame holds: with the words that say how long it
-// is (struct _fpx_sw_bytes).
-func frameFP(state []byte) []byte {
+// is (struct _fpx_sw_bytes). When room is too small for all of it, what the thread does not use is left out; nil when it
+// still is. Protection keys get their default then, which nearly every program leaves them at.
+func frameFP(state []byte, room int) []byte {
 	const (
 		software = 464
 		header   = 512
+		least    = header + 64
+		vectors  = least + 256 // with the upper halves of the 256-bit registers, which always come next
+		wide     = 7           // the features up to these
+		keys     = 1 << 9
 		magic1   = 0x46505853
 		magic2   = 0x46505845
-		least    = header + 64
-		tiles    = 3 << 17 // the matrix registers' features, of which the state is 8 KiB
-		tilesAt  = 2752
+		end      = 4 // bytes of the second magic number
 	)
-	if len(state) < least {
+	if len(state) < least || room < least+end {
 		return nil
 	}
-	features := binary.LittleEndian.Uint64(state[header:])
-	if features&tiles == 0 && len(state) > 2*tilesAt {
-		state = state[:tilesAt]
+	le := binary.LittleEndian
+	features := le.Uint64(state[header:])
+	if len(state)+end > room {
+		if features &^= keys; features&^wide != 0 || len(state) < vectors || room < vectors+end {
+			return nil
+		}
+		state = state[:vectors]
 	}
 	b := append([]byte(nil), state...)
-	le := binary.LittleEndian
-	le.PutUint64(b[software+8:], features|3)
+	le.PutUint64(b[header:], features)
 	le.PutUint32(b[software:], magic1)
-	le.PutUint32(b[software+4:], uint32(len(state)+4))
+	le.PutUint32(b[software+4:], uint32(len(state)+end))
+	le.PutUint64(b[software+8:], features|3)
 	le.PutUint32(b[software+16:], uint32(len(state)))
 	return le.AppendUint32(b, magic2)
 }

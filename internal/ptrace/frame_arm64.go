@@ -48,15 +48,15 @@ func buildFrame(at uint64, r *Registers, mask uint64, fpAt uint64) []byte {
 const fpSet = 2 // NT_PRFPREG
 
 // frameFP makes of the state that ptrace gives, struct user_fpsimd_state, the record that a signal frame holds (struct
-// fpsimd_context), and one that ends the list.
-func frameFP(state []byte) []byte {
+// fpsimd_context), and one that ends the list; nil when room is too small.
+func frameFP(state []byte, room int) []byte {
 	const (
 		magic   = 0x46508001
 		vectors = 32 * 16
 		control = 8 // FPSR and FPCR, behind the vectors in one and before them in the other
 		size    = 8 + control + vectors
 	)
-	if len(state) < vectors+control {
+	if len(state) < vectors+control || room < size+8 {
 		return nil
 	}
 	le := binary.LittleEndian

@@ -64,6 +64,8 @@ type held struct {
 	signal unix.Signal
 }
 
+const highestPriority = -20
+
 var errUnknown = errors.New("not asked yet")
 
 // Stop stops the threads of a process. The caller must call Release. A process that is already traced, ended, of another
@@ -84,6 +86,8 @@ func Stop(ctx context.Context, pid int, opt Options) (*Stopped, error) {
 	started := make(chan error)
 	go onOwnThread(func() {
 		s.tracer = unix.Gettid()
+		// While this thread waits for its turn the process stands still. Where that is not permitted it takes its turn.
+		_ = unix.Setpriority(unix.PRIO_PROCESS, s.tracer, highestPriority)
 		defer close(s.ended)
 		defer s.letGo()
 		started <- s.stop(ctx)

@@ -82,7 +82,7 @@ func TestWayBack(t *testing.T) {
 	}
 	copy(mem[page:], wayBack)
 	frame := buildFrame(foothold+footholdFrame, &want, 0, 0)
-	copy(mem[page+footholdFrame:], append(frame, frameFP(state)...))
+	copy(mem[page+footholdFrame:], append(frame, frameFP(state, page)...))
 	for i, v := range []uint64{unix.SYS_CLOSE, uint64(p[1]), frameSP(foothold + footholdFrame), foothold} {
 		le.PutUint64(mem[2*page+32+8*i:], v)
 	}
