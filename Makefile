@@ -13,8 +13,9 @@ TESTFLAGS   ?=
 TEST        ?= ./...
 BENCH       ?= .
 FUZZTIME    ?= 30s
+TORTURE     ?= 1m
 
-.PHONY: build generate test testdeps check bench fuzz truth clean help
+.PHONY: build generate test testdeps check bench fuzz truth torture clean help
 
 ## build: the static loupe executable, bin/loupe
 build:
@@ -59,6 +60,10 @@ fuzz:
 truth:
 	go test -run Truth -count 20 -timeout 2h .
 	go test -run TestRecordUnderLoad -timeout 1h ./cmd/loupe -record.for 10s
+
+## torture: stops, calls, mappings, patches and killed tracers for TORTURE with each of seven busy programs
+torture:
+	LOUPE_TORTURE=$(TORTURE) go test -run Torture -v -count 1 -timeout 2h ./internal/ptrace
 
 ## clean: remove what make built
 clean:

@@ -1,13 +1,18 @@
 package goproc
 
-import "errors"
+import (
+	"errors"
 
-// The reasons why a process cannot be observed. Errors of this package wrap one of them; errors.Is tells which.
+	"github.com/loupe-go/loupe/internal/ptrace"
+)
+
+// The reasons why a process cannot be observed. Errors of this package wrap one of them; errors.Is tells which. Those
+// that package ptrace has too are the same.
 var (
-	ErrNoProcess   = errors.New("no such process")
-	ErrPermission  = errors.New("permission denied")
+	ErrNoProcess   = ptrace.ErrNoProcess
+	ErrPermission  = ptrace.ErrPermission
 	ErrNotGo       = errors.New("not a Go program")
-	ErrUnsupported = errors.New("not supported")
+	ErrUnsupported = ptrace.ErrUnsupported
 	ErrLayout      = errors.New("layout not verified") // the runtime's data structures are not where they should be
-	ErrExited      = errors.New("the process has exited")
+	ErrExited      = ptrace.ErrExited
 )

@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/procmap"
 )
 
 // FuzzHostileMemory reads goroutines from memory that lies: the fuzzer's bytes are taken for the runtime's data. The
@@ -94,9 +95,9 @@ func FuzzProcFiles(f *testing.F) {
 		if st, err := parseStat(b); err == nil && !strings.Contains(string(b), st.comm) {
 			t.Errorf("command name %q", st.comm)
 		}
-		maps, err := parseMaps(b)
+		maps, err := procmap.Parse(b)
 		if err == nil {
-			mappingOf(maps, 0x400000)
+			procmap.Of(maps, 0x400000)
 		}
 		if id := containerID(string(b)); id != "" && len(id) != 64 {
 			t.Errorf("container ID %q", id)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/loupe-go/loupe/internal/gobin"
+	"github.com/loupe-go/loupe/internal/procmap"
 )
 
 // module is an image with Go code in the process: the executable, a plugin, or a shared library.
@@ -44,10 +45,10 @@ func (p *Process) openMain() (*module, error) {
 	}
 	tried := map[string]bool{}
 	for _, m := range maps {
-		if !m.exec() || m.inode == 0 || !strings.Contains(filepath.Base(m.path), ".so") || tried[m.path] {
+		if !m.Exec() || m.Inode == 0 || !strings.Contains(filepath.Base(m.Path), ".so") || tried[m.Path] {
 			continue
 		}
-		tried[m.path] = true
+		tried[m.Path] = true
 		lib, err := p.openMapped(m)
 		if err != nil {
 			continue // most libraries are not written in Go
@@ -77,12 +78,12 @@ func (p *Process) loadBias(bin *gobin.Binary) (uint64, error) {
 }
 
 // maps returns the process's memory mappings.
-func (p *Process) maps() ([]mapping, error) {
+func (p *Process) maps() ([]procmap.Mapping, error) {
 	b, err := p.dir.read("maps")
 	if err != nil {
 		return nil, err
 	}
-	maps, err := parseMaps(b)
+	maps, err := procmap.Parse(b)
 	if err != nil {
 		return nil, fmt.Errorf("process %d: %w", p.pid, err)
 	}
@@ -90,21 +91,21 @@ func (p *Process) maps() ([]mapping, error) {
 }
 
 // openMapped opens the file of a mapping, as the process's own mount namespace has it.
-func (p *Process) openMapped(m mapping) (*module, error) {
-	path := filepath.Join(fmt.Sprintf("/proc/%d/root", p.pid), m.path)
+func (p *Process) openMapped(m procmap.Mapping) (*module, error) {
+	path := filepath.Join(fmt.Sprintf("/proc/%d/root", p.pid), m.Path)
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, procError(p.pid, err)
 	}
-	bin, err := gobin.OpenFile(f, m.path)
+	bin, err := gobin.OpenFile(f, m.Path)
 	if err != nil {
 		f.Close()
 		return nil, err
 	}
-	bias, ok := bin.LoadBias(m.start, m.offset)
+	bias, ok := bin.LoadBias(m.Start, m.Offset)
 	if !ok {
 		bin.Close()
-		return nil, fmt.Errorf("process %d: %w: %s is not the file that was loaded", p.pid, ErrUnsupported, m.path)
+		return nil, fmt.Errorf("process %d: %w: %s is not the file that was loaded", p.pid, ErrUnsupported, m.Path)
 	}
 	return newModule(bin, bias), nil
 }
@@ -139,8 +140,8 @@ func (p *Process) loadPlugin(textAddr uint64) error {
 	if err != nil {
 		return err
 	}
-	m, ok := mappingOf(maps, text)
-	if !ok || m.inode == 0 {
+	m, ok := procmap.Of(maps, text)
+	if !ok || m.Inode == 0 {
 		return fmt.Errorf("process %d: no file is mapped at %#x", p.pid, text)
 	}
 	mod, err := p.openMapped(m)

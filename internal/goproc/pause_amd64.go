@@ -1,13 +1,9 @@
 package goproc
 
-import "golang.org/x/sys/unix"
+import "github.com/loupe-go/loupe/internal/ptrace"
 
 // threadRegs returns where a stopped thread is.
-func threadRegs(tid int) (registers, error) {
-	var r unix.PtraceRegs
-	if err := unix.PtraceGetRegs(tid, &r); err != nil {
-		return registers{}, err
-	}
+func threadRegs(r ptrace.Registers) registers {
 	// syscall.rawVforkSyscall keeps its return address in R12 while the child uses the stack.
-	return registers{pc: r.Rip, sp: r.Rsp, lr: r.R12, exact: true}, nil
+	return registers{pc: r.Rip, sp: r.Rsp, lr: r.R12, exact: true}
 }

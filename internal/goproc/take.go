@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/ptrace"
 )
 
 // SnapshotOptions says how to take a snapshot. The zero value reads everything while the process runs on.
@@ -51,12 +52,12 @@ func (p *Process) snapshot(ctx context.Context, opt SnapshotOptions) (*Snapshot,
 	}
 	t.snap.Warnings = append(t.snap.Warnings, p.warnings...)
 	if opt.Pause {
-		tracee, err := seize(ctx, p.pid)
+		stopped, err := ptrace.Stop(ctx, p.pid, ptrace.Options{})
 		if err != nil {
 			return nil, err
 		}
-		defer tracee.release()
-		t.regs = tracee.registers()
+		defer stopped.Release()
+		t.regs = pausedAt(stopped)
 	}
 	if err := t.take(); err != nil {
 		return nil, t.explain(err)

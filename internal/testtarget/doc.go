@@ -24,6 +24,7 @@
 //	       beside a check sum of the work they did
 //	forker one child process after the other
 //	mill   a known amount of work on command
+//	mixer  work of many kinds at once, each with a known result
 //	selftrace  everything that makes events, while it records its own
 //	       execution trace
 //	tiny   the protocol and nothing else; portable to every GOOS and GOARCH

@@ -1,0 +1,267 @@
+package ptrace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	allSignals = ^uint64(0)
+	maxErrno   = 4095
+	callStops  = 100 // that a thread may make beside the ones expected
+)
+
+// Call lets a stopped thread make a system call and returns its result, or as the error the unix.Errno that it returned.
+// No call may be one that waits, changes the thread's registers or signals, or ends or replaces the process.
+func (s *Stopped) Call(nr uintptr, args ...uint64) (uint64, error) {
+	var result uint64
+	err := s.Do(func() error {
+		t, err := s.caller()
+		if err != nil {
+			return err
+		}
+		result, err = s.call(t, nr, args...)
+		return err
+	})
+	return result, err
+}
+
+// call is Call for one thread. Whatever happens, the thread has its registers and mask back afterwards, or goes back to
+// them by itself.
+func (s *Stopped) call(t *Thread, nr uintptr, args ...uint64) (uint64, error) {
+	if err := s.mayCall(t); err != nil {
+		return 0, err
+	}
+	f, err := s.enter()
+	if err != nil {
+		return 0, err
+	}
+	if !t.masked {
+		if t.mask, err = getMask(t.TID); err != nil {
+			return 0, s.gone(t.TID, "reading a thread's signal mask", err)
+		}
+		t.masked = true
+	}
+	if err := f.prepare(s, t); err != nil {
+		return 0, err
+	}
+	c := caller{s: s, t: t, nr: uint64(nr)}
+	copy(c.args[:], args)
+	result, err := c.run()
+	if err != nil {
+		return 0, err
+	}
+	if errno := -result; errno != 0 && errno <= maxErrno {
+		return 0, unix.Errno(errno)
+	}
+	return result, nil
+}
+
+// mayCall refuses threads whose system calls would fail or do harm.
+func (s *Stopped) mayCall(t *Thread) error {
+	if s.abandoned {
+		return fmt.Errorf("process %d: a thread did not come back from a system call", s.pid)
+	}
+	if err := s.checkSupported(); err != nil {
+		return err
+	}
+	if t.Regs.compat() {
+		return fmt.Errorf("process %d: %w: its thread %d executes 32-bit code", s.pid, ErrUnsupported, t.TID)
+	}
+	return s.clearCalls(t)
+}
+
+// step is a place in run at which a tracer may be killed.
+type step int
+
+const (
+	prepared step = iota
+	registersSet
+	signalsBlocked
+	atBeginning
+	atEnd
+	atLastStop
+	maskRestored
+	allRestored
+	steps
+)
+
+func (c *caller) at(n step) {
+	if c.s.opt.at != nil {
+		c.s.opt.at(n)
+	}
+}
+
+// caller is a thread on its way through one system call.
+type caller struct {
+	s    *Stopped
+	t    *Thread
+	nr   uint64
+	args [6]uint64
+
+	forced unix.Signal // that the call has caused; it is not delivered
+}
+
+// run takes the thread through the call and back to where it was.
+func (c *caller) run() (uint64, error) {
+	f := c.s.foothold
+	regs := c.t.Regs
+	regs.setCall(f.at, frameSP(f.at+footholdFrame), c.nr, c.args)
+	c.at(prepared)
+	// The registers first: from then on the thread comes back to its mask by itself.
+	if err := setRegs(c.t.TID, &regs); err != nil {
+		return 0, c.fail("setting a thread's registers", err)
+	}
+	c.at(registersSet)
+	if err := setMask(c.t.TID, allSignals); err != nil {
+		return 0, c.back(c.fail("blocking a thread's signals", err))
+	}
+	c.at(signalsBlocked)
+	result, err := c.through()
+	if err != nil {
+		return 0, c.back(err)
+	}
+	return result, c.back(nil)
+}
+
+// through takes the thread to the beginning of the call and to its end, and returns its result.
+func (c *caller) through() (uint64, error) {
+	var at Registers
+	for i, where := range [...]string{"beginning", "end"} {
+		if err := c.toCallStop(); err != nil {
+			return 0, err
+		}
+		c.at(atBeginning + step(i))
+		if err := getRegs(c.t.TID, &at); err != nil {
+			return 0, c.fail("reading a thread's registers", err)
+		}
+		if at.PC() != c.s.foothold.at+syscallSize || at.callNumber() != c.nr {
+			return 0, c.fail("a system call", fmt.Errorf("at its %s the thread is at %#x in call %d, not at %#x in call %d",
+				where, at.PC(), at.callNumber(), c.s.foothold.at+syscallSize, c.nr))
+		}
+	}
+	return at.result(), nil
+}
+
+// toCallStop lets the thread go on until it stops at the beginning or end of a system call. A signal that it had stopped
+// for is passed on: the kernel queues it again, since it is blocked now.
+func (c *caller) toCallStop() error {
+	for range callStops {
+		if err := c.resume(unix.PTRACE_SYSCALL); err != nil {
+			return err
+		}
+		status, err := c.await()
+		switch {
+		case err != nil:
+			return err
+		case callStop(status):
+			return nil
+		case stopEvent(status) == unix.PTRACE_EVENT_STOP:
+			// The whole process is being stopped, or goes on after that; this thread joins in when it is let go.
+		case !c.hold(status.StopSignal()):
+			return c.fail("a system call", fmt.Errorf("the thread got %v", status.StopSignal()))
+		}
+	}
+	return c.fail("a system call", errors.New("the thread does not come to it for other stops"))
+}
+
+// hold keeps a signal that cannot be blocked for later, and reports whether it is one.
+func (c *caller) hold(signal unix.Signal) bool {
+	if signal != unix.SIGSTOP {
+		return false
+	}
+	c.s.resend = append(c.s.resend, held{c.t.TID, signal})
+	return true
+}
+
+// back gives the thread what it had, at a stop behind which the kernel restarts an interrupted call. It returns err, or
+// what goes wrong.
+func (c *caller) back(err error) error {
+	if errors.Is(err, ErrExited) || c.s.abandoned {
+		return err
+	}
+	if stopErr := c.toLastStop(); stopErr != nil {
+		return both(err, stopErr)
+	}
+	if c.forced != 0 {
+		err = both(err, c.fail("a system call", fmt.Errorf("it caused %v", c.forced)))
+	}
+	c.at(atLastStop)
+	// The mask first: until the registers are set, the thread comes back to them by itself.
+	if maskErr := setMask(c.t.TID, c.t.mask); maskErr != nil {
+		return both(err, c.fail("restoring a thread's signal mask", maskErr))
+	}
+	c.at(maskRestored)
+	if regsErr := setRegs(c.t.TID, &c.t.Regs); regsErr != nil {
+		return both(err, c.fail("restoring a thread's registers", regsErr))
+	}
+	c.at(allRestored)
+	return err
+}
+
+// toLastStop brings the thread from the end of a call to a stop on its way back to the program.
+func (c *caller) toLastStop() error {
+	if err := request(unix.PTRACE_INTERRUPT, c.t.TID, 0, 0); err != nil {
+		return c.fail("stopping a thread behind a system call", err)
+	}
+	for range callStops {
+		if err := c.resume(unix.PTRACE_CONT); err != nil {
+			return err
+		}
+		status, err := c.await()
+		switch {
+		case err != nil:
+			return err
+		case stopEvent(status) == unix.PTRACE_EVENT_STOP:
+			return nil
+		case !c.hold(status.StopSignal()):
+			// All signals are blocked, so the kernel has forced it upon the thread, as a seccomp filter can have it do.
+			c.forced = status.StopSignal()
+		}
+	}
+	return c.fail("a system call", errors.New("the thread does not stop behind it"))
+}
+
+// resume lets the thread go on with the signal that it has stopped for.
+func (c *caller) resume(how int) error {
+	signal := c.t.signal
+	if signal != 0 && c.hold(signal) {
+		signal = 0
+	}
+	c.t.signal = 0
+	if err := request(how, c.t.TID, 0, uintptr(signal)); err != nil {
+		return c.fail("letting a thread make a system call", err)
+	}
+	return nil
+}
+
+// await waits for the thread's next stop. A thread that makes none is left to come back by itself.
+func (c *caller) await() (unix.WaitStatus, error) {
+	w := waiter{ctx: context.Background(), begin: time.Now()}
+	for {
+		status, event, err := waitNow(c.t.TID)
+		switch {
+		case err != nil:
+			return 0, c.fail("waiting for a thread", err)
+		case event == hasEnded:
+			return 0, c.fail("a system call", ErrExited)
+		case event == hasStopped && execStop(status):
+			return 0, c.fail("a system call", ErrExited)
+		case event == hasStopped:
+			return status, nil
+		}
+		if w.long() && endedTask(c.s.dir, c.t.TID) {
+			return 0, c.fail("a system call", ErrExited)
+		}
+		if err := w.pause(); err != nil {
+			c.s.abandoned = true
+			return 0, c.fail("a system call", err)
+		}
+	}
+}
+
+func (c *caller) fail(step string, err error) error { return c.s.gone(c.t.TID, step, err) }

@@ -1,0 +1,224 @@
+package ptrace
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/loupe-go/loupe/internal/testtarget"
+)
+
+// TestCalls lets a busy program make hundreds of system calls, with all its threads stopped and with one.
+func TestCalls(t *testing.T) {
+	for _, spec := range []testtarget.Spec{{}, {Cgo: true}, {PIE: true, Stripped: true}, {Go: "1.16.15"}} {
+		t.Run(spec.String(), func(t *testing.T) {
+			target := startMixer(t, spec, 2)
+			before := lookForLeftovers(t, target.PID())
+			for i := range 250 {
+				s := mustStop(t, target.PID(), Options{One: i%2 == 0})
+				for range 2 {
+					pid, err := s.Call(unix.SYS_GETPID)
+					if err != nil || pid != uint64(target.PID()) {
+						t.Fatalf("call %d: %d, %v, want %d", i, pid, err, target.PID())
+					}
+				}
+				s.Release()
+			}
+			checkSum(t, target)
+			before.compare(t, lookForLeftovers(t, target.PID()))
+		})
+	}
+}
+
+// TestCallErrors looks at results that are errors, and at ones that are nearly.
+func TestCallErrors(t *testing.T) {
+	target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "tiny"}))
+	s := mustStop(t, target.PID(), Options{})
+	defer s.Release()
+	if _, err := s.Call(unix.SYS_CLOSE, 12345); !errors.Is(err, unix.EBADF) {
+		t.Errorf("close: %v", err)
+	}
+	if _, err := s.Call(unix.SYS_MUNMAP, 1, 1); !errors.Is(err, unix.EINVAL) {
+		t.Errorf("munmap: %v", err)
+	}
+	if _, err := s.Call(100000); !errors.Is(err, unix.ENOSYS) {
+		t.Errorf("no such call: %v", err)
+	}
+	if _, err := s.Call(unix.SYS_GETTID); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}
+
+// TestEachThread makes calls in every thread in turn, whatever it is in the middle of.
+func TestEachThread(t *testing.T) {
+	target := startMixer(t, testtarget.Spec{}, 2)
+	before := lookForLeftovers(t, target.PID())
+	inUserMode := 0
+	for range 20 {
+		s := mustStop(t, target.PID(), Options{})
+		err := s.Do(func() error {
+			for _, th := range s.threads {
+				was, mask := th.Regs, uint64(0)
+				tid, err := s.call(th, unix.SYS_GETTID)
+				if errors.Is(err, ErrBusy) { // its registers need more room than there is
+					continue
+				}
+				if err != nil || tid != uint64(th.TID) {
+					return fmt.Errorf("thread %d: %d, %v", th.TID, tid, err)
+				}
+				if !was.inCall() {
+					inUserMode++
+				}
+				var now Registers
+				if err := getRegs(th.TID, &now); err != nil || now != was {
+					return fmt.Errorf("thread %d: registers %+v, were %+v (%v)", th.TID, now, was, err)
+				}
+				if mask, err = getMask(th.TID); err != nil || mask != th.mask {
+					return fmt.Errorf("thread %d: mask %#x, was %#x (%v)", th.TID, mask, th.mask, err)
+				}
+			}
+			return nil
+		})
+		s.Release()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	checkSum(t, target)
+	t.Logf("%d calls in threads that were computing", inUserMode)
+	before.compare(t, lookForLeftovers(t, target.PID()))
+}
+
+// TestGroupStop calls into a process that was stopped by SIGSTOP, which stays stopped, and stops one by it meanwhile.
+func TestGroupStop(t *testing.T) {
+	target := startMixer(t, testtarget.Spec{}, 1)
+	state := func() byte {
+		dir, err := openProc(target.PID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer dir.Close()
+		return taskState(dir, target.PID())
+	}
+	signal := func(sig unix.Signal, want bool) {
+		t.Helper()
+		if sig != 0 {
+			if err := unix.Kill(target.PID(), sig); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 500 {
+			if (state() == 'T') == want {
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+		t.Fatalf("the process is in state %c after %v", state(), sig)
+	}
+	for i := range 10 {
+		signal(unix.SIGSTOP, true)
+		s := mustStop(t, target.PID(), Options{One: i%2 == 0})
+		if _, err := s.Call(unix.SYS_GETPID); err != nil {
+			t.Fatal(err)
+		}
+		s.Release()
+		time.Sleep(2 * time.Millisecond)
+		signal(0, true)
+		signal(unix.SIGCONT, false)
+		s = mustStop(t, target.PID(), Options{})
+		if err := unix.Kill(target.PID(), unix.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if _, err := s.Call(unix.SYS_GETPID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.Release()
+		signal(0, true)
+		signal(unix.SIGCONT, false)
+	}
+	checkSum(t, target)
+}
+
+// TestSignals has signals come while calls are made: each arrives once.
+func TestSignals(t *testing.T) {
+	cmd := helper("signals")
+	target := testtarget.StartCmd(t, cmd)
+	const rounds = 200
+	for i := range rounds {
+		s := mustStop(t, target.PID(), Options{One: i%3 == 0})
+		if err := unix.Kill(target.PID(), unix.SIGUSR1); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if _, err := s.Call(unix.SYS_GETPID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.Release()
+		// A signal that comes while another is pending is lost by its nature: wait for each.
+		if got := target.Command(fmt.Sprintf("await %d", i+1)); got != fmt.Sprintf("got %d", i+1) {
+			t.Fatal(got)
+		}
+	}
+}
+
+// TestEnds has a process end in the middle.
+func TestEnds(t *testing.T) {
+	path := testtarget.Build(t, testtarget.Spec{Program: "tiny"})
+	for i := range 30 {
+		target := testtarget.Start(t, path)
+		s := mustStop(t, target.PID(), Options{One: i%2 == 0})
+		if i%3 == 0 {
+			if _, err := s.Call(unix.SYS_GETPID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		go func() {
+			time.Sleep(time.Duration(i*17) * time.Microsecond)
+			unix.Kill(target.PID(), unix.SIGKILL)
+		}()
+		var err error
+		for begin := time.Now(); err == nil; {
+			if time.Since(begin) > 10*time.Second {
+				t.Fatal("a killed process makes calls")
+			}
+			_, err = s.Call(unix.SYS_GETPID)
+		}
+		wantError(t, "a call", err, ErrExited)
+		_, err = s.MapCode(Window{Lo: 1 << 20, Hi: 1 << 40}, 4096)
+		wantError(t, "mapping", err, ErrExited)
+		s.Release()
+		target.Kill()
+		wantError(t, "writing", s.Write(0x400000, []byte{1}), ErrReleased)
+	}
+}
+
+// TestExec has another thread replace the program while one is stopped.
+func TestExec(t *testing.T) {
+	path := testtarget.Build(t, testtarget.Spec{Program: "mill"})
+	for range 5 {
+		target := testtarget.Start(t, path)
+		target.Command("threads 3")
+		s := mustStop(t, target.PID(), Options{One: true})
+		go func() {
+			time.Sleep(time.Millisecond)
+			s.Release()
+		}()
+		if got := target.Command("exec"); got != fmt.Sprintf("ready %d", target.PID()) {
+			t.Fatal(got)
+		}
+		if _, err := s.Call(unix.SYS_GETPID); !errors.Is(err, ErrReleased) {
+			t.Errorf("a call after the release: %v", err)
+		}
+		target.Stop()
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,276 @@
+package ptrace
+
+import (
+	"bytes"
+	"context"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/loupe-go/loupe/internal/procmap"
+)
+
+// foothold is where a thread of the process makes system calls for us, and finds its way back from if we die: a piece of
+// an executable page that belongs to no program. It holds, in this order, the code, a short text that calls may point at,
+// the thread's signal frame, and its floating-point state.
+type foothold struct {
+	at   uint64
+	size int
+	old  []byte // what was there
+	tid  int    // whose frame is there
+}
+
+const (
+	footholdText  = 16 // bytes for the code, and for the text
+	footholdFrame = 2 * footholdText
+	footholdLeast = footholdFrame + frameSize
+	footholdMost  = 16 << 10
+	maxFPState    = 12 << 10 // more than any processor has today
+)
+
+// text is the address of the text that calls may point at.
+func (f *foothold) text() uint64 { return f.at + footholdText }
+
+// enter finds the place and keeps what is there.
+func (s *Stopped) enter() (*foothold, error) {
+	if s.foothold != nil {
+		return s.foothold, nil
+	}
+	maps, err := s.Maps()
+	if err != nil {
+		return nil, err
+	}
+	room, ok := s.findRoom(maps)
+	if !ok {
+		return nil, fmt.Errorf("process %d: %w: no unused bytes in its executable pages", s.pid, ErrUnsupported)
+	}
+	f := &foothold{at: room.lo, size: int(min(room.hi-room.lo, footholdMost))}
+	f.old = make([]byte, f.size)
+	if err := s.Read(f.at, f.old); err != nil {
+		return nil, err
+	}
+	if bytes.HasPrefix(f.old, wayBack) {
+		if err := s.awaitEmpty(f); err != nil {
+			return nil, err
+		}
+		f.old = s.pristine(maps, f)
+	}
+	s.foothold = f
+	return f, nil
+}
+
+// awaitEmpty makes sure of a place that a killed tracer has left that no thread is still on its way back from there.
+func (s *Stopped) awaitEmpty(f *foothold) error {
+	if s.opt.One {
+		s.opt.One = false
+		if err := s.stopAll(context.Background()); err != nil {
+			return err
+		}
+	}
+	rest, err := s.resting([]Interval{{f.at, f.at + uint64(len(wayBack))}}, true)
+	if err == nil && len(rest) > 0 {
+		err = fmt.Errorf("process %d: %w: thread %d comes back from a tracer that was killed", s.pid, ErrBusy, rest[0].TID)
+	}
+	return err
+}
+
+// leave puts back what was there.
+func (f *foothold) leave(s *Stopped) error {
+	if f.tid == 0 {
+		return nil
+	}
+	return s.Write(f.at, f.old)
+}
+
+// pristine returns what a foothold's place holds in the file that is mapped there; zeros where that cannot be read, since
+// nothing depends on it.
+func (s *Stopped) pristine(maps []procmap.Mapping, f *foothold) []byte {
+	b := make([]byte, f.size)
+	m, _ := procmap.Of(maps, f.at)
+	file, err := os.Open(fmt.Sprintf("/proc/%d/root%s", s.pid, m.Path))
+	if err != nil {
+		return b
+	}
+	defer file.Close()
+	var st unix.Stat_t
+	if unix.Fstat(int(file.Fd()), &st) == nil && st.Ino == m.Inode {
+		_, _ = file.ReadAt(b, int64(m.Offset+f.at-m.Start)) // behind the file's end there are zeros
+	}
+	return b
+}
+
+// prepare writes code and frame for a thread.
+func (f *foothold) prepare(s *Stopped, t *Thread) error {
+	if f.tid == t.TID {
+		return nil
+	}
+	at := f.at + footholdFrame
+	var fp []byte
+	fpAt := align(at+frameSize, fpAlign)
+	state := make([]byte, maxFPState)
+	n, err := regset(unix.PTRACE_GETREGSET, t.TID, fpSet, unsafe.Pointer(&state[0]), len(state))
+	if err == nil {
+		fp = frameFP(state[:n], int(f.at)+f.size-int(fpAt))
+	}
+	if fp == nil {
+		if frameNeedFP {
+			return fmt.Errorf("process %d: %w: too few unused bytes in its executable pages", s.pid, ErrUnsupported)
+		}
+		// In a system call nothing depends on that state, by the calling conventions of Go and C.
+		if !t.Regs.inCall() {
+			return fmt.Errorf("process %d: %w: thread %d, whose vectors there is no room to keep", s.pid, ErrBusy, t.TID)
+		}
+		fpAt = 0
+	}
+	b := make([]byte, footholdFrame)
+	copy(b, wayBack)
+	copy(b[footholdText:], Name)
+	b = append(b, buildFrame(at, &t.Regs, t.mask, fpAt)...)
+	if fp != nil {
+		b = append(b, make([]byte, fpAt-f.at-uint64(len(b)))...)
+		b = append(b, fp...)
+	}
+	f.tid = t.TID // what is written from here on has to be put back
+	return s.Write(f.at, b)
+}
+
+// room is a range of addresses.
+type room struct{ lo, hi uint64 }
+
+func (r room) size() uint64 {
+	if r.hi < r.lo {
+		return 0
+	}
+	return r.hi - r.lo
+}
+
+func align(n, to uint64) uint64 { return (n + to - 1) &^ (to - 1) }
+
+// findRoom returns the largest unused piece of an executable page.
+func (s *Stopped) findRoom(maps []procmap.Mapping) (room, bool) {
+	var best room
+	page := uint64(os.Getpagesize())
+	for i, m := range maps {
+		if m.Offset != 0 || !m.Private() || m.Inode == 0 && m.Path != "[vdso]" {
+			continue
+		}
+		for _, r := range s.rooms(m, page) {
+			r.lo = align(r.lo, frameAlign)
+			if !unusedCode(maps[i:], m, r) || r.size() < footholdLeast || r.size() <= best.size() {
+				continue
+			}
+			best = r
+		}
+	}
+	return best, best.size() > 0
+}
+
+// unusedCode reports whether a piece lies in an executable mapping of the same file as m.
+func unusedCode(maps []procmap.Mapping, m procmap.Mapping, r room) bool {
+	in, ok := procmap.Of(maps, r.lo)
+	return ok && in.Exec() && in.Private() && in.Inode == m.Inode && in.Dev == m.Dev && in.Path == m.Path && r.hi <= in.End
+}
+
+const (
+	elfHeader  = 64
+	progHeader = 56
+	maxHeaders = 64
+)
+
+// rooms returns the pieces that a file, whose beginning is mapped at m, has no contents for: behind the end of each
+// segment with code, behind the last section header of the vDSO, and in programs that the Go linker has made between
+// the headers and the notes that end 4096 bytes behind, where the code begins (elfreserve in cmd/link).
+func (s *Stopped) rooms(m procmap.Mapping, page uint64) []room {
+	head := make([]byte, page)
+	if s.Read(m.Start, head) != nil || !bytes.HasPrefix(head, []byte(elf.ELFMAG)) || head[elf.EI_CLASS] != byte(elf.ELFCLASS64) {
+		return nil
+	}
+	le := binary.LittleEndian
+	if m.Inode == 0 {
+		end := le.Uint64(head[40:]) + uint64(le.Uint16(head[58:]))*uint64(le.Uint16(head[60:]))
+		if end >= m.End-m.Start || end < elfHeader {
+			return nil
+		}
+		return []room{{m.Start + end, m.End}}
+	}
+	n, size := int(le.Uint16(head[56:])), int(le.Uint16(head[54:]))
+	if le.Uint64(head[32:]) != elfHeader || size != progHeader || n == 0 || n > maxHeaders {
+		return nil
+	}
+	var progs []elf.Prog64
+	for i := range n {
+		var p elf.Prog64
+		if binary.Read(bytes.NewReader(head[elfHeader+i*progHeader:]), le, &p) != nil {
+			return nil
+		}
+		progs = append(progs, p)
+	}
+	return roomsBetween(m.Start, head, progs, page)
+}
+
+func roomsBetween(start uint64, head []byte, progs []elf.Prog64, page uint64) []room {
+	var rooms []room
+	le := binary.LittleEndian
+	gap := room{elfHeader + uint64(len(progs))*progHeader, uint64(len(head))}
+	if sections := le.Uint64(head[40:]); sections < gap.hi { // the Go linker puts these headers there too
+		gap.lo = max(gap.lo, sections+uint64(le.Uint16(head[58:]))*uint64(le.Uint16(head[60:])))
+	}
+	var bias uint64
+	static, based := true, false
+	for _, p := range progs {
+		switch elf.ProgType(p.Type) {
+		case elf.PT_LOAD:
+			if !based {
+				bias, based = start-p.Vaddr&^(page-1), true
+			}
+			if elf.ProgFlag(p.Flags)&elf.PF_X != 0 && p.Filesz == p.Memsz {
+				end := bias + p.Vaddr + p.Filesz
+				rooms = append(rooms, room{end, align(end, page)})
+			}
+		case elf.PT_DYNAMIC, elf.PT_INTERP:
+			static = false
+		case elf.PT_NOTE:
+			gap.hi = min(gap.hi, p.Off)
+		}
+	}
+	if gap.lo = align(gap.lo, frameAlign); static && gap.size() > 0 {
+		unused := head[gap.lo:gap.hi]
+		if bytes.HasPrefix(unused, wayBack) || len(bytes.Trim(unused, "\x00")) == 0 {
+			rooms = append(rooms, room{start + gap.lo, start + gap.hi})
+		}
+	}
+	return rooms
+}
+
+// checkSupported refuses a process whose system calls are not those of this architecture.
+func (s *Stopped) checkSupported() error {
+	if s.supported == nil || !errors.Is(s.supported, errUnknown) {
+		return s.supported
+	}
+	s.supported = s.examine()
+	return s.supported
+}
+
+func (s *Stopped) examine() error {
+	// The link leads out of the directory, which os.Root does not follow.
+	f, err := os.Open(fmt.Sprintf("/proc/%d/%s", s.pid, s.live("exe")))
+	if err != nil {
+		return procError(s.pid, err)
+	}
+	defer f.Close()
+	var head [20]byte
+	if _, err := f.ReadAt(head[:], 0); err != nil {
+		return fmt.Errorf("process %d: reading its executable: %w", s.pid, err)
+	}
+	machine := binary.LittleEndian.Uint16(head[18:])
+	if head[elf.EI_CLASS] != byte(elf.ELFCLASS64) || machine != elfMachine {
+		return fmt.Errorf("process %d: %w: its executable is for another architecture (%s, %s)", s.pid, ErrUnsupported,
+			elf.Machine(machine), elf.Class(head[elf.EI_CLASS]))
+	}
+	return nil
+}

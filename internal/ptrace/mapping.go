@@ -1,0 +1,176 @@
+package ptrace
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/loupe-go/loupe/internal/procmap"
+)
+
+// Name is what mappings are called in /proc/PID/maps: "/memfd:loupe (deleted)" what is shared, and "[anon:loupe]" what
+// is not, where the kernel can name that.
+const Name = "loupe"
+
+// Window is a range of addresses in which memory is wanted: what a jump or a load reaches from the code that uses it.
+type Window struct{ Lo, Hi uint64 }
+
+// Around returns the window that relative jumps reach from all of the code between lo and hi, and that reach it: 2 GiB to
+// each side on amd64, 128 MiB on arm64.
+func Around(lo, hi uint64) Window {
+	w := Window{Lo: 0, Hi: lo + jumpReach}
+	if hi > jumpReach {
+		w.Lo = hi - jumpReach
+	}
+	return w
+}
+
+// MapCode maps memory that can be read and executed; Write fills it. size is rounded up to whole pages.
+func (s *Stopped) MapCode(in Window, size int) (uint64, error) {
+	return s.mapAnonymous(in, size, unix.PROT_READ|unix.PROT_EXEC)
+}
+
+// MapData maps memory that can be read and written, private to the process. A process that forks leaves it to the child
+// filled with zeros (Linux 4.14).
+func (s *Stopped) MapData(in Window, size int) (uint64, error) {
+	return s.mapAnonymous(in, size, unix.PROT_READ|unix.PROT_WRITE)
+}
+
+func (s *Stopped) mapAnonymous(in Window, size, prot int) (uint64, error) {
+	var addr uint64
+	err := s.Do(func() error {
+		length := align(uint64(size), uint64(os.Getpagesize()))
+		var err error
+		addr, err = s.mapAt(in, length, prot, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS, noFD)
+		if err != nil {
+			return err
+		}
+		// Names are for people: most kernels of distributions have them, none needs them.
+		_, err = s.Call(unix.SYS_PRCTL, unix.PR_SET_VMA, unix.PR_SET_VMA_ANON_NAME, addr, length, s.foothold.text())
+		if prot&unix.PROT_WRITE != 0 && !errors.Is(err, ErrExited) {
+			_, err = s.Call(unix.SYS_MADVISE, addr, length, unix.MADV_WIPEONFORK)
+		}
+		if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS) {
+			err = nil // unknown to the kernel, or to a filter
+		}
+		if err != nil {
+			return both(err, s.Unmap(addr, int(length)))
+		}
+		return nil
+	})
+	return addr, err
+}
+
+const noFD = ^uint64(0)
+
+// mapAt maps memory at a free place of a window.
+func (s *Stopped) mapAt(in Window, length uint64, prot, flags int, fd uint64) (uint64, error) {
+	maps, err := s.Maps()
+	if err != nil {
+		return 0, err
+	}
+	want, ok := findGap(maps, in, length, s.brkRange(maps), uint64(os.Getpagesize()))
+	if !ok {
+		return 0, fmt.Errorf("process %d: %w: no %d KiB of free addresses between %#x and %#x", s.pid, ErrUnsupported, length>>10,
+			in.Lo, in.Hi)
+	}
+	got, err := s.Call(unix.SYS_MMAP, want, length, uint64(prot), uint64(flags|unix.MAP_FIXED_NOREPLACE), fd, 0)
+	if err != nil {
+		what := "memory"
+		if prot&unix.PROT_EXEC != 0 {
+			what = "memory for code"
+		}
+		return 0, s.refusedCall("mapping "+what+" in it", err)
+	}
+	if got != want { // a kernel before 4.17 takes the address for a hint
+		return 0, both(fmt.Errorf("process %d: %w: the kernel maps at %#x instead of %#x", s.pid, ErrUnsupported, got, want),
+			s.Unmap(got, int(length)))
+	}
+	return got, nil
+}
+
+// refusedCall gives the error of a system call in the process its meaning.
+func (s *Stopped) refusedCall(step string, err error) error {
+	var errno unix.Errno
+	if !errors.As(err, &errno) {
+		return err // it says what it is
+	}
+	if errno == unix.EPERM || errno == unix.EACCES || errno == unix.ENOSYS {
+		return fmt.Errorf("process %d: %s: %w: %w", s.pid, step, ErrPermission, err)
+	}
+	return fmt.Errorf("process %d: %s: %w", s.pid, step, err)
+}
+
+// Unmap removes a mapping.
+func (s *Stopped) Unmap(addr uint64, size int) error {
+	if _, err := s.Call(unix.SYS_MUNMAP, addr, align(uint64(size), uint64(os.Getpagesize()))); err != nil {
+		return s.refusedCall(fmt.Sprintf("unmapping %#x", addr), err)
+	}
+	return nil
+}
+
+const (
+	brkReserve   = 64 << 20 // addresses kept free for a heap that grows by brk
+	stackReserve = 16 << 20 // likewise for the first thread's stack, and the gap the kernel keeps below
+	lowestAddr   = 64 << 10 // vm.mmap_min_addr
+)
+
+// brkRange is what the heap of malloc may grow into.
+func (s *Stopped) brkRange(maps []procmap.Mapping) room {
+	const startBrk = 44 // the 47th field of /proc/PID/stat, counted from the third
+	var r room
+	if f := statFields(s.dir, s.pid); len(f) > startBrk {
+		if lo, err := strconv.ParseUint(f[startBrk], 10, 64); err == nil && lo != 0 {
+			r = room{lo, lo + brkReserve}
+		}
+	}
+	for _, m := range maps {
+		if m.Path == "[heap]" {
+			r.lo, r.hi = min(m.Start, r.lo), max(m.End+brkReserve, r.hi)
+		}
+	}
+	return r
+}
+
+// findGap returns the address of size free bytes in a window, as near to its middle as can be, with a free page on both
+// sides so that the kernel merges the mapping with no other.
+func findGap(maps []procmap.Mapping, in Window, size uint64, brk room, page uint64) (uint64, bool) {
+	taken := []room{brk}
+	for _, m := range maps {
+		r := room{m.Start, m.End}
+		if m.Path == "[stack]" && r.lo > stackReserve {
+			r.lo -= stackReserve
+		}
+		taken = append(taken, r)
+	}
+	slices.SortFunc(taken, func(a, b room) int {
+		switch {
+		case a.lo < b.lo:
+			return -1
+		case a.lo > b.lo:
+			return 1
+		}
+		return 0
+	})
+	taken = append(taken, room{in.Hi, ^uint64(0)})
+	middle := in.Lo + (in.Hi-in.Lo)/2
+	best, found := uint64(0), false
+	distance := func(a uint64) uint64 { return max(a, middle) - min(a, middle) }
+	end := uint64(lowestAddr)
+	for _, t := range taken {
+		lo, hi := align(max(end, in.Lo), page)+page, min(t.lo, in.Hi)&^(page-1)
+		end = max(end, t.hi)
+		if hi < page || hi-page < size || hi-page-size < lo {
+			continue
+		}
+		at := min(max(middle&^(page-1), lo), hi-page-size)
+		if !found || distance(at) < distance(best) {
+			best, found = at, true
+		}
+	}
+	return best, found
+}

@@ -1,0 +1,72 @@
+package ptrace
+
+import (
+	"bytes"
+	"fmt"
+)
+
+// Edit replaces the bytes at an address.
+type Edit struct {
+	Addr     uint64
+	Old, New []byte // of the same length; Old is what must be there
+}
+
+// Patch replaces code: all edits, or none and an error. It wraps ErrBusy when a thread is, or may come back, in the middle
+// of bytes to be replaced, with allStacks as for Resting. Whether a goroutine that no thread runs rests there is for the
+// caller to know. The process must be stopped with all its threads.
+//
+// Each edit that does not cross a page is made in one step. A process whose tracer is killed between two has some of them
+// made, so each must be right without the others.
+func (s *Stopped) Patch(edits []Edit, allStacks bool) error {
+	return s.Do(func() error {
+		if err := s.checkEdits(edits); err != nil {
+			return err
+		}
+		inside := make([]Interval, len(edits))
+		for i, e := range edits {
+			inside[i] = Inside(e.Addr, len(e.Old))
+		}
+		rest, err := s.resting(inside, allStacks)
+		if err != nil {
+			return err
+		}
+		if len(rest) > 0 {
+			return fmt.Errorf("process %d: %w: thread %d, at %#x", s.pid, ErrBusy, rest[0].TID, rest[0].PC)
+		}
+		for i, e := range edits {
+			if err := s.write(e.Addr, e.New); err != nil {
+				return both(err, s.undo(edits[:i+1]))
+			}
+		}
+		return nil
+	})
+}
+
+// checkEdits compares what the edits replace with what is there.
+func (s *Stopped) checkEdits(edits []Edit) error {
+	if err := s.checkSupported(); err != nil {
+		return err
+	}
+	for _, e := range edits {
+		if len(e.Old) != len(e.New) {
+			return fmt.Errorf("process %d: %d bytes cannot replace %d at %#x", s.pid, len(e.New), len(e.Old), e.Addr)
+		}
+		now := make([]byte, len(e.Old))
+		if err := s.Read(e.Addr, now); err != nil {
+			return err
+		}
+		if !bytes.Equal(now, e.Old) {
+			return fmt.Errorf("process %d: the code at %#x is %x, not %x: something else has changed it", s.pid, e.Addr, now, e.Old)
+		}
+	}
+	return nil
+}
+
+// undo puts back what edits have replaced, the last one first.
+func (s *Stopped) undo(edits []Edit) error {
+	var err error
+	for i := len(edits) - 1; i >= 0; i-- {
+		err = both(err, s.write(edits[i].Addr, edits[i].Old))
+	}
+	return err
+}

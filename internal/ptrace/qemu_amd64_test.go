@@ -1,0 +1,30 @@
+package ptrace
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestARM64 runs what needs no ptrace on an emulated arm64, whose user mode knows signal frames but no tracers: the way
+// back from a foothold, and the arithmetic.
+func TestARM64(t *testing.T) {
+	qemu, err := exec.LookPath("qemu-aarch64")
+	if err != nil {
+		t.Skip("needs qemu-aarch64 (Debian package qemu-user)")
+	}
+	exe := filepath.Join(t.TempDir(), "ptrace.test")
+	build := exec.Command("go", "test", "-c", "-o", exe, ".")
+	build.Env = append(os.Environ(), "GOARCH=arm64", "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	run := exec.Command(qemu, exe, "-test.v", "-test.run=^(TestWayBack|TestIntervals|TestFindGap|TestRooms)$")
+	run.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1") // no signals in the middle of foreign code
+	out, err := run.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "--- PASS: TestWayBack") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

@@ -1,0 +1,130 @@
+package ptrace
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+)
+
+// Interval is a range of addresses, Hi excluded, in which no thread may be.
+type Interval struct{ Lo, Hi uint64 }
+
+// Inside returns the addresses of an instruction sequence in which a thread would be in the middle of it: all but the
+// first. One that is at the first goes on with what is written there.
+func Inside(addr uint64, size int) Interval { return Interval{addr + 1, addr + uint64(size)} }
+
+// Rest is a thread that is, or may come back, where it must not be.
+type Rest struct {
+	TID   int
+	PC    uint64
+	Saved bool // found on its stack: what looks like the place that a signal handler goes back to
+}
+
+// maxStackScan is how much of a thread's stack is searched, beginning at the stack pointer. The runtime's signal stacks
+// have half of it.
+const maxStackScan = 64 << 10
+
+// Resting returns the threads that are in one of the intervals, or may come back to it from a signal handler. A handler
+// of the Go runtime blocks all signals, so only threads that block some are searched; in programs with C code, whose
+// handlers need not, allStacks has all of them searched. A word that looks like an address in an interval counts as
+// one, so a thread may be named that does no harm.
+func (s *Stopped) Resting(in []Interval, allStacks bool) ([]Rest, error) {
+	var rest []Rest
+	err := s.Do(func() error {
+		var err error
+		rest, err = s.resting(in, allStacks)
+		return err
+	})
+	return rest, err
+}
+
+func (s *Stopped) resting(in []Interval, allStacks bool) ([]Rest, error) {
+	if s.opt.One {
+		return nil, fmt.Errorf("process %d: only one thread is stopped", s.pid)
+	}
+	set := newIntervals(in)
+	var rest []Rest
+	buf := make([]byte, maxStackScan)
+	for _, t := range s.threads {
+		if set.has(t.Regs.PC()) || set.has(t.Regs.restartPC()) {
+			rest = append(rest, Rest{TID: t.TID, PC: t.Regs.PC()})
+			continue
+		}
+		if !t.masked {
+			mask, err := getMask(t.TID)
+			if err != nil {
+				return nil, s.gone(t.TID, "reading a thread's signal mask", err)
+			}
+			t.mask, t.masked = mask, true
+		}
+		if !allStacks && t.mask == 0 {
+			continue
+		}
+		const word = 8
+		n, _ := s.readSome(align(t.Regs.SP(), word), buf) // to the end of the mapped memory
+		for b := buf[:n]; len(b) >= word; b = b[word:] {
+			if pc := binary.LittleEndian.Uint64(b); set.has(pc) {
+				rest = append(rest, Rest{TID: t.TID, PC: pc, Saved: true})
+				break
+			}
+		}
+	}
+	return rest, nil
+}
+
+// restartPC returns where a thread will be when the kernel restarts its system call.
+func (r *Registers) restartPC() uint64 {
+	n := r.restarted()
+	return n.PC()
+}
+
+// intervals are sorted, for the many words that are looked up.
+type intervals struct {
+	sorted []Interval
+	lo, hi uint64
+}
+
+func newIntervals(in []Interval) intervals {
+	s := intervals{lo: ^uint64(0)}
+	for _, i := range in {
+		if i.Lo < i.Hi {
+			s.sorted = append(s.sorted, i)
+			s.lo, s.hi = min(s.lo, i.Lo), max(s.hi, i.Hi)
+		}
+	}
+	slices.SortFunc(s.sorted, func(a, b Interval) int {
+		switch {
+		case a.Lo < b.Lo:
+			return -1
+		case a.Lo > b.Lo:
+			return 1
+		}
+		return 0
+	})
+	// Overlapping ones are joined, so that the one that begins last before an address is the one that may hold it.
+	joined := s.sorted[:0]
+	for _, i := range s.sorted {
+		if n := len(joined); n > 0 && i.Lo <= joined[n-1].Hi {
+			joined[n-1].Hi = max(joined[n-1].Hi, i.Hi)
+			continue
+		}
+		joined = append(joined, i)
+	}
+	s.sorted = joined
+	return s
+}
+
+func (s *intervals) has(addr uint64) bool {
+	if addr < s.lo || addr >= s.hi {
+		return false
+	}
+	lo, hi := 0, len(s.sorted)
+	for lo < hi {
+		if mid := (lo + hi) / 2; s.sorted[mid].Hi <= addr {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo < len(s.sorted) && s.sorted[lo].Lo <= addr
+}

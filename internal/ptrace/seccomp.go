@@ -1,0 +1,197 @@
+package ptrace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/loupe-go/loupe/internal/child"
+)
+
+// clearCalls makes sure that the system calls that a thread makes for us are not taken for its own: a seccomp filter may
+// kill the process for one that it does not know. With CAP_SYS_ADMIN the filter can be suspended for a tracee. The same
+// right would be needed to read it (PTRACE_SECCOMP_GET_FILTER), so there is no use in interpreting it instead.
+func (s *Stopped) clearCalls(t *Thread) error {
+	if t.cleared || s.opt.Trial != nil && s.opt.Trial.childs {
+		return nil
+	}
+	file := fmt.Sprintf("task/%d/status", t.TID)
+	if mode := statusField(s.dir, file, "Seccomp"); mode == "0" || mode == "" { // or a kernel without seccomp
+		t.cleared = true
+		return nil
+	}
+	err := request(unix.PTRACE_SETOPTIONS, t.TID, 0, seizeOptions|unix.PTRACE_O_SUSPEND_SECCOMP)
+	if err == nil || s.opt.Trial.covers(statusField(s.dir, file, "Seccomp_filters")) {
+		t.cleared = true
+		return nil
+	}
+	if s.opt.Trial != nil && s.opt.Trial.err != nil {
+		return fmt.Errorf("process %d: %w: %w", s.pid, ErrSeccomp, s.opt.Trial.err)
+	}
+	return fmt.Errorf("process %d: %w: system calls that Loupe needs might end it, and the filter cannot be suspended (CAP_SYS_ADMIN)",
+		s.pid, ErrSeccomp)
+}
+
+// Trial is what came of making the calls that are needed in a child of this process that is under the same seccomp filter
+// as the target, and may be lost.
+type Trial struct {
+	filters string // how many filters there are, of this process and the target
+	err     error
+	childs  bool // allows the calls in the child
+}
+
+// covers reports whether what was tried holds for a thread with so many filters.
+func (t *Trial) covers(filters string) bool {
+	return t != nil && t.err == nil && t.filters != "" && t.filters == filters
+}
+
+// NewTrial tries whether a process's seccomp filter lets the needed calls pass, when it can be known to be the one that
+// this process is under too, as in a container. It returns nil when there is nothing to try, and when the filters differ:
+// then Stopped's methods tell what they need instead. It takes some milliseconds, and the process runs on.
+func NewTrial(ctx context.Context, pid int) (*Trial, error) {
+	dir, err := openProc(pid)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	self, err := openProc(os.Getpid())
+	if err != nil {
+		return nil, err
+	}
+	defer self.Close()
+	filters := statusField(dir, "status", "Seccomp_filters") // since Linux 5.9
+	if filters == "" || filters == "0" || filters != statusField(self, "status", "Seccomp_filters") || !sameFilters(pid, filters) {
+		return nil, nil
+	}
+	t := &Trial{filters: filters}
+	t.err = tryCalls(ctx)
+	return t, nil
+}
+
+// sameFilters reports whether a process under so many filters as this one has the same. Filters are inherited and never
+// removed: so it has when a common ancestor is under as many. A process that was put into a container from outside has
+// no ancestor in it; its filters come from the container's settings.
+func sameFilters(pid int, filters string) bool {
+	ours := map[int]bool{}
+	for _, p := range ancestors(os.Getpid()) {
+		ours[p] = true
+	}
+	for _, p := range ancestors(pid) {
+		if !ours[p] {
+			continue
+		}
+		dir, err := openProc(p)
+		if err != nil {
+			return false
+		}
+		defer dir.Close()
+		return statusField(dir, "status", "Seccomp_filters") == filters
+	}
+	for _, ns := range []string{"pid", "user", "mnt", "cgroup"} {
+		theirs, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", pid, ns))
+		our, ourErr := os.Readlink("/proc/self/ns/" + ns)
+		if err != nil || ourErr != nil || theirs != our {
+			return false
+		}
+		if ns == "pid" && our == hostPIDNamespace {
+			return false
+		}
+	}
+	return true
+}
+
+// hostPIDNamespace is the one that the machine boots with, from include/linux/proc_ns.h.
+const hostPIDNamespace = "pid:[4026531836]"
+
+// ancestors returns a process, its parent, and so on.
+func ancestors(pid int) []int {
+	const most = 1000
+	var list []int
+	for pid > 0 && len(list) < most {
+		list = append(list, pid)
+		dir, err := openProc(pid)
+		if err != nil {
+			break
+		}
+		pid, _ = strconv.Atoi(statusField(dir, "status", "PPid"))
+		dir.Close()
+	}
+	return list
+}
+
+// tryCalls makes the calls in a copy of this program that is stopped before its first instruction.
+func tryCalls(ctx context.Context) error {
+	cmd, err := startStopped()
+	if err != nil {
+		return fmt.Errorf("starting a child to try them: %w", err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		child.AwaitEnd(cmd.Process.Pid)
+		_ = cmd.Wait() // it is killed, by the filter or below
+		close(ended)
+	}()
+	defer func() {
+		_ = cmd.Process.Kill()
+		<-ended
+	}()
+	s, err := Stop(ctx, cmd.Process.Pid, Options{Trial: &Trial{childs: true}})
+	if err != nil {
+		return err
+	}
+	defer s.Release()
+	err = s.tryAll()
+	if errors.Is(err, ErrExited) {
+		return errors.New("a child of this process was killed for trying the system calls that Loupe needs")
+	}
+	if err != nil {
+		return fmt.Errorf("tried in a child of this process: %w", err)
+	}
+	return nil
+}
+
+// tryAll makes each call that the methods of Stopped make.
+func (s *Stopped) tryAll() error {
+	page := os.Getpagesize()
+	anywhere := Window{Lo: lowestAddr, Hi: 1 << 46}
+	if _, err := s.MapCode(anywhere, page); err != nil {
+		return err
+	}
+	data, err := s.MapData(anywhere, page)
+	if err != nil {
+		return err
+	}
+	shared, err := s.MapShared(anywhere, page)
+	if err != nil {
+		return err
+	}
+	return both(both(s.Unmap(shared.Addr, page), s.Unmap(data, page)), shared.Close())
+}
+
+// startStopped starts this program again and stops it before its first instruction.
+func startStopped() (*exec.Cmd, error) {
+	cmd := exec.Command("/proc/self/exe")
+	cmd.SysProcAttr = &unix.SysProcAttr{Ptrace: true, Pdeathsig: unix.SIGKILL}
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread() // which traces the child, for a moment
+		defer runtime.UnlockOSThread()
+		started <- func() error {
+			if err := cmd.Start(); err != nil {
+				return err
+			}
+			var status unix.WaitStatus
+			if _, err := unix.Wait4(cmd.Process.Pid, &status, unix.WALL, nil); err != nil {
+				return err
+			}
+			return request(unix.PTRACE_DETACH, cmd.Process.Pid, 0, uintptr(unix.SIGSTOP))
+		}()
+	}()
+	return cmd, <-started
+}

@@ -1,0 +1,310 @@
+package ptrace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	stopTimeout = 2 * time.Second // for threads to stop; one in uninterruptible sleep never does
+	spinTime    = time.Millisecond
+	pollTime    = 50 * time.Microsecond
+	stopPasses  = 20 // over the list of threads, until no new ones appear
+)
+
+// seizeOptions tell the stops at a system call from a trap of the program's own, and let no exec go unseen.
+const seizeOptions = unix.PTRACE_O_TRACESYSGOOD | unix.PTRACE_O_TRACEEXEC
+
+// stop stops what the options say.
+func (s *Stopped) stop(ctx context.Context) error {
+	if err := s.refuse(); err != nil {
+		return err
+	}
+	defer func() {
+		if !s.since.IsZero() {
+			s.took = time.Since(s.since)
+		}
+	}()
+	if s.opt.One {
+		return s.stopOne(ctx)
+	}
+	return s.stopAll(ctx)
+}
+
+// stopAll stops all threads, those too that are started meanwhile.
+func (s *Stopped) stopAll(ctx context.Context) error {
+	for range stopPasses {
+		tids, err := s.list()
+		if err != nil {
+			return err
+		}
+		fresh, err := s.seizeNew(tids)
+		if err != nil {
+			return err
+		}
+		if len(fresh) == 0 {
+			return nil
+		}
+		if err := s.interrupt(ctx, fresh); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("process %d: it starts threads faster than they can be stopped", s.pid)
+}
+
+// seizeNew begins to trace the threads that are not traced yet, and returns them. They run on.
+func (s *Stopped) seizeNew(tids []int) ([]int, error) {
+	var fresh []int
+	for _, tid := range tids {
+		if s.seized[tid] {
+			continue
+		}
+		err := request(unix.PTRACE_SEIZE, tid, 0, seizeOptions)
+		switch {
+		case errors.Is(err, unix.ESRCH):
+			continue // the thread has ended
+		case errors.Is(err, unix.EPERM) && endedTask(s.dir, tid):
+			continue // likewise
+		case err != nil:
+			return nil, s.denied(err)
+		}
+		s.seized[tid] = true
+		fresh = append(fresh, tid)
+	}
+	return fresh, nil
+}
+
+// interrupt stops traced threads and notes where they are.
+func (s *Stopped) interrupt(ctx context.Context, tids []int) error {
+	if s.since.IsZero() {
+		s.since = time.Now()
+	}
+	for _, tid := range tids {
+		if err := request(unix.PTRACE_INTERRUPT, tid, 0, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+			return fmt.Errorf("process %d: stopping thread %d: %w", s.pid, tid, err)
+		}
+	}
+	w := waiter{ctx: ctx, begin: time.Now()}
+	for len(tids) > 0 {
+		left := tids[:0]
+		for _, tid := range tids {
+			status, event, err := waitNow(tid)
+			if err != nil {
+				return fmt.Errorf("process %d: waiting for thread %d: %w", s.pid, tid, err)
+			}
+			switch event {
+			case stillRuns:
+				left = append(left, tid)
+			case hasStopped:
+				if err := s.note(tid, status); err != nil {
+					return err
+				}
+			}
+		}
+		if tids = left; len(tids) > 0 {
+			if err := w.pause(); err != nil {
+				return fmt.Errorf("process %d: thread %d does not stop: %w", s.pid, tids[0], err)
+			}
+			if w.long() {
+				tids = slices.DeleteFunc(tids, func(tid int) bool { return endedTask(s.dir, tid) })
+			}
+		}
+	}
+	return nil
+}
+
+// note keeps a stopped thread's registers, and the signal that it stopped for.
+func (s *Stopped) note(tid int, status unix.WaitStatus) error {
+	t := &Thread{TID: tid}
+	switch {
+	case execStop(status):
+		return fmt.Errorf("process %d: %w: it has replaced itself by another program", s.pid, ErrExited)
+	case stopEvent(status) == 0:
+		t.signal = status.StopSignal()
+	}
+	err := getRegs(tid, &t.Regs)
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("process %d: registers of thread %d: %w", s.pid, tid, err)
+	}
+	s.threads[tid] = t
+	return nil
+}
+
+// waiter spends the time until a thread stops. Stops come within microseconds, so it gives up the processor only, and
+// sleeps when that has lasted.
+type waiter struct {
+	ctx   context.Context
+	begin time.Time
+}
+
+func (w *waiter) pause() error {
+	if err := w.ctx.Err(); err != nil {
+		return err
+	}
+	switch waited := time.Since(w.begin); {
+	case waited > stopTimeout:
+		return errors.New("it is in uninterruptible sleep")
+	case waited < spinTime:
+		_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+	default:
+		time.Sleep(pollTime)
+	}
+	return nil
+}
+
+// long reports whether the wait has lasted so long that a thread may have ended unseen: a first thread's end is told only
+// after that of all others.
+func (w *waiter) long() bool { return time.Since(w.begin) >= spinTime }
+
+// What waitNow has seen of a thread.
+type waitEvent int
+
+const (
+	stillRuns waitEvent = iota
+	hasStopped
+	hasEnded
+)
+
+// waitNow looks whether a traced thread has stopped.
+func waitNow(tid int) (unix.WaitStatus, waitEvent, error) {
+	for {
+		var status unix.WaitStatus
+		got, err := unix.Wait4(tid, &status, unix.WNOHANG|unix.WALL, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case errors.Is(err, unix.ECHILD), got == tid && (status.Exited() || status.Signaled()):
+			return status, hasEnded, nil
+		case err != nil:
+			return status, stillRuns, err
+		case got == tid && status.Stopped():
+			return status, hasStopped, nil
+		}
+		return status, stillRuns, nil
+	}
+}
+
+// stopEvent returns the PTRACE_EVENT of a stop; 0 for a signal and for a system call.
+func stopEvent(status unix.WaitStatus) int { return int(status>>16) & 0xff }
+
+func execStop(status unix.WaitStatus) bool { return stopEvent(status) == unix.PTRACE_EVENT_EXEC }
+
+// callStop reports a stop at the beginning or the end of a system call.
+func callStop(status unix.WaitStatus) bool { return status.StopSignal() == unix.SIGTRAP|0x80 }
+
+// request makes a ptrace request on the thread it is called on.
+func request(what, tid int, addr, data uintptr) error {
+	if _, _, errno := unix.RawSyscall6(unix.SYS_PTRACE, uintptr(what), uintptr(tid), addr, data, 0, 0); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// requestAt is request with a pointer for data.
+func requestAt(what, tid int, addr uintptr, data unsafe.Pointer) error {
+	if _, _, errno := unix.RawSyscall6(unix.SYS_PTRACE, uintptr(what), uintptr(tid), addr, uintptr(data), 0, 0); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// regset reads or writes (PTRACE_GETREGSET, PTRACE_SETREGSET) a set of registers and returns how many bytes it has.
+func regset(what, tid, set int, p unsafe.Pointer, size int) (int, error) {
+	v := unix.Iovec{Base: (*byte)(p)}
+	v.SetLen(size)
+	err := requestAt(what, tid, uintptr(set), unsafe.Pointer(&v))
+	return int(v.Len), err
+}
+
+func getRegs(tid int, r *Registers) error {
+	_, err := regset(unix.PTRACE_GETREGSET, tid, unix.NT_PRSTATUS, unsafe.Pointer(r), int(unsafe.Sizeof(*r)))
+	return err
+}
+
+func setRegs(tid int, r *Registers) error {
+	_, err := regset(unix.PTRACE_SETREGSET, tid, unix.NT_PRSTATUS, unsafe.Pointer(r), int(unsafe.Sizeof(*r)))
+	return err
+}
+
+func getMask(tid int) (mask uint64, err error) {
+	err = requestAt(unix.PTRACE_GETSIGMASK, tid, unsafe.Sizeof(mask), unsafe.Pointer(&mask))
+	return mask, err
+}
+
+func setMask(tid int, mask uint64) error {
+	return requestAt(unix.PTRACE_SETSIGMASK, tid, unsafe.Sizeof(mask), unsafe.Pointer(&mask))
+}
+
+// list returns the threads of the process.
+func (s *Stopped) list() ([]int, error) {
+	f, err := s.dir.Open("task")
+	if err != nil {
+		return nil, procError(s.pid, err)
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(-1)
+	if err != nil {
+		return nil, procError(s.pid, err)
+	}
+	tids := make([]int, 0, len(names))
+	for _, name := range names {
+		if tid, err := strconv.Atoi(name); err == nil {
+			tids = append(tids, tid)
+		}
+	}
+	return tids, nil
+}
+
+// refuse names what can be known to be wrong with a process before anything is done to it.
+func (s *Stopped) refuse() error {
+	if s.dead() {
+		return fmt.Errorf("process %d: %w", s.pid, ErrExited)
+	}
+	_, err := s.dir.Readlink("exe")
+	if errors.Is(err, os.ErrNotExist) && statusField(s.dir, "status", "VmSize") == "" && !endedTask(s.dir, s.pid) {
+		return fmt.Errorf("process %d: %w: a thread of the kernel", s.pid, ErrUnsupported)
+	}
+	return nil
+}
+
+// denied says why a process cannot be traced.
+func (s *Stopped) denied(err error) error {
+	if tracer := s.tracedBy(); tracer != "" {
+		return fmt.Errorf("process %d: %w: process %s traces it already", s.pid, ErrPermission, tracer)
+	}
+	if _, statErr := s.dir.Stat("status"); statErr != nil {
+		return fmt.Errorf("process %d: %w", s.pid, ErrExited)
+	}
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
+		return fmt.Errorf("process %d: stopping it: %w", s.pid, ErrPermission)
+	}
+	return fmt.Errorf("process %d: stopping it: %w: %w", s.pid, ErrPermission, err)
+}
+
+// tracedBy returns the process that traces a thread of this one; empty when there is none but this.
+func (s *Stopped) tracedBy() string {
+	tids, err := s.list()
+	if err != nil {
+		return ""
+	}
+	for _, tid := range tids {
+		if s.seized[tid] {
+			continue
+		}
+		if tracer := statusField(s.dir, fmt.Sprintf("task/%d/status", tid), "TracerPid"); tracer != "" && tracer != "0" {
+			return tracer
+		}
+	}
+	return ""
+}
