@@ -161,6 +161,10 @@ func TestLaneInUse(t *testing.T) {
 	if got := m.read(); len(got) != 0 {
 		t.Errorf("records %v were not held back", got)
 	}
+	m.region.lanes[2].Stamp = m.first + 1
+	if got := m.read(); len(got) != 0 {
+		t.Errorf("records %v were not held back", got)
+	}
 	m.write(2, uint8(event.GoStart), m.clock.Ticks(time.Microsecond), 2) // older, from the lane that is in use
 	m.region.lanes[2].Busy = 0
 	var got []uint64
@@ -187,6 +191,22 @@ func TestLaneInUse(t *testing.T) {
 	}
 	if !slices.Equal(got, []uint64{4}) || m.reader.Late() != 1 {
 		t.Errorf("%v, %d late, want 4, one late", got, m.reader.Late())
+	}
+}
+
+// TestStamp: a lane in use holds back nothing that is older than the last time that was read in it.
+func TestStamp(t *testing.T) {
+	m := newMadeUp(t, small())
+	m.region.Enable(true)
+	m.region.lanes[2].Busy = 1
+	for _, n := range []uint64{1, 2, 3} {
+		m.write(1, uint8(event.GoStart), ticks()-m.first, n)
+	}
+	m.region.lanes[2].Stamp = ticks()
+	time.Sleep(time.Millisecond)
+	m.write(1, uint8(event.GoStart), ticks()-m.first, 4)
+	if got := m.read(); !slices.Equal(got, []uint64{1, 2, 3}) {
+		t.Errorf("records %v, want 1, 2 and 3", got)
 	}
 }
 
