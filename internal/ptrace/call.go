@@ -16,7 +16,8 @@ const (
 )
 
 // Call lets a stopped thread make a system call and returns its result, or as the error the unix.Errno that it returned.
-// No call may be one that waits, changes the thread's registers or signals, or ends or replaces the process.
+// No call may be one that waits, changes the thread's registers or signals, or ends or replaces the process. The error
+// wraps ErrBusy when no thread is fit for it at this moment, and ErrSeccomp when it might end the process.
 func (s *Stopped) Call(nr uintptr, args ...uint64) (uint64, error) {
 	var result uint64
 	err := s.Do(func() error {

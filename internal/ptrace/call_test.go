@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/loupe-go/loupe/internal/child"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
@@ -221,4 +223,61 @@ func TestExec(t *testing.T) {
 	if _, err := os.Stat(path); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestChildEnds has a child of this process end while it is traced: whoever started it is told how.
+func TestChildEnds(t *testing.T) {
+	for i := range 6 {
+		cmd := exec.Command("cat")
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer in.Close()
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error)
+		go func() {
+			child.AwaitEnd(cmd.Process.Pid)
+			ended <- cmd.Wait()
+		}()
+		s := mustStop(t, cmd.Process.Pid, Options{One: i%2 == 0})
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		for err = nil; err == nil; {
+			_, err = s.Call(unix.SYS_GETPID)
+		}
+		wantError(t, "a call", err, ErrExited)
+		s.Release()
+		if err := <-ended; err == nil || err.Error() != "signal: killed" {
+			t.Errorf("the child ended with %v", err)
+		}
+	}
+}
+
+// TestRun passes on the errors of what it runs, and of the stop.
+func TestRun(t *testing.T) {
+	target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "tiny"}))
+	var kept *Stopped
+	wrong := errors.New("wrong")
+	err := Run(t.Context(), target.PID(), Options{}, func(s *Stopped) error {
+		kept = s
+		if _, err := s.Call(unix.SYS_GETPID); err != nil {
+			return err
+		}
+		if s.Since().IsZero() || s.Took() <= 0 || len(s.Threads()) == 0 {
+			t.Errorf("stopped since %v, in %v, %d threads", s.Since(), s.Took(), len(s.Threads()))
+		}
+		return s.Do(func() error { return wrong })
+	})
+	if !errors.Is(err, wrong) {
+		t.Errorf("error %v", err)
+	}
+	_, err = kept.Call(unix.SYS_GETPID)
+	wantError(t, "a call afterwards", err, ErrReleased)
+	err = Run(t.Context(), 1<<30, Options{}, func(*Stopped) error { t.Error("ran without a process"); return nil })
+	wantError(t, "no process", err, ErrNoProcess)
+	target.Command("num")
 }

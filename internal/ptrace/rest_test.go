@@ -1,6 +1,7 @@
 package ptrace
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -114,16 +115,22 @@ func BenchmarkStop(b *testing.B) {
 			var worst time.Duration
 			b.ResetTimer()
 			for range b.N {
-				s := mustStop(b, target.PID(), Options{})
-				stop += s.Took()
-				for i, d := range []*time.Duration{&quick, &all} {
-					begin := time.Now()
-					if _, err := s.Resting(in, i == 1); err != nil {
-						b.Fatal(err)
+				var s *Stopped
+				err := Run(context.Background(), target.PID(), Options{}, func(stopped *Stopped) error {
+					s = stopped
+					stop += s.Took()
+					for i, d := range []*time.Duration{&quick, &all} {
+						begin := time.Now()
+						if _, err := s.Resting(in, i == 1); err != nil {
+							return err
+						}
+						*d += time.Since(begin)
 					}
-					*d += time.Since(begin)
+					return nil
+				})
+				if err != nil {
+					b.Fatal(err)
 				}
-				s.Release()
 				took := time.Since(s.Since())
 				still += took
 				worst = max(worst, took)

@@ -15,9 +15,10 @@ import (
 
 const (
 	stopTimeout = 2 * time.Second // for threads to stop; one in uninterruptible sleep never does
-	spinTime    = time.Millisecond
-	pollTime    = 50 * time.Microsecond
-	stopPasses  = 20 // over the list of threads, until no new ones appear
+	spinTime    = 100 * time.Microsecond
+	pollTime    = 20 * time.Microsecond
+	longTime    = time.Millisecond // after which a thread may have ended without a word
+	stopPasses  = 20               // over the list of threads, until no new ones appear
 )
 
 // seizeOptions tell the stops at a system call from a trap of the program's own, and let no exec go unseen.
@@ -142,7 +143,7 @@ func (s *Stopped) note(tid int, status unix.WaitStatus) error {
 }
 
 // waiter spends the time until a thread stops. Stops come within microseconds, so it gives up the processor only, and
-// sleeps when that has lasted.
+// sleeps when that has lasted: the threads need processors to stop. The Go scheduler is not told of such short sleeps.
 type waiter struct {
 	ctx   context.Context
 	begin time.Time
@@ -158,14 +159,15 @@ func (w *waiter) pause() error {
 	case waited < spinTime:
 		_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 	default:
-		time.Sleep(pollTime)
+		ts := unix.NsecToTimespec(int64(pollTime))
+		_, _, _ = unix.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&ts)), 0, 0)
 	}
 	return nil
 }
 
 // long reports whether the wait has lasted so long that a thread may have ended unseen: a first thread's end is told only
 // after that of all others.
-func (w *waiter) long() bool { return time.Since(w.begin) >= spinTime }
+func (w *waiter) long() bool { return time.Since(w.begin) >= longTime }
 
 // What waitNow has seen of a thread.
 type waitEvent int
@@ -176,22 +178,42 @@ const (
 	hasEnded
 )
 
-// waitNow looks whether a traced thread has stopped.
+// waitNow looks whether a traced thread has stopped. The end of one is left for its parent to be told: that may be this
+// process, which has started the target, in another place.
 func waitNow(tid int) (unix.WaitStatus, waitEvent, error) {
+	const cldTrapped, cldStopped = 4, 5 // codes of include/uapi/asm-generic/siginfo.h
+	var info unix.Siginfo
+	err := retry(func() error {
+		return unix.Waitid(unix.P_PID, tid, &info, unix.WEXITED|unix.WSTOPPED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil)
+	})
+	switch {
+	case errors.Is(err, unix.ECHILD):
+		return 0, hasEnded, nil
+	case err != nil:
+		return 0, stillRuns, err
+	case info.Signo == 0:
+		return 0, stillRuns, nil
+	case info.Code != cldTrapped && info.Code != cldStopped:
+		return 0, hasEnded, nil
+	}
+	var status unix.WaitStatus
+	got := 0
+	err = retry(func() (err error) {
+		got, err = unix.Wait4(tid, &status, unix.WNOHANG|unix.WALL, nil)
+		return err
+	})
+	if err != nil || got != tid || !status.Stopped() { // it was killed meanwhile
+		return 0, hasEnded, nil
+	}
+	return status, hasStopped, nil
+}
+
+// retry calls f until no signal interrupts it.
+func retry(f func() error) error {
 	for {
-		var status unix.WaitStatus
-		got, err := unix.Wait4(tid, &status, unix.WNOHANG|unix.WALL, nil)
-		switch {
-		case errors.Is(err, unix.EINTR):
-			continue
-		case errors.Is(err, unix.ECHILD), got == tid && (status.Exited() || status.Signaled()):
-			return status, hasEnded, nil
-		case err != nil:
-			return status, stillRuns, err
-		case got == tid && status.Stopped():
-			return status, hasStopped, nil
+		if err := f(); !errors.Is(err, unix.EINTR) {
+			return err
 		}
-		return status, stillRuns, nil
 	}
 }
 

@@ -68,28 +68,37 @@ const highestPriority = -20
 
 var errUnknown = errors.New("not asked yet")
 
+// Run stops a process, calls f on the thread that traces, and lets the process go on. Errors are those of Stop and of f.
+// Nothing but that thread has to get a processor while the process stands still, which makes it shorter than with Stop.
+func Run(ctx context.Context, pid int, opt Options, f func(*Stopped) error) error {
+	s, err := newStopped(pid, opt)
+	if err != nil {
+		return err
+	}
+	go onOwnThread(func() {
+		defer close(s.ended)
+		defer s.letGo()
+		s.begin()
+		if err = s.stop(ctx); err == nil {
+			err = s.explain(f(s))
+		}
+	})
+	<-s.ended
+	return err
+}
+
 // Stop stops the threads of a process. The caller must call Release. A process that is already traced, ended, of another
 // user or the kernel's is refused with the reason.
 func Stop(ctx context.Context, pid int, opt Options) (*Stopped, error) {
-	s := &Stopped{
-		pid: pid, opt: opt, work: make(chan func()), let: make(chan struct{}), ended: make(chan struct{}), supported: errUnknown,
-		seized: map[int]bool{}, threads: map[int]*Thread{},
-	}
-	if pid == os.Getpid() {
-		return nil, fmt.Errorf("process %d: %w: a process cannot trace itself", pid, ErrUnsupported)
-	}
-	dir, err := openProc(pid)
+	s, err := newStopped(pid, opt)
 	if err != nil {
 		return nil, err
 	}
-	s.dir = dir
 	started := make(chan error)
 	go onOwnThread(func() {
-		s.tracer = unix.Gettid()
-		// While this thread waits for its turn the process stands still. Where that is not permitted it takes its turn.
-		_ = unix.Setpriority(unix.PRIO_PROCESS, s.tracer, highestPriority)
 		defer close(s.ended)
 		defer s.letGo()
+		s.begin()
 		started <- s.stop(ctx)
 		for {
 			select {
@@ -105,6 +114,29 @@ func Stop(ctx context.Context, pid int, opt Options) (*Stopped, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+func newStopped(pid int, opt Options) (*Stopped, error) {
+	if pid == os.Getpid() {
+		return nil, fmt.Errorf("process %d: %w: a process cannot trace itself", pid, ErrUnsupported)
+	}
+	dir, err := openProc(pid)
+	if err != nil {
+		return nil, err
+	}
+	return &Stopped{
+		pid: pid, opt: opt, dir: dir, work: make(chan func()), let: make(chan struct{}), ended: make(chan struct{}),
+		supported: errUnknown, seized: map[int]bool{}, threads: map[int]*Thread{},
+	}, nil
+}
+
+// begin makes the calling thread the one that traces.
+func (s *Stopped) begin() {
+	s.tracer = unix.Gettid()
+	if !s.opt.One {
+		// While this thread waits for its turn the process stands still. Where this is not permitted it just waits.
+		_ = unix.Setpriority(unix.PRIO_PROCESS, s.tracer, highestPriority)
+	}
 }
 
 // onOwnThread runs f on a thread that ends with it, and with it all that the thread may still trace: ptrace ties a tracee
@@ -135,10 +167,7 @@ func (s *Stopped) Do(f func() error) error {
 	select {
 	case s.work <- func() { err = f(); close(done) }:
 		<-done
-		if err != nil && !errors.Is(err, ErrExited) && s.dead() {
-			return fmt.Errorf("process %d: %w", s.pid, ErrExited)
-		}
-		return err
+		return s.explain(err)
 	case <-s.ended:
 		return fmt.Errorf("process %d: %w", s.pid, ErrReleased)
 	}
@@ -192,6 +221,14 @@ func (s *Stopped) letGo() {
 		s.mem.Close()
 	}
 	s.dir.Close()
+}
+
+// explain makes an error that a dying process causes say so.
+func (s *Stopped) explain(err error) error {
+	if err != nil && !errors.Is(err, ErrExited) && s.dead() {
+		return fmt.Errorf("process %d: %w", s.pid, ErrExited)
+	}
+	return err
 }
 
 // dead reports whether the process has ended, or is about to: then every error has this one reason. A first thread that

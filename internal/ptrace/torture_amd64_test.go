@@ -1,6 +1,7 @@
 package ptrace
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -83,13 +84,14 @@ func torture(t *testing.T, spec testtarget.Spec, last time.Duration) {
 func (m *tormentor) do(opt Options, f func(*Stopped) error) {
 	m.t.Helper()
 	for {
-		s := mustStop(m.t, m.target.PID(), opt)
-		err := s.Do(func() error { return f(s) })
-		s.Release()
+		err := Run(context.Background(), m.target.PID(), opt, func(s *Stopped) error {
+			err := f(s)
+			if !s.opt.One {
+				m.worst = max(m.worst, time.Since(s.Since()))
+			}
+			return err
+		})
 		m.stops++
-		if !s.opt.One {
-			m.worst = max(m.worst, time.Since(s.Since()))
-		}
 		if err == nil {
 			return
 		}

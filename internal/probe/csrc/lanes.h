@@ -30,7 +30,10 @@ struct loupe_lane {
 	u64 g;         /* the g of the hit */
 	u64 ring;      /* address of the ring in the target */
 	u64 ring_mask; /* size of the ring less one; a power of two less one */
-	u64 unused1[3];
+	u64 stamp;     /* the last time that was read: no record to come is older */
+	u32 lost;      /* events lost by those who had it, modulo 2^32: the reader adds up those of all lanes */
+	u32 unused0;
+	u64 unused1;
 
 	/* The line of the reader. */
 	u64 tail; /* bytes read so far */
@@ -43,9 +46,9 @@ struct loupe_lane {
 
 /* What the target and the reader share, beside the lanes. */
 struct loupe_shared {
-	struct loupe_control control;
-	u64 missed[PROBE_COUNT]; /* hits for which no lane was free, by probe */
-	u64 unlisted;            /* goroutines for which the filter had no room */
+	struct loupe_control control; /* lost counts hits for which no lane was free, and nothing else */
+	u64 missed[PROBE_COUNT];      /* the same by probe */
+	u64 unlisted;                 /* goroutines for which the filter had no room */
 };
 
 /* A wait under way, with its goroutine; 0: a free entry. */

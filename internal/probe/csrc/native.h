@@ -42,7 +42,7 @@ _Static_assert(sizeof(struct loupe_lane) + 3 * LOUPE_STACK_USE <= LOUPE_LANE_SPA
 #define PROBE(name) __attribute__((visibility("hidden"))) int probe_##name(struct regs *ctx)
 
 #define SHARED() ((struct loupe_shared *)native.shared)
-#define LOST() __atomic_load_n(&SHARED()->control.lost, __ATOMIC_RELAXED)
+#define LOST() (lane()->lost)
 #define EPOCH() __atomic_load_n(&SHARED()->control.epoch, __ATOMIC_RELAXED)
 
 /* The stub sits behind the stack check: whoever reaches it has called the function. */
@@ -106,17 +106,18 @@ INLINE int read_memory(void *dst, u32 size, u64 addr)
  */
 INLINE u64 now(void)
 {
+	u64 ticks;
+
 #if defined(__TARGET_ARCH_x86)
 	u32 low, high;
 
 	asm volatile("lfence\n\trdtsc" : "=a"(low), "=d"(high)::"memory");
-	return (u64)high << 32 | low;
+	ticks = (u64)high << 32 | low;
 #elif defined(__TARGET_ARCH_arm64)
-	u64 ticks;
-
 	asm volatile("isb\n\tmrs %0, cntvct_el0" : "=r"(ticks)::"memory");
-	return ticks;
 #endif
+	__atomic_store_n(&lane()->stamp, ticks, __ATOMIC_RELEASE);
+	return ticks;
 }
 
 /* A word of a struct whose address is plausible. */
@@ -133,11 +134,6 @@ INLINE u32 target_thread(void)
 	return id ? id : NO_THREAD;
 }
 
-INLINE void count_lost(void)
-{
-	__atomic_fetch_add(&SHARED()->control.lost, 1, __ATOMIC_RELAXED);
-}
-
 /* Makes room for a record. One that does not fit before the end of the ring begins at its start; the reader sees why. */
 INLINE void *reserve(u32 kind, u64 size, int produced)
 {
@@ -149,8 +145,7 @@ INLINE void *reserve(u32 kind, u64 size, int produced)
 		c->produced++;
 	if (head + pad + size - __atomic_load_n(&l->tail, __ATOMIC_ACQUIRE) > l->ring_mask + 1) {
 		c->no_room++;
-		if (produced)
-			count_lost();
+		l->lost += produced;
 		return 0;
 	}
 	if (pad) {
@@ -181,11 +176,11 @@ INLINE void commit(void *record)
 
 INLINE void unreadable(u32 kind)
 {
-	struct loupe_count *c = &lane()->counts[kind];
+	struct loupe_lane *l = lane();
 
-	c->produced++;
-	c->unreadable++;
-	count_lost();
+	l->counts[kind].produced++;
+	l->counts[kind].unreadable++;
+	l->lost++;
 }
 
 /*

@@ -9,35 +9,35 @@ var nativeAMD64Code []byte
 
 var nativeAMD64 = Native{Settings: 0x9000, SettingsSize: 392, Page: 4096, StackUse: 1968, Probes: [ProbeCount]uint32{
 	0x0,    // gopark
-	0x510,  // ready
+	0x520,  // ready
 	0xb90,  // casgstatus
-	0x18c0, // execute
-	0x1c30, // goschedImpl
-	0x2130, // gosched_m
-	0x25e0, // goschedguarded_m
-	0x2a90, // gopreempt_m
-	0x33f0, // preemptPark
-	0x3930, // newproc_runqput
-	0x3ef0, // newproc1_casgstatus
-	0x4580, // newcoro
-	0x2f40, // goyield_m
-	0x4ad0, // goexit0
-	0x4e00, // coroswitch_m
-	0x5700, // reentersyscall
-	0x5ac0, // entersyscallblock
-	0x5e80, // exitsyscall
-	0x60f0, // makechan
-	0x6420, // chansend
-	0x6840, // chanrecv
-	0x6c60, // closechan
-	0x7080, // selectgo
-	0x75f0, // semacquire1
-	0x7a10, // semrelease1
-	0x7e30, // gcBgMarkStartWorkers
-	0x80f0, // gcMarkTermination
-	0x8230, // gcSweep
-	0x83a0, // stopTheWorldWithSema
-	0x85d0, // startTheWorldWithSema
+	0x18b0, // execute
+	0x1c10, // goschedImpl
+	0x2110, // gosched_m
+	0x25b0, // goschedguarded_m
+	0x2a50, // gopreempt_m
+	0x3390, // preemptPark
+	0x38e0, // newproc_runqput
+	0x3ea0, // newproc1_casgstatus
+	0x4530, // newcoro
+	0x2ef0, // goyield_m
+	0x4a80, // goexit0
+	0x4da0, // coroswitch_m
+	0x56b0, // reentersyscall
+	0x5a70, // entersyscallblock
+	0x5e30, // exitsyscall
+	0x60a0, // makechan
+	0x63c0, // chansend
+	0x67e0, // chanrecv
+	0x6c00, // closechan
+	0x7020, // selectgo
+	0x7580, // semacquire1
+	0x79a0, // semrelease1
+	0x7dc0, // gcBgMarkStartWorkers
+	0x8070, // gcMarkTermination
+	0x81b0, // gcSweep
+	0x8320, // stopTheWorldWithSema
+	0x8540, // startTheWorldWithSema
 }}
 
 //go:embed native_arm64.bin
@@ -45,33 +45,33 @@ var nativeARM64Code []byte
 
 var nativeARM64 = Native{Settings: 0x10000, SettingsSize: 392, Page: 65536, StackUse: 2400, Probes: [ProbeCount]uint32{
 	0x0,    // gopark
-	0x504,  // ready
-	0xb24,  // casgstatus
-	0x17b0, // execute
-	0x1b2c, // goschedImpl
-	0x200c, // gosched_m
-	0x24b0, // goschedguarded_m
-	0x2954, // gopreempt_m
-	0x32a4, // preemptPark
-	0x37d8, // newproc_runqput
-	0x3d44, // newproc1_casgstatus
-	0x431c, // newcoro
-	0x2dfc, // goyield_m
-	0x47b8, // goexit0
-	0x4ad0, // coroswitch_m
-	0x52e0, // reentersyscall
-	0x5694, // entersyscallblock
-	0x5a48, // exitsyscall
-	0x5cd0, // makechan
-	0x6018, // chansend
-	0x641c, // chanrecv
-	0x6820, // closechan
-	0x6c24, // selectgo
-	0x7150, // semacquire1
-	0x7554, // semrelease1
-	0x7958, // gcBgMarkStartWorkers
-	0x7be8, // gcMarkTermination
-	0x7d20, // gcSweep
-	0x7e8c, // stopTheWorldWithSema
-	0x80ac, // startTheWorldWithSema
+	0x4b4,  // ready
+	0xaa4,  // casgstatus
+	0x1698, // execute
+	0x19f4, // goschedImpl
+	0x1eb4, // gosched_m
+	0x2338, // goschedguarded_m
+	0x27bc, // gopreempt_m
+	0x30cc, // preemptPark
+	0x35dc, // newproc_runqput
+	0x3b28, // newproc1_casgstatus
+	0x40e0, // newcoro
+	0x2c44, // goyield_m
+	0x455c, // goexit0
+	0x4854, // coroswitch_m
+	0x5034, // reentersyscall
+	0x53c8, // entersyscallblock
+	0x575c, // exitsyscall
+	0x59c4, // makechan
+	0x5cec, // chansend
+	0x60d0, // chanrecv
+	0x64b4, // closechan
+	0x6898, // selectgo
+	0x6da4, // semacquire1
+	0x7188, // semrelease1
+	0x756c, // gcBgMarkStartWorkers
+	0x77dc, // gcMarkTermination
+	0x7904, // gcSweep
+	0x7a60, // stopTheWorldWithSema
+	0x7c6c, // startTheWorldWithSema
 }}

@@ -103,7 +103,10 @@ type ProbesLoupeLane struct {
 	G        uint64
 	Ring     uint64
 	RingMask uint64
-	Unused1  [3]uint64
+	Stamp    uint64
+	Lost     uint32
+	Unused0  uint32
+	Unused1  uint64
 	Tail     uint64
 	Unused2  [7]uint64
 	Regs     [40]uint64

@@ -136,14 +136,16 @@ func BenchmarkObserved(b *testing.B) {
 	body := w.probe(gopark)
 	var group sync.WaitGroup
 	stop := make(chan bool)
-	records := 0
+	records, reading := 0, time.Duration(0)
 	group.Go(func() {
 		for {
 			select {
 			case <-stop:
 				return
 			default:
+				begin := time.Now()
 				w.reader.Drain(func([]byte) bool { records++; return true })
+				reading += time.Since(begin)
 				time.Sleep(100 * time.Microsecond)
 			}
 		}
@@ -153,5 +155,6 @@ func BenchmarkObserved(b *testing.B) {
 	}
 	close(stop)
 	group.Wait()
+	b.ReportMetric(float64(reading)/float64(records), "ns/read")
 	b.ReportMetric(100*float64(w.region.Lost())/float64(b.N), "%lost")
 }

@@ -150,7 +150,7 @@ func (c *checker) balance(w *world, hits uint64) {
 // TestCauseAndEffect hits probes on threads in turns: each begins when it sees that the one before is done. Their records
 // must come in that order, whatever lane they were in.
 func TestCauseAndEffect(t *testing.T) {
-	turns := uint64(300_000)
+	turns := uint64(200_000)
 	if emulated {
 		turns = 3_000
 	}
@@ -167,7 +167,7 @@ func TestCauseAndEffect(t *testing.T) {
 			defer runtime.UnlockOSThread()
 			for i := id; i < turns; i += threads {
 				for spin := 0; turn.Load() != i; spin++ {
-					if spin > 1<<16 {
+					if spin > 1<<14 {
 						runtime.Gosched()
 					}
 				}

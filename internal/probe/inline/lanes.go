@@ -34,8 +34,9 @@ const (
 // back. Between lanes the reader merges. It reads the counter (T0) and then looks at each lane. One that nobody has at that
 // moment can only be taken later, so what will be written there is younger than T0, and what was written there is seen by
 // reading its end after that. The same holds when a lane is in use but was given back since T0. Else it may still get an older
-// record: the reader goes on only up to the T0 of the last time that it was sure of that lane, but for no longer than
-// stuckAfter. What comes even later is delivered when it comes, and counted.
+// record, though none older than the last time that was read in that lane: the reader goes on only up to there, or to the T0 of
+// when it was last sure of the lane, but for no longer than stuckAfter. What comes even later is delivered when it comes, and
+// counted.
 //
 // A stack comes before the events that refer to it. It is known to other threads only after its record can be read, and
 // what they write then is younger. Lanes in use are read to their ends after all others, so the same holds for those that
@@ -47,6 +48,8 @@ type Reader struct {
 	order  []*readLane // heap of lanes with records, the one with the oldest first
 
 	delivered uint64 // the latest tick so far
+	lost      uint32 // events lost by all lanes, as their last records say
+	missed    uint32 // of these by none, for want of a free one
 	late      uint64
 	garbled   uint64
 }
@@ -63,6 +66,7 @@ type readLane struct {
 	key  uint64 // its place in the order
 
 	safe  uint64 // ticks: nothing older will come any more
+	lost  uint32 // as its last record says
 	inUse bool   // by the same hit all the time that it was looked at
 	since uint64 // ticks: when it was first found so
 }
@@ -98,6 +102,7 @@ func (r *Reader) Pending() uint64 {
 // CLOCK_MONOTONIC then. The bytes are valid during the call only. While probes are enabled, records of the last moments may
 // be left for the next call; when they are not, none are.
 func (r *Reader) Drain(record func(raw []byte) bool) {
+	missed := r.region.missedInAll()
 	until := r.look()
 	if !r.region.enabled() {
 		for wait := stuckAfter; until != lastKey && wait > 0; wait -= time.Millisecond {
@@ -107,6 +112,8 @@ func (r *Reader) Drain(record func(raw []byte) bool) {
 		until = lastKey
 	}
 	r.merge(until, record)
+	// These were lost somewhere between the records that were just read: whoever begins anew after a loss shall do so behind it.
+	r.lost, r.missed = r.lost+missed-r.missed, missed
 	for i := range r.lanes {
 		r.lanes[i].free()
 	}
@@ -132,6 +139,7 @@ func (r *Reader) look() uint64 {
 		if !was {
 			l.since = t0
 		}
+		l.safe = max(l.safe, l.stamp(t0))
 		if t0-l.since < stuck {
 			until = min(until, l.safe)
 		}
@@ -145,6 +153,11 @@ func (r *Reader) look() uint64 {
 		return lastKey
 	}
 	return until<<1 | 1
+}
+
+// stamp returns the tick before the last that was read by whoever had the lane; no later one than now, whatever is there.
+func (l *readLane) stamp(now uint64) uint64 {
+	return min(max(atomic.LoadUint64(&l.shared.Stamp), 1)-1, now)
 }
 
 // busy reports whether one hit has a lane each time that it is looked at.
@@ -194,7 +207,7 @@ func (r *Reader) run(l *readLane, until uint64, record func(raw []byte) bool) (m
 		} else {
 			r.delivered = l.key >> 1
 		}
-		r.convert((*csrc.Record)(unsafe.Pointer(&raw[0])))
+		r.convert(l, (*csrc.Record)(unsafe.Pointer(&raw[0])))
 		l.tail += l.size
 		if !record(raw) {
 			return true, false
@@ -206,8 +219,10 @@ func (r *Reader) run(l *readLane, until uint64, record func(raw []byte) bool) (m
 	return more, true
 }
 
-// convert makes CLOCK_MONOTONIC of the ticks in a record.
-func (r *Reader) convert(rec *csrc.Record) {
+// convert makes CLOCK_MONOTONIC of the ticks in a record, and the loss in all lanes of that in its own.
+func (r *Reader) convert(l *readLane, rec *csrc.Record) {
+	r.lost += rec.Lost - l.lost
+	l.lost, rec.Lost = rec.Lost, r.lost
 	ticks := rec.Time
 	rec.Time = r.clock.Nanos(ticks)
 	if isWait(rec) {

@@ -122,6 +122,41 @@ func TestMerge(t *testing.T) {
 	}
 }
 
+// TestLossAddsUp: each lane says what was lost there; records say what was lost in all, never less than before.
+func TestLossAddsUp(t *testing.T) {
+	m := newMadeUp(t, small())
+	lose := func(lane int, time uint64, lost uint32) {
+		l := m.region.lanes[lane]
+		at := l.Head & l.RingMask
+		m.write(lane, uint8(event.GoStart), time, 0)
+		(*csrc.Record)(unsafe.Pointer(&m.reader.lanes[lane].ring[at])).Lost = lost
+		l.Lost = lost
+	}
+	lose(1, 1, 3)
+	lose(2, 2, 0)
+	lose(2, 4, 10)
+	lose(1, 3, 5)
+	m.region.shared.Control.Lost = 100
+	check := func(want ...uint32) {
+		t.Helper()
+		var got []uint32
+		m.reader.Drain(func(raw []byte) bool {
+			got = append(got, (*csrc.Record)(unsafe.Pointer(&raw[0])).Lost)
+			return true
+		})
+		if !slices.Equal(got, want) {
+			t.Errorf("lost %v, want %v", got, want)
+		}
+	}
+	check(3, 3, 5, 15)
+	lose(3, 5, 1)
+	lose(2, 6, 10)
+	check(116, 116)
+	if lost := m.region.Lost(); lost != 116 {
+		t.Errorf("lost %d in all", lost)
+	}
+}
+
 // TestStackFirst: of records of the same tick, those of stacks come first.
 func TestStackFirst(t *testing.T) {
 	m := newMadeUp(t, small())
@@ -161,6 +196,10 @@ func TestLaneInUse(t *testing.T) {
 	if got := m.read(); len(got) != 0 {
 		t.Errorf("records %v were not held back", got)
 	}
+	m.region.lanes[2].Stamp = m.first + 1
+	if got := m.read(); len(got) != 0 {
+		t.Errorf("records %v were not held back", got)
+	}
 	m.write(2, uint8(event.GoStart), m.clock.Ticks(time.Microsecond), 2) // older, from the lane that is in use
 	m.region.lanes[2].Busy = 0
 	var got []uint64
@@ -187,6 +226,22 @@ func TestLaneInUse(t *testing.T) {
 	}
 	if !slices.Equal(got, []uint64{4}) || m.reader.Late() != 1 {
 		t.Errorf("%v, %d late, want 4, one late", got, m.reader.Late())
+	}
+}
+
+// TestStamp: a lane in use holds back nothing that is older than the last time that was read in it.
+func TestStamp(t *testing.T) {
+	m := newMadeUp(t, small())
+	m.region.Enable(true)
+	m.region.lanes[2].Busy = 1
+	for _, n := range []uint64{1, 2, 3} {
+		m.write(1, uint8(event.GoStart), ticks()-m.first, n)
+	}
+	m.region.lanes[2].Stamp = ticks()
+	time.Sleep(time.Millisecond)
+	m.write(1, uint8(event.GoStart), ticks()-m.first, 4)
+	if got := m.read(); !slices.Equal(got, []uint64{1, 2, 3}) {
+		t.Errorf("records %v, want 1, 2 and 3", got)
 	}
 }
 

@@ -143,7 +143,15 @@ func (r *Region) Enable(on bool) {
 func (r *Region) enabled() bool { return atomic.LoadUint32(&r.shared.Control.Enabled) != 0 }
 
 // Lost returns how many events were lost so far, modulo 2^32.
-func (r *Region) Lost() uint32 { return atomic.LoadUint32(&r.shared.Control.Lost) }
+func (r *Region) Lost() uint32 {
+	sum := r.missedInAll()
+	for _, l := range r.lanes {
+		sum += atomic.LoadUint32(&l.Lost)
+	}
+	return sum
+}
+
+func (r *Region) missedInAll() uint32 { return atomic.LoadUint32(&r.shared.Control.Lost) }
 
 // Missed returns how many of these were hits of each probe that found no free lane: of which kind they were is not known.
 func (r *Region) Missed() [csrc.ProbeCount]uint64 {

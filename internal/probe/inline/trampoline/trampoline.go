@@ -10,7 +10,7 @@ package trampoline
 type Registers struct {
 	In, Out [32]uint64
 
-	saved [4]uint64
+	_ [4]uint64 // what Go code relies on, meanwhile
 }
 
 // Room is what must be above the stack pointer: where the way back is.
