@@ -30,15 +30,17 @@ func start(ctx context.Context, cmd *exec.Cmd, opt Options) (*Session, error) {
 		return nil, err
 	}
 	pid := cmd.Process.Pid
-	p, err := goproc.Open(pid, goproc.Options{Log: opt.Log, Starting: true})
+	var p *goproc.Process
+	probes, err := opt.withEngine(func(engine probe.Engine) (*probe.Session, error) {
+		var err error
+		if p, err = goproc.Open(pid, goproc.Options{Log: opt.Log, Starting: true}); err != nil {
+			return nil, err
+		}
+		return probe.Open(ctx, p, engine, opt.want())
+	})
 	if err != nil {
 		stopped.kill()
 		return nil, err
-	}
-	probes, err := probe.Open(ctx, p, opt.engine(), opt.want())
-	if err != nil {
-		stopped.kill()
-		return nil, sentinel(err)
 	}
 	s := &Session{probes: probes, program: &program{cmd: cmd, ended: make(chan struct{})}}
 	stopped.release()
@@ -73,31 +75,24 @@ func (s *Session) verify(p *goproc.Process) {
 
 // stoppedProgram is a program that has been loaded and has not run its first instruction.
 type stoppedProgram struct {
-	cmd    *exec.Cmd
-	action chan func() // what to do with it; done by the thread that traces it
-	done   chan struct{}
+	cmd *exec.Cmd
 }
 
-// startStopped starts a program and stops it before its first instruction, by ptrace.
+// startStopped starts a program and stops it before its first instruction: by ptrace, which then leaves it to the signal
+// that stops a process, so that an engine can trace it.
 func startStopped(cmd *exec.Cmd) (*stoppedProgram, error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	cmd.SysProcAttr.Ptrace = true
-	s := &stoppedProgram{cmd: cmd, action: make(chan func()), done: make(chan struct{})}
+	s := &stoppedProgram{cmd}
 	started := make(chan error)
 	go func() {
-		defer close(s.done)
 		runtime.LockOSThread() // ptrace binds the program to this thread
 		defer runtime.UnlockOSThread()
-		err := s.begin()
-		started <- err
-		if err == nil {
-			(<-s.action)()
-		}
+		started <- s.begin()
 	}()
 	if err := <-started; err != nil {
-		<-s.done
 		return nil, err
 	}
 	return s, nil
@@ -119,31 +114,26 @@ func (s *stoppedProgram) begin() error {
 			s.cmd.Wait()
 			return fmt.Errorf("%s did not stop at its beginning: %v", s.cmd.Path, errors.Join(err, fmt.Errorf("status %#x", uint32(status))))
 		}
+		_, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_DETACH, uintptr(s.cmd.Process.Pid), 0, uintptr(unix.SIGSTOP), 0, 0)
+		if errno != 0 {
+			s.kill()
+			return fmt.Errorf("%s: leaving it stopped at its beginning: %w", s.cmd.Path, errno)
+		}
 		return nil
 	}
 }
 
 // release lets the program run.
 func (s *stoppedProgram) release() {
-	s.do(func() {
-		if err := unix.PtraceDetach(s.cmd.Process.Pid); err != nil {
-			s.cmd.Process.Kill() // it would stay stopped for ever
-		}
-	})
+	if err := s.cmd.Process.Signal(unix.SIGCONT); err != nil {
+		s.cmd.Process.Kill() // it would stay stopped for ever
+	}
 }
 
 // kill ends the program.
 func (s *stoppedProgram) kill() {
-	s.do(func() {
-		s.cmd.Process.Kill()
-		unix.PtraceDetach(s.cmd.Process.Pid)
-	})
+	s.cmd.Process.Kill()
 	s.cmd.Wait()
-}
-
-func (s *stoppedProgram) do(action func()) {
-	s.action <- action
-	<-s.done
 }
 
 // await waits for the program's end.

@@ -11,6 +11,7 @@ import (
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/probe"
+	"github.com/loupe-go/loupe/internal/probe/inline"
 	"github.com/loupe-go/loupe/internal/probe/uprobe"
 )
 
@@ -40,15 +41,35 @@ func Attach(ctx context.Context, target Target, opt Options) (*Session, error) {
 	if target.cmd != nil {
 		return start(ctx, target.cmd, opt)
 	}
-	p, err := goproc.Open(target.pid, goproc.Options{Log: opt.Log})
+	probes, err := opt.withEngine(func(engine probe.Engine) (*probe.Session, error) {
+		p, err := goproc.Open(target.pid, goproc.Options{Log: opt.Log})
+		if err != nil {
+			return nil, err
+		}
+		return probe.OpenRunning(ctx, p, engine, opt.want())
+	})
 	if err != nil {
 		return nil, err
 	}
-	probes, err := probe.OpenRunning(ctx, p, opt.engine(), opt.want())
-	if err != nil {
-		return nil, sentinel(err)
-	}
 	return &Session{probes: probes}, nil
+}
+
+// withEngine opens a session with the engine that the options want. That is eBPF's unless they say otherwise: the kernel
+// answers for it. The other one is for where this one is not permitted, or not there.
+func (o Options) withEngine(open func(probe.Engine) (*probe.Session, error)) (*probe.Session, error) {
+	if o.Engine == EngineInline {
+		s, err := open(inline.New(o.Log))
+		return s, sentinel(err)
+	}
+	s, err := open(uprobe.New(uprobe.Options{Log: o.Log, SingleUprobes: o.singleUprobes}))
+	if err == nil || o.Engine == EngineUprobe || !errors.Is(err, probe.ErrPermission) && !errors.Is(err, probe.ErrUnsupported) {
+		return s, sentinel(err)
+	}
+	s, inlineErr := open(inline.New(o.Log))
+	if inlineErr != nil {
+		return nil, sentinel(fmt.Errorf("%w; engine inline: %w", err, inlineErr))
+	}
+	return s, nil
 }
 
 // sentinel adds this package's sentinel to an engine's error.
@@ -79,9 +100,7 @@ func (o Options) check() error {
 		return fmt.Errorf("one of %d goroutines cannot be observed", o.SampleOneIn)
 	case o.BufferBytes < 0 || o.BufferBytes > maxBufferBytes:
 		return fmt.Errorf("a buffer of %d bytes: it has between 1 and %d", o.BufferBytes, maxBufferBytes)
-	case o.Engine == EngineInline:
-		return fmt.Errorf("engine inline: %w by this Loupe; engine uprobe is", ErrUnsupported)
-	case o.Engine != "" && o.Engine != EngineAuto && o.Engine != EngineUprobe:
+	case o.Engine != "" && o.Engine != EngineAuto && o.Engine != EngineUprobe && o.Engine != EngineInline:
 		return fmt.Errorf("unknown engine %q: there are auto, uprobe, inline", o.Engine)
 	}
 	return nil
@@ -92,10 +111,6 @@ const (
 	minBufferBytes = 64 << 10
 	maxBufferBytes = 1 << 30
 )
-
-func (o Options) engine() probe.Engine {
-	return uprobe.New(uprobe.Options{Log: o.Log, SingleUprobes: o.singleUprobes})
-}
 
 // want returns the options with the defaults filled in.
 func (o Options) want() probe.Want {

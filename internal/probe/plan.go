@@ -37,15 +37,36 @@ type Plan struct {
 	Probes    []Probe
 	Want      Want
 
+	// Bias is what to add to an address of the image for the address in the process.
+	Bias uint64
+	// CGO says that the program has C code.
+	CGO bool
+
 	Goroutines []uint64 // the goroutines to report, or to leave out: see Config.OnlyListed
 	// SystemStarts are the addresses at which goroutines of the runtime itself start.
 	SystemStarts []uint64
+
+	bin *gobin.Binary
+}
+
+// Arch returns the architecture of the program, as Go names it.
+func (p *Plan) Arch() string { return p.bin.Arch() }
+
+// Code returns the function that a site is in: its address in the image and its machine code, with the padding after it.
+func (p *Plan) Code(site Site) (entry uint64, code []byte, err error) {
+	f, ok := p.bin.FuncForPC(site.Addr)
+	if !ok {
+		return 0, nil, fmt.Errorf("no function at %#x", site.Addr)
+	}
+	code, err = p.bin.Code(f)
+	return f.Entry, code, err
 }
 
 // Probe is one program and the places where it sits.
 type Probe struct {
 	ID      csrc.Probe
 	Program string
+	Kinds   event.Kinds // that it reports
 	Sites   []Site
 	Without string // what users miss when it cannot be attached
 }
@@ -55,13 +76,11 @@ type Site struct {
 	Func   string
 	Addr   uint64 // in the image
 	Offset uint64 // in the image's file
+	At     insn.Site
 }
 
 // ErrNothing says that not one probe that was asked for has a place in the program.
 var ErrNothing = errors.New("no probe fits this program")
-
-// slowHit is what a probe costs on an instruction that the kernel does not emulate but single-steps, for messages.
-const slowHit = "some 12 µs a hit instead of 0.6"
 
 // Program is what a plan is made for: a goproc.Process, or an executable on disk.
 type Program interface {
@@ -75,7 +94,8 @@ type Program interface {
 
 // NewPlan finds the places of probes in a program. The warnings are one line each, about events that will be missing.
 func NewPlan(p Program, want Want) (*Plan, []string, error) {
-	pl := &planner{bin: p.Binary(), plan: &Plan{PID: p.PID(), ImagePath: p.ImagePath(), Want: want}}
+	pl := &planner{bin: p.Binary(), plan: &Plan{
+		PID: p.PID(), ImagePath: p.ImagePath(), Want: want, Bias: p.LoadBias(), CGO: p.Binary().CGO(), bin: p.Binary()}}
 	if err := pl.configure(p); err != nil {
 		return nil, nil, fmt.Errorf("process %d: %w", p.PID(), err)
 	}
@@ -103,7 +123,7 @@ func (pl *planner) warn(format string, args ...any) {
 
 // add finds the places of one probe.
 func (pl *planner) add(d *declaration) {
-	probe := Probe{ID: d.id, Program: d.program, Without: d.without}
+	probe := Probe{ID: d.id, Program: d.program, Kinds: d.kinds, Without: d.without}
 	for _, name := range d.funcs {
 		f, ok := pl.bin.LookupFunc(name)
 		if !ok {
@@ -202,10 +222,7 @@ func (pl *planner) addSite(probe *Probe, d *declaration, f gobin.Func, site insn
 		return fmt.Errorf("the code of %s is not in the file", f.Name)
 	}
 	*slot = settings
-	if !site.Emulated && len(probe.Sites) == 0 {
-		pl.warn("%s is probed at an instruction that the kernel does not emulate: %s", f.Name, slowHit)
-	}
-	probe.Sites = append(probe.Sites, Site{Func: f.Name, Addr: site.PC, Offset: offset})
+	probe.Sites = append(probe.Sites, Site{Func: f.Name, Addr: site.PC, Offset: offset, At: site})
 	return nil
 }
 

@@ -40,6 +40,37 @@ func (s *Stopped) MapData(in Window, size int) (uint64, error) {
 	return s.mapAnonymous(in, size, unix.PROT_READ|unix.PROT_WRITE)
 }
 
+// MapProgram maps memory for code with memory for data right behind it, as MapCode and MapData do. The sizes are rounded
+// up to whole pages.
+func (s *Stopped) MapProgram(in Window, code, data int) (uint64, error) {
+	page := uint64(os.Getpagesize())
+	codeLength, dataLength := align(uint64(code), page), align(uint64(data), page)
+	var addr uint64
+	err := s.Do(func() error {
+		var err error
+		addr, err = s.mapAt(in, codeLength+dataLength, unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS, noFD)
+		if err != nil {
+			return err
+		}
+		err = s.prepare(addr, codeLength, false)
+		if err == nil {
+			_, err = s.Call(unix.SYS_MMAP, addr+codeLength, dataLength, unix.PROT_READ|unix.PROT_WRITE,
+				unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_FIXED, noFD, 0)
+			if err != nil {
+				err = s.refusedCall("mapping memory in it", err)
+			}
+		}
+		if err == nil {
+			err = s.prepare(addr+codeLength, dataLength, true)
+		}
+		if err != nil {
+			return both(err, s.Unmap(addr, int(codeLength+dataLength)))
+		}
+		return nil
+	})
+	return addr, err
+}
+
 func (s *Stopped) mapAnonymous(in Window, size, prot int) (uint64, error) {
 	var addr uint64
 	err := s.Do(func() error {
@@ -49,20 +80,25 @@ func (s *Stopped) mapAnonymous(in Window, size, prot int) (uint64, error) {
 		if err != nil {
 			return err
 		}
-		// Names are for people: most kernels of distributions have them, none needs them.
-		_, err = s.Call(unix.SYS_PRCTL, unix.PR_SET_VMA, unix.PR_SET_VMA_ANON_NAME, addr, length, s.foothold.text())
-		if prot&unix.PROT_WRITE != 0 && !errors.Is(err, ErrExited) {
-			_, err = s.Call(unix.SYS_MADVISE, addr, length, unix.MADV_WIPEONFORK)
-		}
-		if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS) {
-			err = nil // unknown to the kernel, or to a filter
-		}
-		if err != nil {
+		if err := s.prepare(addr, length, prot&unix.PROT_WRITE != 0); err != nil {
 			return both(err, s.Unmap(addr, int(length)))
 		}
 		return nil
 	})
 	return addr, err
+}
+
+// prepare gives a mapping its name, and has a forked child find it zero.
+func (s *Stopped) prepare(addr, length uint64, wipe bool) error {
+	// Names are for people: most kernels of distributions have them, none needs them.
+	_, err := s.Call(unix.SYS_PRCTL, unix.PR_SET_VMA, unix.PR_SET_VMA_ANON_NAME, addr, length, s.foothold.text())
+	if wipe && !errors.Is(err, ErrExited) {
+		_, err = s.Call(unix.SYS_MADVISE, addr, length, unix.MADV_WIPEONFORK)
+	}
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS) {
+		return nil // unknown to the kernel, or to a filter
+	}
+	return err
 }
 
 const noFD = ^uint64(0)

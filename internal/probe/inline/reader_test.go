@@ -28,11 +28,10 @@ func newMadeUp(t *testing.T, g Geometry) *madeUp {
 	if err != nil {
 		t.Fatal(err)
 	}
-	region, err := NewRegion(g)
+	region, err := NewRegion(make([]byte, g.Size()), g)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { region.Close() })
 	if err := region.Place(Alignment); err != nil {
 		t.Fatal(err)
 	}

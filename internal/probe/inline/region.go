@@ -1,13 +1,10 @@
 package inline
 
 import (
-	"errors"
 	"fmt"
 	"math/bits"
 	"sync/atomic"
 	"unsafe"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/loupe-go/loupe/internal/probe/csrc"
 )
@@ -69,55 +66,32 @@ func alignUp(n, to int) int { return (n + to - 1) / to * to }
 
 const _ = uint(2*4096 - unsafe.Sizeof(csrc.Shared{})) // it must fit before the filter
 
-// Region is the memory that the target and the reader share, mapped here. What the target writes there is not trusted.
+// Region is the memory that the target and the reader share, as it is mapped here. What the target writes there is not
+// trusted.
 type Region struct {
 	Geometry
-	fd     int
 	mem    []byte
 	shared *csrc.Shared
 	listed []uint64
 	lanes  []*csrc.Lane
 }
 
-// NewRegion makes the memory, all of it at once: a page that could not be had later would end the target.
-func NewRegion(g Geometry) (*Region, error) {
+// NewRegion makes a region of memory that is all zero, aligned to 64 bytes, and stays mapped for as long as it is used.
+func NewRegion(mem []byte, g Geometry) (*Region, error) {
 	if err := g.check(); err != nil {
 		return nil, err
 	}
-	fd, err := unix.MemfdCreate("loupe", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-	if err != nil {
-		return nil, fmt.Errorf("making shared memory: %w", err)
+	if len(mem) < g.Size() {
+		return nil, fmt.Errorf("%d bytes of shared memory for %d", len(mem), g.Size())
 	}
-	r := &Region{Geometry: g, fd: fd}
-	if err := r.open(); err != nil {
-		return nil, errors.Join(fmt.Errorf("shared memory of %d bytes: %w", g.Size(), err), r.Close())
+	r := &Region{Geometry: g, mem: mem}
+	r.shared = (*csrc.Shared)(unsafe.Pointer(&mem[0]))
+	r.listed = unsafe.Slice((*uint64)(unsafe.Pointer(&mem[g.listed()])), g.Listed)
+	for i := range g.Lanes {
+		r.lanes = append(r.lanes, (*csrc.Lane)(unsafe.Pointer(&mem[g.lanes()+i*csrc.LaneSpan])))
 	}
 	return r, nil
 }
-
-func (r *Region) open() error {
-	if err := unix.Fallocate(r.fd, 0, 0, int64(r.Size())); err != nil {
-		return err
-	}
-	// The target shall not cut it short under the reader.
-	if _, err := unix.FcntlInt(uintptr(r.fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL); err != nil {
-		return err
-	}
-	mem, err := unix.Mmap(r.fd, 0, r.Size(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		return err
-	}
-	r.mem = mem
-	r.shared = (*csrc.Shared)(unsafe.Pointer(&mem[0]))
-	r.listed = unsafe.Slice((*uint64)(unsafe.Pointer(&mem[r.Geometry.listed()])), r.Listed)
-	for i := range r.Lanes {
-		r.lanes = append(r.lanes, (*csrc.Lane)(unsafe.Pointer(&mem[r.Geometry.lanes()+i*csrc.LaneSpan])))
-	}
-	return nil
-}
-
-// FD returns the file of the region, for the target to map.
-func (r *Region) FD() int { return r.fd }
 
 // Place tells the lanes where the target will have mapped the region. It comes before the probes are enabled.
 func (r *Region) Place(addr uint64) error {
@@ -224,17 +198,4 @@ func (r *Region) Counts() [256]csrc.Count {
 		}
 	}
 	return sum
-}
-
-// Close unmaps the memory here. The target keeps what it has mapped.
-func (r *Region) Close() error {
-	var errs []error
-	if r.mem != nil {
-		errs = append(errs, unix.Munmap(r.mem))
-	}
-	if r.fd >= 0 {
-		errs = append(errs, unix.Close(r.fd))
-	}
-	r.mem, r.shared, r.listed, r.lanes, r.fd = nil, nil, nil, nil, -1
-	return errors.Join(errs...)
 }

@@ -66,14 +66,10 @@ func newWorld(t testing.TB, change func(*Options)) *world {
 		change(&o)
 	}
 	w := &world{t: t, config: o.Config, clock: clock}
-	if w.region, err = NewRegion(o.Geometry); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { w.region.Close() })
 	if w.program, err = NewProgram(o); err != nil {
 		t.Fatal(err)
 	}
-	w.shared = w.mapShared()
+	w.mapShared(o.Geometry)
 	if err := w.region.Place(w.shared); err != nil {
 		t.Fatal(err)
 	}
@@ -83,13 +79,17 @@ func newWorld(t testing.TB, change func(*Options)) *world {
 	return w
 }
 
-// mapShared maps the region once more.
-func (w *world) mapShared() uint64 {
-	size := w.region.Size()
-	room := w.mmap(nil, -1, size+Alignment, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+// mapShared makes the region: here, both sides have it at the same address.
+func (w *world) mapShared(g Geometry) {
+	w.t.Helper()
+	size := g.Size() + Alignment
+	room := w.mmap(nil, -1, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	at := (uintptr(room) + Alignment - 1) &^ (Alignment - 1)
-	w.mmap(unsafe.Add(room, at-uintptr(room)), w.region.FD(), size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_FIXED)
-	return uint64(at)
+	w.shared = uint64(at)
+	var err error
+	if w.region, err = NewRegion(unsafe.Slice((*byte)(unsafe.Add(room, at-uintptr(room))), g.Size()), g); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 func (w *world) mmap(addr unsafe.Pointer, fd, size, prot, flags int) unsafe.Pointer {

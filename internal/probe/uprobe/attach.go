@@ -30,6 +30,9 @@ func (e *Engine) attachAll() error {
 			e.warn("%s: %v", p.Without, oneLine{err})
 			continue
 		}
+		if s := p.Sites[0]; !s.At.Emulated {
+			e.warn("%s is probed at an instruction that the kernel does not emulate: some 12 µs a hit instead of 0.6", s.Func)
+		}
 		attached++
 		e.links = append(e.links, links...)
 	}

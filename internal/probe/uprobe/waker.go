@@ -7,9 +7,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/loupe-go/loupe/internal/probe/nap"
 )
 
 // waker waits for records without costing the target much: to wake a reader is work for the thread that hits a probe, so
@@ -18,7 +19,7 @@ type waker struct {
 	epoll   int
 	pidfd   int
 	eventfd int
-	thread  int // that has slept last
+	nap     nap.Napper
 	stopped atomic.Bool
 	ended   bool       // the process has
 	mu      sync.Mutex // stop writes to eventfd, close closes it
@@ -77,7 +78,7 @@ func (w *waker) wait(ctx context.Context, r *ring, control *controlPage) bool {
 	if r.since() >= busyBytes {
 		pause = pauseBusy
 	}
-	w.sleep(pause)
+	w.nap.Sleep(pause)
 	if !r.empty() {
 		return !w.stopped.Load()
 	}
@@ -102,32 +103,6 @@ func (w *waker) wait(ctx context.Context, r *ring, control *controlPage) bool {
 		}
 		return !w.ended && !w.stopped.Load()
 	}
-}
-
-// sleep sleeps without the runtime's knowledge: its timers are no finer than a millisecond when nothing else happens, and
-// a system call that it knows of makes it hand the P to another thread and back, which costs more than the records of a
-// millisecond. So the P is held for as long, of which a collection in this process has to wait for the end.
-func (w *waker) sleep(d time.Duration) {
-	if tid := unix.Gettid(); tid != w.thread {
-		w.thread = tid
-		wakeSoon(tid)
-	}
-	ts := unix.NsecToTimespec(d.Nanoseconds())
-	unix.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&ts)), 0, 0) // an early return does no harm
-}
-
-// shortSlice is how long the reader's thread runs at a time when others want its processor, the least that Linux takes.
-const shortSlice = 100 * time.Microsecond
-
-// wakeSoon gives a thread a short time slice: when it wakes up it runs soon, although others are not done with theirs. It
-// does not get more time in all. Kernels before Linux 6.12 ignore it; only latency is at stake.
-func wakeSoon(tid int) {
-	attr, err := unix.SchedGetAttr(tid, 0)
-	if err != nil || attr.Policy != unix.SCHED_NORMAL {
-		return
-	}
-	attr.Runtime = uint64(shortSlice)
-	unix.SchedSetAttr(tid, attr, 0)
 }
 
 // stop makes wait return.

@@ -1,0 +1,260 @@
+package inline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/bits"
+	"runtime"
+	"sync"
+	"unsafe"
+
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/codepatch"
+	"github.com/loupe-go/loupe/internal/probe"
+	"github.com/loupe-go/loupe/internal/probe/csrc"
+	"github.com/loupe-go/loupe/internal/ptrace"
+)
+
+// Engine observes one process by code that it puts there.
+type Engine struct {
+	log      *slog.Logger
+	plan     *probe.Plan
+	clock    *Clock
+	program  *Program
+	region   *Region
+	reader   *Reader
+	in       *installation
+	watch    *watch
+	spots    []spot
+	warnings []string
+
+	mu     sync.Mutex // guards closed
+	closed bool
+}
+
+var _ probe.Engine = (*Engine)(nil)
+
+// New returns an engine that is not attached yet. log receives details for debugging; nil discards them.
+func New(log *slog.Logger) *Engine {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Engine{log: log}
+}
+
+func (e *Engine) warn(format string, args ...any) {
+	e.warnings = append(e.warnings, fmt.Sprintf(format, args...))
+}
+
+// Attach implements probe.Engine.
+func (e *Engine) Attach(plan *probe.Plan) ([]string, error) {
+	e.plan = plan
+	for _, step := range []func() error{e.prepare, e.open, e.install} {
+		if err := step(); err != nil {
+			return nil, fmt.Errorf("process %d: attaching code: %w", plan.PID, explain(err))
+		}
+	}
+	return e.warnings, nil
+}
+
+// explain adds the sentinels of package probe to an error.
+func explain(err error) error {
+	switch {
+	case errors.Is(err, ptrace.ErrPermission):
+		return fmt.Errorf("%w (%w)", err, probe.ErrPermission)
+	case errors.Is(err, ptrace.ErrUnsupported), errors.Is(err, ptrace.ErrSeccomp), errors.Is(err, ptrace.ErrBusy):
+		return fmt.Errorf("%w (%w)", err, probe.ErrUnsupported)
+	}
+	return err
+}
+
+// prepare works out everything that needs nothing of the process.
+func (e *Engine) prepare() error {
+	if arch := e.plan.Arch(); arch != runtime.GOARCH {
+		return fmt.Errorf("%w: the program is for %s, this machine for %s", probe.ErrUnsupported, arch, runtime.GOARCH)
+	}
+	var err error
+	if e.clock, err = NewClock(); err != nil {
+		return err
+	}
+	e.program, err = NewProgram(Options{
+		Arch: e.plan.Arch(), Config: e.plan.Config, Starts: e.plan.SystemStarts, Clock: e.clock,
+		Geometry: GeometryFor(runtime.NumCPU(), e.plan.Want.BufferBytes, len(e.plan.Goroutines)),
+	})
+	if err != nil {
+		return err
+	}
+	var first error
+	for _, p := range e.plan.Probes {
+		spots, err := e.spotsOf(p)
+		if err != nil {
+			e.warn("%s: %v", p.Without, err)
+			if first == nil {
+				first = err
+			}
+			continue
+		}
+		e.spots = append(e.spots, spots...)
+	}
+	if len(e.spots) == 0 {
+		return fmt.Errorf("%w: %w", probe.ErrUnsupported, first)
+	}
+	e.in = &installation{pid: e.plan.PID, allStacks: e.plan.CGO}
+	return e.in.measure(e.program, e.spots)
+}
+
+// spotsOf works out how the places of a probe are patched: all of them, or none.
+func (e *Engine) spotsOf(p probe.Probe) ([]spot, error) {
+	var spots []spot
+	for _, site := range p.Sites {
+		entry, code, err := e.plan.Code(site)
+		if err != nil {
+			return nil, err
+		}
+		at := site.At
+		at.PC += e.plan.Bias
+		d, err := codepatch.Plan(codepatch.Function{Arch: e.plan.Arch(), Entry: entry + e.plan.Bias, Code: code}, at)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", site.Func, err)
+		}
+		switch {
+		case d.FlagsLive:
+			return nil, fmt.Errorf("%s: %w: the flags are needed behind its place", site.Func, codepatch.ErrRefused)
+		case d.MayFault:
+			return nil, fmt.Errorf("%s: %w: it may fault at its place", site.Func, codepatch.ErrRefused)
+		}
+		for _, other := range append(e.spots, spots...) {
+			if d.Overlaps(other.d) {
+				return nil, fmt.Errorf("%s: %w: another probe is at the same place", site.Func, codepatch.ErrRefused)
+			}
+		}
+		spots = append(spots, spot{p, site, d})
+	}
+	return spots, nil
+}
+
+// open begins to watch the process.
+func (e *Engine) open() (err error) {
+	e.watch, err = newWatch(e.plan.PID)
+	return err
+}
+
+// install puts the code into the process and lets it run through it.
+func (e *Engine) install() error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var err error
+	if e.in.trial, err = ptrace.NewTrial(ctx, e.plan.PID); err != nil {
+		return err
+	}
+	err = e.in.enter(e.program, func(mem []byte, at uint64) error {
+		var err error
+		if e.region, err = NewRegion(mem, e.program.geometry); err != nil {
+			return err
+		}
+		e.reader = NewReader(e.region, e.clock)
+		if err := e.region.List(e.plan.Goroutines); err != nil {
+			return err
+		}
+		return e.region.Place(at)
+	}, e.spots)
+	if err != nil {
+		return err
+	}
+	e.watch.memory = e.in.shared.Addr
+	if err := e.in.patch(); err != nil {
+		return err
+	}
+	e.log.Debug("code is in place", "pid", e.plan.PID, "places", len(e.spots), "bytes", e.in.size, "stood still", e.in.standing)
+	return nil
+}
+
+// Enable implements probe.Engine.
+func (e *Engine) Enable() { e.region.Enable(true) }
+
+// List implements probe.Engine.
+func (e *Engine) List(goroutines []uint64) error { return e.region.List(goroutines) }
+
+// Drain implements probe.Engine.
+func (e *Engine) Drain(record func(raw []byte) bool) {
+	before := e.reader.Pending()
+	e.reader.Drain(record)
+	e.watch.came(before)
+	if e.watch.exec {
+		e.watch.exec = false
+		r := csrc.Record{Kind: uint8(event.Exec), Time: e.clock.Nanos(e.clock.Sample()), Tid: uint32(e.plan.PID), Lost: e.Lost()}
+		record(unsafe.Slice((*byte)(unsafe.Pointer(&r)), unsafe.Sizeof(r)))
+	}
+}
+
+// Wait implements probe.Engine.
+func (e *Engine) Wait(ctx context.Context) bool { return e.watch.wait(ctx, e.reader) }
+
+// Lost implements probe.Engine.
+func (e *Engine) Lost() uint32 {
+	if e.region == nil {
+		return 0
+	}
+	return e.region.Lost()
+}
+
+// NewEpoch implements probe.Engine.
+func (e *Engine) NewEpoch() { e.region.NewEpoch() }
+
+// Counts implements probe.Engine. Hits that found no free lane are counted with the first kind that their probe reports.
+func (e *Engine) Counts() ([256]csrc.Count, error) {
+	if e.region == nil {
+		return [256]csrc.Count{}, nil
+	}
+	counts := e.region.Counts()
+	missed := e.region.Missed()
+	for _, p := range e.plan.Probes {
+		kinds := uint64(p.Kinds & e.plan.Want.Kinds)
+		if n := missed[p.ID]; n > 0 && kinds != 0 {
+			c := &counts[bits.TrailingZeros64(kinds)]
+			c.Produced += n
+			c.NoRoom += n
+		}
+	}
+	return counts, nil
+}
+
+// Stop implements probe.Engine.
+func (e *Engine) Stop() {
+	if e.watch != nil {
+		e.watch.stop()
+	}
+}
+
+// Close implements probe.Engine.
+func (e *Engine) Close() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return nil
+	}
+	e.closed = true
+	if e.region != nil {
+		e.region.Enable(false)
+	}
+	if e.in == nil {
+		return nil
+	}
+	return e.in.remove()
+}
+
+// Release implements probe.Engine.
+func (e *Engine) Release() error {
+	var errs []error
+	if e.watch != nil {
+		errs = append(errs, e.watch.close())
+	}
+	if e.in != nil && e.in.shared != nil {
+		errs = append(errs, e.in.shared.Close())
+		e.in.shared = nil
+	}
+	e.region, e.reader = nil, nil
+	return errors.Join(errs...)
+}

@@ -1,0 +1,262 @@
+package inline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/loupe-go/loupe/internal/codepatch"
+	"github.com/loupe-go/loupe/internal/probe"
+	"github.com/loupe-go/loupe/internal/procmap"
+	"github.com/loupe-go/loupe/internal/ptrace"
+)
+
+// spot is a place in the target where a probe is to be called.
+type spot struct {
+	probe probe.Probe
+	site  probe.Site
+	d     *codepatch.Displacement
+}
+
+// place returns what its body is made of, for a body at an address.
+func (s *spot) place(program *Program, addr uint64) Place {
+	return Place{
+		Probe: s.probe.ID, G: program.settings.Config.Sites[s.probe.ID].G_reg, Addr: addr,
+		SPAdjust: int32(s.d.SPMoved - s.site.At.SPMoved),
+	}
+}
+
+// An installation is what the engine has put into a process.
+type installation struct {
+	pid       int
+	trial     *ptrace.Trial
+	allStacks bool // a thread's stacks are searched whatever signals it blocks: the program has C code
+
+	shared   *ptrace.Shared
+	region   uint64 // where the region is in the process
+	base     uint64 // where stubs and program are
+	code     int    // bytes of them that are executed
+	size     int    // of all
+	stubs    int    // bytes of the stubs; the program comes behind
+	edits    []ptrace.Edit
+	standing time.Duration // the longest that the process stood still
+}
+
+const (
+	// patience bounds how long is waited for threads to leave a place, and for a process to stop.
+	patience = 5 * time.Second
+	// pauseMin and pauseMax are the pauses in between.
+	pauseMin, pauseMax = 500 * time.Microsecond, 20 * time.Millisecond
+)
+
+// highestAddr is above where programs have memory, on both architectures.
+const highestAddr = 1 << 47
+
+// occupied reports where a process has memory of an engine, this one's or that of another Loupe. ok is false when it has none.
+func occupied(maps []procmap.Mapping) (start uint64, ok bool) {
+	for _, m := range maps {
+		if strings.HasPrefix(m.Path, "/memfd:"+ptrace.Name+" ") || m.Path == "[anon:"+ptrace.Name+"]" {
+			return m.Start, true
+		}
+	}
+	return 0, false
+}
+
+// enter maps the memory, and fills it with all that the patches will need.
+func (in *installation) enter(program *Program, region func(mem []byte, at uint64) error, spots []spot) error {
+	lo, hi, err := codepatch.Reach(displacements(spots)...)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return ptrace.Run(ctx, in.pid, ptrace.Options{One: true, Trial: in.trial}, func(s *ptrace.Stopped) error {
+		maps, err := s.Maps()
+		if err != nil {
+			return err
+		}
+		if at, ok := occupied(maps); ok {
+			return fmt.Errorf("process %d: %w: another Loupe observes it with this engine, or has left something at %#x: see loupe doctor %d",
+				in.pid, ptrace.ErrUnsupported, at, in.pid)
+		}
+		if err := in.mapMemory(s, program, ptrace.Window{Lo: lo, Hi: hi}); err != nil {
+			return err
+		}
+		aligned := alignUp(int(in.shared.Addr)+notesSize, Alignment)
+		in.region = uint64(aligned)
+		if err := region(in.shared.Mem[in.region-in.shared.Addr:], in.region); err != nil {
+			return err
+		}
+		return in.write(s, program, spots)
+	})
+}
+
+func displacements(spots []spot) []*codepatch.Displacement {
+	list := make([]*codepatch.Displacement, len(spots))
+	for i := range spots {
+		list[i] = spots[i].d
+	}
+	return list
+}
+
+// mapMemory maps the memory in the process.
+func (in *installation) mapMemory(s *ptrace.Stopped, program *Program, window ptrace.Window) error {
+	var err error
+	if in.base, err = s.MapProgram(window, in.code, in.size-in.code); err != nil {
+		return err
+	}
+	in.shared, err = s.MapShared(ptrace.Window{Lo: 1 << 16, Hi: highestAddr}, notesSize+Alignment+program.geometry.Size())
+	if err != nil {
+		return errors.Join(err, s.Unmap(in.base, in.size))
+	}
+	return nil
+}
+
+// write fills the memory, and works out the edits.
+func (in *installation) write(s *ptrace.Stopped, program *Program, spots []spot) error {
+	at := in.base + uint64(in.stubs)
+	if err := s.Write(at, program.Code()); err != nil {
+		return err
+	}
+	if err := s.Write(at+uint64(program.PrivateAt()), program.Private(at, in.region)); err != nil {
+		return err
+	}
+	stubs, err := in.makeStubs(program, spots)
+	if err != nil {
+		return err
+	}
+	if err := s.Write(in.base, stubs); err != nil {
+		return err
+	}
+	return in.note()
+}
+
+// makeStubs makes the code of the stubs, and the edits that lead there.
+func (in *installation) makeStubs(program *Program, spots []spot) ([]byte, error) {
+	stubs := make([]byte, 0, in.stubs)
+	in.edits = in.edits[:0]
+	for i := range spots {
+		sp, at := &spots[i], in.base+uint64(len(stubs))
+		var bodyErr error
+		stub, err := sp.d.Stub(at, func(addr uint64) []byte {
+			code, err := program.Body(in.base+uint64(in.stubs), sp.place(program, addr))
+			bodyErr = errors.Join(bodyErr, err)
+			return code
+		})
+		if err = errors.Join(bodyErr, err); err != nil {
+			return nil, fmt.Errorf("%s: %w", sp.site.Func, err)
+		}
+		jump, err := sp.d.Jump(at)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", sp.site.Func, err)
+		}
+		in.edits = append(in.edits, ptrace.Edit{Addr: sp.d.Start, Old: sp.d.Old, New: jump})
+		stubs = append(stubs, stub...)
+		stubs = append(stubs, make([]byte, alignUp(len(stubs), stubAlign)-len(stubs))...)
+	}
+	if len(stubs) > in.stubs {
+		return nil, fmt.Errorf("stubs of %d bytes for %d", len(stubs), in.stubs)
+	}
+	return stubs, nil
+}
+
+const stubAlign = 16
+
+// measure works out how much memory is needed.
+func (in *installation) measure(program *Program, spots []spot) error {
+	page := int(program.native.Page)
+	for i := range spots {
+		body, err := program.Body(0, spots[i].place(program, 0))
+		if err != nil {
+			return fmt.Errorf("%s: %w", spots[i].site.Func, err)
+		}
+		in.stubs = alignUp(in.stubs+spots[i].d.StubLen(len(body)), stubAlign)
+	}
+	in.stubs = alignUp(in.stubs, page)
+	in.code = in.stubs + program.PrivateAt()
+	in.size = alignUp(in.stubs+program.Size(), page)
+	return nil
+}
+
+// patch lets the process run through the stubs.
+func (in *installation) patch() error {
+	return in.whenFree(func(s *ptrace.Stopped) error { return s.Patch(in.edits, in.allStacks) })
+}
+
+// remove puts the process back as it was. It does nothing where the process has ended or runs another program now.
+func (in *installation) remove() error {
+	if in.base == 0 {
+		return nil
+	}
+	restored := false
+	err := in.whenFree(func(s *ptrace.Stopped) error {
+		maps, err := s.Maps()
+		if err != nil {
+			return err
+		}
+		if !mapped(maps, in.base) || in.shared != nil && !mapped(maps, in.shared.Addr) {
+			return nil // another program by now, or somebody has cleaned up
+		}
+		if !restored {
+			if err := s.Patch(reversed(in.edits), in.allStacks); err != nil {
+				return err
+			}
+			restored = true
+		}
+		rest, err := s.Resting([]ptrace.Interval{{Lo: in.base, Hi: in.base + uint64(in.code)}}, in.allStacks)
+		if err != nil {
+			return err
+		}
+		if len(rest) > 0 {
+			return fmt.Errorf("%w: thread %d at %#x", ptrace.ErrBusy, rest[0].TID, rest[0].PC)
+		}
+		err = s.Unmap(in.base, in.size)
+		if in.shared != nil {
+			err = errors.Join(err, s.Unmap(in.shared.Addr, len(in.shared.Mem)))
+		}
+		return err
+	})
+	switch {
+	case errors.Is(err, ptrace.ErrNoProcess), errors.Is(err, ptrace.ErrExited):
+		return nil
+	case errors.Is(err, ptrace.ErrBusy) && restored:
+		return fmt.Errorf("process %d: its code is as before, but %d KiB of memory are left in it: %w", in.pid, in.size>>10, err)
+	}
+	return err
+}
+
+func mapped(maps []procmap.Mapping, addr uint64) bool {
+	for _, m := range maps {
+		if m.Start <= addr && addr < m.End {
+			return strings.Contains(m.Path, ptrace.Name) || m.Path == ""
+		}
+	}
+	return false
+}
+
+func reversed(edits []ptrace.Edit) []ptrace.Edit {
+	back := make([]ptrace.Edit, len(edits))
+	for i, e := range edits {
+		back[i] = ptrace.Edit{Addr: e.Addr, Old: e.New, New: e.Old}
+	}
+	return back
+}
+
+// whenFree stops the process for f, again and again for as long as f says that a thread is in the way.
+func (in *installation) whenFree(f func(*ptrace.Stopped) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
+		err := ptrace.Run(ctx, in.pid, ptrace.Options{Trial: in.trial}, func(s *ptrace.Stopped) error {
+			err := f(s)
+			in.standing = max(in.standing, time.Since(s.Since()))
+			return err
+		})
+		if !errors.Is(err, ptrace.ErrBusy) || ctx.Err() != nil {
+			return err
+		}
+		time.Sleep(pause)
+	}
+}

@@ -1,0 +1,113 @@
+package inline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/loupe-go/loupe/internal/probe/nap"
+)
+
+// watch waits for records by looking for them: to wake a reader would be work for the target. It looks less often while
+// none come. And it notices when the process ends or becomes another program.
+type watch struct {
+	pid     int
+	memory  uint64 // in the process, for as long as it is the same program
+	pidfd   int
+	nap     nap.Napper
+	stopped atomic.Bool
+	ended   bool
+	exec    bool // it has become another program, which is still to be told
+
+	quiet  time.Duration // for how long nothing has come
+	pause  time.Duration // until the next look
+	looked time.Time     // after the process
+}
+
+const (
+	// pauseBusy is the time between looks while many records come, pauseFew while few do, pauseQuiet when none have come for quietAfter.
+	pauseBusy  = time.Millisecond
+	pauseFew   = 200 * time.Microsecond
+	pauseQuiet = 500 * time.Microsecond
+	quietAfter = 20 * time.Millisecond
+	// busyBytes is how much must have come since the last look to call it busy.
+	busyBytes = 16 << 10
+	// lookEvery is how often it is looked after the process.
+	lookEvery = 10 * time.Millisecond
+)
+
+func newWatch(pid int) (*watch, error) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return nil, fmt.Errorf("watching process %d: %w", pid, err)
+	}
+	return &watch{pid: pid, pidfd: fd, pause: pauseFew}, nil
+}
+
+// came notes how many bytes were found by a look.
+func (w *watch) came(bytes uint64) {
+	if bytes > 0 {
+		w.quiet = 0
+	} else {
+		w.quiet += w.pause
+	}
+	switch {
+	case bytes >= busyBytes:
+		w.pause = pauseBusy
+	case w.quiet >= quietAfter:
+		w.pause = pauseQuiet
+	default:
+		w.pause = pauseFew
+	}
+}
+
+// wait returns true when it is time to look, false when no more will come.
+func (w *watch) wait(ctx context.Context, r *Reader) bool {
+	for !w.ended && !w.stopped.Load() && ctx.Err() == nil {
+		w.nap.Sleep(w.pause)
+		now := time.Now()
+		if now.Sub(w.looked) >= lookEvery {
+			w.looked = now
+			w.lookAfter()
+		}
+		if r.Pending() > 0 || w.exec {
+			return !w.ended
+		}
+		w.came(0)
+	}
+	return false
+}
+
+// lookAfter finds out whether the process is still what it was.
+func (w *watch) lookAfter() {
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(w.pidfd), Events: unix.POLLIN}}, 0)
+	if err == nil && n > 0 {
+		w.ended = true
+		return
+	}
+	if w.memory == 0 {
+		return
+	}
+	var word [8]byte
+	local := []unix.Iovec{{Base: &word[0], Len: uint64(len(word))}}
+	_, err = unix.ProcessVMReadv(w.pid, local, []unix.RemoteIovec{{Base: uintptr(w.memory), Len: len(word)}}, 0)
+	if errors.Is(err, unix.EFAULT) {
+		w.exec, w.memory = true, 0
+	}
+}
+
+// stop makes wait return. It may be called from any goroutine.
+func (w *watch) stop() { w.stopped.Store(true) }
+
+func (w *watch) close() error {
+	if w.pidfd < 0 {
+		return nil
+	}
+	fd := w.pidfd
+	w.pidfd = -1
+	return unix.Close(fd)
+}

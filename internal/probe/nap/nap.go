@@ -1,0 +1,41 @@
+// Package nap lets the thread that reads records sleep for a part of a millisecond, without costing this process or the
+// target more than the records do.
+package nap
+
+import (
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Napper sleeps. It is used by one goroutine at a time.
+type Napper struct {
+	thread int // that has slept last
+}
+
+// Sleep sleeps without the runtime's knowledge: its timers are no finer than a millisecond when nothing else happens, and
+// a system call that it knows of makes it hand the P to another thread and back, which costs more than the records of a
+// millisecond. So the P is held for as long, of which a collection in this process has to wait for the end.
+func (n *Napper) Sleep(d time.Duration) {
+	if tid := unix.Gettid(); tid != n.thread {
+		n.thread = tid
+		wakeSoon(tid)
+	}
+	ts := unix.NsecToTimespec(d.Nanoseconds())
+	unix.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&ts)), 0, 0) // an early return does no harm
+}
+
+// shortSlice is how long the reader's thread runs at a time when others want its processor, the least that Linux takes.
+const shortSlice = 100 * time.Microsecond
+
+// wakeSoon gives a thread a short time slice: when it wakes up it runs soon, although others are not done with theirs. It
+// does not get more time in all. Kernels before Linux 6.12 ignore it; only latency is at stake.
+func wakeSoon(tid int) {
+	attr, err := unix.SchedGetAttr(tid, 0)
+	if err != nil || attr.Policy != unix.SCHED_NORMAL {
+		return
+	}
+	attr.Runtime = uint64(shortSlice)
+	unix.SchedSetAttr(tid, attr, 0)
+}
