@@ -125,10 +125,7 @@ func (s *Stopped) interrupt(ctx context.Context, tids []int) error {
 // note keeps a stopped thread's registers, and the signal that it stopped for.
 func (s *Stopped) note(tid int, status unix.WaitStatus) error {
 	t := &Thread{TID: tid}
-	switch {
-	case execStop(status):
-		return fmt.Errorf("process %d: %w: it has replaced itself by another program", s.pid, ErrExited)
-	case stopEvent(status) == 0:
+	if stopEvent(status) == 0 {
 		t.signal = status.StopSignal()
 	}
 	err := getRegs(tid, &t.Regs)

@@ -88,7 +88,8 @@ func Run(ctx context.Context, pid int, opt Options, f func(*Stopped) error) erro
 }
 
 // Stop stops the threads of a process. The caller must call Release. A process that is already traced, ended, of another
-// user or the kernel's is refused with the reason.
+// user or the kernel's is refused with the reason. One that is just replacing itself by another program (execve) is stopped
+// before the first instruction of that.
 func Stop(ctx context.Context, pid int, opt Options) (*Stopped, error) {
 	s, err := newStopped(pid, opt)
 	if err != nil {
