@@ -43,6 +43,9 @@ func (s *Stopped) resting(in []Interval, allStacks bool) ([]Rest, error) {
 		return nil, fmt.Errorf("process %d: only one thread is stopped", s.pid)
 	}
 	set := newIntervals(in)
+	if len(set.sorted) == 0 {
+		return nil, nil
+	}
 	var rest []Rest
 	buf := make([]byte, maxStackScan)
 	for _, t := range s.threads {
@@ -62,14 +65,23 @@ func (s *Stopped) resting(in []Interval, allStacks bool) ([]Rest, error) {
 		}
 		const word = 8
 		n, _ := s.readSome(align(t.Regs.SP(), word), buf) // to the end of the mapped memory
-		for b := buf[:n]; len(b) >= word; b = b[word:] {
-			if pc := binary.LittleEndian.Uint64(b); set.has(pc) {
-				rest = append(rest, Rest{TID: t.TID, PC: pc, Saved: true})
-				break
-			}
+		if pc, found := set.find(buf[:n&^(word-1)]); found {
+			rest = append(rest, Rest{TID: t.TID, PC: pc, Saved: true})
 		}
 	}
 	return rest, nil
+}
+
+// find returns the first word that lies in an interval.
+func (s *intervals) find(stack []byte) (word uint64, found bool) {
+	lo, span := s.lo, s.hi-s.lo
+	for ; len(stack) >= 8; stack = stack[8:] {
+		// Nearly all words lie outside of all intervals.
+		if w := binary.LittleEndian.Uint64(stack); w-lo < span && s.has(w) {
+			return w, true
+		}
+	}
+	return 0, false
 }
 
 // restartPC returns where a thread will be when the kernel restarts its system call.
