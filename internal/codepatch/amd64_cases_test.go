@@ -311,6 +311,20 @@ on:
 	ret
 end:
 `},
+	{name: "return of a function that restores flags", kind: insn.SiteReturn, live: true, code: x86Callees + `
+func:
+	pushfq
+	xorl %edx, %edx
+	popfq
+` + probeLine + `
+site:
+	ret
+	int3
+	int3
+	int3
+	int3
+end:
+`},
 	{name: "loop to the site", kind: insn.SiteEntry, hits: func(small uint64) uint64 { return max(small, 1) }, code: x86Callees + `
 func:
 	xorl %edx, %edx

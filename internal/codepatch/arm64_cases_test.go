@@ -75,6 +75,7 @@ end:
 	armLeaf("tail call", insn.SiteBranch, "add x3, x3, #1", "b callee", ""),
 	armLeaf("tail call of a register", insn.SiteBranch, "adr x5, callee\n mov x6, x5\n eor x5, x5, x1\n eor x5, x5, x1", "br x5", "").withFlags(),
 	armLeaf("return", insn.SiteReturn, "add x3, x3, #1", "ret", ""),
+	armLeaf("return of a function that restores flags", insn.SiteReturn, "mrs x4, nzcv\n cmp x1, #1\n msr nzcv, x4", "ret", "").withFlags(),
 	armLeaf("adr", insn.SiteAddress, "", "adr x5, data", "ldr x5, [x5]\n ret"),
 	armLeaf("adrp", insn.SiteAddress, "", ".word 0xb0000005 // adrp x5, one page on", "ret"),
 	armLeaf("adrp back", insn.SiteAddress, "", ".word 0xf0ffffe5 // adrp x5, one page back", "ret"),

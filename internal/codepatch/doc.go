@@ -27,7 +27,8 @@
 // Two things a probe's code must know, and a displacement tells: whether the
 // flags are still needed when it runs, and where the stack pointer is. On arm64
 // it must also keep its hands off the word below the stack pointer, where Go
-// saves the frame pointer, and preserve the link register.
+// saves the frame pointer, and preserve the link register. How much stack is
+// left for it is not told: in functions without a stack check next to nothing.
 //
 // What cannot be seen here and is left to the caller: that no thread and no
 // goroutine rests inside the displaced bytes (see [Displacement.Inside]), and

@@ -1,6 +1,8 @@
 package codepatch
 
 import (
+	"slices"
+
 	"golang.org/x/arch/x86/x86asm"
 
 	"github.com/loupe-go/loupe/internal/gobin/insn"
@@ -12,14 +14,21 @@ const maxFlagSteps = 4096
 
 // flagsLive says whether the flags may still be looked at when execution is at
 // pc: whether a way leads from there to an instruction that reads them before
-// one that sets them all. use tells what an instruction does with them. No
-// calling convention passes anything in the flags.
+// one that sets them all. use tells what an instruction does with them.
+//
+// No calling convention passes anything in the flags. But a function that
+// restores them returns to code that never called it: runtime.asyncPreempt goes
+// back to where a signal found the goroutine.
 func (p *planner) flagsLive(pc uint64, use func(insn.Instruction) flagUse) bool {
+	restores := slices.ContainsFunc(p.list, p.restoresFlags)
 	seen := map[int]bool{}
 	for work := []uint64{pc}; len(work) > 0; {
 		pc, work = work[len(work)-1], work[:len(work)-1]
-		if !p.contains(pc) {
-			continue // a tail call
+		if !p.contains(pc) { // a tail call
+			if restores {
+				return true
+			}
+			continue
 		}
 		n, ok := p.indexOf(pc)
 		switch {
@@ -31,7 +40,12 @@ func (p *planner) flagsLive(pc uint64, use func(insn.Instruction) flagUse) bool 
 		seen[n] = true
 		i := p.list[n]
 		switch i.Flow {
-		case insn.FlowCall, insn.FlowCallReg, insn.FlowReturn, insn.FlowTrap:
+		case insn.FlowCall, insn.FlowCallReg, insn.FlowTrap:
+			continue
+		case insn.FlowReturn:
+			if restores {
+				return true
+			}
 			continue
 		case insn.FlowIndirect:
 			return true
@@ -51,6 +65,16 @@ func (p *planner) flagsLive(pc uint64, use func(insn.Instruction) flagUse) bool 
 		work = append(work, i.Next())
 	}
 	return false
+}
+
+// restoresFlags says whether an instruction loads all flags: POPF, or MSR to
+// NZCV.
+func (p *planner) restoresFlags(i insn.Instruction) bool {
+	if p.f.Arch == insn.ARM64 {
+		return p.armWord(i)&^31 == 0xD51B4200
+	}
+	code := p.bytes(i)
+	return i.Flow == insn.FlowNext && i.Len <= 3 && code[i.Len-1] == 0x9D
 }
 
 func (p *planner) amd64FlagsLive(pc uint64) bool {

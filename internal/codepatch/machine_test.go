@@ -138,7 +138,6 @@ type record []byte
 
 func (r record) u64(off int) uint64       { return binary.LittleEndian.Uint64(r[off:]) }
 func (r record) put(off int, v uint64)    { binary.LittleEndian.PutUint64(r[off:], v) }
-func (r record) reg(n int) uint64         { return r.u64(outRegs + 8*n) }
 func (r record) probes() uint64           { return r.u64(outProbes) }
 func (r record) seen() []byte             { return r[probeLog : probeLog+0x108] }
 func (r record) input(n int, v uint64)    { r.put(inRegs+8*n, v) }

@@ -370,8 +370,8 @@ func TestChurn(t *testing.T) {
 			if sum := r.Command("sum"); !strings.HasPrefix(sum, "sum ok") {
 				t.Error(sum)
 			}
+			ended := r.count("goexit0") // before the others: they go on
 			created := r.count("newproc_runqput") + r.count("newproc1_casgstatus")
-			ended := r.count("goexit0")
 			if created < 100 || ended < 100 || created+50 < ended {
 				t.Errorf("%d goroutines created, %d ended", created, ended)
 			}

@@ -244,7 +244,7 @@ func (c *caller) resume(how int) error {
 func (c *caller) await() (unix.WaitStatus, error) {
 	w := waiter{ctx: context.Background(), begin: time.Now()}
 	for {
-		status, event, err := waitNow(c.t.TID)
+		status, event, err := c.s.waitNow(c.t.TID)
 		switch {
 		case err != nil:
 			return 0, c.fail("waiting for a thread", err)

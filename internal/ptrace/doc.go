@@ -3,7 +3,9 @@
 //
 // Its central type is Stopped: a process of which one thread (Options.One) or all threads stand still. All that is done
 // to it is done on one thread of this process, to which the kernel ties it; when that thread ends, however it ends, the
-// kernel lets the process go on.
+// kernel lets the process go on. Run has a function executed there; Stop and Release leave the time between them to the
+// caller. Maps of memory are made and removed with one thread stopped: a thread that makes calls waits for its turn on a
+// busy machine, and only Patch and Resting need the others to stand still meanwhile.
 //
 // # A tracer that is killed
 //

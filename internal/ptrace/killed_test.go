@@ -83,6 +83,7 @@ func TestKilledAtStep(t *testing.T) {
 	for _, spec := range []testtarget.Spec{{}, {Cgo: true}} {
 		t.Run(spec.String(), func(t *testing.T) {
 			target := startMixer(t, spec, 1)
+			all := 0
 			for at := step(0); at < steps; at++ {
 				tids, _ := threadsOf(t, target.PID())
 				killed := 0
@@ -95,11 +96,14 @@ func TestKilledAtStep(t *testing.T) {
 						t.Errorf("step %d, thread %d: %v, %s", at, tid, err, out)
 					}
 				}
-				if killed < 3 {
-					t.Errorf("step %d: only %d tracers were killed", at, killed)
+				if all += killed; killed == 0 { // threads come and go
+					t.Errorf("step %d: no tracer was killed", at)
 				}
 				checkSum(t, target)
 				awaitUnmasked(t, target.PID())
+			}
+			if all < 3*int(steps) {
+				t.Errorf("only %d tracers were killed", all)
 			}
 		})
 	}

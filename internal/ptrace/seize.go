@@ -97,7 +97,7 @@ func (s *Stopped) interrupt(ctx context.Context, tids []int) error {
 	for len(tids) > 0 {
 		left := tids[:0]
 		for _, tid := range tids {
-			status, event, err := waitNow(tid)
+			status, event, err := s.waitNow(tid)
 			if err != nil {
 				return fmt.Errorf("process %d: waiting for thread %d: %w", s.pid, tid, err)
 			}
@@ -125,10 +125,7 @@ func (s *Stopped) interrupt(ctx context.Context, tids []int) error {
 // note keeps a stopped thread's registers, and the signal that it stopped for.
 func (s *Stopped) note(tid int, status unix.WaitStatus) error {
 	t := &Thread{TID: tid}
-	switch {
-	case execStop(status):
-		return fmt.Errorf("process %d: %w: it has replaced itself by another program", s.pid, ErrExited)
-	case stopEvent(status) == 0:
+	if stopEvent(status) == 0 {
 		t.signal = status.StopSignal()
 	}
 	err := getRegs(tid, &t.Regs)
@@ -178,9 +175,9 @@ const (
 	hasEnded
 )
 
-// waitNow looks whether a traced thread has stopped. The end of one is left for its parent to be told: that may be this
-// process, which has started the target, in another place.
-func waitNow(tid int) (unix.WaitStatus, waitEvent, error) {
+// waitNow looks whether a traced thread has stopped. The end of the first one is left for the process's parent to be told:
+// that may be this process, which has started the target, in another place. The others' concern the tracer alone.
+func (s *Stopped) waitNow(tid int) (unix.WaitStatus, waitEvent, error) {
 	const cldTrapped, cldStopped = 4, 5 // codes of include/uapi/asm-generic/siginfo.h
 	var info unix.Siginfo
 	err := retry(func() error {
@@ -193,7 +190,7 @@ func waitNow(tid int) (unix.WaitStatus, waitEvent, error) {
 		return 0, stillRuns, err
 	case info.Signo == 0:
 		return 0, stillRuns, nil
-	case info.Code != cldTrapped && info.Code != cldStopped:
+	case info.Code != cldTrapped && info.Code != cldStopped && tid == s.pid:
 		return 0, hasEnded, nil
 	}
 	var status unix.WaitStatus
@@ -321,7 +318,7 @@ func (s *Stopped) tracedBy() string {
 		return ""
 	}
 	for _, tid := range tids {
-		if s.seized[tid] {
+		if s.seized[tid] || endedTask(s.dir, tid) {
 			continue
 		}
 		if tracer := statusField(s.dir, fmt.Sprintf("task/%d/status", tid), "TracerPid"); tracer != "" && tracer != "0" {

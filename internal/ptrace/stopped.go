@@ -88,7 +88,8 @@ func Run(ctx context.Context, pid int, opt Options, f func(*Stopped) error) erro
 }
 
 // Stop stops the threads of a process. The caller must call Release. A process that is already traced, ended, of another
-// user or the kernel's is refused with the reason.
+// user or the kernel's is refused with the reason. One that is just replacing itself by another program (execve) is stopped
+// before the first instruction of that.
 func Stop(ctx context.Context, pid int, opt Options) (*Stopped, error) {
 	s, err := newStopped(pid, opt)
 	if err != nil {
@@ -165,9 +166,9 @@ func (s *Stopped) Do(f func() error) error {
 	var err error
 	done := make(chan struct{})
 	select {
-	case s.work <- func() { err = f(); close(done) }:
+	case s.work <- func() { err = s.explain(f()); close(done) }:
 		<-done
-		return s.explain(err)
+		return err
 	case <-s.ended:
 		return fmt.Errorf("process %d: %w", s.pid, ErrReleased)
 	}
@@ -225,10 +226,21 @@ func (s *Stopped) letGo() {
 
 // explain makes an error that a dying process causes say so.
 func (s *Stopped) explain(err error) error {
-	if err != nil && !errors.Is(err, ErrExited) && s.dead() {
+	if errors.Is(err, ErrNoProcess) || err != nil && !errors.Is(err, ErrExited) && (s.dead() || s.killed()) {
 		return fmt.Errorf("process %d: %w", s.pid, ErrExited)
 	}
 	return err
+}
+
+// killed reports whether a thread is not stopped any more, which only SIGKILL can do, or an exec of another one.
+func (s *Stopped) killed() bool {
+	for tid := range s.threads {
+		var r Registers
+		if errors.Is(getRegs(tid, &r), unix.ESRCH) {
+			return !s.abandoned
+		}
+	}
+	return false
 }
 
 // dead reports whether the process has ended, or is about to: then every error has this one reason. A first thread that

@@ -45,7 +45,7 @@ type tormentor struct {
 	code    uint64
 
 	stops, calls, maps, patches, busy, killed int
-	worst                                     time.Duration
+	worst                                     time.Duration // stop for a patch
 }
 
 func torture(t *testing.T, spec testtarget.Spec, last time.Duration) {
@@ -76,7 +76,7 @@ func torture(t *testing.T, spec testtarget.Spec, last time.Duration) {
 	// A killed tracer leaves its foothold, at the beginning or end of the code, until another one has used it.
 	m.do(Options{}, m.callRandomly)
 	before.compare(t, lookForLeftovers(t, target.PID()))
-	t.Logf("%d stops, the longest of %v; %d calls, %d times mapped, %d times patched, %d times busy, %d tracers killed",
+	t.Logf("%d stops, the longest for a patch %v; %d calls, %d times mapped, %d times patched, %d times busy, %d tracers killed",
 		m.stops, m.worst, m.calls, m.maps, m.patches, m.busy, m.killed)
 }
 
@@ -84,13 +84,7 @@ func torture(t *testing.T, spec testtarget.Spec, last time.Duration) {
 func (m *tormentor) do(opt Options, f func(*Stopped) error) {
 	m.t.Helper()
 	for {
-		err := Run(context.Background(), m.target.PID(), opt, func(s *Stopped) error {
-			err := f(s)
-			if !s.opt.One {
-				m.worst = max(m.worst, time.Since(s.Since()))
-			}
-			return err
-		})
+		err := Run(context.Background(), m.target.PID(), opt, f)
 		m.stops++
 		if err == nil {
 			return
@@ -115,7 +109,9 @@ func (m *tormentor) callRandomly(s *Stopped) error {
 func (m *tormentor) patch(old, new []byte) func(s *Stopped) error {
 	return func(s *Stopped) error {
 		m.patches++
-		return s.Patch([]Edit{{m.site.addr, old, new}}, m.cgo)
+		err := s.Patch([]Edit{{m.site.addr, old, new}}, m.cgo)
+		m.worst = max(m.worst, time.Since(s.Since()))
+		return err
 	}
 }
 
