@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/loupe-go/loupe"
@@ -74,12 +73,4 @@ func takeOrders() {
 		go func() { wg.Done() }()
 	}
 	wg.Wait()
-}
-
-func TestMain(m *testing.M) {
-	if os.Getenv("LOUPE_EXAMPLE") == "orders" {
-		takeOrders()
-		return
-	}
-	os.Exit(m.Run())
 }
