@@ -21,7 +21,7 @@ TORTURE     ?= 1m
 build:
 	CGO_ENABLED=0 go build -trimpath -o bin/loupe ./cmd/loupe
 
-## generate: the probes' eBPF objects from their C sources; needs clang-19, llvm-19 and libbpf-dev
+## generate: the probes' eBPF objects and machine code from their C sources; needs clang-19, llvm-19 and libbpf-dev
 generate:
 	go generate ./internal/probe/csrc
 

@@ -3,8 +3,16 @@
  * The machine a probe runs on, for machine code that runs within the target: the twin of bpf.h.
  *
  * A stub (package inline) has taken a lane, saved the registers there and made its scratch stack the stack. A fault here
- * would be the target's end, so nothing is read but what is known to be mapped: structs of the runtime that are never
- * unmapped, and the stacks of goroutines between their bounds.
+ * would be the target's end, so nothing is read but what is known to be mapped:
+ *
+ * - a g that runs, that a probed function has as its argument, or that an M names as the one it runs. The runtime never
+ *   gives the memory of a g back, nor does it unmap what else it has allocated;
+ * - the M of such a g, its P, the M of a P that is an argument;
+ * - a coro or a channel that the probed function is about to use, or has just made;
+ * - the stack of a goroutine with an ID, between the bounds that its g says, by the thread that runs it or has it in hand. A
+ *   thread's own g has no ID: its stack may be C's, and is left alone;
+ * - arguments on the stack, just above the stack pointer;
+ * - the runtime's variable with the size of the heap.
  */
 #ifndef LOUPE_NATIVE_H
 #define LOUPE_NATIVE_H

@@ -10,34 +10,34 @@ var nativeAMD64Code []byte
 var nativeAMD64 = Native{Settings: 0x9000, SettingsSize: 392, Page: 4096, StackUse: 1968, Probes: [ProbeCount]uint32{
 	0x0,    // gopark
 	0x520,  // ready
-	0xb90,  // casgstatus
-	0x18b0, // execute
-	0x1c10, // goschedImpl
-	0x2110, // gosched_m
-	0x25b0, // goschedguarded_m
-	0x2a50, // gopreempt_m
-	0x3390, // preemptPark
-	0x38e0, // newproc_runqput
-	0x3ea0, // newproc1_casgstatus
-	0x4530, // newcoro
-	0x2ef0, // goyield_m
-	0x4a80, // goexit0
-	0x4da0, // coroswitch_m
-	0x56b0, // reentersyscall
-	0x5a70, // entersyscallblock
-	0x5e30, // exitsyscall
-	0x60a0, // makechan
-	0x63c0, // chansend
-	0x67e0, // chanrecv
-	0x6c00, // closechan
-	0x7020, // selectgo
-	0x7580, // semacquire1
-	0x79a0, // semrelease1
-	0x7dc0, // gcBgMarkStartWorkers
-	0x8070, // gcMarkTermination
-	0x81b0, // gcSweep
-	0x8320, // stopTheWorldWithSema
-	0x8540, // startTheWorldWithSema
+	0xb80,  // casgstatus
+	0x1890, // execute
+	0x1bf0, // goschedImpl
+	0x20f0, // gosched_m
+	0x2590, // goschedguarded_m
+	0x2a30, // gopreempt_m
+	0x3370, // preemptPark
+	0x38c0, // newproc_runqput
+	0x3e80, // newproc1_casgstatus
+	0x4510, // newcoro
+	0x2ed0, // goyield_m
+	0x4a60, // goexit0
+	0x4d80, // coroswitch_m
+	0x5680, // reentersyscall
+	0x5a40, // entersyscallblock
+	0x5e00, // exitsyscall
+	0x6070, // makechan
+	0x6390, // chansend
+	0x67b0, // chanrecv
+	0x6bd0, // closechan
+	0x6ff0, // selectgo
+	0x7550, // semacquire1
+	0x7970, // semrelease1
+	0x7d90, // gcBgMarkStartWorkers
+	0x8040, // gcMarkTermination
+	0x8180, // gcSweep
+	0x82f0, // stopTheWorldWithSema
+	0x8510, // startTheWorldWithSema
 }}
 
 //go:embed native_arm64.bin
@@ -46,32 +46,32 @@ var nativeARM64Code []byte
 var nativeARM64 = Native{Settings: 0x10000, SettingsSize: 392, Page: 65536, StackUse: 2400, Probes: [ProbeCount]uint32{
 	0x0,    // gopark
 	0x4b4,  // ready
-	0xaa4,  // casgstatus
-	0x1698, // execute
-	0x19f4, // goschedImpl
-	0x1eb4, // gosched_m
-	0x2338, // goschedguarded_m
-	0x27bc, // gopreempt_m
-	0x30cc, // preemptPark
-	0x35dc, // newproc_runqput
-	0x3b28, // newproc1_casgstatus
-	0x40e0, // newcoro
-	0x2c44, // goyield_m
-	0x455c, // goexit0
-	0x4854, // coroswitch_m
-	0x5034, // reentersyscall
-	0x53c8, // entersyscallblock
-	0x575c, // exitsyscall
-	0x59c4, // makechan
-	0x5cec, // chansend
-	0x60d0, // chanrecv
-	0x64b4, // closechan
-	0x6898, // selectgo
-	0x6da4, // semacquire1
-	0x7188, // semrelease1
-	0x756c, // gcBgMarkStartWorkers
-	0x77dc, // gcMarkTermination
-	0x7904, // gcSweep
-	0x7a60, // stopTheWorldWithSema
-	0x7c6c, // startTheWorldWithSema
+	0xaa8,  // casgstatus
+	0x16a0, // execute
+	0x19fc, // goschedImpl
+	0x1ebc, // gosched_m
+	0x2340, // goschedguarded_m
+	0x27c4, // gopreempt_m
+	0x30d4, // preemptPark
+	0x35e4, // newproc_runqput
+	0x3b30, // newproc1_casgstatus
+	0x40e8, // newcoro
+	0x2c4c, // goyield_m
+	0x4564, // goexit0
+	0x485c, // coroswitch_m
+	0x5040, // reentersyscall
+	0x53d4, // entersyscallblock
+	0x5768, // exitsyscall
+	0x59d0, // makechan
+	0x5cf8, // chansend
+	0x60dc, // chanrecv
+	0x64c0, // closechan
+	0x68a4, // selectgo
+	0x6db0, // semacquire1
+	0x7194, // semrelease1
+	0x7578, // gcBgMarkStartWorkers
+	0x77e8, // gcMarkTermination
+	0x7910, // gcSweep
+	0x7a6c, // stopTheWorldWithSema
+	0x7c78, // startTheWorldWithSema
 }}

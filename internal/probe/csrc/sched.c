@@ -45,21 +45,19 @@ INLINE void block(u32 tid, u64 goid, u8 reason, u8 trace_reason, u64 lock, u64 s
 INLINE int end_wait(u64 goid)
 {
 	struct loupe_wait w;
-	u64 length;
 
 	if (!CONFIG(min_block))
 		return 1;
 	if (!wait_end(goid, &w))
 		return 0;
-	length = now() - w.time;
-	if (length < CONFIG(min_block))
+	if (now() - w.time < CONFIG(min_block))
 		return 0;
 
 	struct loupe_record *r = begin(GoBlock, w.tid, goid);
 
 	if (r) {
+		r->value = r->time - w.time; /* so both say when this record was made */
 		r->time = w.time;
-		r->value = length;
 		r->reason = w.reason;
 		r->trace_reason = w.trace_reason;
 		r->arg = w.lock;

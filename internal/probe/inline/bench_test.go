@@ -2,6 +2,7 @@ package inline
 
 import (
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -119,6 +120,30 @@ func (w *world) fill(lanes, perLane int) int {
 		l.Head = (l.Head + l.RingMask) &^ l.RingMask
 	}
 	return n
+}
+
+// BenchmarkParallel measures hits on as many threads as there are processors, each with a lane of its own. The time is that
+// of one hit on each.
+func BenchmarkParallel(b *testing.B) {
+	w := newWorld(b, func(o *Options) { o.Config.SkipListed = 1; o.Config.StackDepth = 0 })
+	body := w.probe(gopark)
+	threads := min(runtime.GOMAXPROCS(0), w.region.Lanes)
+	each := b.N
+	var group sync.WaitGroup
+	for id := range threads {
+		th, lane := w.thread(7, 1234, uint32(id)), w.region.lanes[id]
+		group.Go(func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			for i := range each {
+				trampoline.Call(body, &th.r)
+				if i%4096 == 0 {
+					lane.Tail = lane.Head
+				}
+			}
+		})
+	}
+	group.Wait()
 }
 
 // BenchmarkObserved measures hits of gopark with ten frames while another thread reads the records, as it is in use. Where

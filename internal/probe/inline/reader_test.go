@@ -156,14 +156,36 @@ func TestLossAddsUp(t *testing.T) {
 	}
 }
 
-// TestStackFirst: of records of the same tick, those of stacks come first.
+// TestStackFirst: of records of the same tick, those of stacks come first, whatever lane they are in.
 func TestStackFirst(t *testing.T) {
+	for stack := range 8 {
+		m := newMadeUp(t, small())
+		for lane := range 8 {
+			if lane == stack {
+				m.write(lane, csrc.KindStack, 10, 1)
+			}
+			m.write(lane, uint8(event.GoBlock), 10, 2)
+		}
+		if got := m.read(); len(got) != 9 || got[0] != 1 {
+			t.Errorf("with a stack in lane %d: order %v", stack, got)
+		}
+	}
+}
+
+// TestYounger: what was written after the reader began to look is left for the next time, when no lane can hold anything
+// older.
+func TestYounger(t *testing.T) {
 	m := newMadeUp(t, small())
-	m.write(1, uint8(event.GoBlock), 10, 3)
-	m.write(6, csrc.KindStack, 10, 2)
-	m.write(3, csrc.KindStack, 9, 1)
-	if got := m.read(); !slices.Equal(got, []uint64{1, 2, 3}) {
-		t.Errorf("order %v", got)
+	m.region.Enable(true)
+	const ahead = 30 * time.Millisecond
+	m.write(1, uint8(event.GoStart), ticks()+m.clock.Ticks(ahead)-m.first, 2)
+	if got := m.read(); len(got) != 0 {
+		t.Errorf("records %v of a time that has not come", got)
+	}
+	m.write(2, uint8(event.GoStart), ticks()-m.first, 1)
+	time.Sleep(2 * ahead)
+	if got := m.read(); !slices.Equal(got, []uint64{1, 2}) || m.reader.Late() > 0 {
+		t.Errorf("order %v, %d late", got, m.reader.Late())
 	}
 }
 
