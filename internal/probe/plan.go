@@ -11,6 +11,7 @@ import (
 	"github.com/loupe-go/loupe/internal/gobin/insn"
 	"github.com/loupe-go/loupe/internal/gobin/layout"
 	"github.com/loupe-go/loupe/internal/probe/csrc"
+	"github.com/loupe-go/loupe/internal/ptrace"
 )
 
 // Want says what to observe.
@@ -46,6 +47,9 @@ type Plan struct {
 	// SystemStarts are the addresses at which goroutines of the runtime itself start.
 	SystemStarts []uint64
 
+	// SignalStacks returns the stacks on which the process's threads handle signals at this moment.
+	SignalStacks func() ([]ptrace.Interval, error)
+
 	bin *gobin.Binary
 }
 
@@ -60,6 +64,25 @@ func (p *Plan) Code(site Site) (entry uint64, code []byte, err error) {
 	}
 	code, err = p.bin.Code(f)
 	return f.Entry, code, err
+}
+
+// AtEntry returns a place at the beginning of the function that a site is in.
+func (p *Plan) AtEntry(site Site) (Site, error) {
+	f, ok := p.bin.FuncForPC(site.Addr)
+	if !ok {
+		return Site{}, fmt.Errorf("no function at %#x", site.Addr)
+	}
+	at := insn.Site{PC: f.Entry, Kind: insn.SiteEntry, GReg: insn.GAt(p.bin.Arch(), p.bin.Version().Minor).Reg}
+	return Site{Func: f.Name, Addr: f.Entry, At: at}, nil
+}
+
+// Settings returns how registers are to be read at a site.
+func (s *Site) Settings() csrc.Site {
+	settings := csrc.Site{G_reg: registerNumber(s.At.GReg), SpMoved: int16(s.At.SPMoved)}
+	if s.At.CheckTaken {
+		settings.CheckTaken = 1
+	}
+	return settings
 }
 
 // Probe is one program and the places where it sits.
@@ -90,12 +113,14 @@ type Program interface {
 	Layout() *layout.Layout
 	LoadBias() uint64
 	SystemStarts() []uint64
+	SignalStacks() ([]ptrace.Interval, error)
 }
 
 // NewPlan finds the places of probes in a program. The warnings are one line each, about events that will be missing.
 func NewPlan(p Program, want Want) (*Plan, []string, error) {
 	pl := &planner{bin: p.Binary(), plan: &Plan{
-		PID: p.PID(), ImagePath: p.ImagePath(), Want: want, Bias: p.LoadBias(), CGO: p.Binary().CGO(), bin: p.Binary()}}
+		PID: p.PID(), ImagePath: p.ImagePath(), Want: want, Bias: p.LoadBias(), CGO: p.Binary().CGO(),
+		SignalStacks: p.SignalStacks, bin: p.Binary()}}
 	if err := pl.configure(p); err != nil {
 		return nil, nil, fmt.Errorf("process %d: %w", p.PID(), err)
 	}
@@ -209,20 +234,18 @@ func (pl *planner) addSite(probe *Probe, d *declaration, f gobin.Func, site insn
 	if site.GReg == "" && d.needsG && pl.plan.Config.G_tls == 0 {
 		return fmt.Errorf("the current goroutine is not known in %s", f.Name)
 	}
-	settings := csrc.Site{G_reg: registerNumber(site.GReg), SpMoved: int16(site.SPMoved)}
-	if site.CheckTaken {
-		settings.CheckTaken = 1
-	}
+	place := Site{Func: f.Name, Addr: site.PC, At: site}
+	settings := place.Settings()
 	slot := &pl.plan.Config.Sites[d.id]
 	if len(probe.Sites) > 0 && *slot != settings {
 		return fmt.Errorf("the places of probe %s differ", d.program)
 	}
-	offset, ok := pl.bin.FileOffset(site.PC)
-	if !ok {
+	var ok bool
+	if place.Offset, ok = pl.bin.FileOffset(site.PC); !ok {
 		return fmt.Errorf("the code of %s is not in the file", f.Name)
 	}
 	*slot = settings
-	probe.Sites = append(probe.Sites, Site{Func: f.Name, Addr: site.PC, Offset: offset, At: site})
+	probe.Sites = append(probe.Sites, place)
 	return nil
 }
 

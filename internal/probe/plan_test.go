@@ -8,6 +8,7 @@ import (
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/gobin"
 	"github.com/loupe-go/loupe/internal/gobin/layout"
+	"github.com/loupe-go/loupe/internal/ptrace"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
@@ -20,6 +21,8 @@ func (o onDisk) Binary() *gobin.Binary  { return o.bin }
 func (o onDisk) Layout() *layout.Layout { return o.bin.Layout() }
 func (o onDisk) LoadBias() uint64       { return 0 }
 func (o onDisk) SystemStarts() []uint64 { return nil }
+
+func (o onDisk) SignalStacks() ([]ptrace.Interval, error) { return nil, nil }
 
 // expectedSlow are the functions in which the kernel does not emulate the probed instruction, by release: opt-in kinds all
 // of them.

@@ -40,6 +40,25 @@ func (s *Stopped) Resting(in []Interval, allStacks bool) ([]Rest, error) {
 	return rest, err
 }
 
+// HandlersRunIn says on which stacks signal handlers run, for Resting and Patch: a thread is in a handler only when its
+// stack pointer is in one of them, and only that stack is searched, from there on. What lies beside a stack may be an old
+// one, with places in it that nobody goes back to any more.
+func (s *Stopped) HandlersRunIn(stacks []Interval) { s.handlers = &stacks }
+
+// handlerStack returns how much of the stack at a stack pointer is to be searched for the place that a handler goes back
+// to; 0 when there is no handler. ok is false when the stacks of handlers are not known.
+func (s *Stopped) handlerStack(sp uint64) (size uint64, ok bool) {
+	if s.handlers == nil {
+		return 0, false
+	}
+	for _, i := range *s.handlers {
+		if i.Lo <= sp && sp < i.Hi {
+			return i.Hi - sp, true
+		}
+	}
+	return 0, true
+}
+
 func (s *Stopped) resting(in []Interval, allStacks bool) ([]Rest, error) {
 	if s.opt.One {
 		return nil, fmt.Errorf("process %d: only one thread is stopped", s.pid)
@@ -55,14 +74,16 @@ func (s *Stopped) resting(in []Interval, allStacks bool) ([]Rest, error) {
 			rest = append(rest, Rest{TID: t.TID, PC: t.Regs.PC()})
 			continue
 		}
-		if !t.masked {
-			mask, err := getMask(t.TID)
-			if err != nil {
-				return nil, s.gone(t.TID, "reading a thread's signal mask", err)
+		buf := buf
+		if size, known := s.handlerStack(t.Regs.SP()); known {
+			if size == 0 {
+				continue
 			}
-			t.mask, t.masked = mask, true
-		}
-		if !allStacks && t.mask == 0 {
+			buf = buf[:min(size, maxStackScan)]
+		} else if search, err := s.mayHandle(t, allStacks); err != nil || !search {
+			if err != nil {
+				return nil, err
+			}
 			continue
 		}
 		const word = 8
@@ -72,6 +93,21 @@ func (s *Stopped) resting(in []Interval, allStacks bool) ([]Rest, error) {
 		}
 	}
 	return rest, nil
+}
+
+// mayHandle reports whether a thread may be in a signal handler, by the signals that it blocks.
+func (s *Stopped) mayHandle(t *Thread, allStacks bool) (bool, error) {
+	if allStacks {
+		return true, nil
+	}
+	if !t.masked {
+		mask, err := getMask(t.TID)
+		if err != nil {
+			return false, s.gone(t.TID, "reading a thread's signal mask", err)
+		}
+		t.mask, t.masked = mask, true
+	}
+	return t.mask != 0, nil
 }
 
 // readStack fills b from an address to the end of the mapped memory at most, and returns how much that is. For so much at

@@ -39,6 +39,8 @@ type Stopped struct {
 	since   time.Time     // the first thread was asked to stop
 	took    time.Duration // until all had stopped
 
+	handlers *[]Interval // the stacks of signal handlers; nil when they are not known
+
 	mem       *os.File
 	poke      bool // writing through mem is refused
 	foothold  *foothold

@@ -12,6 +12,7 @@ import (
 
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/codepatch"
+	"github.com/loupe-go/loupe/internal/gobin/insn"
 	"github.com/loupe-go/loupe/internal/probe"
 	"github.com/loupe-go/loupe/internal/probe/csrc"
 	"github.com/loupe-go/loupe/internal/ptrace"
@@ -29,6 +30,7 @@ type Engine struct {
 	watch    *watch
 	spots    []spot
 	warnings []string
+	replaced bool // it was told that the process is another program
 
 	mu     sync.Mutex // guards closed
 	closed bool
@@ -79,15 +81,26 @@ func (e *Engine) prepare() error {
 	if e.clock, err = NewClock(); err != nil {
 		return err
 	}
+	if err := e.choose(); err != nil {
+		return err
+	}
+	// Half of the lanes are busy at most, so that there is twice the memory.
 	e.program, err = NewProgram(Options{
 		Arch: e.plan.Arch(), Config: e.plan.Config, Starts: e.plan.SystemStarts, Clock: e.clock,
-		Geometry: GeometryFor(runtime.NumCPU(), e.plan.Want.BufferBytes, len(e.plan.Goroutines)),
+		Geometry: GeometryFor(runtime.NumCPU(), 2*e.plan.Want.BufferBytes, len(e.plan.Goroutines)),
 	})
 	if err != nil {
 		return err
 	}
+	e.in = &installation{pid: e.plan.PID, signalStacks: e.plan.SignalStacks}
+	return e.in.measure(e.program, e.spots)
+}
+
+// choose works out which places are patched, and how.
+func (e *Engine) choose() error {
 	var first error
-	for _, p := range e.plan.Probes {
+	for i := range e.plan.Probes {
+		p := &e.plan.Probes[i]
 		spots, err := e.spotsOf(p)
 		if err != nil {
 			e.warn("%s: %v", p.Without, err)
@@ -101,12 +114,31 @@ func (e *Engine) prepare() error {
 	if len(e.spots) == 0 {
 		return fmt.Errorf("%w: %w", probe.ErrUnsupported, first)
 	}
-	e.in = &installation{pid: e.plan.PID, allStacks: e.plan.CGO}
-	return e.in.measure(e.program, e.spots)
+	return nil
 }
 
-// spotsOf works out how the places of a probe are patched: all of them, or none.
-func (e *Engine) spotsOf(p probe.Probe) ([]spot, error) {
+// spotsOf works out how the places of a probe are patched: all of them, or none. It changes the plan where a probe has to
+// sit at the beginning of its function instead.
+func (e *Engine) spotsOf(p *probe.Probe) ([]spot, error) {
+	spots, err := e.spotsAt(p)
+	if err == nil || len(p.Sites) != 1 || p.Sites[0].At.Kind != insn.SiteBranch {
+		return spots, err
+	}
+	entry, entryErr := e.plan.AtEntry(p.Sites[0])
+	if entryErr != nil {
+		return nil, err
+	}
+	instead := *p
+	instead.Sites = []probe.Site{entry}
+	if spots, entryErr = e.spotsAt(&instead); entryErr != nil {
+		return nil, err
+	}
+	*p = instead
+	e.plan.Config.Sites[p.ID] = entry.Settings()
+	return spots, nil
+}
+
+func (e *Engine) spotsAt(p *probe.Probe) ([]spot, error) {
 	var spots []spot
 	for _, site := range p.Sites {
 		entry, code, err := e.plan.Code(site)
@@ -119,20 +151,30 @@ func (e *Engine) spotsOf(p probe.Probe) ([]spot, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", site.Func, err)
 		}
-		switch {
-		case d.FlagsLive:
-			return nil, fmt.Errorf("%s: %w: the flags are needed behind its place", site.Func, codepatch.ErrRefused)
-		case d.MayFault:
-			return nil, fmt.Errorf("%s: %w: it may fault at its place", site.Func, codepatch.ErrRefused)
+		if why := e.unfit(d, spots); why != "" {
+			return nil, fmt.Errorf("%s: %w: %s", site.Func, codepatch.ErrRefused, why)
 		}
-		for _, other := range append(e.spots, spots...) {
-			if d.Overlaps(other.d) {
-				return nil, fmt.Errorf("%s: %w: another probe is at the same place", site.Func, codepatch.ErrRefused)
-			}
-		}
-		spots = append(spots, spot{p, site, d})
+		spots = append(spots, spot{*p, site, d})
 	}
 	return spots, nil
+}
+
+// unfit says why a place that can be patched will not do; empty when it will.
+func (e *Engine) unfit(d *codepatch.Displacement, others []spot) string {
+	switch {
+	case d.FlagsLive:
+		return "the flags are needed behind its place"
+	case d.MayFault:
+		return "it may fault at its place"
+	}
+	for _, list := range [][]spot{e.spots, others} {
+		for _, other := range list {
+			if d.Overlaps(other.d) {
+				return "another probe is at the same place"
+			}
+		}
+	}
+	return ""
 }
 
 // open begins to watch the process.
@@ -182,8 +224,8 @@ func (e *Engine) Drain(record func(raw []byte) bool) {
 	before := e.reader.Pending()
 	e.reader.Drain(record)
 	e.watch.came(before)
-	if e.watch.exec {
-		e.watch.exec = false
+	if e.watch.exec && !e.replaced {
+		e.replaced = true
 		r := csrc.Record{Kind: uint8(event.Exec), Time: e.clock.Nanos(e.clock.Sample()), Tid: uint32(e.plan.PID), Lost: e.Lost()}
 		record(unsafe.Slice((*byte)(unsafe.Pointer(&r)), unsafe.Sizeof(r)))
 	}
@@ -209,6 +251,9 @@ func (e *Engine) Counts() ([256]csrc.Count, error) {
 		return [256]csrc.Count{}, nil
 	}
 	counts := e.region.Counts()
+	if e.replaced {
+		counts[event.Exec].Produced++
+	}
 	missed := e.region.Missed()
 	for _, p := range e.plan.Probes {
 		kinds := uint64(p.Kinds & e.plan.Want.Kinds)

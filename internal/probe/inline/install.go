@@ -30,9 +30,9 @@ func (s *spot) place(program *Program, addr uint64) Place {
 
 // An installation is what the engine has put into a process.
 type installation struct {
-	pid       int
-	trial     *ptrace.Trial
-	allStacks bool // a thread's stacks are searched whatever signals it blocks: the program has C code
+	pid          int
+	trial        *ptrace.Trial
+	signalStacks func() ([]ptrace.Interval, error)
 
 	shared   *ptrace.Shared
 	region   uint64 // where the region is in the process
@@ -109,9 +109,12 @@ func (in *installation) mapMemory(s *ptrace.Stopped, program *Program, window pt
 	}
 	in.shared, err = s.MapShared(ptrace.Window{Lo: 1 << 16, Hi: highestAddr}, notesSize+Alignment+program.geometry.Size())
 	if err != nil {
-		return errors.Join(err, s.Unmap(in.base, in.size))
+		if unmapErr := s.Unmap(in.base, in.size); unmapErr != nil {
+			return fmt.Errorf("%w; and %w", err, unmapErr)
+		}
+		in.base = 0
 	}
-	return nil
+	return err
 }
 
 // write fills the memory, and works out the edits.
@@ -182,7 +185,22 @@ func (in *installation) measure(program *Program, spots []spot) error {
 
 // patch lets the process run through the stubs.
 func (in *installation) patch() error {
-	return in.whenFree(func(s *ptrace.Stopped) error { return s.Patch(in.edits, in.allStacks) })
+	return in.whenFree(func(s *ptrace.Stopped) error {
+		if err := in.knowHandlers(s); err != nil {
+			return err
+		}
+		return s.Patch(in.edits, false)
+	})
+}
+
+// knowHandlers tells on which stacks threads handle signals.
+func (in *installation) knowHandlers(s *ptrace.Stopped) error {
+	stacks, err := in.signalStacks()
+	if err != nil {
+		return err
+	}
+	s.HandlersRunIn(stacks)
+	return nil
 }
 
 // remove puts the process back as it was. It does nothing where the process has ended or runs another program now.
@@ -199,13 +217,16 @@ func (in *installation) remove() error {
 		if !mapped(maps, in.base) || in.shared != nil && !mapped(maps, in.shared.Addr) {
 			return nil // another program by now, or somebody has cleaned up
 		}
+		if err := in.knowHandlers(s); err != nil {
+			return err
+		}
 		if !restored {
-			if err := s.Patch(reversed(in.edits), in.allStacks); err != nil {
+			if err := s.Patch(reversed(in.edits), false); err != nil {
 				return err
 			}
 			restored = true
 		}
-		rest, err := s.Resting([]ptrace.Interval{{Lo: in.base, Hi: in.base + uint64(in.code)}}, in.allStacks)
+		rest, err := s.Resting([]ptrace.Interval{{Lo: in.base, Hi: in.base + uint64(in.code)}}, false)
 		if err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/loupe-go/loupe/internal/probe/nap"
+	"github.com/loupe-go/loupe/internal/ptrace"
 )
 
 // watch waits for records by looking for them: to wake a reader would be work for the target. It looks less often while
@@ -37,11 +38,14 @@ const (
 	// busyBytes is how much must have come since the last look to call it busy.
 	busyBytes = 16 << 10
 	// lookEvery is how often it is looked after the process.
-	lookEvery = 10 * time.Millisecond
+	lookEvery = 2 * time.Millisecond
 )
 
 func newWatch(pid int) (*watch, error) {
 	fd, err := unix.PidfdOpen(pid, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return nil, fmt.Errorf("process %d: %w", pid, ptrace.ErrNoProcess)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("watching process %d: %w", pid, err)
 	}
