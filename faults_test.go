@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -192,12 +193,22 @@ func TestTargetDies(t *testing.T) {
 	})
 }
 
+// slowTrue returns a directory with a program true that lives long enough to be noticed: engine inline has to look for it.
+func slowTrue(t *testing.T) string {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "true"), []byte("#!/bin/sh\nexec /bin/sleep 0.1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 // TestExec has the target replace itself, by itself and by a program that is not Go.
 func TestExec(t *testing.T) {
 	for _, command := range []string{"exec", "execother"} {
 		t.Run(command, func(t *testing.T) {
 			path := testtarget.Build(t, testtarget.Spec{Program: "mill", PIE: true})
 			cmd := exec.Command(path)
+			cmd.Env = append(os.Environ(), "PATH="+slowTrue(t))
 			in, err := cmd.StdinPipe()
 			if err != nil {
 				t.Fatal(err)

@@ -86,7 +86,7 @@ func (s *Session) collect(done <-chan struct{}) {
 		case <-tick.C:
 		case <-done:
 			if room {
-				s.engine.Drain(s.buffered.add)
+				s.engine.DrainAll(s.buffered.add) // no goroutine may be in the snapshot whose first move is still to come
 			}
 			return
 		}

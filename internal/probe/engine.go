@@ -33,6 +33,9 @@ type Engine interface {
 	// the call only. It does not wait.
 	Drain(record func(raw []byte) bool)
 
+	// DrainAll is Drain for all that probes have told before the call. It waits a moment for what they are just about to say.
+	DrainAll(record func(raw []byte) bool)
+
 	// Wait waits until there may be records. It returns false when no more will come: the target has ended, the context
 	// is done, or Stop was called.
 	Wait(ctx context.Context) bool

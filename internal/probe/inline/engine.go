@@ -231,6 +231,9 @@ func (e *Engine) Drain(record func(raw []byte) bool) {
 	}
 }
 
+// DrainAll implements probe.Engine.
+func (e *Engine) DrainAll(record func(raw []byte) bool) { e.reader.DrainAll(record) }
+
 // Wait implements probe.Engine.
 func (e *Engine) Wait(ctx context.Context) bool { return e.watch.wait(ctx, e.reader) }
 
@@ -287,6 +290,7 @@ func (e *Engine) Close() error {
 	if e.in == nil {
 		return nil
 	}
+	e.watch.closing.Store(true)
 	return e.in.remove()
 }
 

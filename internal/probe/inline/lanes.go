@@ -48,6 +48,7 @@ type Reader struct {
 	order  []*readLane // heap of lanes with records, the one with the oldest first
 
 	delivered uint64 // the latest tick so far
+	until     uint64 // key up to which the last Drain went
 	lost      uint32 // events lost by all lanes, as their last records say
 	missed    uint32 // of these by none, for want of a free one
 	late      uint64
@@ -111,11 +112,28 @@ func (r *Reader) Drain(record func(raw []byte) bool) {
 		}
 		until = lastKey
 	}
+	r.until = until
 	r.merge(until, record)
 	// These were lost somewhere between the records that were just read: whoever begins anew after a loss shall do so behind it.
 	r.lost, r.missed = r.lost+missed-r.missed, missed
 	for i := range r.lanes {
 		r.lanes[i].free()
+	}
+}
+
+// DrainAll is Drain, and waits for what is under way: all that probes have told before the call is delivered, but for what a
+// thread still has to say that the kernel has put aside in the middle of a hit for a long time.
+func (r *Reader) DrainAll(record func(raw []byte) bool) {
+	goOn := true
+	deliver := func(raw []byte) bool {
+		goOn = record(raw)
+		return goOn
+	}
+	for now := r.clock.Sample(); goOn; time.Sleep(50 * time.Microsecond) {
+		r.Drain(deliver)
+		if r.until>>1 > now {
+			return
+		}
 	}
 }
 
@@ -207,7 +225,7 @@ func (r *Reader) run(l *readLane, until uint64, record func(raw []byte) bool) (m
 		} else {
 			r.delivered = l.key >> 1
 		}
-		r.convert(l, (*csrc.Record)(unsafe.Pointer(&raw[0])))
+		r.convert((*csrc.Record)(unsafe.Pointer(&raw[0])))
 		l.tail += l.size
 		if !record(raw) {
 			return true, false
@@ -220,9 +238,8 @@ func (r *Reader) run(l *readLane, until uint64, record func(raw []byte) bool) (m
 }
 
 // convert makes CLOCK_MONOTONIC of the ticks in a record, and the loss in all lanes of that in its own.
-func (r *Reader) convert(l *readLane, rec *csrc.Record) {
-	r.lost += rec.Lost - l.lost
-	l.lost, rec.Lost = rec.Lost, r.lost
+func (r *Reader) convert(rec *csrc.Record) {
+	rec.Lost = r.lost
 	ticks := rec.Time
 	rec.Time = r.clock.Nanos(ticks)
 	if isWait(rec) {
@@ -232,6 +249,15 @@ func (r *Reader) convert(l *readLane, rec *csrc.Record) {
 
 // isWait reports whether a record tells of a wait that is over: its value is how long it was, before its end was reported.
 func isWait(rec *csrc.Record) bool { return rec.Kind == uint8(event.GoBlock) && rec.Value != 0 }
+
+// noteLoss takes note of what a lane has lost. Whoever reads a lane up to a gap knows of the gap at once, and not only when
+// the lane goes on: what others did meanwhile may follow from what is lost.
+func (r *Reader) noteLoss(l *readLane, lost uint32) {
+	if more := lost - l.lost; int32(more) > 0 {
+		r.lost += more
+		l.lost = lost
+	}
+}
 
 // next finds the next record of a lane: its size and its key. Records begin anew where the ring does, so there may be a rest
 // at its end. What cannot be a record ends the lane's reading there.
@@ -275,12 +301,14 @@ func (r *Reader) next(l *readLane) bool {
 			continue
 		}
 		l.size, l.key = size, key
+		r.noteLoss(l, rec.Lost)
 		return true
 	}
 	if l.tail != l.end {
 		r.garbled++
 		l.tail = l.end
 	}
+	r.noteLoss(l, atomic.LoadUint32(&l.shared.Lost))
 	return false
 }
 

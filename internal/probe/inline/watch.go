@@ -21,6 +21,7 @@ type watch struct {
 	pidfd   int
 	nap     nap.Napper
 	stopped atomic.Bool
+	closing atomic.Bool // the memory is being removed
 	ended   bool
 	exec    bool // it has become another program, which is still to be told
 
@@ -99,7 +100,7 @@ func (w *watch) lookAfter() {
 	var word [8]byte
 	local := []unix.Iovec{{Base: &word[0], Len: uint64(len(word))}}
 	_, err = unix.ProcessVMReadv(w.pid, local, []unix.RemoteIovec{{Base: uintptr(w.memory), Len: len(word)}}, 0)
-	if errors.Is(err, unix.EFAULT) {
+	if errors.Is(err, unix.EFAULT) && !w.closing.Load() {
 		w.exec, w.memory = true, 0
 	}
 }

@@ -184,6 +184,9 @@ func (e *Engine) Drain(record func([]byte) bool) {
 	}
 }
 
+// DrainAll implements probe.Engine. A record is there as soon as its probe is done.
+func (e *Engine) DrainAll(record func([]byte) bool) { e.Drain(record) }
+
 // Wait implements probe.Engine.
 func (e *Engine) Wait(ctx context.Context) bool { return e.waker.wait(ctx, e.ring, e.control) }
 
