@@ -25,10 +25,11 @@ build:
 generate:
 	go generate ./internal/probe/csrc
 
-## test: all tests, and a list of those that were skipped and why; with CI=true none may be
+## test: all tests, those of live events with both engines, and a list of those that were skipped and why; with CI=true none may be
 test: testdeps
 	go vet ./...
-	go test -json -timeout 30m $(TESTFLAGS) $(TEST) | go run ./internal/testreport
+	{ go test -json -timeout 30m $(TESTFLAGS) $(TEST) && first=0 || first=$$?; \
+	  $(if $(filter ./... .,$(TEST)),go test -json -timeout 30m $(TESTFLAGS) . -engine inline &&) exit $$first; } | go run ./internal/testreport
 
 ## testdeps: what the tests need beside Go; installs it when run as root, else names the command
 testdeps:
@@ -61,8 +62,9 @@ truth:
 	go test -run Truth -count 20 -timeout 2h .
 	go test -run TestRecordUnderLoad -timeout 1h ./cmd/loupe -record.for 10s
 
-## torture: stops, calls, mappings, patches and killed tracers for TORTURE with each of seven busy programs
+## torture: engine inline comes and goes, tracers are killed: for TORTURE with each busy program
 torture:
+	go test -run Torture -v -count 1 -timeout 3h . -torture $(TORTURE)
 	LOUPE_TORTURE=$(TORTURE) go test -run Torture -v -count 1 -timeout 2h ./internal/ptrace
 
 ## clean: remove what make built

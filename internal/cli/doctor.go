@@ -8,12 +8,14 @@ import (
 
 	"github.com/loupe-go/loupe/internal/doctor"
 	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/internal/probe/inline"
 	"github.com/loupe-go/loupe/internal/report"
 	"github.com/loupe-go/loupe/internal/term"
 )
 
 func (a *app) doctorCommand() *cobra.Command {
 	var flags targetFlags
+	var repair bool
 	cmd := &cobra.Command{
 		Use:                   "doctor [flags] [TARGET | -- PROG ARGS...]",
 		DisableFlagsInUseLine: true,
@@ -22,7 +24,8 @@ func (a *app) doctorCommand() *cobra.Command {
 capabilities, ptrace restrictions; for a target its Go release, its executable,
 whether the runtime's data structures are where they should be, and who traces
 it. Each finding that is in the way comes with what it means and what to do.
-Nothing is changed.
+Nothing is changed, unless --repair says so: it puts a process back as it was in
+which a Loupe with engine inline was killed.
 
 The last part tells what that allows: "met" when all requirements of an ability
 are there, for the engines that attach to live events too.
@@ -32,16 +35,28 @@ are there, for the engines that attach to live events too.
 Exit status: 0 when goroutines can be observed, 3 when not.`,
 		Example: `  loupe doctor
   loupe doctor 1234
+  loupe doctor 1234 --repair
   loupe doctor orders --json | jq '.abilities[] | select(.requirementsMet | not)'`,
 		Args:              targetArgs(true),
 		ValidArgsFunction: a.completeTarget,
 	}
 	flags.add(cmd)
+	cmd.Flags().BoolVar(&repair, "repair", false, "remove what a killed Loupe has left in TARGET")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
+			if repair {
+				return &usageError{problem: "--repair needs a TARGET", command: cmd.CommandPath()}
+			}
 			return a.doctor(nil)
 		}
-		return a.onTarget(cmd, args, &flags, func(_ context.Context, pid int) error { return a.doctor(a.examine(pid)) })
+		return a.onTarget(cmd, args, &flags, func(_ context.Context, pid int) error {
+			if repair {
+				if err := a.repair(pid); err != nil {
+					return err
+				}
+			}
+			return a.doctor(a.examine(pid))
+		})
 	}
 	return cmd
 }
@@ -60,7 +75,31 @@ func (a *app) examine(pid int) *doctor.Target {
 	if t.Err == nil && t.Info.Goroutines < 0 {
 		t.Err = goproc.ErrExited
 	}
+	if notes, err := inline.Look(pid); err != nil {
+		t.Warnings = append(t.Warnings, err.Error())
+	} else if notes != nil {
+		t.Inline = &doctor.Inline{Loupe: int(notes.Loupe), Alive: notes.Alive(), Places: len(notes.Edits)}
+	}
 	return t
+}
+
+// repair removes what a killed Loupe has left in a process.
+func (a *app) repair(pid int) error {
+	p, err := goproc.Open(pid, goproc.Options{Log: a.log()})
+	if err != nil {
+		return &targetError{pid: pid, err: err}
+	}
+	defer p.Close()
+	notes, err := inline.Repair(pid, p.SignalStacks)
+	switch {
+	case err != nil:
+		return &targetError{pid: pid, err: err}
+	case notes == nil:
+		a.note("process %d: there is nothing to repair", pid)
+	default:
+		a.note("process %d: %d places of its code are as they were, and the memory is removed", pid, len(notes.Edits))
+	}
+	return nil
 }
 
 // doctor prints the check-up of the machine and of a target, when there is one.

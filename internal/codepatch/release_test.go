@@ -13,18 +13,20 @@ import (
 	"github.com/loupe-go/loupe/internal/gobin/insn"
 	"github.com/loupe-go/loupe/internal/gobin/layout"
 	"github.com/loupe-go/loupe/internal/probe"
+	"github.com/loupe-go/loupe/internal/ptrace"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
 // onDisk is an executable that no process runs.
 type onDisk struct{ bin *gobin.Binary }
 
-func (o onDisk) PID() int               { return 1 }
-func (o onDisk) ImagePath() string      { return o.bin.Path() }
-func (o onDisk) Binary() *gobin.Binary  { return o.bin }
-func (o onDisk) Layout() *layout.Layout { return o.bin.Layout() }
-func (o onDisk) LoadBias() uint64       { return 0 }
-func (o onDisk) SystemStarts() []uint64 { return nil }
+func (o onDisk) PID() int                                 { return 1 }
+func (o onDisk) ImagePath() string                        { return o.bin.Path() }
+func (o onDisk) Binary() *gobin.Binary                    { return o.bin }
+func (o onDisk) Layout() *layout.Layout                   { return o.bin.Layout() }
+func (o onDisk) LoadBias() uint64                         { return 0 }
+func (o onDisk) SystemStarts() []uint64                   { return nil }
+func (o onDisk) SignalStacks() ([]ptrace.Interval, error) { return nil, nil }
 
 // specs are executables of every release and both architectures.
 func specs(program string) []testtarget.Spec {

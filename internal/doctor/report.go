@@ -55,6 +55,7 @@ type Target struct {
 	Tracer   int         // the process that traces it already; 0 when none does
 	Owner    int         // user ID it runs as; -1 when unknown
 	Ancestor bool        // this process is its parent, or a parent of its parents
+	Inline   *Inline     // nil when no engine has code in it
 }
 
 // Examine makes the report. target is nil when the machine alone is in question.

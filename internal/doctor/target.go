@@ -102,7 +102,29 @@ func (f Facts) target(t *Target) []Check {
 	for _, w := range t.Warnings {
 		checks = append(checks, Check{Name: "note", Status: Warn, Found: w})
 	}
-	return append(checks, f.checkTracer(t)...)
+	return append(append(checks, f.checkTracer(t)...), t.checkInline()...)
+}
+
+// Inline is what an engine of trampolines has in a process.
+type Inline struct {
+	Loupe  int  // the process of the engine
+	Alive  bool // it is at work
+	Places int  // of the code that it has changed
+}
+
+func (t *Target) checkInline() []Check {
+	switch i := t.Inline; {
+	case i == nil:
+		return nil
+	case i.Alive:
+		return []Check{{Name: "inline engine", Status: Warn, Found: fmt.Sprintf("Loupe, process %d, has code at %d places", i.Loupe, i.Places),
+			Means: "no other engine may attach; snapshots work", Remedy: "end that Loupe"}}
+	default:
+		return []Check{{Name: "inline engine", Status: Warn,
+			Found:  fmt.Sprintf("Loupe, process %d, was killed and has left code at %d places", i.Loupe, i.Places),
+			Means:  "the program runs well, some nanoseconds slower at these places; no engine may attach",
+			Remedy: fmt.Sprintf("loupe doctor %d --repair", t.PID)}}
+	}
 }
 
 // checkRefused tells why the target cannot be observed.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -209,4 +210,28 @@ func findGap(maps []procmap.Mapping, in Window, size uint64, brk room, page uint
 		}
 	}
 	return best, found
+}
+
+// Occupied returns where a process has shared memory of this package, from this process or from another. ok is false when it
+// has none.
+func Occupied(maps []procmap.Mapping) (addr uint64, ok bool) {
+	for _, m := range maps {
+		if strings.HasPrefix(m.Path, "/memfd:"+Name+" ") {
+			return m.Start, true
+		}
+	}
+	return 0, false
+}
+
+// OccupiedBy is Occupied for a process that is not stopped. A process whose mappings cannot be read has none.
+func OccupiedBy(pid int) (addr uint64, ok bool) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	if err != nil {
+		return 0, false
+	}
+	maps, err := procmap.Parse(b)
+	if err != nil {
+		return 0, false
+	}
+	return Occupied(maps)
 }

@@ -205,7 +205,7 @@ func (e *Engine) install() error {
 	if err != nil {
 		return err
 	}
-	e.watch.memory = e.in.shared.Addr
+	e.watch.memory, e.watch.beat = e.in.sharedAt, e.in.beat
 	if err := e.in.patch(); err != nil {
 		return err
 	}

@@ -34,12 +34,14 @@ type installation struct {
 	trial        *ptrace.Trial
 	signalStacks func() ([]ptrace.Interval, error)
 
-	shared   *ptrace.Shared
-	region   uint64 // where the region is in the process
-	base     uint64 // where stubs and program are
-	code     int    // bytes of them that are executed
-	size     int    // of all
-	stubs    int    // bytes of the stubs; the program comes behind
+	shared   *ptrace.Shared // nil when somebody else's installation is removed
+	sharedAt uint64         // where the shared memory is in the process
+	sharedBy int            // its size
+	region   uint64         // where the region is in the process
+	base     uint64         // where stubs and program are
+	code     int            // bytes of them that are executed
+	size     int            // of all
+	stubs    int            // bytes of the stubs; the program comes behind
 	edits    []ptrace.Edit
 	standing time.Duration // the longest that the process stood still
 }
@@ -54,16 +56,6 @@ const (
 // highestAddr is above where programs have memory, on both architectures.
 const highestAddr = 1 << 47
 
-// occupied reports where a process has memory of an engine, this one's or that of another Loupe. ok is false when it has none.
-func occupied(maps []procmap.Mapping) (start uint64, ok bool) {
-	for _, m := range maps {
-		if strings.HasPrefix(m.Path, "/memfd:"+ptrace.Name+" ") || m.Path == "[anon:"+ptrace.Name+"]" {
-			return m.Start, true
-		}
-	}
-	return 0, false
-}
-
 // enter maps the memory, and fills it with all that the patches will need.
 func (in *installation) enter(program *Program, region func(mem []byte, at uint64) error, spots []spot) error {
 	lo, hi, err := codepatch.Reach(displacements(spots)...)
@@ -77,16 +69,16 @@ func (in *installation) enter(program *Program, region func(mem []byte, at uint6
 		if err != nil {
 			return err
 		}
-		if at, ok := occupied(maps); ok {
+		if at, ok := ptrace.Occupied(maps); ok {
 			return fmt.Errorf("process %d: %w: another Loupe observes it with this engine, or has left something at %#x: see loupe doctor %d",
 				in.pid, ptrace.ErrUnsupported, at, in.pid)
 		}
 		if err := in.mapMemory(s, program, ptrace.Window{Lo: lo, Hi: hi}); err != nil {
 			return err
 		}
-		aligned := alignUp(int(in.shared.Addr)+notesSize, Alignment)
+		aligned := alignUp(int(in.sharedAt)+notesSize, Alignment)
 		in.region = uint64(aligned)
-		if err := region(in.shared.Mem[in.region-in.shared.Addr:], in.region); err != nil {
+		if err := region(in.shared.Mem[in.region-in.sharedAt:], in.region); err != nil {
 			return err
 		}
 		return in.write(s, program, spots)
@@ -113,8 +105,10 @@ func (in *installation) mapMemory(s *ptrace.Stopped, program *Program, window pt
 			return fmt.Errorf("%w; and %w", err, unmapErr)
 		}
 		in.base = 0
+		return err
 	}
-	return err
+	in.sharedAt, in.sharedBy = in.shared.Addr, len(in.shared.Mem)
+	return nil
 }
 
 // write fills the memory, and works out the edits.
@@ -205,7 +199,7 @@ func (in *installation) knowHandlers(s *ptrace.Stopped) error {
 
 // remove puts the process back as it was. It does nothing where the process has ended or runs another program now.
 func (in *installation) remove() error {
-	if in.base == 0 {
+	if in.base == 0 && in.sharedAt == 0 {
 		return nil
 	}
 	restored := false
@@ -214,7 +208,7 @@ func (in *installation) remove() error {
 		if err != nil {
 			return err
 		}
-		if !mapped(maps, in.base) || in.shared != nil && !mapped(maps, in.shared.Addr) {
+		if in.base != 0 && !mapped(maps, in.base) || in.sharedAt != 0 && !mapped(maps, in.sharedAt) {
 			return nil // another program by now, or somebody has cleaned up
 		}
 		if err := in.knowHandlers(s); err != nil {
@@ -233,11 +227,19 @@ func (in *installation) remove() error {
 		if len(rest) > 0 {
 			return fmt.Errorf("%w: thread %d at %#x", ptrace.ErrBusy, rest[0].TID, rest[0].PC)
 		}
-		err = s.Unmap(in.base, in.size)
-		if in.shared != nil {
-			err = errors.Join(err, s.Unmap(in.shared.Addr, len(in.shared.Mem)))
+		if in.base != 0 {
+			if err := s.Unmap(in.base, in.size); err != nil {
+				return err
+			}
+			in.base = 0
 		}
-		return err
+		if in.sharedAt != 0 {
+			if err := s.Unmap(in.sharedAt, in.sharedBy); err != nil {
+				return err
+			}
+			in.sharedAt = 0
+		}
+		return nil
 	})
 	switch {
 	case errors.Is(err, ptrace.ErrNoProcess), errors.Is(err, ptrace.ErrExited):

@@ -25,6 +25,7 @@ type watch struct {
 	ended   bool
 	exec    bool // it has become another program, which is still to be told
 
+	beat   func()        // tells others that the engine is at work; nil before it is
 	quiet  time.Duration // for how long nothing has come
 	pause  time.Duration // until the next look
 	looked time.Time     // after the process
@@ -97,6 +98,7 @@ func (w *watch) lookAfter() {
 	if w.memory == 0 {
 		return
 	}
+	w.beat()
 	var word [8]byte
 	local := []unix.Iovec{{Base: &word[0], Len: uint64(len(word))}}
 	_, err = unix.ProcessVMReadv(w.pid, local, []unix.RemoteIovec{{Base: uintptr(w.memory), Len: len(word)}}, 0)

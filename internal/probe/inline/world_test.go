@@ -282,15 +282,6 @@ func (w *world) events() (events []got, stacks map[uint64][]uint64) {
 
 func createOf(e got) csrc.Create { return *(*csrc.Create)(unsafe.Pointer(&e.raw[0])) }
 
-// monotonic returns CLOCK_MONOTONIC.
-func monotonic() int64 {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-		panic(err)
-	}
-	return ts.Nano()
-}
-
 // bodyEnd returns where the body at an address ends.
 func (w *world) bodyEnd(at uintptr) uintptr {
 	code := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(nil), at)), MaxBody)

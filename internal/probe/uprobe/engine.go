@@ -15,6 +15,7 @@ import (
 
 	"github.com/loupe-go/loupe/internal/probe"
 	"github.com/loupe-go/loupe/internal/probe/csrc"
+	"github.com/loupe-go/loupe/internal/ptrace"
 )
 
 // Options says how to attach. The zero value uses the best that the kernel has.
@@ -74,6 +75,12 @@ func (e *Engine) warn(format string, args ...any) {
 func (e *Engine) prepare() error {
 	if err := checkCapabilities(); err != nil {
 		return err
+	}
+	// The kernel carries out the instruction that the file has under a probe, and goes on behind it: in the middle of a jump
+	// that was put there.
+	if at, ok := ptrace.OccupiedBy(e.plan.PID); ok {
+		return fmt.Errorf("%w: Loupe observes it with engine inline, or has left something at %#x: see loupe doctor %d",
+			probe.ErrUnsupported, at, e.plan.PID)
 	}
 	// Kernels before 5.11 count maps as locked memory. Newer ones need no limit raised, nor the right to do so.
 	if err := rlimit.RemoveMemlock(); err != nil {
