@@ -15,6 +15,8 @@ const warmUp = 300 * time.Millisecond
 var costWays = []way{
 	loupeWay("loupe", order{StackDepth: stacks}),
 	loupeWay("loupe, without stacks", order{StackDepth: noStacks}),
+	loupeWay("loupe, engine inline", order{StackDepth: stacks, Inline: true}),
+	loupeWay("loupe, engine inline, without stacks", order{StackDepth: noStacks, Inline: true}),
 	loupeWay("loupe, each probe attached by itself", order{StackDepth: stacks, Single: true}),
 	loupeWay("the hits alone: loupe's probes, disabled", order{StackDepth: stacks, Asleep: true}),
 	loupeWay("the same at function entry", order{StackDepth: stacks, AtEntry: true}),

@@ -19,6 +19,7 @@ import (
 	"github.com/loupe-go/loupe/internal/footprint"
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/probe"
+	"github.com/loupe-go/loupe/internal/probe/inline"
 	"github.com/loupe-go/loupe/internal/probe/uprobe"
 	"github.com/loupe-go/loupe/internal/sched"
 )
@@ -30,6 +31,7 @@ type order struct {
 	StackDepth  int
 	AtEntry     bool   // probes on the first instruction of functions
 	Single      bool   // each probe attached by itself
+	Inline      bool   // engine inline
 	Asleep      bool   // the probes are attached and not enabled
 	Later       bool   // events stay in the buffer until "drain"
 	BufferBytes int    // 0: loupe.DefaultBufferBytes
@@ -79,6 +81,9 @@ func (o order) open() (*probe.Session, error) {
 		want.BufferBytes = o.BufferBytes
 	}
 	var engine probe.Engine = uprobe.New(uprobe.Options{SingleUprobes: o.Single})
+	if o.Inline {
+		engine = inline.New(nil)
+	}
 	if o.Asleep {
 		engine = sleeping{engine}
 	}

@@ -10,6 +10,8 @@ import (
 var webWays = []way{
 	loupeWay("loupe", order{StackDepth: stacks}),
 	loupeWay("loupe, without stacks", order{StackDepth: noStacks}),
+	loupeWay("loupe, engine inline", order{StackDepth: stacks, Inline: true}),
+	loupeWay("loupe, engine inline, without stacks", order{StackDepth: noStacks, Inline: true}),
 	loupeWay("the hits alone: loupe's probes, disabled", order{StackDepth: stacks, Asleep: true}),
 	loupeWay("the same at function entry", order{StackDepth: stacks, AtEntry: true}),
 	bpftraceWay("runtime.gopark", "runtime.ready", "runtime.execute", "runtime.goschedImpl", "runtime.newproc1",
