@@ -1,5 +1,5 @@
-// Package inline is the machine-code side of the engine that needs no eBPF: the probes run within the target itself, reached
-// from patched places by stubs.
+// Package inline is the engine that needs no eBPF: the probes run within the target itself, reached from patched places by
+// stubs.
 //
 // Program is what is put into the target: the probes (package csrc), behind them memory of the target's own. Its Body makes
 // the code of one place: find the current g, take a lane, save the registers there, call the probe on the lane's stack, put
@@ -9,12 +9,6 @@
 // to. Reader brings the records of all lanes in the order of their times, which are ticks of the processor's counter there
 // and CLOCK_MONOTONIC by a Clock afterwards.
 //
-// Who attaches does this:
-//
-//  1. NewClock, GeometryFor, NewRegion, NewProgram.
-//  2. In the target: map Program.Size bytes near the text, without reserving them; write Code to their beginning and
-//     Private to PrivateAt; forbid writing up to PrivateAt, and let a forked child find the rest wiped (MADV_WIPEONFORK).
-//     Map Region.FD, shared, at a multiple of Alignment. Both are there for as long as a thread may be in a body.
-//  3. Region.Place, Region.List. For each place of a probe Program.Body, behind the stack check.
-//  4. Region.Enable; then Reader.Drain again and again, at least every few milliseconds.
+// Engine puts all of that into a process by package ptrace, and takes it away again. What a killed one has left is found by
+// its Notes, and removed by Repair.
 package inline
