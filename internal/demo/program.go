@@ -8,6 +8,8 @@ import (
 	"io"
 	"os/exec"
 	"time"
+
+	"github.com/loupe-go/loupe/internal/child"
 )
 
 // Program is the sample program as a child process.
@@ -46,6 +48,7 @@ func Start(ctx context.Context, path string, args ...string) (*Program, error) {
 			err = fmt.Errorf("it said %q", line)
 		}
 		ready <- err
+		child.AwaitEnd(cmd.Process.Pid)
 		cmd.Wait()
 		close(p.ended)
 	}()

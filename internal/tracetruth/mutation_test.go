@@ -287,10 +287,14 @@ func delayWake(m *mutator) []event.Event {
 		i := m.inner(isExactWake)
 		wake := m.events[i]
 		for j := i + 1; j < len(m.events) && m.events[j].G != wake.G; j++ {
-			if m.events[j].G == wake.By {
-				rest := slices.Insert(m.events, j+1, wake)
-				return slices.Delete(rest, i, i+1)
+			if m.events[j].G != wake.By {
+				continue
 			}
+			if m.events[j].Kind != event.GoBlock {
+				break // a start after a system call may be anywhere
+			}
+			rest := slices.Insert(m.events, j+1, wake)
+			return slices.Delete(rest, i, i+1)
 		}
 	}
 	return nil

@@ -147,7 +147,7 @@ func TestLossAddsUp(t *testing.T) {
 			t.Errorf("lost %v, want %v", got, want)
 		}
 	}
-	check(3, 3, 5, 15)
+	check(3, 5, 15, 15) // a loss is told as soon as its lane was read up to it
 	lose(3, 5, 1)
 	lose(2, 6, 10)
 	check(116, 116)

@@ -83,7 +83,7 @@ func newWorld(t testing.TB, change func(*Options)) *world {
 func (w *world) mapShared(g Geometry) {
 	w.t.Helper()
 	size := g.Size() + Alignment
-	room := w.mmap(nil, -1, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	room := w.mmap(nil, -1, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANONYMOUS)
 	at := (uintptr(room) + Alignment - 1) &^ (Alignment - 1)
 	w.shared = uint64(at)
 	var err error
