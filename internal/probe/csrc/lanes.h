@@ -33,7 +33,7 @@ struct loupe_lane {
 	u64 stamp;     /* the last time that was read: no record to come is older */
 	u32 lost;      /* events lost by those who had it, modulo 2^32: the reader adds up those of all lanes */
 	u32 unused0;
-	u64 unused1;
+	u64 under_way; /* the head at which the last event's record was begun, times 256, and its kind: if head still is there, it is not done */
 
 	/* The line of the reader. */
 	u64 tail; /* bytes read so far */

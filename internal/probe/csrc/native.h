@@ -162,6 +162,8 @@ INLINE void *reserve(u32 kind, u64 size, int produced)
 		__atomic_store_n(&l->head, head + pad, __ATOMIC_RELEASE);
 		at = 0;
 	}
+	if (produced)
+		*(volatile u64 *)&l->under_way = (head + pad) << 8 | kind;
 	return (void *)(l->ring + at);
 }
 

@@ -9,35 +9,35 @@ var nativeAMD64Code []byte
 
 var nativeAMD64 = Native{Settings: 0x9000, SettingsSize: 392, Page: 4096, StackUse: 1968, Probes: [ProbeCount]uint32{
 	0x0,    // gopark
-	0x520,  // ready
-	0xb80,  // casgstatus
-	0x1890, // execute
-	0x1bf0, // goschedImpl
-	0x20f0, // gosched_m
-	0x2590, // goschedguarded_m
-	0x2a30, // gopreempt_m
-	0x3370, // preemptPark
-	0x38c0, // newproc_runqput
-	0x3e80, // newproc1_casgstatus
-	0x4510, // newcoro
-	0x2ed0, // goyield_m
-	0x4a60, // goexit0
-	0x4d80, // coroswitch_m
-	0x5680, // reentersyscall
-	0x5a40, // entersyscallblock
-	0x5e00, // exitsyscall
-	0x6070, // makechan
-	0x6390, // chansend
-	0x67b0, // chanrecv
-	0x6bd0, // closechan
-	0x6ff0, // selectgo
-	0x7550, // semacquire1
-	0x7970, // semrelease1
-	0x7d90, // gcBgMarkStartWorkers
-	0x8040, // gcMarkTermination
-	0x8180, // gcSweep
-	0x82f0, // stopTheWorldWithSema
-	0x8510, // startTheWorldWithSema
+	0x530,  // ready
+	0xbb0,  // casgstatus
+	0x1900, // execute
+	0x1c70, // goschedImpl
+	0x2170, // gosched_m
+	0x2620, // goschedguarded_m
+	0x2ad0, // gopreempt_m
+	0x3430, // preemptPark
+	0x3980, // newproc_runqput
+	0x3f50, // newproc1_casgstatus
+	0x45f0, // newcoro
+	0x2f80, // goyield_m
+	0x4b50, // goexit0
+	0x4e80, // coroswitch_m
+	0x57a0, // reentersyscall
+	0x5b70, // entersyscallblock
+	0x5f40, // exitsyscall
+	0x61c0, // makechan
+	0x64f0, // chansend
+	0x6920, // chanrecv
+	0x6d50, // closechan
+	0x7180, // selectgo
+	0x76f0, // semacquire1
+	0x7b20, // semrelease1
+	0x7f50, // gcBgMarkStartWorkers
+	0x8210, // gcMarkTermination
+	0x8350, // gcSweep
+	0x84c0, // stopTheWorldWithSema
+	0x86f0, // startTheWorldWithSema
 }}
 
 //go:embed native_arm64.bin
@@ -45,33 +45,33 @@ var nativeARM64Code []byte
 
 var nativeARM64 = Native{Settings: 0x10000, SettingsSize: 392, Page: 65536, StackUse: 2400, Probes: [ProbeCount]uint32{
 	0x0,    // gopark
-	0x4b4,  // ready
-	0xaa8,  // casgstatus
-	0x16a0, // execute
-	0x19fc, // goschedImpl
-	0x1ebc, // gosched_m
-	0x2340, // goschedguarded_m
-	0x27c4, // gopreempt_m
-	0x30d4, // preemptPark
-	0x35e4, // newproc_runqput
-	0x3b30, // newproc1_casgstatus
-	0x40e8, // newcoro
-	0x2c4c, // goyield_m
-	0x4564, // goexit0
-	0x485c, // coroswitch_m
-	0x5040, // reentersyscall
-	0x53d4, // entersyscallblock
-	0x5768, // exitsyscall
-	0x59d0, // makechan
-	0x5cf8, // chansend
-	0x60dc, // chanrecv
-	0x64c0, // closechan
-	0x68a4, // selectgo
-	0x6db0, // semacquire1
-	0x7194, // semrelease1
-	0x7578, // gcBgMarkStartWorkers
-	0x77e8, // gcMarkTermination
-	0x7910, // gcSweep
-	0x7a6c, // stopTheWorldWithSema
-	0x7c78, // startTheWorldWithSema
+	0x4bc,  // ready
+	0xac8,  // casgstatus
+	0x16e8, // execute
+	0x1a4c, // goschedImpl
+	0x1f14, // gosched_m
+	0x23a0, // goschedguarded_m
+	0x282c, // gopreempt_m
+	0x314c, // preemptPark
+	0x3664, // newproc_runqput
+	0x3bb8, // newproc1_casgstatus
+	0x4178, // newcoro
+	0x2cbc, // goyield_m
+	0x45fc, // goexit0
+	0x48fc, // coroswitch_m
+	0x50f8, // reentersyscall
+	0x5494, // entersyscallblock
+	0x5830, // exitsyscall
+	0x5aa0, // makechan
+	0x5dd0, // chansend
+	0x61bc, // chanrecv
+	0x65a8, // closechan
+	0x6994, // selectgo
+	0x6ea8, // semacquire1
+	0x7294, // semrelease1
+	0x7680, // gcBgMarkStartWorkers
+	0x7900, // gcMarkTermination
+	0x7a30, // gcSweep
+	0x7b94, // stopTheWorldWithSema
+	0x7da8, // startTheWorldWithSema
 }}

@@ -106,7 +106,7 @@ type ProbesLoupeLane struct {
 	Stamp    uint64
 	Lost     uint32
 	Unused0  uint32
-	Unused1  uint64
+	UnderWay uint64
 	Tail     uint64
 	Unused2  [7]uint64
 	Regs     [40]uint64

@@ -196,6 +196,10 @@ func (r *Region) Counts() [256]csrc.Count {
 			sum[k].NoRoom += atomic.LoadUint64(&c.NoRoom)
 			sum[k].Unreadable += atomic.LoadUint64(&c.Unreadable)
 		}
+		// A thread may have ended in the middle of a hit: what was never told has not been produced.
+		if under := atomic.LoadUint64(&l.UnderWay); under != 0 && under>>8 == atomic.LoadUint64(&l.Head)&(1<<56-1) {
+			sum[uint8(under)].Produced--
+		}
 	}
 	return sum
 }
