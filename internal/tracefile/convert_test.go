@@ -132,6 +132,13 @@ func TestConvertToCSV(t *testing.T) {
 			want[i] = rowOf(&events[i], begin)
 		}
 		got := rows[1:]
+		if r.minor < 22 {
+			for _, row := range slices.Concat(got, want) {
+				if row[1] == event.GoStatus.String() {
+					row[0] = "" // the order of the first events moves them by nanoseconds
+				}
+			}
+		}
 		slices.SortStableFunc(got, compareRows)
 		slices.SortStableFunc(want, compareRows)
 		for i := range want {
