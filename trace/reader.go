@@ -134,33 +134,6 @@ func (r *Reader) Batches() iter.Seq2[[]event.Event, error] {
 	}
 }
 
-// ReadBatch reads the next events into buf, whose length and content do not matter: as many as fit, and at least one. They
-// are the caller's, who can use them while another goroutine reads the next ones into another buf; a Reader is for use by
-// one goroutine at a time. A buf for fewer than 64 events is not used. At the end of the trace the error is io.EOF.
-func (r *Reader) ReadBatch(buf []event.Event) ([]event.Event, error) {
-	if cap(buf) < readBatchLeast {
-		buf = make([]event.Event, 0, readPartSize)
-	}
-	if rest := r.part.events[r.taken:]; len(rest) > 0 {
-		n := copy(buf[:cap(buf)], rest)
-		r.taken += n
-		return buf[:n], nil
-	}
-	for r.part.err == nil {
-		r.part.events, r.taken = buf[:0], 0
-		r.part.err = r.source.fill(&r.part)
-		events := r.part.events
-		r.part.events = nil
-		if len(events) > 0 {
-			return events, nil
-		}
-	}
-	return nil, r.part.err
-}
-
-// readBatchLeast is the least room that a source is given.
-const readBatchLeast = 64
-
 // more makes sure that there are events that were not yielded. It returns false if there are none.
 func (r *Reader) more() bool {
 	for r.taken == len(r.part.events) {

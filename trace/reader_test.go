@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -369,65 +368,6 @@ func TestReadLost(t *testing.T) {
 	} {
 		if n, ok := readLost(tt.category, tt.message); ok != tt.ok || ok && n != tt.n {
 			t.Errorf("%q, %q: %d, %v", tt.category, tt.message, n, ok)
-		}
-	}
-}
-
-// TestReadBatch reads a trace in batches of many sizes, some of them after events were read one by one.
-func TestReadBatch(t *testing.T) {
-	data := recordSelf()
-	type step struct {
-		kind event.Kind
-		g    uint64
-		time int64
-	}
-	stepOf := func(e *event.Event) step { return step{e.Kind, e.G, e.Time} }
-	newReader := func() *Reader {
-		r, err := NewReader(bytes.NewReader(data))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r
-	}
-	var want []step
-	for e, err := range newReader().Events() {
-		if err != nil {
-			t.Fatal(err)
-		}
-		want = append(want, stepOf(e))
-	}
-	for _, size := range []int{0, readBatchLeast, 100, 1000, len(want) + 1000} {
-		r := newReader()
-		var got []step
-		for e, err := range r.Events() {
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got = append(got, stepOf(e)); len(got) == 10 {
-				break
-			}
-		}
-		buf := make([]event.Event, 0, size)
-		for {
-			batch, err := r.ReadBatch(buf)
-			if err == io.EOF && len(batch) == 0 {
-				break
-			}
-			if err != nil || len(batch) == 0 {
-				t.Fatalf("batches of %d: %d events, %v", size, len(batch), err)
-			}
-			if size >= readBatchLeast && (len(batch) > size || &batch[0] != &buf[:1][0]) {
-				t.Fatalf("batches of %d: %d events, in other memory", size, len(batch))
-			}
-			for i := range batch {
-				got = append(got, stepOf(&batch[i]))
-			}
-		}
-		if !slices.Equal(got, want) || len(want) < 1000 {
-			t.Errorf("batches of %d: %d events, want %d", size, len(got), len(want))
-		}
-		if _, err := r.ReadBatch(buf); err != io.EOF {
-			t.Errorf("after the end: %v", err)
 		}
 	}
 }

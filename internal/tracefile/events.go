@@ -39,25 +39,18 @@ func (in *Input) events(ctx context.Context, r io.Reader) (*Events, error) {
 	return &Events{in: in, ctx: ctx, reader: reader}, nil
 }
 
-// Batches yields many events at a time, which are overwritten later, as trace.Reader.Batches does. They are read on another
-// processor while those before are used. An error names the input.
+// Batches yields some hundred events at a time, which are overwritten by the next ones, as trace.Reader.Batches does. An
+// error names the input.
 func (ev *Events) Batches() iter.Seq2[[]event.Event, error] {
 	return func(yield func([]event.Event, error) bool) {
-		ahead := readAhead(ev.reader)
-		defer ahead.stop()
-		for part := range ahead.full {
-			err := part.err
+		for batch, err := range ev.reader.Batches() {
 			if err == nil {
 				err = ev.ctx.Err()
 			}
-			switch {
-			case err == io.EOF:
-				return
-			case err != nil:
+			if err != nil {
 				yield(nil, ev.in.damage(err))
 				return
 			}
-			batch := part.events
 			if !ev.seen {
 				ev.seen, ev.first = true, batch[0].Time
 			}
@@ -65,55 +58,7 @@ func (ev *Events) Batches() iter.Seq2[[]event.Event, error] {
 			if !yield(batch, nil) {
 				return
 			}
-			ahead.free <- batch
 		}
-	}
-}
-
-// aheadReader reads events on a goroutine of its own.
-type aheadReader struct {
-	full chan aheadPart     // what was read, the error last
-	free chan []event.Event // room to read into
-	done chan struct{}
-}
-
-type aheadPart struct {
-	events []event.Event
-	err    error
-}
-
-const (
-	aheadParts = 4
-	aheadSize  = 512 // events: few enough to stay in the processor's cache
-)
-
-func readAhead(r *trace.Reader) *aheadReader {
-	a := &aheadReader{make(chan aheadPart, aheadParts), make(chan []event.Event, aheadParts), make(chan struct{})}
-	for range aheadParts {
-		a.free <- make([]event.Event, 0, aheadSize)
-	}
-	go func() {
-		defer close(a.full)
-		for {
-			select {
-			case <-a.done:
-				return
-			case buf := <-a.free:
-				events, err := r.ReadBatch(buf)
-				a.full <- aheadPart{events, err} // has room for all parts there are
-				if err != nil {
-					return
-				}
-			}
-		}
-	}()
-	return a
-}
-
-// stop returns when nothing is read any more.
-func (a *aheadReader) stop() {
-	close(a.done)
-	for range a.full {
 	}
 }
 
