@@ -287,7 +287,7 @@ func (e *Engine) Close() error {
 	if e.region != nil {
 		e.region.Enable(false)
 	}
-	if e.in == nil {
+	if e.in == nil || e.watch == nil { // nothing was put anywhere
 		return nil
 	}
 	e.watch.closing.Store(true)
