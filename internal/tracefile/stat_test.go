@@ -1,6 +1,7 @@
 package tracefile
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"os"
@@ -11,6 +12,7 @@ import (
 	xtrace "golang.org/x/exp/trace"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/trace"
 )
 
 // A life is what a goroutine has done, by the toolchain's own reader.
@@ -333,14 +335,26 @@ func TestStatNamesPlaces(t *testing.T) {
 	}
 }
 
+// readable counts the events that a trace.Reader has of a damaged trace. More of a trace need not be more events: of a
+// generation without its end little can be read, and where it is cut decides what.
+func readable(t *testing.T, data []byte) (n uint64) {
+	t.Helper()
+	r, err := trace.NewReader(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range r.Events() {
+		if err == nil {
+			n++
+		}
+	}
+	return n
+}
+
 // TestStatOfDamage cuts traces: what precedes the damage is counted, and the error told.
 func TestStatOfDamage(t *testing.T) {
 	for _, r := range releases(t) {
 		data, err := os.ReadFile(record(t, r))
-		if err != nil {
-			t.Fatal(err)
-		}
-		all, err := Stat(t.Context(), open(t, record(t, r)), StatOptions{By: ByStart})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -358,9 +372,10 @@ func TestStatOfDamage(t *testing.T) {
 				}
 			case err != nil:
 				t.Errorf("%v, %d bytes: %v", r, n, err)
-			case s.Totals.Events > all.Totals.Events:
-				t.Errorf("%v, %d bytes: %d events, more than the %d of all", r, n, s.Totals.Events, all.Totals.Events)
 			default:
+				if want := readable(t, data[:n]); s.Totals.Events != want {
+					t.Errorf("%v, %d bytes: %d events, want %d", r, n, s.Totals.Events, want)
+				}
 				if damage := new(DamageError); n > whole/4 && !errors.As(s.Err, &damage) {
 					t.Errorf("%v, %d of %d bytes: error %v", r, n, whole, s.Err)
 				}
