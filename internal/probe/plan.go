@@ -40,8 +40,6 @@ type Plan struct {
 
 	// Bias is what to add to an address of the image for the address in the process.
 	Bias uint64
-	// CGO says that the program has C code.
-	CGO bool
 
 	Goroutines []uint64 // the goroutines to report, or to leave out: see Config.OnlyListed
 	// SystemStarts are the addresses at which goroutines of the runtime itself start.
@@ -119,7 +117,7 @@ type Program interface {
 // NewPlan finds the places of probes in a program. The warnings are one line each, about events that will be missing.
 func NewPlan(p Program, want Want) (*Plan, []string, error) {
 	pl := &planner{bin: p.Binary(), plan: &Plan{
-		PID: p.PID(), ImagePath: p.ImagePath(), Want: want, Bias: p.LoadBias(), CGO: p.Binary().CGO(),
+		PID: p.PID(), ImagePath: p.ImagePath(), Want: want, Bias: p.LoadBias(),
 		SignalStacks: p.SignalStacks, bin: p.Binary()}}
 	if err := pl.configure(p); err != nil {
 		return nil, nil, fmt.Errorf("process %d: %w", p.PID(), err)

@@ -297,6 +297,10 @@ func (e *Engine) Close() error {
 // Release implements probe.Engine.
 func (e *Engine) Release() error {
 	var errs []error
+	if e.region != nil {
+		e.log.Debug("what the lanes had", "late", e.reader.Late(), "garbled", e.reader.Garbled(), "stacks to be sent again", e.region.StacksLost(),
+			"goroutines without room in the filter", e.region.Unlisted())
+	}
 	if e.watch != nil {
 		errs = append(errs, e.watch.close())
 	}

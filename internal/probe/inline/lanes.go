@@ -306,6 +306,7 @@ func (r *Reader) next(l *readLane) bool {
 	}
 	if l.tail != l.end {
 		r.garbled++
+		r.lost++ // at least: what the rest of the lane would have told
 		l.tail = l.end
 	}
 	r.noteLoss(l, atomic.LoadUint32(&l.shared.Lost))
