@@ -201,3 +201,33 @@ func TestInlineKilled(t *testing.T) {
 		t.Errorf("the program says %q", sum)
 	}
 }
+
+// TestInlineBesideProbes attaches engine inline while probes of the kernel are at the same places, which it cannot be: nothing
+// of it stays, and those probes go on.
+func TestInlineBesideProbes(t *testing.T) {
+	p := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "mixer"}))
+	s, err := loupe.Attach(context.Background(), loupe.PID(p.PID()), loupe.Options{Engine: loupe.EngineUprobe})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	maps := foreignMaps(t, p.PID())
+	_, err = loupe.Attach(context.Background(), loupe.PID(p.PID()), loupe.Options{Engine: loupe.EngineInline})
+	if !errors.Is(err, loupe.ErrUnsupported) || !strings.Contains(err.Error(), "something else has changed it") {
+		t.Errorf("attached beside probes: %v", err)
+	}
+	if now := foreignMaps(t, p.PID()); now != maps {
+		t.Errorf("mappings\n%s, before\n%s", now, maps)
+	}
+	waits := 0
+	for e := range s.Events() {
+		if e.Kind == event.GoBlock {
+			if waits++; waits == 1000 {
+				break
+			}
+		}
+	}
+	if sum := p.Command("sum"); !strings.HasPrefix(sum, "sum ok") {
+		t.Errorf("the program says %q", sum)
+	}
+}

@@ -3,9 +3,7 @@ package loupe
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os/exec"
-	"runtime"
 	"syscall"
 	"time"
 
@@ -14,6 +12,7 @@ import (
 	"github.com/loupe-go/loupe/internal/child"
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/probe"
+	"github.com/loupe-go/loupe/internal/ptrace"
 )
 
 // program is a program that Attach has started.
@@ -25,10 +24,10 @@ type program struct {
 
 // start starts a program and observes it from its first instruction on. The program is killed when that fails.
 func start(ctx context.Context, cmd *exec.Cmd, opt Options) (*Session, error) {
-	stopped, err := startStopped(cmd)
-	if err != nil {
+	if err := ptrace.StartStopped(cmd); err != nil {
 		return nil, err
 	}
+	stopped := &stoppedProgram{cmd}
 	pid := cmd.Process.Pid
 	var p *goproc.Process
 	probes, err := opt.withEngine(func(engine probe.Engine) (*probe.Session, error) {
@@ -76,51 +75,6 @@ func (s *Session) verify(p *goproc.Process) {
 // stoppedProgram is a program that has been loaded and has not run its first instruction.
 type stoppedProgram struct {
 	cmd *exec.Cmd
-}
-
-// startStopped starts a program and stops it before its first instruction: by ptrace, which then leaves it to the signal
-// that stops a process, so that an engine can trace it.
-func startStopped(cmd *exec.Cmd) (*stoppedProgram, error) {
-	if cmd.SysProcAttr == nil {
-		cmd.SysProcAttr = &syscall.SysProcAttr{}
-	}
-	cmd.SysProcAttr.Ptrace = true
-	s := &stoppedProgram{cmd}
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread() // ptrace binds the program to this thread
-		defer runtime.UnlockOSThread()
-		started <- s.begin()
-	}()
-	if err := <-started; err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-// begin starts the program and waits for its stop.
-func (s *stoppedProgram) begin() error {
-	if err := s.cmd.Start(); err != nil {
-		return err
-	}
-	var status unix.WaitStatus
-	for {
-		_, err := unix.Wait4(s.cmd.Process.Pid, &status, unix.WALL, nil)
-		if errors.Is(err, unix.EINTR) {
-			continue
-		}
-		if err != nil || !status.Stopped() {
-			s.cmd.Process.Kill()
-			s.cmd.Wait()
-			return fmt.Errorf("%s did not stop at its beginning: %v", s.cmd.Path, errors.Join(err, fmt.Errorf("status %#x", uint32(status))))
-		}
-		_, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_DETACH, uintptr(s.cmd.Process.Pid), 0, uintptr(unix.SIGSTOP), 0, 0)
-		if errno != 0 {
-			s.kill()
-			return fmt.Errorf("%s: leaving it stopped at its beginning: %w", s.cmd.Path, errno)
-		}
-		return nil
-	}
 }
 
 // release lets the program run.

@@ -159,7 +159,7 @@ func traceOnce(pid int, one bool) error {
 	if one {
 		return nil
 	}
-	code, err := s.MapCode(near, 4096)
+	code, err := s.MapProgram(near, 4096, 0)
 	if err != nil {
 		return err
 	}

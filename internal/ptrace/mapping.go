@@ -30,19 +30,9 @@ func Around(lo, hi uint64) Window {
 	return w
 }
 
-// MapCode maps memory that can be read and executed; Write fills it. size is rounded up to whole pages.
-func (s *Stopped) MapCode(in Window, size int) (uint64, error) {
-	return s.mapAnonymous(in, size, unix.PROT_READ|unix.PROT_EXEC)
-}
-
-// MapData maps memory that can be read and written, private to the process. A process that forks leaves it to the child
-// filled with zeros (Linux 4.14).
-func (s *Stopped) MapData(in Window, size int) (uint64, error) {
-	return s.mapAnonymous(in, size, unix.PROT_READ|unix.PROT_WRITE)
-}
-
-// MapProgram maps memory for code with memory for data right behind it, as MapCode and MapData do. The sizes are rounded
-// up to whole pages.
+// MapProgram maps memory that can be read and executed, which Write fills, and right behind it memory that can be read and
+// written, which is the process's own: one that forks leaves it to the child filled with zeros (Linux 4.14). The sizes are
+// rounded up to whole pages; data may be 0.
 func (s *Stopped) MapProgram(in Window, code, data int) (uint64, error) {
 	page := uint64(os.Getpagesize())
 	codeLength, dataLength := align(uint64(code), page), align(uint64(data), page)
@@ -53,16 +43,8 @@ func (s *Stopped) MapProgram(in Window, code, data int) (uint64, error) {
 		if err != nil {
 			return err
 		}
-		err = s.prepare(addr, codeLength, false)
-		if err == nil {
-			_, err = s.Call(unix.SYS_MMAP, addr+codeLength, dataLength, unix.PROT_READ|unix.PROT_WRITE,
-				unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_FIXED, noFD, 0)
-			if err != nil {
-				err = s.refusedCall("mapping memory in it", err)
-			}
-		}
-		if err == nil {
-			err = s.prepare(addr+codeLength, dataLength, true)
+		if err = s.prepare(addr, codeLength, false); err == nil && data > 0 {
+			err = s.mapData(addr+codeLength, dataLength)
 		}
 		if err != nil {
 			return both(err, s.Unmap(addr, int(codeLength+dataLength)))
@@ -72,21 +54,14 @@ func (s *Stopped) MapProgram(in Window, code, data int) (uint64, error) {
 	return addr, err
 }
 
-func (s *Stopped) mapAnonymous(in Window, size, prot int) (uint64, error) {
-	var addr uint64
-	err := s.Do(func() error {
-		length := align(uint64(size), uint64(os.Getpagesize()))
-		var err error
-		addr, err = s.mapAt(in, length, prot, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS, noFD)
-		if err != nil {
-			return err
-		}
-		if err := s.prepare(addr, length, prot&unix.PROT_WRITE != 0); err != nil {
-			return both(err, s.Unmap(addr, int(length)))
-		}
-		return nil
-	})
-	return addr, err
+// mapData maps memory for data over other memory.
+func (s *Stopped) mapData(addr, length uint64) error {
+	_, err := s.Call(unix.SYS_MMAP, addr, length, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_FIXED, noFD, 0)
+	if err != nil {
+		return s.refusedCall("mapping memory in it", err)
+	}
+	return s.prepare(addr, length, true)
 }
 
 // prepare gives a mapping its name, and has a forked child find it zero.

@@ -35,14 +35,11 @@ func TestMappings(t *testing.T) {
 }
 
 func mapTwice(s *Stopped, near Window, look bool) error {
-	code, err := s.MapCode(near, 100)
+	code, err := s.MapProgram(near, 100, 3*4096)
 	if err != nil {
 		return err
 	}
-	data, err := s.MapData(near, 3*4096)
-	if err != nil {
-		return err
-	}
+	data := code + uint64(os.Getpagesize())
 	shared, err := s.MapShared(near, 1<<20)
 	if err != nil {
 		return err

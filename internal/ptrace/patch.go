@@ -56,7 +56,7 @@ func (s *Stopped) checkEdits(edits []Edit) error {
 			return err
 		}
 		if !bytes.Equal(now, e.Old) {
-			return fmt.Errorf("process %d: the code at %#x is %x, not %x: something else has changed it", s.pid, e.Addr, now, e.Old)
+			return fmt.Errorf("process %d: %w: the code at %#x is %x, not %x: something else has changed it", s.pid, ErrUnsupported, e.Addr, now, e.Old)
 		}
 	}
 	return nil

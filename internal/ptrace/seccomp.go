@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -127,8 +126,9 @@ func ancestors(pid int) []int {
 
 // tryCalls makes the calls in a copy of this program that is stopped before its first instruction.
 func tryCalls(ctx context.Context) error {
-	cmd, err := startStopped()
-	if err != nil {
+	cmd := exec.Command("/proc/self/exe")
+	cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
+	if err := StartStopped(cmd); err != nil {
 		return fmt.Errorf("starting a child to try them: %w", err)
 	}
 	ended := make(chan struct{})
@@ -160,10 +160,7 @@ func tryCalls(ctx context.Context) error {
 func (s *Stopped) tryAll() error {
 	page := os.Getpagesize()
 	anywhere := Window{Lo: lowestAddr, Hi: 1 << 46}
-	if _, err := s.MapCode(anywhere, page); err != nil {
-		return err
-	}
-	data, err := s.MapData(anywhere, page)
+	program, err := s.MapProgram(anywhere, page, page)
 	if err != nil {
 		return err
 	}
@@ -171,27 +168,5 @@ func (s *Stopped) tryAll() error {
 	if err != nil {
 		return err
 	}
-	return both(both(s.Unmap(shared.Addr, page), s.Unmap(data, page)), shared.Close())
-}
-
-// startStopped starts this program again and stops it before its first instruction.
-func startStopped() (*exec.Cmd, error) {
-	cmd := exec.Command("/proc/self/exe")
-	cmd.SysProcAttr = &unix.SysProcAttr{Ptrace: true, Pdeathsig: unix.SIGKILL}
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread() // which traces the child, for a moment
-		defer runtime.UnlockOSThread()
-		started <- func() error {
-			if err := cmd.Start(); err != nil {
-				return err
-			}
-			var status unix.WaitStatus
-			if _, err := unix.Wait4(cmd.Process.Pid, &status, unix.WALL, nil); err != nil {
-				return err
-			}
-			return request(unix.PTRACE_DETACH, cmd.Process.Pid, 0, uintptr(unix.SIGSTOP))
-		}()
-	}()
-	return cmd, <-started
+	return both(both(s.Unmap(shared.Addr, page), s.Unmap(program, 2*page)), shared.Close())
 }

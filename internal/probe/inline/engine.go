@@ -8,6 +8,7 @@ import (
 	"math/bits"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/loupe-go/loupe/event"
@@ -30,7 +31,7 @@ type Engine struct {
 	watch    *watch
 	spots    []spot
 	warnings []string
-	replaced bool // it was told that the process is another program
+	replaced atomic.Bool // it was told that the process is another program
 
 	mu     sync.Mutex // guards closed
 	closed bool
@@ -224,8 +225,7 @@ func (e *Engine) Drain(record func(raw []byte) bool) {
 	before := e.reader.Pending()
 	e.reader.Drain(record)
 	e.watch.came(before)
-	if e.watch.exec && !e.replaced {
-		e.replaced = true
+	if e.watch.exec && !e.replaced.Swap(true) {
 		r := csrc.Record{Kind: uint8(event.Exec), Time: e.clock.Nanos(e.clock.Sample()), Tid: uint32(e.plan.PID), Lost: e.Lost()}
 		record(unsafe.Slice((*byte)(unsafe.Pointer(&r)), unsafe.Sizeof(r)))
 	}
@@ -254,7 +254,7 @@ func (e *Engine) Counts() ([256]csrc.Count, error) {
 		return [256]csrc.Count{}, nil
 	}
 	counts := e.region.Counts()
-	if e.replaced {
+	if e.replaced.Load() {
 		counts[event.Exec].Produced++
 	}
 	missed := e.region.Missed()

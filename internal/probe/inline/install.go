@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/loupe-go/loupe/internal/codepatch"
 	"github.com/loupe-go/loupe/internal/probe"
-	"github.com/loupe-go/loupe/internal/procmap"
 	"github.com/loupe-go/loupe/internal/ptrace"
 )
 
@@ -43,6 +41,7 @@ type installation struct {
 	size     int            // of all
 	stubs    int            // bytes of the stubs; the program comes behind
 	edits    []ptrace.Edit
+	patched  bool          // the edits are made
 	standing time.Duration // the longest that the process stood still
 }
 
@@ -53,8 +52,8 @@ const (
 	pauseMin, pauseMax = 500 * time.Microsecond, 20 * time.Millisecond
 )
 
-// highestAddr is above where programs have memory, on both architectures.
-const highestAddr = 1 << 47
+// sharedReach is how far from the program the shared memory may be. Nothing but the smallest of address spaces bounds it.
+const sharedReach = 1 << 36
 
 // enter maps the memory, and fills it with all that the patches will need.
 func (in *installation) enter(program *Program, region func(mem []byte, at uint64) error, spots []spot) error {
@@ -99,7 +98,8 @@ func (in *installation) mapMemory(s *ptrace.Stopped, program *Program, window pt
 	if in.base, err = s.MapProgram(window, in.code, in.size-in.code); err != nil {
 		return err
 	}
-	in.shared, err = s.MapShared(ptrace.Window{Lo: 1 << 16, Hi: highestAddr}, notesSize+Alignment+program.geometry.Size())
+	near := ptrace.Window{Lo: in.base - min(in.base, sharedReach), Hi: in.base + sharedReach}
+	in.shared, err = s.MapShared(near, notesSize+Alignment+program.geometry.Size())
 	if err != nil {
 		if unmapErr := s.Unmap(in.base, in.size); unmapErr != nil {
 			return fmt.Errorf("%w; and %w", err, unmapErr)
@@ -183,7 +183,9 @@ func (in *installation) patch() error {
 		if err := in.knowHandlers(s); err != nil {
 			return err
 		}
-		return s.Patch(in.edits, false)
+		err := s.Patch(in.edits, false)
+		in.patched = err == nil
+		return err
 	})
 }
 
@@ -199,16 +201,16 @@ func (in *installation) knowHandlers(s *ptrace.Stopped) error {
 
 // remove puts the process back as it was. It does nothing where the process has ended or runs another program now.
 func (in *installation) remove() error {
-	if in.base == 0 && in.sharedAt == 0 {
+	if in.sharedAt == 0 {
 		return nil
 	}
-	restored := false
+	restored := !in.patched
 	err := in.whenFree(func(s *ptrace.Stopped) error {
 		maps, err := s.Maps()
 		if err != nil {
 			return err
 		}
-		if in.base != 0 && !mapped(maps, in.base) || in.sharedAt != 0 && !mapped(maps, in.sharedAt) {
+		if at, ok := ptrace.Occupied(maps); !ok || at != in.sharedAt {
 			return nil // another program by now, or somebody has cleaned up
 		}
 		if err := in.knowHandlers(s); err != nil {
@@ -233,12 +235,10 @@ func (in *installation) remove() error {
 			}
 			in.base = 0
 		}
-		if in.sharedAt != 0 {
-			if err := s.Unmap(in.sharedAt, in.sharedBy); err != nil {
-				return err
-			}
-			in.sharedAt = 0
+		if err := s.Unmap(in.sharedAt, in.sharedBy); err != nil {
+			return err
 		}
+		in.sharedAt = 0
 		return nil
 	})
 	switch {
@@ -248,15 +248,6 @@ func (in *installation) remove() error {
 		return fmt.Errorf("process %d: its code is as before, but %d KiB of memory are left in it: %w", in.pid, in.size>>10, err)
 	}
 	return err
-}
-
-func mapped(maps []procmap.Mapping, addr uint64) bool {
-	for _, m := range maps {
-		if m.Start <= addr && addr < m.End {
-			return strings.Contains(m.Path, ptrace.Name) || m.Path == ""
-		}
-	}
-	return false
 }
 
 func reversed(edits []ptrace.Edit) []ptrace.Edit {

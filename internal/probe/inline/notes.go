@@ -201,6 +201,6 @@ func (in *installation) repair() error {
 			made = append(made, e)
 		}
 	}
-	in.edits = made
+	in.edits, in.patched = made, len(made) > 0
 	return in.remove()
 }
