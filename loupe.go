@@ -50,9 +50,9 @@ type Engine string
 
 // The engines.
 const (
-	EngineAuto   Engine = "auto"   // the best one that is permitted here
+	EngineAuto   Engine = "auto"   // EngineUprobe where it is permitted, else EngineInline, with a warning
 	EngineUprobe Engine = "uprobe" // eBPF probes
-	EngineInline Engine = "inline" // machine-code trampolines
+	EngineInline Engine = "inline" // code that is put into the program by ptrace: needs no BPF, and costs much less
 )
 
 // Defaults of Options.

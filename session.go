@@ -75,6 +75,7 @@ func (o Options) withEngine(open func(probe.Engine) (*probe.Session, error)) (*p
 	if inlineErr != nil {
 		return nil, sentinel(fmt.Errorf("%w; engine inline: %w", err, inlineErr))
 	}
+	s.Warn(fmt.Sprintf("engine inline is used, which puts code into the program, since engine uprobe is not to be had: %v", err))
 	return s, nil
 }
 

@@ -29,16 +29,14 @@ func (a *app) demoCommand() *cobra.Command {
 		Use:   "demo",
 		Short: "Start the bundled sample program, attach, show what it does, print a report",
 		Long: `Start the sample program that is bundled with Loupe, look at it twice while it
-runs, and report what its goroutines do and which of them leak. It takes about
-five seconds, needs no privilege, and leaves nothing behind. With the privilege
-to attach to live events (sudo loupe demo), it also reports what happens between
-the two looks: goroutines created, waits, locks, scheduler latency.
+runs, and report what its goroutines do and which of them leak, and what happens
+between the two looks: goroutines created, waits, locks, scheduler latency. It
+takes about five seconds, needs no privilege, and leaves nothing behind.
 
 The sample program is a small shop backend: workers on channels, a contended
 mutex, network connections, timers, and a search that leaks goroutines. What is
 reported is read from the running process alone.`,
 		Example: `  loupe demo
-  sudo loupe demo
   loupe demo --duration 10s
   loupe demo --keep        # then, in another terminal: loupe goroutines PID`,
 		Args: noArgs,

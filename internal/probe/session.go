@@ -112,6 +112,9 @@ func monotonic() int64 {
 // Warnings returns what the user should know, one line each.
 func (s *Session) Warnings() []string { return append(s.proc.Warnings(), s.warnings...) }
 
+// Warn adds a warning, before others use the session.
+func (s *Session) Warn(text string) { s.warnings = append(s.warnings, text) }
+
 // PID returns the observed process.
 func (s *Session) PID() int { return s.proc.PID() }
 
