@@ -1,12 +1,14 @@
 package inline
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestARM64 runs the tests of this package as arm64 code under qemu's user-mode emulator: the probes' blob, the stubs and
@@ -21,7 +23,9 @@ func TestARM64(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building for arm64: %v\n%s", err, out)
 	}
-	run := exec.Command("qemu-aarch64", exe, "-test.v", "-test.timeout=60s")
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // its own time-out needs a program that still runs
+	defer cancel()
+	run := exec.CommandContext(ctx, "qemu-aarch64", exe, "-test.v", "-test.timeout=60s")
 	// No signal may come while the register that holds the current g has a made-up one.
 	run.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1")
 	out, err := run.CombinedOutput()
