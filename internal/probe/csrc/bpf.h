@@ -43,6 +43,7 @@ const enum loupe_probe *type_probe __attribute__((unused));
 const enum loupe_flag *type_flag __attribute__((unused));
 const enum loupe_limit *type_limit __attribute__((unused));
 const enum loupe_lane_limit *type_lane_limit __attribute__((unused));
+const struct loupe_ring *type_ring __attribute__((unused));
 const struct loupe_lane *type_lane __attribute__((unused));
 const struct loupe_shared *type_shared __attribute__((unused));
 const struct loupe_native *type_native __attribute__((unused));
@@ -62,7 +63,6 @@ const struct loupe_wait_entry *type_wait_entry __attribute__((unused));
 		(minus | value) >> 63;                                                   \
 	})
 #define THREAD_ID(tid) (tid)
-#define STAMP_STACK(s) (void)0
 #define LOST() control.lost
 #define EPOCH() control.epoch
 #define FUNCTION __attribute__((noinline))

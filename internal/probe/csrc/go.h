@@ -362,7 +362,6 @@ FUNCTION int send_stack(u64 g, u64 top, u64 fp, u64 hidden, u64 id)
 	s->r.value = n;
 	s->r.flags = fp != 0;
 	s->r.lost = LOST();
-	STAMP_STACK(s);
 	commit(s);
 	stack_sent(id);
 	return 0;
@@ -412,12 +411,14 @@ INLINE u64 stopped_stack(const struct goroutine *gr)
 
 INLINE struct loupe_record *fill(struct loupe_record *r, u32 kind, u32 tid, u64 goid)
 {
-	__builtin_memset(r, 0, sizeof(*r));
 	r->time = now();
-	r->kind = kind;
+	r->lost = LOST();
 	r->tid = THREAD_ID(tid);
 	r->g = goid;
-	r->lost = LOST();
+	r->arg = r->value = r->stack = 0;
+	r->kind = kind;
+	r->reason = r->trace_reason = r->flags = 0;
+	r->proc = 0;
 	return r;
 }
 

@@ -4,7 +4,10 @@
  *
  * One region is shared with the reader: struct loupe_shared, the filter's set, the lanes, their rings. A lane is a place to
  * work in for one hit at a time: who takes it has its registers' save area, its scratch stack, its counters and the writing
- * end of its ring for itself. There are more lanes than processors, so nobody ever waits for one.
+ * ends of its rings for itself. There are more lanes than processors, so nobody ever waits for one.
+ *
+ * Each lane has one ring for events, in the order of their times, and one for stacks, which the reader empties first: so it
+ * knows the stack of each event.
  *
  * struct loupe_native is in memory of the target's own, behind the code: a child that the target forks finds it wiped, and
  * then touches nothing that is shared.
@@ -22,22 +25,30 @@ enum loupe_lane_limit {
 	LOUPE_WINDOW_ENTRIES = 16, /* entries of a hash table that are looked at for one key */
 };
 
+/* The writing end of a ring. A record that does not fit before the ring's end begins at its start. */
+struct loupe_ring {
+	u64 head; /* bytes written so far, without the record under way */
+	u64 addr; /* in the target */
+	u64 mask; /* its size less one; a power of two less one */
+};
+
 struct loupe_lane {
 	/* The line of who has it. */
 	u32 busy;      /* 1: somebody has it */
 	u32 turns;     /* how many times it was given back */
-	u64 head;      /* bytes written to the ring so far, without the records under way */
 	u64 g;         /* the g of the hit */
-	u64 ring;      /* address of the ring in the target */
-	u64 ring_mask; /* size of the ring less one; a power of two less one */
-	u64 stamp;     /* the last time that was read: no record to come is older */
+	u64 stamp;     /* the time of the last hit: no record to come is older */
 	u32 lost;      /* events lost by those who had it, modulo 2^32: the reader adds up those of all lanes */
 	u32 unused0;
 	u64 under_way; /* the head at which the last event's record was begun, times 256, and its kind: if head still is there, it is not done */
+	struct loupe_ring events;
 
 	/* The line of the reader. */
-	u64 tail; /* bytes read so far */
-	u64 unused2[7];
+	u64 events_tail, stacks_tail; /* bytes read so far */
+	u64 unused1[6];
+
+	struct loupe_ring stacks; /* used now and then */
+	u64 unused2[5];
 
 	u64 regs[40]; /* a struct regs: registers at the hit */
 	struct loupe_count counts[256];

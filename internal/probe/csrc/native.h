@@ -64,9 +64,6 @@ _Static_assert(sizeof(struct loupe_lane) + 3 * LOUPE_STACK_USE <= LOUPE_LANE_SPA
 #define NO_THREAD 0xffffffffu
 #define THREAD_ID(tid) ((tid) == NO_THREAD ? 0 : (tid))
 
-/* A stack's record has a time like every other: the reader puts the records of all lanes in order by it. */
-#define STAMP_STACK(s) ((s)->r.time = now())
-
 INLINE struct loupe_lane *lane(void)
 {
 	u64 sp;
@@ -108,25 +105,10 @@ INLINE int read_memory(void *dst, u32 size, u64 addr)
 }
 
 /*
- * The time, in ticks of the processor's counter. It is not read before what precedes it has been carried out: not before the
- * lane was taken, on which the reader relies, nor before what the runtime has seen another thread do, so that cause and
- * effect have times in that order.
+ * The time of the hit, in ticks of the processor's counter. The stub has read it, after it took the lane, on which the
+ * reader relies, and after what the runtime has seen another thread do, so that cause and effect have times in that order.
  */
-INLINE u64 now(void)
-{
-	u64 ticks;
-
-#if defined(__TARGET_ARCH_x86)
-	u32 low, high;
-
-	asm volatile("lfence\n\trdtsc" : "=a"(low), "=d"(high)::"memory");
-	ticks = (u64)high << 32 | low;
-#elif defined(__TARGET_ARCH_arm64)
-	asm volatile("isb\n\tmrs %0, cntvct_el0" : "=r"(ticks)::"memory");
-#endif
-	__atomic_store_n(&lane()->stamp, ticks, __ATOMIC_RELEASE);
-	return ticks;
-}
+INLINE u64 now(void) { return lane()->stamp; }
 
 /* A word of a struct whose address is plausible. */
 INLINE u64 field(u64 base, u32 offset) { return *(volatile u64 *)(base + offset); }
@@ -142,46 +124,61 @@ INLINE u32 target_thread(void)
 	return id ? id : NO_THREAD;
 }
 
-/* Makes room for a record. One that does not fit before the end of the ring begins at its start; the reader sees why. */
+/* Where in a ring a record can be written; 0 when there is no room. tail is how far the reader is. */
+INLINE void *ring_room(struct loupe_ring *q, const u64 *tail, u64 size)
+{
+	u64 at = q->head & q->mask, rest = q->mask + 1 - at;
+
+	if (__builtin_expect(rest < size, 0)) {
+		if (q->head + rest + size - __atomic_load_n(tail, __ATOMIC_ACQUIRE) > q->mask + 1)
+			return 0;
+		/* The reader passes over the rest when it sees why. */
+		if (rest >= sizeof(struct loupe_record))
+			((struct loupe_record *)(q->addr + at))->kind = 0;
+		__atomic_store_n(&q->head, q->head + rest, __ATOMIC_RELEASE);
+		return (void *)q->addr;
+	}
+	if (q->head + size - __atomic_load_n(tail, __ATOMIC_ACQUIRE) > q->mask + 1)
+		return 0;
+	return (void *)(q->addr + at);
+}
+
+/* Makes room for a record of an event, or of a stack when it is not produced. */
 INLINE void *reserve(u32 kind, u64 size, int produced)
 {
 	struct loupe_lane *l = lane();
 	struct loupe_count *c = &l->counts[kind];
-	u64 head = l->head, at = head & l->ring_mask, rest = l->ring_mask + 1 - at, pad = rest < size ? rest : 0;
+	void *room;
 
-	if (produced)
+	if (produced) {
 		c->produced++;
-	if (head + pad + size - __atomic_load_n(&l->tail, __ATOMIC_ACQUIRE) > l->ring_mask + 1) {
+		room = ring_room(&l->events, &l->events_tail, size);
+	} else {
+		room = ring_room(&l->stacks, &l->stacks_tail, size);
+	}
+	if (__builtin_expect(!room, 0)) {
 		c->no_room++;
 		l->lost += produced;
 		return 0;
 	}
-	if (pad) {
-		if (pad >= sizeof(struct loupe_record))
-			((struct loupe_record *)(l->ring + at))->kind = 0;
-		__atomic_store_n(&l->head, head + pad, __ATOMIC_RELEASE);
-		at = 0;
-	}
 	if (produced)
-		*(volatile u64 *)&l->under_way = (head + pad) << 8 | kind;
-	return (void *)(l->ring + at);
-}
-
-/* The bytes that a record takes, which the reader knows in the same way. */
-INLINE u64 record_size(const struct loupe_record *r)
-{
-	switch (r->kind) {
-	case LOUPE_KIND_STACK: return sizeof(*r) + r->value * 8;
-	case GoCreate: return sizeof(struct loupe_create);
-	}
-	return sizeof(*r);
+		*(volatile u64 *)&l->under_way = l->events.head << 8 | kind;
+	return room;
 }
 
 INLINE void commit(void *record)
 {
 	struct loupe_lane *l = lane();
+	const struct loupe_record *r = record;
+	struct loupe_ring *q = r->kind == LOUPE_KIND_STACK ? &l->stacks : &l->events;
+	u64 size = sizeof(*r);
 
-	__atomic_store_n(&l->head, l->head + record_size(record), __ATOMIC_RELEASE);
+	/* The reader knows the size in the same way. */
+	if (r->kind == LOUPE_KIND_STACK)
+		size += r->value * 8;
+	else if (r->kind == GoCreate)
+		size = sizeof(struct loupe_create);
+	__atomic_store_n(&q->head, q->head + size, __ATOMIC_RELEASE);
 }
 
 INLINE void unreadable(u32 kind)

@@ -7,71 +7,71 @@ import _ "embed"
 //go:embed native_amd64.bin
 var nativeAMD64Code []byte
 
-var nativeAMD64 = Native{Settings: 0x9000, SettingsSize: 392, Page: 4096, StackUse: 1968, Probes: [ProbeCount]uint32{
+var nativeAMD64 = Native{Settings: 0x9000, SettingsSize: 392, Page: 4096, StackUse: 1960, Probes: [ProbeCount]uint32{
 	0x0,    // gopark
-	0x530,  // ready
-	0xbb0,  // casgstatus
-	0x1900, // execute
-	0x1c70, // goschedImpl
-	0x2170, // gosched_m
-	0x2620, // goschedguarded_m
-	0x2ad0, // gopreempt_m
-	0x3430, // preemptPark
-	0x3980, // newproc_runqput
-	0x3f50, // newproc1_casgstatus
-	0x45f0, // newcoro
-	0x2f80, // goyield_m
-	0x4b50, // goexit0
-	0x4e80, // coroswitch_m
-	0x57a0, // reentersyscall
-	0x5b70, // entersyscallblock
-	0x5f40, // exitsyscall
-	0x61c0, // makechan
-	0x64f0, // chansend
-	0x6920, // chanrecv
-	0x6d50, // closechan
-	0x7180, // selectgo
-	0x76f0, // semacquire1
-	0x7b20, // semrelease1
-	0x7f50, // gcBgMarkStartWorkers
-	0x8210, // gcMarkTermination
-	0x8350, // gcSweep
-	0x84c0, // stopTheWorldWithSema
-	0x86f0, // startTheWorldWithSema
+	0x520,  // ready
+	0xb80,  // casgstatus
+	0x1890, // execute
+	0x1c10, // goschedImpl
+	0x2120, // gosched_m
+	0x25d0, // goschedguarded_m
+	0x2a80, // gopreempt_m
+	0x33e0, // preemptPark
+	0x3910, // newproc_runqput
+	0x3ed0, // newproc1_casgstatus
+	0x4580, // newcoro
+	0x2f30, // goyield_m
+	0x4ac0, // goexit0
+	0x4df0, // coroswitch_m
+	0x56e0, // reentersyscall
+	0x5ab0, // entersyscallblock
+	0x5e80, // exitsyscall
+	0x60f0, // makechan
+	0x6410, // chansend
+	0x6850, // chanrecv
+	0x6c90, // closechan
+	0x70d0, // selectgo
+	0x7630, // semacquire1
+	0x7a70, // semrelease1
+	0x7eb0, // gcBgMarkStartWorkers
+	0x8170, // gcMarkTermination
+	0x82b0, // gcSweep
+	0x8430, // stopTheWorldWithSema
+	0x8670, // startTheWorldWithSema
 }}
 
 //go:embed native_arm64.bin
 var nativeARM64Code []byte
 
-var nativeARM64 = Native{Settings: 0x10000, SettingsSize: 392, Page: 65536, StackUse: 2400, Probes: [ProbeCount]uint32{
+var nativeARM64 = Native{Settings: 0x10000, SettingsSize: 392, Page: 65536, StackUse: 2416, Probes: [ProbeCount]uint32{
 	0x0,    // gopark
-	0x4bc,  // ready
-	0xac8,  // casgstatus
-	0x16e8, // execute
-	0x1a4c, // goschedImpl
-	0x1f14, // gosched_m
-	0x23a0, // goschedguarded_m
-	0x282c, // gopreempt_m
-	0x314c, // preemptPark
-	0x3664, // newproc_runqput
-	0x3bb8, // newproc1_casgstatus
-	0x4178, // newcoro
-	0x2cbc, // goyield_m
-	0x45fc, // goexit0
-	0x48fc, // coroswitch_m
-	0x50f8, // reentersyscall
-	0x5494, // entersyscallblock
-	0x5830, // exitsyscall
-	0x5aa0, // makechan
-	0x5dd0, // chansend
-	0x61bc, // chanrecv
-	0x65a8, // closechan
-	0x6994, // selectgo
-	0x6ea8, // semacquire1
-	0x7294, // semrelease1
-	0x7680, // gcBgMarkStartWorkers
-	0x7900, // gcMarkTermination
-	0x7a30, // gcSweep
-	0x7b94, // stopTheWorldWithSema
-	0x7da8, // startTheWorldWithSema
+	0x4c8,  // ready
+	0xb1c,  // casgstatus
+	0x17b4, // execute
+	0x1b38, // goschedImpl
+	0x201c, // gosched_m
+	0x24b8, // goschedguarded_m
+	0x2954, // gopreempt_m
+	0x329c, // preemptPark
+	0x37b4, // newproc_runqput
+	0x3d14, // newproc1_casgstatus
+	0x42f8, // newcoro
+	0x2df8, // goyield_m
+	0x478c, // goexit0
+	0x4aa8, // coroswitch_m
+	0x52cc, // reentersyscall
+	0x5684, // entersyscallblock
+	0x5a3c, // exitsyscall
+	0x5cc8, // makechan
+	0x6014, // chansend
+	0x641c, // chanrecv
+	0x6824, // closechan
+	0x6c2c, // selectgo
+	0x715c, // semacquire1
+	0x7564, // semrelease1
+	0x796c, // gcBgMarkStartWorkers
+	0x7c34, // gcMarkTermination
+	0x7d80, // gcSweep
+	0x7f08, // stopTheWorldWithSema
+	0x8140, // startTheWorldWithSema
 }}

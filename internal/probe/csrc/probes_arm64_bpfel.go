@@ -96,21 +96,22 @@ const (
 )
 
 type ProbesLoupeLane struct {
-	_        structs.HostLayout
-	Busy     uint32
-	Turns    uint32
-	Head     uint64
-	G        uint64
-	Ring     uint64
-	RingMask uint64
-	Stamp    uint64
-	Lost     uint32
-	Unused0  uint32
-	UnderWay uint64
-	Tail     uint64
-	Unused2  [7]uint64
-	Regs     [40]uint64
-	Counts   [256]ProbesLoupeCount
+	_          structs.HostLayout
+	Busy       uint32
+	Turns      uint32
+	G          uint64
+	Stamp      uint64
+	Lost       uint32
+	Unused0    uint32
+	UnderWay   uint64
+	Events     ProbesLoupeRing
+	EventsTail uint64
+	StacksTail uint64
+	Unused1    [6]uint64
+	Stacks     ProbesLoupeRing
+	Unused2    [5]uint64
+	Regs       [40]uint64
+	Counts     [256]ProbesLoupeCount
 }
 
 type ProbesLoupeLaneLimit uint32
@@ -203,6 +204,13 @@ type ProbesLoupeRecord struct {
 	Proc        uint32
 }
 
+type ProbesLoupeRing struct {
+	_    structs.HostLayout
+	Head uint64
+	Addr uint64
+	Mask uint64
+}
+
 type ProbesLoupeShared struct {
 	_        structs.HostLayout
 	Control  ProbesLoupeControl
@@ -292,6 +300,7 @@ const (
 	ProbesVarTypeLimit                   = "type_limit"
 	ProbesVarTypeNative                  = "type_native"
 	ProbesVarTypeProbe                   = "type_probe"
+	ProbesVarTypeRing                    = "type_ring"
 	ProbesVarTypeShared                  = "type_shared"
 	ProbesVarTypeStack                   = "type_stack"
 	ProbesVarTypeWaitEntry               = "type_wait_entry"
@@ -399,6 +408,7 @@ type ProbesVariableSpecs struct {
 	TypeLimit     *ebpf.VariableSpec `ebpf:"type_limit"`
 	TypeNative    *ebpf.VariableSpec `ebpf:"type_native"`
 	TypeProbe     *ebpf.VariableSpec `ebpf:"type_probe"`
+	TypeRing      *ebpf.VariableSpec `ebpf:"type_ring"`
 	TypeShared    *ebpf.VariableSpec `ebpf:"type_shared"`
 	TypeStack     *ebpf.VariableSpec `ebpf:"type_stack"`
 	TypeWaitEntry *ebpf.VariableSpec `ebpf:"type_wait_entry"`
@@ -460,6 +470,7 @@ type ProbesVariables struct {
 	TypeLimit     *ebpf.Variable `ebpf:"type_limit"`
 	TypeNative    *ebpf.Variable `ebpf:"type_native"`
 	TypeProbe     *ebpf.Variable `ebpf:"type_probe"`
+	TypeRing      *ebpf.Variable `ebpf:"type_ring"`
 	TypeShared    *ebpf.Variable `ebpf:"type_shared"`
 	TypeStack     *ebpf.Variable `ebpf:"type_stack"`
 	TypeWaitEntry *ebpf.Variable `ebpf:"type_wait_entry"`

@@ -52,7 +52,7 @@ func benchmarkHit(b *testing.B, frames int, enabled bool, code func(*world) uint
 	for i := 0; b.Loop(); i++ {
 		trampoline.Call(body, &th.r)
 		if i%4096 == 0 {
-			lane.Tail = lane.Head
+			lane.EventsTail = lane.Events.Head
 		}
 	}
 	if lost := w.region.Lost(); lost > 0 {
@@ -105,19 +105,19 @@ func (w *world) fill(lanes, perLane int) int {
 	n := 0
 	for range perLane {
 		for i := range lanes {
-			l, ring := w.region.lanes[i], w.reader.lanes[i].ring
-			at := l.Head & l.RingMask
-			if l.RingMask+1-at < recordSize {
+			q, ring := &w.region.lanes[i].Events, w.reader.lanes[i].events.mem
+			at := q.Head & q.Mask
+			if q.Mask+1-at < recordSize {
 				continue
 			}
 			*(*csrc.Record)(unsafe.Pointer(&ring[at])) = csrc.Record{Time: ticks(), Kind: uint8(event.GoStart), G: 5}
-			l.Head += recordSize
+			q.Head += recordSize
 			n++
 		}
 	}
 	for i := range lanes {
-		l := w.region.lanes[i]
-		l.Head = (l.Head + l.RingMask) &^ l.RingMask
+		q := &w.region.lanes[i].Events
+		q.Head = (q.Head + q.Mask) &^ q.Mask
 	}
 	return n
 }
@@ -138,7 +138,7 @@ func BenchmarkParallel(b *testing.B) {
 			for i := range each {
 				trampoline.Call(body, &th.r)
 				if i%4096 == 0 {
-					lane.Tail = lane.Head
+					lane.EventsTail = lane.Events.Head
 				}
 			}
 		})

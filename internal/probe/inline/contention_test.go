@@ -37,15 +37,16 @@ func newChecker(t *testing.T) *checker {
 // check looks at a record: of hit i of a goroutine, which says so in all of its fields.
 func (c *checker) check(raw []byte) bool {
 	r := (*csrc.Record)(unsafe.Pointer(&raw[0]))
+	c.kinds[r.Kind]++
+	if r.Kind == csrc.KindStack {
+		c.stacks[r.Stack] = true
+		return true
+	}
 	if r.Time < c.last {
 		c.backward++
 	}
 	c.last = max(c.last, r.Time)
-	c.kinds[r.Kind]++
 	switch {
-	case r.Kind == csrc.KindStack:
-		c.stacks[r.Stack] = true
-		return true
 	case r.Kind == uint8(event.GoBlock):
 		if r.Reason != uint8(r.Arg) || r.TraceReason != uint8(r.Arg>>8) || r.Tid != uint32(1000+r.G) {
 			c.t.Errorf("torn: %+v", r)

@@ -22,7 +22,7 @@ const (
 	looks = 32
 	// freeEvery is after how many bytes read their room is given back while more is read.
 	freeEvery = 64 << 10
-	// lastKey is above every key.
+	// lastKey is above every key. An event's key is its tick, that of a wait the tick of its end.
 	lastKey = math.MaxUint64
 )
 
@@ -38,16 +38,15 @@ const (
 // when it was last sure of the lane, but for no longer than stuckAfter. What comes even later is delivered when it comes, and
 // counted.
 //
-// A stack comes before the events that refer to it. It is known to other threads only after its record can be read, and
-// what they write then is younger. Lanes in use are read to their ends after all others, so the same holds for those that
-// are not waited for.
+// A stack comes before the events that refer to it: stacks have rings of their own, which are emptied first. A stack is known
+// to other threads only after its record can be read, so those of all events whose end was found before are there.
 type Reader struct {
 	region *Region
 	clock  *Clock
 	lanes  []readLane
 	order  []*readLane // heap of lanes with records, the one with the oldest first
 
-	delivered uint64 // the latest tick so far
+	delivered uint64 // the latest key so far
 	until     uint64 // key up to which the last Drain went
 	lost      uint32 // events lost by all lanes, as their last records say
 	missed    uint32 // of these by none, for want of a free one
@@ -58,13 +57,10 @@ type Reader struct {
 // readLane is what the reader knows of a lane.
 type readLane struct {
 	shared *csrc.Lane
-	ring   []byte
-	tail   uint64 // read so far
-	freed  uint64 // of that, given back
-	end    uint64 // written, when it was last looked at
-
-	size uint64 // of the record at tail
-	key  uint64 // its place in the order
+	events readRing
+	stacks readRing
+	key    uint64 // place in the order of the first event
+	freed  uint64 // of the events that were read, given back
 
 	safe  uint64 // ticks: nothing older will come any more
 	lost  uint32 // as its last record says
@@ -77,8 +73,12 @@ func NewReader(region *Region, clock *Clock) *Reader {
 	r := &Reader{region: region, clock: clock, lanes: make([]readLane, region.Lanes), order: make([]*readLane, 0, region.Lanes)}
 	now := clock.Sample() - readDelay
 	for i := range r.lanes {
-		from := region.rings() + i*region.Ring
-		r.lanes[i] = readLane{shared: region.lanes[i], ring: region.mem[from : from+region.Ring], safe: now}
+		l := region.lanes[i]
+		r.lanes[i] = readLane{
+			shared: l, safe: now,
+			events: region.ring(region.rings()+i*region.Ring, region.Ring, &l.Events.Head, &l.EventsTail),
+			stacks: region.ring(region.stacks()+i*region.stackRing(), region.stackRing(), &l.Stacks.Head, &l.StacksTail),
+		}
 	}
 	return r
 }
@@ -89,17 +89,17 @@ func (r *Reader) Late() uint64 { return r.late }
 // Garbled returns how often a lane held what no probe writes; the rest of the lane was passed over then.
 func (r *Reader) Garbled() uint64 { return r.garbled }
 
-// Pending returns how many bytes are there to be read.
+// Pending returns how many bytes of events are there to be read.
 func (r *Reader) Pending() uint64 {
 	var sum uint64
 	for i := range r.lanes {
-		l := &r.lanes[i]
-		sum += atomic.LoadUint64(&l.shared.Head) - l.tail
+		q := &r.lanes[i].events
+		sum += atomic.LoadUint64(q.head) - q.tail
 	}
 	return sum
 }
 
-// Drain calls record with each record that is there, in the order of their times, until it returns false. Times are
+// Drain calls record with each record that is there, events in the order of their times, until it returns false. Times are
 // CLOCK_MONOTONIC then. The bytes are valid during the call only. While probes are enabled, records of the last moments may
 // be left for the next call; when they are not, none are.
 func (r *Reader) Drain(record func(raw []byte) bool) {
@@ -113,7 +113,9 @@ func (r *Reader) Drain(record func(raw []byte) bool) {
 		until = lastKey
 	}
 	r.until = until
-	r.merge(until, record)
+	if r.readStacks(record) {
+		r.merge(until, record)
+	}
 	// These were lost somewhere between the records that were just read: whoever begins anew after a loss shall do so behind it.
 	r.lost, r.missed = r.lost+missed-r.missed, missed
 	for i := range r.lanes {
@@ -131,7 +133,7 @@ func (r *Reader) DrainAll(record func(raw []byte) bool) {
 	}
 	for now := r.clock.Sample(); goOn; time.Sleep(50 * time.Microsecond) {
 		r.Drain(deliver)
-		if r.until>>1 > now {
+		if r.until > now {
 			return
 		}
 	}
@@ -150,7 +152,7 @@ func (r *Reader) look() uint64 {
 		was := l.inUse
 		if l.inUse = l.busy(); !l.inUse {
 			l.safe = t0 - readDelay
-			l.end = atomic.LoadUint64(&l.shared.Head)
+			l.events.look()
 			continue
 		}
 		busy++
@@ -164,13 +166,13 @@ func (r *Reader) look() uint64 {
 	}
 	for i := range r.lanes {
 		if l := &r.lanes[i]; l.inUse {
-			l.end = atomic.LoadUint64(&l.shared.Head)
+			l.events.look()
 		}
 	}
 	if busy == 0 && !enabled {
 		return lastKey
 	}
-	return until<<1 | 1
+	return until
 }
 
 // stamp returns the tick before the last that was read by whoever had the lane; no later one than now, whatever is there.
@@ -190,7 +192,29 @@ func (l *readLane) busy() bool {
 	return true
 }
 
-// merge delivers records up to a key.
+// readStacks delivers all stacks. It returns false when the caller wants no more.
+func (r *Reader) readStacks(record func(raw []byte) bool) bool {
+	for i := range r.lanes {
+		q := &r.lanes[i].stacks
+		for q.look(); q.next(); {
+			raw := q.take()
+			rec := (*csrc.Record)(unsafe.Pointer(&raw[0]))
+			if rec.Kind != csrc.KindStack {
+				r.garbled++
+				continue
+			}
+			rec.Lost, rec.Time = r.lost, 0
+			if !record(raw) {
+				return false
+			}
+		}
+		r.noteGarbled(q)
+		q.free()
+	}
+	return true
+}
+
+// merge delivers events up to a key.
 func (r *Reader) merge(until uint64, record func(raw []byte) bool) {
 	r.order = r.order[:0]
 	for i := range r.lanes {
@@ -218,19 +242,17 @@ func (r *Reader) merge(until uint64, record func(raw []byte) bool) {
 // run delivers the records of one lane up to a key. more says whether the lane has others, ok whether the caller wants them.
 func (r *Reader) run(l *readLane, until uint64, record func(raw []byte) bool) (more, ok bool) {
 	for more = true; more && l.key <= until; more = r.next(l) {
-		at := l.tail & uint64(len(l.ring)-1)
-		raw := l.ring[at : at+l.size : at+l.size]
-		if l.key>>1 < r.delivered {
+		raw := l.events.take()
+		if l.key < r.delivered {
 			r.late++
 		} else {
-			r.delivered = l.key >> 1
+			r.delivered = l.key
 		}
 		r.convert((*csrc.Record)(unsafe.Pointer(&raw[0])))
-		l.tail += l.size
 		if !record(raw) {
 			return true, false
 		}
-		if l.tail-l.freed >= freeEvery {
+		if l.events.tail-l.freed >= freeEvery {
 			l.free()
 		}
 	}
@@ -259,65 +281,40 @@ func (r *Reader) noteLoss(l *readLane, lost uint32) {
 	}
 }
 
-// next finds the next record of a lane: its size and its key. Records begin anew where the ring does, so there may be a rest
-// at its end. What cannot be a record ends the lane's reading there.
+// next finds the next event of a lane: its size and its key.
 func (r *Reader) next(l *readLane) bool {
-	for l.tail != l.end {
-		left, at := l.end-l.tail, l.tail&uint64(len(l.ring)-1)
-		rest := uint64(len(l.ring)) - at
-		if left > uint64(len(l.ring)) {
-			break
+	q := &l.events
+	if q.next() {
+		rec := q.record()
+		l.key = rec.Time
+		if isWait(rec) {
+			l.key += rec.Value
 		}
-		if rest < recordSize {
-			if rest > left {
-				break
-			}
-			l.tail += rest
-			continue
-		}
-		if left < recordSize {
-			break
-		}
-		rec := (*csrc.Record)(unsafe.Pointer(&l.ring[at]))
-		size, key := recordSize, rec.Time<<1|1
-		switch rec.Kind {
-		case 0:
-			size = rest
-		case csrc.KindStack:
-			size += min(rec.Value, uint64(csrc.MaxStack)+1) * 8
-			key = rec.Time << 1 // before events of the same tick
-		case uint8(event.GoCreate):
-			size = createSize
-		case uint8(event.GoBlock):
-			if isWait(rec) {
-				key = (rec.Time+rec.Value)<<1 | 1
-			}
-		}
-		if size > left || size > rest || size > stackSize && rec.Kind != 0 {
-			break
-		}
-		if rec.Kind == 0 {
-			l.tail += size
-			continue
-		}
-		l.size, l.key = size, key
 		r.noteLoss(l, rec.Lost)
 		return true
 	}
-	if l.tail != l.end {
-		r.garbled++
+	if r.noteGarbled(q) {
 		r.lost++ // at least: what the rest of the lane would have told
-		l.tail = l.end
 	}
 	r.noteLoss(l, atomic.LoadUint32(&l.shared.Lost))
 	return false
 }
 
-// free gives back the room of what was read.
+// noteGarbled passes over what is left of a ring in which there is no next record.
+func (r *Reader) noteGarbled(q *readRing) bool {
+	if q.tail == q.end {
+		return false
+	}
+	r.garbled++
+	q.tail = q.end
+	return true
+}
+
+// free gives back the room of the events that were read.
 func (l *readLane) free() {
-	if l.tail != l.freed {
-		atomic.StoreUint64(&l.shared.Tail, l.tail)
-		l.freed = l.tail
+	if l.events.tail != l.freed {
+		l.events.free()
+		l.freed = l.events.tail
 	}
 }
 

@@ -181,6 +181,7 @@ var (
 	offBusy  = int32(unsafe.Offsetof(csrc.Lane{}.Busy))
 	offTurns = int32(unsafe.Offsetof(csrc.Lane{}.Turns))
 	offG     = int32(unsafe.Offsetof(csrc.Lane{}.G))
+	offStamp = int32(unsafe.Offsetof(csrc.Lane{}.Stamp))
 	offRegs  = int32(unsafe.Offsetof(csrc.Lane{}.Regs))
 )
 

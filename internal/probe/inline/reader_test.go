@@ -41,34 +41,35 @@ func newMadeUp(t *testing.T, g Geometry) *madeUp {
 
 // write writes a record of a kind to a lane, at a time after the first and with a number, as probes do.
 func (m *madeUp) write(lane int, kind uint8, time, number uint64) bool {
-	l, ring := m.region.lanes[lane], m.reader.lanes[lane].ring
-	size := recordSize
+	l := m.region.lanes[lane]
+	q, tail, ring, size := &l.Events, l.EventsTail, m.reader.lanes[lane].events.mem, recordSize
 	switch kind {
 	case csrc.KindStack:
+		q, tail, ring = &l.Stacks, l.StacksTail, m.reader.lanes[lane].stacks.mem
 		size += 8 * 5
 	case uint8(event.GoCreate):
 		size = createSize
 	}
-	at, rest := l.Head&l.RingMask, l.RingMask+1-l.Head&l.RingMask
+	at, rest := q.Head&q.Mask, q.Mask+1-q.Head&q.Mask
 	pad := uint64(0)
 	if rest < size {
 		pad = rest
 	}
-	if l.Head+pad+size-l.Tail > l.RingMask+1 {
+	if q.Head+pad+size-tail > q.Mask+1 {
 		return false
 	}
 	if pad > 0 {
 		if pad >= recordSize {
 			(*csrc.Record)(unsafe.Pointer(&ring[at])).Kind = 0
 		}
-		l.Head, at = l.Head+pad, 0
+		q.Head, at = q.Head+pad, 0
 	}
 	r := (*csrc.Record)(unsafe.Pointer(&ring[at]))
 	*r = csrc.Record{Time: m.first + time, Kind: kind, G: number}
 	if kind == csrc.KindStack {
 		r.Value = 5
 	}
-	l.Head += size
+	q.Head += size
 	return true
 }
 
@@ -84,12 +85,12 @@ func (m *madeUp) read() []uint64 {
 
 func small() Geometry { return Geometry{Lanes: 8, Ring: 1 << 16, Listed: 16} }
 
-// TestMerge writes records of all sizes to lanes at random, many times around their rings: they come in the order of their
+// TestMerge writes events of all sizes to lanes at random, many times around their rings: they come in the order of their
 // times, whole.
 func TestMerge(t *testing.T) {
 	m := newMadeUp(t, small())
-	kinds := []uint8{uint8(event.GoStart), uint8(event.GoCreate), csrc.KindStack}
-	sizes := map[uint8]int{kinds[0]: 56, kinds[1]: 72, kinds[2]: 96}
+	kinds := []uint8{uint8(event.GoStart), uint8(event.GoCreate)}
+	sizes := map[uint8]int{kinds[0]: 56, kinds[1]: 72}
 	written, read := uint64(0), uint64(0)
 	for range 200 {
 		for range rand.IntN(3000) {
@@ -97,7 +98,7 @@ func TestMerge(t *testing.T) {
 			if lane > 5 {
 				lane = 0
 			}
-			if !m.write(lane, kinds[rand.IntN(3)], written/3*2, written) { // some have the same time
+			if !m.write(lane, kinds[rand.IntN(2)], written/3*2, written) { // some have the same time
 				break
 			}
 			written++
@@ -127,9 +128,9 @@ func TestLossAddsUp(t *testing.T) {
 	m := newMadeUp(t, small())
 	lose := func(lane int, time uint64, lost uint32) {
 		l := m.region.lanes[lane]
-		at := l.Head & l.RingMask
+		at := l.Events.Head & l.Events.Mask
 		m.write(lane, uint8(event.GoStart), time, 0)
-		(*csrc.Record)(unsafe.Pointer(&m.reader.lanes[lane].ring[at])).Lost = lost
+		(*csrc.Record)(unsafe.Pointer(&m.reader.lanes[lane].events.mem[at])).Lost = lost
 		l.Lost = lost
 	}
 	lose(1, 1, 3)
@@ -157,18 +158,19 @@ func TestLossAddsUp(t *testing.T) {
 	}
 }
 
-// TestStackFirst: of records of the same tick, those of stacks come first, whatever lane they are in.
+// TestStackFirst: stacks come before all events, whatever lane they are in, many times around their rings.
 func TestStackFirst(t *testing.T) {
-	for stack := range 8 {
-		m := newMadeUp(t, small())
+	m := newMadeUp(t, small())
+	for round := range uint64(8 * 3000) {
+		stack := int(round % 8)
 		for lane := range 8 {
+			m.write(lane, uint8(event.GoBlock), round, 2)
 			if lane == stack {
-				m.write(lane, csrc.KindStack, 10, 1)
+				m.write(lane, csrc.KindStack, round+10, 1)
 			}
-			m.write(lane, uint8(event.GoBlock), 10, 2)
 		}
 		if got := m.read(); len(got) != 9 || got[0] != 1 {
-			t.Errorf("with a stack in lane %d: order %v", stack, got)
+			t.Fatalf("round %d, with a stack in lane %d: order %v", round, stack, got)
 		}
 	}
 }
@@ -193,7 +195,7 @@ func TestYounger(t *testing.T) {
 // TestLongWaits: a wait has the time at which it began and its place in the order where it ended.
 func TestLongWaits(t *testing.T) {
 	m := newMadeUp(t, small())
-	ring := m.reader.lanes[2].ring
+	ring := m.reader.lanes[2].events.mem
 	m.write(1, uint8(event.GoStart), 100, 1)
 	m.write(2, uint8(event.GoBlock), 50, 2)
 	(*csrc.Record)(unsafe.Pointer(&ring[0])).Value = 100
@@ -303,27 +305,30 @@ func TestHostileLanes(t *testing.T) {
 	garbled := uint64(0)
 	for round := range 2000 {
 		for i := range m.reader.lanes {
-			l, ring := m.region.lanes[i], m.reader.lanes[i].ring
-			for range 20 {
-				at := rand.IntN(len(ring)/8) * 8
-				*(*uint64)(unsafe.Pointer(&ring[at])) = rand.Uint64() >> rand.IntN(64)
+			l := m.region.lanes[i]
+			for q, ring := range map[*csrc.ProbesLoupeRing][]byte{&l.Events: m.reader.lanes[i].events.mem, &l.Stacks: m.reader.lanes[i].stacks.mem} {
+				for range 20 {
+					at := rand.IntN(len(ring)/8) * 8
+					*(*uint64)(unsafe.Pointer(&ring[at])) = rand.Uint64() >> rand.IntN(64)
+				}
+				switch rand.IntN(4) {
+				case 0:
+					q.Head = rand.Uint64()
+				case 1:
+					q.Head += rand.Uint64N(1 << 17)
+				case 2:
+					q.Head -= rand.Uint64N(100)
+				case 3:
+					q.Head += 8 * rand.Uint64N(1<<13)
+				}
+				q.Addr, q.Mask = rand.Uint64(), rand.Uint64()
 			}
-			switch rand.IntN(4) {
-			case 0:
-				l.Head = rand.Uint64()
-			case 1:
-				l.Head += rand.Uint64N(1 << 17)
-			case 2:
-				l.Head -= rand.Uint64N(100)
-			case 3:
-				l.Head += 8 * rand.Uint64N(1<<13)
-			}
-			l.Ring, l.RingMask, l.Tail = rand.Uint64(), rand.Uint64(), rand.Uint64()
+			l.EventsTail, l.StacksTail = rand.Uint64(), rand.Uint64()
 		}
 		seen := 0
 		m.reader.Drain(func(raw []byte) bool {
 			seen += len(raw)
-			if len(raw) < int(recordSize) || len(raw) > int(stackSize) || seen > 4*(1<<16) {
+			if len(raw) < int(recordSize) || len(raw) > int(stackSize) || seen > 8*(1<<16) {
 				t.Fatalf("round %d: %d bytes, %d in all", round, len(raw), seen)
 			}
 			return true

@@ -12,7 +12,7 @@ import (
 // Geometry is the shape of the memory that the target and the reader share.
 type Geometry struct {
 	Lanes  int // a power of two; at least twice as many as processors, so that few hits find none
-	Ring   int // bytes of each lane's ring; a power of two
+	Ring   int // bytes of each lane's ring of events; a power of two
 	Listed int // goroutines with large IDs that the filter has room for; a power of two
 }
 
@@ -58,9 +58,13 @@ func (g Geometry) check() error {
 func (g Geometry) listed() int { return 2 * 4096 }
 func (g Geometry) lanes() int  { return alignUp(g.listed()+8*g.Listed, csrc.LaneSpan) }
 func (g Geometry) rings() int  { return alignUp(g.lanes()+g.Lanes*csrc.LaneSpan, Alignment) }
+func (g Geometry) stacks() int { return g.rings() + g.Lanes*g.Ring }
+
+// stackRing returns the number of bytes of each lane's ring of stacks, which are sent once.
+func (g Geometry) stackRing() int { return max(g.Ring/8, minRing) }
 
 // Size returns the number of bytes of the region.
-func (g Geometry) Size() int { return g.rings() + g.Lanes*g.Ring }
+func (g Geometry) Size() int { return g.stacks() + g.Lanes*g.stackRing() }
 
 func alignUp(n, to int) int { return (n + to - 1) / to * to }
 
@@ -99,8 +103,8 @@ func (r *Region) Place(addr uint64) error {
 		return fmt.Errorf("shared memory at %#x, which is not a multiple of %#x", addr, Alignment)
 	}
 	for i, l := range r.lanes {
-		l.Ring = addr + uint64(r.rings()+i*r.Ring)
-		l.RingMask = uint64(r.Ring - 1)
+		l.Events.Addr, l.Events.Mask = addr+uint64(r.rings()+i*r.Ring), uint64(r.Ring-1)
+		l.Stacks.Addr, l.Stacks.Mask = addr+uint64(r.stacks()+i*r.stackRing()), uint64(r.stackRing()-1)
 	}
 	return nil
 }
@@ -197,7 +201,7 @@ func (r *Region) Counts() [256]csrc.Count {
 			sum[k].Unreadable += atomic.LoadUint64(&c.Unreadable)
 		}
 		// A thread may have ended in the middle of a hit: what was never told has not been produced.
-		if under := atomic.LoadUint64(&l.UnderWay); under != 0 && under>>8 == atomic.LoadUint64(&l.Head)&(1<<56-1) {
+		if under := atomic.LoadUint64(&l.UnderWay); under != 0 && under>>8 == atomic.LoadUint64(&l.Events.Head)&(1<<56-1) {
 			sum[uint8(under)].Produced--
 		}
 	}

@@ -22,6 +22,8 @@ func (b *body) arm() ([]byte, error) {
 	a := armCode{addr: b.Addr}
 	b.armLane(&a)
 	a.label("taken")
+	a.readTime(x20)
+	a.store(x19, offStamp, x20)
 	a.store(x19, offG, x28)
 	for r := uint8(0); r < 16; r += 2 {
 		a.storePair(x19, offRegs+8*int32(r), r, r+1)
@@ -132,6 +134,12 @@ func (a *armCode) fail(format string, args ...any) {
 	if a.err == nil {
 		a.err = fmt.Errorf(format, args...)
 	}
+}
+
+// readTime reads the counter (CNTVCT_EL0), after all that precedes it has been carried out.
+func (a *armCode) readTime(to uint8) {
+	a.emit(0xd5033fdf) // ISB
+	a.emit(0xd53be040 | uint32(to))
 }
 
 // memory emits an instruction whose offset is twelve bits that count in units of the word's size.

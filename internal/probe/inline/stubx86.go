@@ -43,6 +43,8 @@ func (b *body) x86() ([]byte, error) {
 	for _, s := range x86Saved {
 		a.store(r12, offRegs+8*s.word, s.reg)
 	}
+	a.readTime()
+	a.store(r12, offStamp, rax)
 	a.store(r12, offRegs+8*x86WordBX, rbx)
 	a.store(r12, offRegs+8*x86WordBP, rbp)
 	sp := uint8(rsp)
@@ -211,6 +213,14 @@ func (a *x86Code) and32(r uint8, v uint32)            { a.emit(0x41, 0x81, 0xe0|
 func (a *x86Code) decrement32(r uint8)                { a.emit(0x41, 0xff, 0xc8|r&7) }
 func (a *x86Code) shiftLeft(r uint8, n byte)          { a.emit(0x49, 0xc1, 0xe0|r&7, n) }
 func (a *x86Code) shiftRight(r uint8, n byte)         { a.emit(0x49, 0xc1, 0xe8|r&7, n) }
+
+// readTime reads the counter into RAX, after all that precedes it has been carried out. RDX is changed.
+func (a *x86Code) readTime() {
+	a.emit(0x0f, 0xae, 0xe8)       // LFENCE
+	a.emit(0x0f, 0x31)             // RDTSC
+	a.emit(0x48, 0xc1, 0xe2, 0x20) // SHL RDX, 32
+	a.emit(0x48, 0x09, 0xd0)       // OR RAX, RDX
+}
 
 // loadTLS loads a word of thread-local storage: at FS plus an offset.
 func (a *x86Code) loadTLS(to uint8, offset int32) {
