@@ -66,6 +66,7 @@ const struct loupe_wait_entry *type_wait_entry __attribute__((unused));
 #define LOST() control.lost
 #define EPOCH() control.epoch
 #define FUNCTION __attribute__((noinline))
+#define COMMON INLINE /* what several probes have in common: machine code has it once, the verifier looks at it in each */
 #define PROBE(name) SEC("uprobe/" #name) int probe_##name(struct regs *ctx)
 
 struct {

@@ -88,18 +88,20 @@ INLINE u64 numbered_register(struct regs *ctx, u32 n) { return n == 28 ? REGISTE
  * An argument: its number, and for releases that pass arguments on the stack its offset in the argument area, which
  * follows the return address (amd64) or the saved link register (arm64).
  */
-INLINE u64 argument(struct regs *ctx, s64 sp_moved, u32 n, u32 offset)
+COMMON u64 stack_argument(u64 addr)
 {
-	if (CONFIG(reg_abi))
-		return arg_register(ctx, n);
-
-	u64 addr = stack_pointer(ctx) + sp_moved + 8 + offset;
-
 #if HAS_WINDOW
 	return read_word(addr);
 #else
 	return read_word(addr & ~7ull) >> (addr & 7) * 8; /* no argument crosses a word */
 #endif
+}
+
+INLINE u64 argument(struct regs *ctx, s64 sp_moved, u32 n, u32 offset)
+{
+	if (CONFIG(reg_abi))
+		return arg_register(ctx, n);
+	return stack_argument(stack_pointer(ctx) + sp_moved + 8 + offset);
 }
 
 #define ARG(probe, n, offset) argument(ctx, SITE(probe).sp_moved, n, offset)
@@ -217,7 +219,7 @@ INLINE int read_newborn(struct newborn *to, u64 g)
 #endif
 
 /* Whether the filters let a goroutine pass. */
-INLINE int wanted(u64 goid)
+COMMON int wanted(u64 goid)
 {
 	if (CONFIG(sample) > 1 && goid % CONFIG(sample))
 		return 0;
@@ -368,7 +370,7 @@ FUNCTION int send_stack(u64 g, u64 top, u64 fp, u64 hidden, u64 id)
 }
 
 /* The stack of a goroutine (see hash_slowly) with a hidden caller, or 0. Its addresses are sent when that has not been done. */
-INLINE u64 stack_of(const struct goroutine *gr, u64 top, u64 fp, u64 hidden)
+COMMON u64 stack_of(const struct goroutine *gr, u64 top, u64 fp, u64 hidden)
 {
 	u64 lo = gr->stack_lo, hi = gr->stack_hi - sizeof(struct frame), id = 0;
 
@@ -423,7 +425,7 @@ INLINE struct loupe_record *fill(struct loupe_record *r, u32 kind, u32 tid, u64 
 }
 
 /* Begins a record of an event; 0 when there is no room. */
-INLINE struct loupe_record *begin(u32 kind, u32 tid, u64 goid)
+COMMON struct loupe_record *begin(u32 kind, u32 tid, u64 goid)
 {
 	struct loupe_record *r = reserve(kind, sizeof(*r), 1);
 

@@ -21,6 +21,7 @@
 
 #define INLINE static inline __attribute__((always_inline, unused))
 #define FUNCTION static __attribute__((noinline))
+#define COMMON FUNCTION
 
 /* Registers as a stub saves them, in the order of the kernel's. Only those that probes read and C code may change. */
 #if defined(__TARGET_ARCH_x86)

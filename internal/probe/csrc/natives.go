@@ -7,71 +7,71 @@ import _ "embed"
 //go:embed native_amd64.bin
 var nativeAMD64Code []byte
 
-var nativeAMD64 = Native{Settings: 0x9000, SettingsSize: 392, Page: 4096, StackUse: 1960, Probes: [ProbeCount]uint32{
+var nativeAMD64 = Native{Settings: 0x4000, SettingsSize: 392, Page: 4096, StackUse: 2256, Probes: [ProbeCount]uint32{
 	0x0,    // gopark
-	0x520,  // ready
-	0xb80,  // casgstatus
-	0x1890, // execute
-	0x1c10, // goschedImpl
-	0x2120, // gosched_m
-	0x25d0, // goschedguarded_m
-	0x2a80, // gopreempt_m
-	0x33e0, // preemptPark
-	0x3910, // newproc_runqput
-	0x3ed0, // newproc1_casgstatus
-	0x4580, // newcoro
-	0x2f30, // goyield_m
-	0x4ac0, // goexit0
-	0x4df0, // coroswitch_m
-	0x56e0, // reentersyscall
-	0x5ab0, // entersyscallblock
-	0x5e80, // exitsyscall
-	0x60f0, // makechan
-	0x6410, // chansend
-	0x6850, // chanrecv
-	0x6c90, // closechan
-	0x70d0, // selectgo
-	0x7630, // semacquire1
-	0x7a70, // semrelease1
-	0x7eb0, // gcBgMarkStartWorkers
-	0x8170, // gcMarkTermination
-	0x82b0, // gcSweep
-	0x8430, // stopTheWorldWithSema
-	0x8670, // startTheWorldWithSema
+	0x4a0,  // ready
+	0x700,  // casgstatus
+	0xc80,  // execute
+	0xf70,  // goschedImpl
+	0x1260, // gosched_m
+	0x12e0, // goschedguarded_m
+	0x1360, // gopreempt_m
+	0x1480, // preemptPark
+	0x16c0, // newproc_runqput
+	0x17e0, // newproc1_casgstatus
+	0x1970, // newcoro
+	0x13f0, // goyield_m
+	0x1a00, // goexit0
+	0x1ab0, // coroswitch_m
+	0x1f20, // reentersyscall
+	0x2090, // entersyscallblock
+	0x2200, // exitsyscall
+	0x22c0, // makechan
+	0x2480, // chansend
+	0x2670, // chanrecv
+	0x2860, // closechan
+	0x2a50, // selectgo
+	0x2d00, // semacquire1
+	0x2ef0, // semrelease1
+	0x30e0, // gcBgMarkStartWorkers
+	0x3220, // gcMarkTermination
+	0x3280, // gcSweep
+	0x3350, // stopTheWorldWithSema
+	0x34d0, // startTheWorldWithSema
 }}
 
 //go:embed native_arm64.bin
 var nativeARM64Code []byte
 
-var nativeARM64 = Native{Settings: 0x10000, SettingsSize: 392, Page: 65536, StackUse: 2416, Probes: [ProbeCount]uint32{
+var nativeARM64 = Native{Settings: 0x10000, SettingsSize: 392, Page: 65536, StackUse: 3000, Probes: [ProbeCount]uint32{
 	0x0,    // gopark
-	0x4c8,  // ready
-	0xb1c,  // casgstatus
-	0x17b4, // execute
-	0x1b38, // goschedImpl
-	0x201c, // gosched_m
-	0x24b8, // goschedguarded_m
-	0x2954, // gopreempt_m
-	0x329c, // preemptPark
-	0x37b4, // newproc_runqput
-	0x3d14, // newproc1_casgstatus
-	0x42f8, // newcoro
-	0x2df8, // goyield_m
-	0x478c, // goexit0
-	0x4aa8, // coroswitch_m
-	0x52cc, // reentersyscall
-	0x5684, // entersyscallblock
-	0x5a3c, // exitsyscall
-	0x5cc8, // makechan
-	0x6014, // chansend
-	0x641c, // chanrecv
-	0x6824, // closechan
-	0x6c2c, // selectgo
-	0x715c, // semacquire1
-	0x7564, // semrelease1
-	0x796c, // gcBgMarkStartWorkers
-	0x7c34, // gcMarkTermination
-	0x7d80, // gcSweep
-	0x7f08, // stopTheWorldWithSema
-	0x8140, // startTheWorldWithSema
+	0x4f4,  // ready
+	0x754,  // casgstatus
+	0xd14,  // execute
+	0x1020, // goschedImpl
+	0x131c, // gosched_m
+	0x13b0, // goschedguarded_m
+	0x1444, // gopreempt_m
+	0x156c, // preemptPark
+	0x17c4, // newproc_runqput
+	0x18e8, // newproc1_casgstatus
+	0x1a60, // newcoro
+	0x14d8, // goyield_m
+	0x1b08, // goexit0
+	0x1bcc, // coroswitch_m
+	0x2054, // reentersyscall
+	0x21e8, // entersyscallblock
+	0x237c, // exitsyscall
+	0x245c, // makechan
+	0x264c, // chansend
+	0x2858, // chanrecv
+	0x2a64, // closechan
+	0x2c70, // selectgo
+	0x2f70, // semacquire1
+	0x317c, // semrelease1
+	0x3388, // gcBgMarkStartWorkers
+	0x34d8, // gcMarkTermination
+	0x353c, // gcSweep
+	0x3630, // stopTheWorldWithSema
+	0x37b4, // startTheWorldWithSema
 }}

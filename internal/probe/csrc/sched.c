@@ -5,7 +5,7 @@
  * The life of goroutines (runtime/proc.go).
  */
 
-INLINE void emit(u32 kind, u32 tid, u64 goid, u64 arg, u64 stack)
+COMMON void emit(u32 kind, u32 tid, u64 goid, u64 arg, u64 stack)
 {
 	struct loupe_record *r = begin(kind, tid, goid);
 
@@ -17,7 +17,7 @@ INLINE void emit(u32 kind, u32 tid, u64 goid, u64 arg, u64 stack)
 }
 
 /* A wait begins: it is reported at once, or noted when only long waits are asked for. */
-INLINE void block(u32 tid, u64 goid, u8 reason, u8 trace_reason, u64 lock, u64 stack)
+COMMON void block(u32 tid, u64 goid, u8 reason, u8 trace_reason, u64 lock, u64 stack)
 {
 	if (CONFIG(min_block)) {
 		struct loupe_wait w = {
@@ -42,7 +42,7 @@ INLINE void block(u32 tid, u64 goid, u8 reason, u8 trace_reason, u64 lock, u64 s
 }
 
 /* Reports a wait that is over, if it was long. Returns whether its end is worth reporting. */
-INLINE int end_wait(u64 goid)
+COMMON int end_wait(u64 goid)
 {
 	struct loupe_wait w;
 
@@ -68,7 +68,7 @@ INLINE int end_wait(u64 goid)
 }
 
 /* gp is made runnable by the goroutine whose thread's own g is g0; 0 when that is not known. */
-INLINE void unblock(u32 tid, u64 gp, u64 g0)
+COMMON void unblock(u32 tid, u64 gp, u64 g0)
 {
 	u64 goid = goid_of(gp);
 
@@ -114,7 +114,7 @@ PROBE(ready)
 	return 0;
 }
 
-INLINE void create(u32 tid, u64 newg, u64 creator, u32 flags)
+COMMON void create(u32 tid, u64 newg, u64 creator, u32 flags)
 {
 	struct newborn new;
 
@@ -150,7 +150,7 @@ INLINE void create(u32 tid, u64 newg, u64 creator, u32 flags)
 	commit(c);
 }
 
-INLINE void destroy(u32 tid, u64 goid)
+COMMON void destroy(u32 tid, u64 goid)
 {
 	if (!goid) {
 		unreadable(GoDestroy);
@@ -235,7 +235,7 @@ PROBE(execute)
 	return 0;
 }
 
-INLINE void stop(u32 tid, u64 gp, int preempted)
+COMMON void stop(u32 tid, u64 gp, int preempted)
 {
 	struct goroutine gr;
 
