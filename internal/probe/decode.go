@@ -22,6 +22,7 @@ type decoder struct {
 	lockOffset                            uint64 // of a channel's lock in the channel
 
 	stacks, olderStacks map[uint64]*event.Stack
+	recent              [256]recentStack // those asked for last, found without a hash
 	origins             map[originKey]*event.Origin
 	system              map[uint64]bool // goroutines of the runtime that were alive at the beginning; nil when they are wanted
 
@@ -39,6 +40,11 @@ type namer interface {
 }
 
 type originKey struct{ gopc, startpc uint64 }
+
+type recentStack struct {
+	id    uint64
+	stack *event.Stack
+}
 
 // Bounds of the decoder's memory, far beyond what a program's code has. When one is reached, the table starts anew: the
 // probes send all stacks again then.
@@ -88,9 +94,9 @@ func (d *decoder) decode(raw []byte, yield func(*event.Event) bool) bool {
 		return true // what concerns the whole program is told whoever does it
 	}
 	ev := &d.ev
-	*ev = event.Event{
-		Time: int64(r.Time) + d.offset, Kind: event.Kind(r.Kind), PID: d.pid, TID: int32(r.Tid), G: r.G, Stack: d.stack(r.Stack),
-	}
+	clearEvent(ev)
+	ev.Time, ev.Kind, ev.PID, ev.TID = int64(r.Time)+d.offset, event.Kind(r.Kind), d.pid, int32(r.Tid)
+	ev.G, ev.Stack = r.G, d.stack(r.Stack)
 	if r.Kind == csrc.KindSwitch {
 		return d.yieldSwitch(r, yield)
 	}
@@ -98,6 +104,14 @@ func (d *decoder) decode(raw []byte, yield func(*event.Event) bool) bool {
 		return true
 	}
 	return yield(ev)
+}
+
+// clearEvent makes an event empty. To assign an empty one is slower, since the collector wants to know of each pointer.
+func clearEvent(ev *event.Event) {
+	ev.Time, ev.Kind, ev.PID, ev.TID, ev.P = 0, 0, 0, 0, 0
+	ev.G, ev.Parent, ev.By, ev.Object, ev.Value = 0, 0, 0, 0, 0
+	ev.Reason, ev.TraceReason, ev.State, ev.Text = "", "", "", ""
+	ev.Origin, ev.Stack = nil, nil
 }
 
 // fill sets the fields that depend on the kind. It returns false when the event is not for the user.
@@ -218,10 +232,18 @@ func (d *decoder) stack(id uint64) *event.Stack {
 	if id == 0 {
 		return nil
 	}
-	if s, ok := d.stacks[id]; ok {
-		return s
+	recent := &d.recent[id>>1%uint64(len(d.recent))] // the lowest bit is always set
+	if recent.id == id {
+		return recent.stack
 	}
-	return d.olderStacks[id]
+	s, ok := d.stacks[id]
+	if !ok {
+		s = d.olderStacks[id]
+	}
+	if s != nil {
+		*recent = recentStack{id, s}
+	}
+	return s
 }
 
 // origin returns where a goroutine comes from.

@@ -166,3 +166,24 @@ func TestDecodeSystem(t *testing.T) {
 		t.Errorf("%v are told, want %v", kinds, want)
 	}
 }
+
+// TestClearEvent fills each field of an event there is: none is left.
+func TestClearEvent(t *testing.T) {
+	var ev event.Event
+	v := reflect.ValueOf(&ev).Elem()
+	for i := range v.NumField() {
+		switch f := v.Field(i); f.Kind() {
+		case reflect.String:
+			f.SetString("text")
+		case reflect.Pointer:
+			f.Set(reflect.New(f.Type().Elem()))
+		case reflect.Uint8, reflect.Uint64:
+			f.SetUint(7)
+		default:
+			f.SetInt(7)
+		}
+	}
+	if clearEvent(&ev); ev != (event.Event{}) {
+		t.Errorf("left: %+v", ev)
+	}
+}

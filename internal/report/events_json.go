@@ -192,11 +192,10 @@ func (c *clock) appendTo(b []byte, nanos int64, digits int) []byte {
 		c.second = second
 		c.text = time.Unix(second, 0).In(c.zone).AppendFormat(c.text[:0], c.layout)
 	}
-	b = append(append(b, c.text...), '.')
-	scale := int64(1e8)
-	for range digits {
-		b = append(b, byte('0'+rest/scale%10))
-		scale /= 10
+	b = append(append(b, c.text...), ".000000000"...)
+	for i := 9; i > 0; i-- {
+		b[len(b)-10+i] = byte('0' + rest%10)
+		rest /= 10
 	}
-	return b
+	return b[:len(b)-9+digits]
 }

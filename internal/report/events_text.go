@@ -132,7 +132,8 @@ func appendDetail(b []byte, e *event.Event, ended *stream.Interval) []byte {
 		w.add(strconv.Quote(e.Text))
 	}
 	if e.Object != 0 {
-		w.add("0x" + strconv.FormatUint(e.Object, 16))
+		w.next()
+		w.buf = strconv.AppendUint(append(w.buf, "0x"...), e.Object, 16)
 	}
 	return w.buf
 }

@@ -127,7 +127,8 @@ func TestTransitionsForget(t *testing.T) {
 		{event.KindsOf(event.GoBlock, event.GoUnblock), life(block("select"), unblock(waker)), 0},
 		{event.KindsOf(event.GoBlock), life(block("select")), 0},
 		{event.KindsOf(event.GoCreate), life(create), 0},
-		{event.KindsDefault, life(create, start), 0},
+		{event.KindsOf(event.GoCreate, event.GoStart), life(create, start), 0},
+		{event.KindsDefault, life(create, start), 1},
 		{event.KindsDefault, life(create), 1},
 		{event.KindsDefault, life(create, destroy), 0},
 	} {

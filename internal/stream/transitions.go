@@ -23,8 +23,9 @@ type Interval struct {
 // Transitions tells how long goroutines were in the state that an event ends.
 type Transitions struct {
 	follow     event.Kinds
-	goroutines map[uint64]situation
-	losses     uint32 // times that events were lost, to know intervals that span one
+	goroutines map[uint64]*situation
+	ended      []*situation // to be used again
+	losses     uint32       // times that events were lost, to know intervals that span one
 }
 
 // situation is the state that a goroutine is in.
@@ -34,13 +35,14 @@ type situation struct {
 	origin  *event.Origin
 	reason  string
 	losses  uint32
-	waiting bool // else runnable
+	waiting bool
+	ready   bool // runnable; neither: it runs, or nothing can end what it does
 	partial bool
 }
 
 // NewTransitions follows a stream that has the given kinds of events. What never could end is not remembered.
 func NewTransitions(kinds event.Kinds) *Transitions {
-	return &Transitions{follow: kinds, goroutines: map[uint64]situation{}}
+	return &Transitions{follow: kinds, goroutines: map[uint64]*situation{}}
 }
 
 // Next takes the next event in and returns the interval that it ends; false when it ends none, or its beginning is not
@@ -58,22 +60,24 @@ func (t *Transitions) Next(e *event.Event) (Interval, bool) {
 	case event.GoStop:
 		t.begin(e.G, false, true, situation{since: e.Time, stack: e.Stack, reason: e.Reason})
 	case event.GoUnblock:
-		was, known := t.goroutines[e.G]
+		var was situation
+		if s := t.goroutines[e.G]; s != nil {
+			was = *s
+		}
 		t.begin(e.G, false, true, situation{since: e.Time, stack: was.stack, origin: was.origin, reason: was.reason})
-		if known && was.waiting {
+		if was.waiting {
 			return t.end(&was, e), true
 		}
 	case event.GoStart:
-		was, known := t.goroutines[e.G]
-		if !known {
-			break
-		}
-		delete(t.goroutines, e.G)
-		if !was.waiting {
-			return t.end(&was, e), true
+		if s := t.goroutines[e.G]; s != nil {
+			was := *s
+			t.leave(e.G, s)
+			return t.end(&was, e), was.ready
 		}
 	case event.GoDestroy:
-		delete(t.goroutines, e.G)
+		if s := t.goroutines[e.G]; s != nil {
+			t.forget(e.G, s)
+		}
 	case event.Lost:
 		t.losses++
 	case event.Exec:
@@ -85,12 +89,45 @@ func (t *Transitions) Next(e *event.Event) (Interval, bool) {
 // begin remembers the situation of a goroutine that now waits or is runnable, when there can be an event that ends it;
 // otherwise it forgets what was before.
 func (t *Transitions) begin(g uint64, waiting, runnable bool, s situation) {
-	if waiting && t.follow.Has(event.GoUnblock) || runnable && t.follow.Has(event.GoStart) {
-		s.waiting, s.losses = waiting, t.losses
-		t.goroutines[g] = s
+	at := t.goroutines[g]
+	if !(waiting && t.follow.Has(event.GoUnblock) || runnable && t.follow.Has(event.GoStart)) {
+		if at != nil {
+			t.leave(g, at)
+		}
 		return
 	}
+	if at == nil {
+		at = t.situation()
+		t.goroutines[g] = at
+	}
+	s.waiting, s.ready, s.losses = waiting, !waiting, t.losses
+	*at = s
+}
+
+// leave notes that a goroutine is in no situation that an event could end.
+func (t *Transitions) leave(g uint64, s *situation) {
+	if t.follow.Has(event.GoDestroy) {
+		*s = situation{}
+	} else {
+		t.forget(g, s)
+	}
+}
+
+func (t *Transitions) forget(g uint64, s *situation) {
 	delete(t.goroutines, g)
+	*s = situation{}
+	t.ended = append(t.ended, s)
+}
+
+// situation returns an empty one.
+func (t *Transitions) situation() *situation {
+	last := len(t.ended) - 1
+	if last < 0 {
+		return &situation{}
+	}
+	s := t.ended[last]
+	t.ended = t.ended[:last]
+	return s
 }
 
 func (t *Transitions) end(s *situation, e *event.Event) Interval {
@@ -104,6 +141,8 @@ func (t *Transitions) end(s *situation, e *event.Event) Interval {
 
 // Wait returns the reason of the wait that a goroutine is in; false when it is in none.
 func (t *Transitions) Wait(g uint64) (reason string, waits bool) {
-	s := t.goroutines[g]
-	return s.reason, s.waiting
+	if s := t.goroutines[g]; s != nil && s.waiting {
+		return s.reason, true
+	}
+	return "", false
 }
