@@ -39,6 +39,9 @@ type Options struct {
 	// Engine chooses how to observe; empty means EngineAuto.
 	Engine Engine
 
+	// Clock chooses where EngineInline has times from; empty means ClockAuto. The kernel tells EngineUprobe the time.
+	Clock Clock
+
 	// Log receives details for debugging; nil discards them.
 	Log *slog.Logger
 
@@ -53,6 +56,16 @@ const (
 	EngineAuto   Engine = "auto"   // EngineUprobe where it is permitted, else EngineInline, with a warning
 	EngineUprobe Engine = "uprobe" // eBPF probes
 	EngineInline Engine = "inline" // code that is put into the program by ptrace: needs no BPF, and costs much less
+)
+
+// Clock is where EngineInline has the times of events from.
+type Clock string
+
+// The clocks. The order of events is exact with each.
+const (
+	ClockAuto    Clock = "auto"    // ClockPrecise where the machine's counter is a clock, else ClockCoarse, with a warning
+	ClockPrecise Clock = "precise" // the processor's counter (TSC, CNTVCT), calibrated to CLOCK_MONOTONIC all the time
+	ClockCoarse  Clock = "coarse"  // to about a millisecond, without a look at the counter: events are counted, MinBlock is refused
 )
 
 // Defaults of Options.

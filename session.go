@@ -64,19 +64,27 @@ func (o Options) withEngine(open func(probe.Engine) (*probe.Session, error)) (*p
 		o.Engine = unnamedEngine
 	}
 	if o.Engine == EngineInline {
-		s, err := open(inline.New(o.Log))
+		s, err := open(o.inline())
 		return s, sentinel(err)
 	}
 	s, err := open(uprobe.New(uprobe.Options{Log: o.Log, SingleUprobes: o.singleUprobes}))
 	if err == nil || o.Engine == EngineUprobe || !errors.Is(err, probe.ErrPermission) && !errors.Is(err, probe.ErrUnsupported) {
 		return s, sentinel(err)
 	}
-	s, inlineErr := open(inline.New(o.Log))
+	s, inlineErr := open(o.inline())
 	if inlineErr != nil {
 		return nil, sentinel(fmt.Errorf("%w; engine inline: %w", err, inlineErr))
 	}
 	s.Warn(fmt.Sprintf("engine inline is used, which puts code into the program, since engine uprobe is not to be had: %v", err))
 	return s, nil
+}
+
+// inline returns engine inline.
+func (o Options) inline() probe.Engine { return inline.New(o.Log, clockSources[o.Clock]) }
+
+// clockSources are the engine's names for clocks.
+var clockSources = map[Clock]inline.Source{
+	"": inline.SourceAuto, ClockAuto: inline.SourceAuto, ClockPrecise: inline.SourceCounter, ClockCoarse: inline.SourceCoarse,
 }
 
 // sentinel adds this package's sentinel to an engine's error.
@@ -109,6 +117,9 @@ func (o Options) check() error {
 		return fmt.Errorf("a buffer of %d bytes: it has between 1 and %d", o.BufferBytes, maxBufferBytes)
 	case o.Engine != "" && o.Engine != EngineAuto && o.Engine != EngineUprobe && o.Engine != EngineInline:
 		return fmt.Errorf("unknown engine %q: there are auto, uprobe, inline", o.Engine)
+	}
+	if _, ok := clockSources[o.Clock]; !ok {
+		return fmt.Errorf("unknown clock %q: there are auto, precise, coarse", o.Clock)
 	}
 	return nil
 }

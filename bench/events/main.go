@@ -1,7 +1,7 @@
 // Command events measures what it costs to observe the events of a running program: by Loupe, by the same probes at
 // function entry, by bpftrace and by the runtime's own tracer, on the same process in one run.
 //
-//	go run ./bench/events [-rounds 5] [-time 2s] [-profile DIR] [cost|web|drain|latency|attach|agent|recording|programs] ...
+//	go run ./bench/events [-rounds 5] [-time 2s] [-ways REGEXP] [-profile DIR] [cost|web|drain|latency|attach|agent|recording|programs] ...
 //
 // Each name is a table; without any, all are printed:
 //
@@ -24,6 +24,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -38,6 +39,10 @@ func main() {
 	b := &bench{}
 	flag.IntVar(&b.rounds, "rounds", 5, "measurements of each way")
 	flag.DurationVar(&b.time, "time", 2*time.Second, "length of a measurement")
+	flag.Func("ways", "only ways whose name matches this `regexp`, in the tables cost and web", func(text string) (err error) {
+		b.ways, err = regexp.Compile(text)
+		return err
+	})
 	flag.StringVar(&b.profiles, "profile", "", "write profiles of the observers' processor time into this `directory`")
 	orderText := flag.String("observe", "", "observe a process, as the benchmark's own processes do")
 	attach := flag.Int("attach", 0, "attach to a process once, as the benchmark's own processes do")
@@ -62,6 +67,7 @@ type bench struct {
 	rounds   int
 	time     time.Duration
 	profiles string // directory
+	ways     *regexp.Regexp
 
 	self      string // this command
 	dir       string // of the target programs

@@ -29,9 +29,10 @@ import (
 type order struct {
 	PID         int
 	StackDepth  int
-	AtEntry     bool   // probes on the first instruction of functions
-	Single      bool   // each probe attached by itself
-	Inline      bool   // engine inline
+	AtEntry     bool // probes on the first instruction of functions
+	Single      bool // each probe attached by itself
+	Inline      bool // engine inline
+	Clock       inline.Source
 	Asleep      bool   // the probes are attached and not enabled
 	Later       bool   // events stay in the buffer until "drain"
 	BufferBytes int    // 0: loupe.DefaultBufferBytes
@@ -82,7 +83,7 @@ func (o order) open() (*probe.Session, error) {
 	}
 	var engine probe.Engine = uprobe.New(uprobe.Options{SingleUprobes: o.Single})
 	if o.Inline {
-		engine = inline.New(nil)
+		engine = inline.New(nil, o.Clock)
 	}
 	if o.Asleep {
 		engine = sleeping{engine}

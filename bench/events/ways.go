@@ -7,6 +7,7 @@ import (
 	"io"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +20,11 @@ import (
 type way struct {
 	name  string
 	watch func(b *bench, t *target, cpu int) (watcher, error) // begins, on one processor or anywhere
+}
+
+// chosen returns those of some ways that the user wants to see.
+func (b *bench) chosen(ways []way) []way {
+	return slices.DeleteFunc(slices.Clone(ways), func(w way) bool { return b.ways != nil && !b.ways.MatchString(w.name) })
 }
 
 // watcher sees events of a target until it is closed. begin and end are the ends of the time that is measured.

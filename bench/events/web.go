@@ -39,7 +39,8 @@ func (b *bench) web() error {
 		return err
 	}
 	defer t.kill()
-	results, alone, err := b.visits(t, webWays)
+	ways := b.chosen(webWays)
+	results, alone, err := b.visits(t, ways)
 	if err != nil {
 		return err
 	}
@@ -49,7 +50,7 @@ func (b *bench) web() error {
 		duration(median(alone, func(r load) float64 { return float64(r.p50) })),
 		duration(median(alone, func(r load) float64 { return float64(r.p99) })),
 		duration(median(alone, func(r load) float64 { return r.cpu })), "", "")
-	for i, w := range webWays {
+	for i, w := range ways {
 		r := results[i]
 		rate, lost := "", ""
 		if r[0].events > 0 {

@@ -46,6 +46,30 @@ func (e *engineName) add(cmd *cobra.Command, note string) {
 	cmd.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions(engineNames, cobra.ShellCompDirectiveNoFileComp))
 }
 
+// clockName is the flag --clock.
+type clockName string
+
+// clockNames are the clocks that a user can choose.
+var clockNames = []string{string(loupe.ClockAuto), string(loupe.ClockPrecise), string(loupe.ClockCoarse)}
+
+func (c *clockName) String() string { return string(*c) }
+func (c *clockName) Type() string   { return "name" }
+
+func (c *clockName) Set(name string) error {
+	if !slices.Contains(clockNames, name) {
+		return errors.New("there are " + strings.Join(clockNames, ", "))
+	}
+	*c = clockName(name)
+	return nil
+}
+
+// add adds the flag to a command.
+func (c *clockName) add(cmd *cobra.Command) {
+	*c = clockName(loupe.ClockAuto)
+	cmd.Flags().Var(c, "clock", "`name` of where engine inline has times from: "+strings.Join(clockNames, ", ")+"; coarse is cheaper, to about a millisecond")
+	cmd.RegisterFlagCompletionFunc("clock", cobra.FixedCompletions(clockNames, cobra.ShellCompDirectiveNoFileComp))
+}
+
 // Bounds for what is done about a name of many processes: how many an error line lists, and how many are looked at.
 const (
 	maxListedPIDs = 20

@@ -60,6 +60,9 @@ struct loupe_shared {
 	struct loupe_control control; /* lost counts hits for which no lane was free, and nothing else */
 	u64 missed[PROBE_COUNT];      /* the same by probe */
 	u64 unlisted;                 /* goroutines for which the filter had no room */
+
+	/* A line of its own: all hits change it when there is no other clock. */
+	u64 ticks __attribute__((aligned(64))); /* counts them, and the looks of the reader */
 };
 
 /* A wait under way, with its goroutine; 0: a free entry. */

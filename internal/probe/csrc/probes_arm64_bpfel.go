@@ -216,6 +216,9 @@ type ProbesLoupeShared struct {
 	Control  ProbesLoupeControl
 	Missed   [30]uint64
 	Unlisted uint64
+	_        [8]byte
+	Ticks    uint64
+	_        [56]byte
 }
 
 type ProbesLoupeSite struct {

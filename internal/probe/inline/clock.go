@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -11,9 +12,23 @@ import (
 	"github.com/loupe-go/loupe/internal/probe"
 )
 
+// Source is where the times of events come from.
+type Source string
+
+const (
+	SourceAuto    Source = ""        // the processor's counter; where that is no clock, coarse times with a warning
+	SourceCounter Source = "counter" // the processor's counter
+	SourceCoarse  Source = "coarse"  // events are counted, and the reader tells when it looked: their order is exact, their times are not
+)
+
 // Clock turns the ticks of the processor's counter into CLOCK_MONOTONIC, by lines between points at which both were read.
 // It is used by one goroutine.
+//
+// A coarse clock does the same with a number that all hits of probes increase, and the clock itself whenever it reads it: the
+// times of events between two samples are spread evenly over the time between.
 type Clock struct {
+	coarse bool
+	delay  uint64 // ticks that a time can be older than the moment its lane was taken
 	points []point
 	last   int // where the line that was used last begins
 
@@ -45,13 +60,29 @@ func NewClock() (*Clock, error) {
 	if err := checkTicks(); err != nil {
 		return nil, fmt.Errorf("%w: %w", probe.ErrUnsupported, err)
 	}
-	c := &Clock{read: ticks}
+	c := &Clock{read: ticks, delay: readDelay}
 	if err := c.anchor(); err != nil {
 		return nil, err
 	}
 	c.now = func() int64 { return c.startNanos + int64(time.Since(c.start)) }
 	c.begin(func() { time.Sleep(warmup) })
 	return c, nil
+}
+
+// NewCoarseClock returns a coarse clock. It is of use after count.
+func NewCoarseClock() (*Clock, error) {
+	c := &Clock{coarse: true}
+	if err := c.anchor(); err != nil {
+		return nil, err
+	}
+	c.now = func() int64 { return c.startNanos + int64(time.Since(c.start)) }
+	return c, nil
+}
+
+// count begins with the number that a coarse clock goes by.
+func (c *Clock) count(number *uint64) {
+	c.read = func() uint64 { return atomic.AddUint64(number, 1) - 1 } // what is counted later is larger
+	c.begin(func() { time.Sleep(spacing) })
 }
 
 // begin takes the first two points.
@@ -95,13 +126,13 @@ func (c *Clock) pair() (tick, nanos uint64) {
 	return tick, nanos
 }
 
-// Sample reads both clocks and returns the tick. Ticks up to that one have their final time from then on. It waits for some
-// microseconds when it was called just before.
-func (c *Clock) Sample() uint64 {
+// Sample reads both clocks. Ticks up to that one have their final time from then on. It waits for some microseconds when it
+// was called just before.
+func (c *Clock) Sample() (tick, nanos uint64) {
 	for {
 		tick, nanos := c.pair()
 		if c.add(tick, nanos) {
-			return tick
+			return tick, nanos
 		}
 	}
 }

@@ -69,6 +69,21 @@ func (c *checker) check(raw []byte) bool {
 
 // TestContention hits probes on more threads than there are lanes, while the records are read and signals arrive.
 func TestContention(t *testing.T) {
+	t.Run("counter", func(t *testing.T) { testContention(t, nil) })
+	t.Run("coarse", func(t *testing.T) { testContention(t, coarse(t)) })
+}
+
+// coarse makes worlds with a coarse clock.
+func coarse(t *testing.T) func(*Options) {
+	return func(o *Options) {
+		var err error
+		if o.Clock, err = NewCoarseClock(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func testContention(t *testing.T, change func(*Options)) {
 	const threads = 8
 	hits := uint64(200_000)
 	if emulated {
@@ -77,7 +92,12 @@ func TestContention(t *testing.T) {
 		defer pprof.StopCPUProfile()
 	}
 	for _, ring := range []int{1 << 16, 1 << 24} {
-		w := newWorld(t, func(o *Options) { o.Geometry.Ring = ring })
+		w := newWorld(t, func(o *Options) {
+			o.Geometry.Ring = ring
+			if change != nil {
+				change(o)
+			}
+		})
 		park, send := w.probe(gopark), w.probe(csrc.ProbesLoupeProbePROBE_chansend)
 		var group sync.WaitGroup
 		for id := range uint64(threads) {
@@ -151,11 +171,16 @@ func (c *checker) balance(w *world, hits uint64) {
 // TestCauseAndEffect hits probes on threads in turns: each begins when it sees that the one before is done. Their records
 // must come in that order, whatever lane they were in.
 func TestCauseAndEffect(t *testing.T) {
+	t.Run("counter", func(t *testing.T) { testCauseAndEffect(t, func(*Options) {}) })
+	t.Run("coarse", func(t *testing.T) { testCauseAndEffect(t, coarse(t)) })
+}
+
+func testCauseAndEffect(t *testing.T, change func(*Options)) {
 	turns := uint64(200_000)
 	if emulated {
 		turns = 3_000
 	}
-	w := newWorld(t, func(o *Options) { o.Geometry.Ring = 1 << 24 })
+	w := newWorld(t, func(o *Options) { o.Geometry.Ring = 1 << 24; change(o) })
 	body := w.probe(csrc.ProbesLoupeProbePROBE_chansend)
 	var turn atomic.Uint64
 	var group sync.WaitGroup

@@ -22,6 +22,7 @@ import (
 // Engine observes one process by code that it puts there.
 type Engine struct {
 	log      *slog.Logger
+	source   Source
 	plan     *probe.Plan
 	clock    *Clock
 	program  *Program
@@ -40,11 +41,11 @@ type Engine struct {
 var _ probe.Engine = (*Engine)(nil)
 
 // New returns an engine that is not attached yet. log receives details for debugging; nil discards them.
-func New(log *slog.Logger) *Engine {
+func New(log *slog.Logger, source Source) *Engine {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Engine{log: log}
+	return &Engine{log: log, source: source}
 }
 
 func (e *Engine) warn(format string, args ...any) {
@@ -79,7 +80,7 @@ func (e *Engine) prepare() error {
 		return fmt.Errorf("%w: the program is for %s, this machine for %s", probe.ErrUnsupported, arch, runtime.GOARCH)
 	}
 	var err error
-	if e.clock, err = NewClock(); err != nil {
+	if e.clock, err = e.newClock(); err != nil {
 		return err
 	}
 	if err := e.choose(); err != nil {
@@ -95,6 +96,19 @@ func (e *Engine) prepare() error {
 	}
 	e.in = &installation{pid: e.plan.PID, signalStacks: e.plan.SignalStacks}
 	return e.in.measure(e.program, e.spots)
+}
+
+// newClock returns the clock that was asked for, or a coarse one where there is no other.
+func (e *Engine) newClock() (*Clock, error) {
+	if e.source == SourceCoarse {
+		return NewCoarseClock()
+	}
+	c, err := NewClock()
+	if e.source == SourceAuto && errors.Is(err, probe.ErrUnsupported) {
+		e.warn("times are coarse, to about a millisecond, and the order of events is exact: %v", err)
+		return NewCoarseClock()
+	}
+	return c, err
 }
 
 // choose works out which places are patched, and how.
@@ -197,6 +211,9 @@ func (e *Engine) install() error {
 		if e.region, err = NewRegion(mem, e.program.geometry); err != nil {
 			return err
 		}
+		if e.clock.coarse {
+			e.clock.count(&e.region.shared.Ticks)
+		}
 		e.reader = NewReader(e.region, e.clock)
 		if err := e.region.List(e.plan.Goroutines); err != nil {
 			return err
@@ -226,7 +243,8 @@ func (e *Engine) Drain(record func(raw []byte) bool) {
 	e.reader.Drain(record)
 	e.watch.came(before)
 	if e.watch.exec && !e.replaced.Swap(true) {
-		r := csrc.Record{Kind: uint8(event.Exec), Time: e.clock.Nanos(e.clock.Sample()), Tid: uint32(e.plan.PID), Lost: e.Lost()}
+		_, now := e.clock.Sample()
+		r := csrc.Record{Kind: uint8(event.Exec), Time: now, Tid: uint32(e.plan.PID), Lost: e.Lost()}
 		record(unsafe.Slice((*byte)(unsafe.Pointer(&r)), unsafe.Sizeof(r)))
 	}
 }

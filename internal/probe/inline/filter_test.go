@@ -137,10 +137,15 @@ func TestMinBlock(t *testing.T) {
 	th.args(0, 0xc000123, 14, 3)
 	th.setCaller(0x400123)
 
-	th.hit(park)
-	sched.args(th.g).hit(ready)
-	if r := w.goroutines(); len(r) != 0 {
-		t.Fatalf("a short wait of %v was told", r)
+	sched.args(th.g)
+	for short := false; !short; {
+		begin := time.Now()
+		th.hit(park)
+		sched.hit(ready)
+		short = time.Since(begin) < long // the machine may have been busy with something else
+		if r := w.goroutines(); short && len(r) != 0 {
+			t.Fatalf("a short wait of %v was told", r)
+		}
 	}
 	sched.hit(ready) // of no wait
 	w.region.NewEpoch()

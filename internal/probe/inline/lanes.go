@@ -65,13 +65,14 @@ type readLane struct {
 	safe  uint64 // ticks: nothing older will come any more
 	lost  uint32 // as its last record says
 	inUse bool   // by the same hit all the time that it was looked at
-	since uint64 // ticks: when it was first found so
+	since uint64 // nanoseconds: when it was first found so
 }
 
 // NewReader returns a reader of a region.
 func NewReader(region *Region, clock *Clock) *Reader {
 	r := &Reader{region: region, clock: clock, lanes: make([]readLane, region.Lanes), order: make([]*readLane, 0, region.Lanes)}
-	now := clock.Sample() - readDelay
+	now, _ := clock.Sample()
+	now -= clock.delay
 	for i := range r.lanes {
 		l := region.lanes[i]
 		r.lanes[i] = readLane{
@@ -131,7 +132,7 @@ func (r *Reader) DrainAll(record func(raw []byte) bool) {
 		goOn = record(raw)
 		return goOn
 	}
-	for now := r.clock.Sample(); goOn; time.Sleep(50 * time.Microsecond) {
+	for now, _ := r.clock.Sample(); goOn; time.Sleep(50 * time.Microsecond) {
 		r.Drain(deliver)
 		if r.until > now {
 			return
@@ -143,24 +144,23 @@ func (r *Reader) DrainAll(record func(raw []byte) bool) {
 // lane is in use and probes are not enabled.
 func (r *Reader) look() uint64 {
 	enabled := r.region.enabled()
-	t0 := r.clock.Sample()
-	stuck := r.clock.Ticks(stuckAfter)
-	until := t0 - readDelay
+	t0, now := r.clock.Sample()
+	until := t0 - r.clock.delay
 	busy := 0
 	for i := range r.lanes {
 		l := &r.lanes[i]
 		was := l.inUse
 		if l.inUse = l.busy(); !l.inUse {
-			l.safe = t0 - readDelay
+			l.safe = t0 - r.clock.delay
 			l.events.look()
 			continue
 		}
 		busy++
 		if !was {
-			l.since = t0
+			l.since = now
 		}
 		l.safe = max(l.safe, l.stamp(t0))
-		if t0-l.since < stuck {
+		if now-l.since < uint64(stuckAfter) {
 			until = min(until, l.safe)
 		}
 	}

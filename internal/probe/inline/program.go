@@ -6,6 +6,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/loupe-go/loupe/internal/probe"
 	"github.com/loupe-go/loupe/internal/probe/csrc"
 )
 
@@ -35,6 +36,7 @@ type Program struct {
 	native   csrc.Native
 	settings csrc.Settings
 	geometry Geometry
+	coarse   bool     // hits count themselves and read no counter
 	starts   []uint64 // as a table
 
 	knownAt, waitsAt, size int
@@ -49,10 +51,13 @@ func NewProgram(o Options) (*Program, error) {
 	if err := o.Geometry.check(); err != nil {
 		return nil, err
 	}
-	p := &Program{arch: o.Arch, native: native, geometry: o.Geometry}
+	p := &Program{arch: o.Arch, native: native, geometry: o.Geometry, coarse: o.Clock.coarse}
 	s := &p.settings
 	s.Config = o.Config
 	if o.Config.MinBlock > 0 { // the probes' times are ticks
+		if p.coarse {
+			return nil, fmt.Errorf("%w: the length of waits can be measured only with the processor's counter", probe.ErrUnsupported)
+		}
 		s.Config.MinBlock = max(1, o.Clock.Ticks(time.Duration(o.Config.MinBlock)))
 	}
 	if len(o.Starts) > maxStarts {
@@ -144,7 +149,7 @@ func (p *Program) Body(program uint64, place Place) ([]byte, error) {
 		return nil, fmt.Errorf("no probe %d", place.Probe)
 	}
 	b := body{
-		Place: place, config: &p.settings.Config, lanes: p.geometry.Lanes,
+		Place: place, config: &p.settings.Config, lanes: p.geometry.Lanes, coarse: p.coarse,
 		settings: program + p.native.Settings, function: program + uint64(p.native.Probes[place.Probe]),
 	}
 	var code []byte
@@ -165,6 +170,7 @@ type body struct {
 	Place
 	config             *csrc.Config
 	lanes              int
+	coarse             bool
 	settings, function uint64 // addresses in the target
 }
 
@@ -177,6 +183,7 @@ var (
 	offEnabled = int32(unsafe.Offsetof(csrc.Shared{}.Control.Enabled))
 	offLost    = int32(unsafe.Offsetof(csrc.Shared{}.Control.Lost))
 	offMissed  = int32(unsafe.Offsetof(csrc.Shared{}.Missed))
+	offTicks   = int32(unsafe.Offsetof(csrc.Shared{}.Ticks))
 
 	offBusy  = int32(unsafe.Offsetof(csrc.Lane{}.Busy))
 	offTurns = int32(unsafe.Offsetof(csrc.Lane{}.Turns))

@@ -36,7 +36,9 @@ func newMadeUp(t *testing.T, g Geometry) *madeUp {
 	if err := region.Place(Alignment); err != nil {
 		t.Fatal(err)
 	}
-	return &madeUp{t, region, clock, NewReader(region, clock), clock.Sample()}
+	reader := NewReader(region, clock)
+	first, _ := clock.Sample()
+	return &madeUp{t, region, clock, reader, first}
 }
 
 // write writes a record of a kind to a lane, at a time after the first and with a number, as probes do.

@@ -22,7 +22,11 @@ func (b *body) arm() ([]byte, error) {
 	a := armCode{addr: b.Addr}
 	b.armLane(&a)
 	a.label("taken")
-	a.readTime(x20)
+	if b.coarse {
+		a.countTime(x20, x17, offTicks)
+	} else {
+		a.readTime(x20)
+	}
 	a.store(x19, offStamp, x20)
 	a.store(x19, offG, x28)
 	for r := uint8(0); r < 16; r += 2 {
@@ -140,6 +144,19 @@ func (a *armCode) fail(format string, args ...any) {
 func (a *armCode) readTime(to uint8) {
 	a.emit(0xd5033fdf) // ISB
 	a.emit(0xd53be040 | uint32(to))
+}
+
+// countTime sets a register to what a word was before one was added to it; no other processor comes in between. It changes
+// x21, x23 and x25.
+func (a *armCode) countTime(to, base uint8, offset int32) {
+	a.moveImmediate(x25, uint64(offset))
+	a.add(x25, base, x25, 0)
+	a.label("count")
+	a.emit(0xc85ffc00 | x25<<5 | uint32(to)) // LDAXR
+	a.moveImmediate(x21, 1)
+	a.add(x21, to, x21, 0)
+	a.emit(0xc800fc00 | x23<<16 | x25<<5 | x21) // STLXR
+	a.jumpIfNotZero32(x23, "count")
 }
 
 // memory emits an instruction whose offset is twelve bits that count in units of the word's size.

@@ -43,7 +43,12 @@ func (b *body) x86() ([]byte, error) {
 	for _, s := range x86Saved {
 		a.store(r12, offRegs+8*s.word, s.reg)
 	}
-	a.readTime()
+	if b.coarse {
+		a.loadRelative(rdx, b.settings+uint64(offShared))
+		a.countTime(rdx, offTicks)
+	} else {
+		a.readTime()
+	}
 	a.store(r12, offStamp, rax)
 	a.store(r12, offRegs+8*x86WordBX, rbx)
 	a.store(r12, offRegs+8*x86WordBP, rbp)
@@ -220,6 +225,13 @@ func (a *x86Code) readTime() {
 	a.emit(0x0f, 0x31)             // RDTSC
 	a.emit(0x48, 0xc1, 0xe2, 0x20) // SHL RDX, 32
 	a.emit(0x48, 0x09, 0xd0)       // OR RAX, RDX
+}
+
+// countTime sets RAX to what a word was before one was added to it; no other processor comes in between.
+func (a *x86Code) countTime(base uint8, offset int32) {
+	a.emit(0xb8, 1, 0, 0, 0) // MOV EAX, 1
+	a.emit(0xf0)
+	a.memory(true, []byte{0x0f, 0xc1}, rax, base, offset) // XADD
 }
 
 // loadTLS loads a word of thread-local storage: at FS plus an offset.

@@ -65,16 +65,19 @@ func newWorld(t testing.TB, change func(*Options)) *world {
 	if change != nil {
 		change(&o)
 	}
-	w := &world{t: t, config: o.Config, clock: clock}
+	w := &world{t: t, config: o.Config, clock: o.Clock}
 	if w.program, err = NewProgram(o); err != nil {
 		t.Fatal(err)
 	}
 	w.mapShared(o.Geometry)
+	if o.Clock.coarse {
+		o.Clock.count(&w.region.shared.Ticks)
+	}
 	if err := w.region.Place(w.shared); err != nil {
 		t.Fatal(err)
 	}
 	w.mapProgram()
-	w.reader = NewReader(w.region, clock)
+	w.reader = NewReader(w.region, o.Clock)
 	w.region.Enable(true)
 	return w
 }
