@@ -38,6 +38,7 @@ type Stopped struct {
 	threads map[int]*Thread
 	since   time.Time     // the first thread was asked to stop
 	took    time.Duration // until all had stopped
+	stood   time.Duration // until the last one went on
 
 	handlers *[]Interval // the stacks of signal handlers; nil when they are not known
 
@@ -204,6 +205,9 @@ func (s *Stopped) Since() time.Time { return s.since }
 // Took returns how long it took then until all had stopped.
 func (s *Stopped) Took() time.Duration { return s.took }
 
+// Stood returns how long it took from then on until the last thread went on; 0 before that.
+func (s *Stopped) Stood() time.Duration { return s.stood }
+
 // letGo puts back what the calls needed and lets every thread go on.
 func (s *Stopped) letGo() {
 	if s.foothold != nil && !s.abandoned {
@@ -216,6 +220,9 @@ func (s *Stopped) letGo() {
 		}
 		// A thread that cannot be detached has ended, or is let go when this thread ends.
 		_, _, _ = unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_DETACH, uintptr(tid), 0, uintptr(signal), 0, 0)
+	}
+	if !s.since.IsZero() {
+		s.stood = time.Since(s.since)
 	}
 	for _, h := range s.resend {
 		_ = unix.Tgkill(s.pid, h.tid, h.signal)

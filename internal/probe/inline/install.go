@@ -42,7 +42,7 @@ type installation struct {
 	stubs    int            // bytes of the stubs; the program comes behind
 	edits    []ptrace.Edit
 	patched  bool          // the edits are made
-	standing time.Duration // the longest that the process stood still
+	standing time.Duration // the longest that all threads stood still for patch, or for remove
 }
 
 const (
@@ -262,12 +262,16 @@ func reversed(edits []ptrace.Edit) []ptrace.Edit {
 func (in *installation) whenFree(f func(*ptrace.Stopped) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
+	in.standing = 0
 	for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
+		var stopped *ptrace.Stopped
 		err := ptrace.Run(ctx, in.pid, ptrace.Options{Trial: in.trial}, func(s *ptrace.Stopped) error {
-			err := f(s)
-			in.standing = max(in.standing, time.Since(s.Since()))
-			return err
+			stopped = s
+			return f(s)
 		})
+		if stopped != nil {
+			in.standing = max(in.standing, stopped.Stood())
+		}
 		if !errors.Is(err, ptrace.ErrBusy) || ctx.Err() != nil {
 			return err
 		}
