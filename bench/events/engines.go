@@ -29,8 +29,13 @@ func (r share) speed() float64 { return r.with.rate() / r.alone.rate() }
 // extra returns the nanoseconds of processor time that an operation takes longer than alone.
 func (r share) extra() float64 { return r.with.per() - r.alone.per() }
 
-// perOp returns how many events an operation is.
-func (r share) perOp() float64 { return r.rate() * r.with.took.Seconds() / float64(r.with.ops) }
+// perOp returns how many events an operation is; 0 when nobody has told.
+func (r share) perOp() float64 {
+	if r.events == 0 {
+		return 0
+	}
+	return r.rate() / r.with.rate()
+}
 
 // sceneShares are the measurements of one program, by way.
 type sceneShares [][]share

@@ -8,7 +8,7 @@ import (
 
 // crowds are the programs of table stop. Two threads that read the clock are as many as there are processors, so that the
 // observer has to take one from them.
-var crowds = []struct{ threads, busy int }{{10, 1}, {100, 1}, {100, 2}, {1000, 1}, {1000, 2}}
+var crowds = []struct{ threads, busy int }{{10, 1}, {100, 1}, {100, 2}, {1000, 1}}
 
 const (
 	// stopsARound is how often an observer attaches in a round.

@@ -13,7 +13,7 @@ import (
 const (
 	builders = 4
 	readers  = 2
-	depth    = 7
+	depth    = 5
 	payload  = 48 // bytes of a node
 )
 
