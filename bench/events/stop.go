@@ -2,13 +2,19 @@ package main
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"time"
 )
 
-// crowds are the programs of table stop. Two threads that read the clock are as many as there are processors, so that the
-// observer has to take one from them.
-var crowds = []struct{ threads, busy int }{{10, 1}, {100, 1}, {100, 2}, {1000, 1}}
+// crowd is a program with many threads, of which some are busy.
+type crowd struct {
+	threads, busy int
+	apart         bool // program and observer have a processor each, so that nothing but the stop makes gaps; else they share all
+}
+
+// crowds are the programs of table stop. Where they share the processors, the busy threads have none to spare.
+var crowds = []crowd{{10, 1, true}, {100, 1, true}, {1000, 1, true}, {100, runtime.NumCPU(), false}}
 
 const (
 	// stopsARound is how often an observer attaches in a round.
@@ -32,13 +38,16 @@ func (b *bench) stop() error {
 	fmt.Printf("%d attachments, each by a new process: median and longest. The threads that are not busy wait in read(2).\n", b.rounds*stopsARound)
 	fmt.Println("The busy ones read the clock all the time: the longest time between two readings, while Loupe attaches and detaches, and without.")
 	fmt.Println()
-	header("threads", "busy", "attach, by the engine", "the longest gap meanwhile", "detach, by the engine", "the longest gap meanwhile", "the longest gap alone")
+	header("threads", "busy", "processors", "attach, by the engine", "the longest gap meanwhile", "detach, by the engine", "the longest gap meanwhile", "the longest gap alone")
 	for _, c := range crowds {
-		results, err := b.stopCrowd(c.threads, c.busy)
+		results, err := b.stopCrowd(c)
 		if err != nil {
 			return fmt.Errorf("%d threads: %w", c.threads, err)
 		}
-		cells := []any{c.threads, c.busy}
+		cells := []any{c.threads, c.busy, "shared with the observer"}
+		if c.apart {
+			cells[2] = "one each"
+		}
 		for _, value := range []func(stoodStill) time.Duration{
 			func(s stoodStill) time.Duration { return s.Attach }, func(s stoodStill) time.Duration { return s.seenAttach },
 			func(s stoodStill) time.Duration { return s.Detach }, func(s stoodStill) time.Duration { return s.seenDetach },
@@ -57,17 +66,21 @@ func medianAndMost(results []stoodStill, value func(stoodStill) time.Duration) s
 	return duration(median(results, of)) + ", " + duration(float64(most))
 }
 
-// stopCrowd attaches to a program with so many threads, and detaches, again and again.
-func (b *bench) stopCrowd(threads, busy int) ([]stoodStill, error) {
-	procs := busy + 1 // one for what is neither busy nor locked
-	t, err := b.startTarget("threads", procs, anywhere, fmt.Sprint("-n=", threads), fmt.Sprint("-busy=", busy))
+// stopCrowd attaches to a program, and detaches, again and again.
+func (b *bench) stopCrowd(c crowd) ([]stoodStill, error) {
+	cpu, observer := anywhere, anywhere
+	if c.apart {
+		cpu, observer = targetCPU, observeCPU
+	}
+	procs := c.busy + 1 // one for what is neither busy nor locked
+	t, err := b.startTarget("threads", procs, cpu, fmt.Sprint("-n=", c.threads), fmt.Sprint("-busy=", c.busy))
 	if err != nil {
 		return nil, err
 	}
 	defer t.kill()
 	var results []stoodStill
 	for range b.rounds * stopsARound {
-		r, err := b.stopOnce(t)
+		r, err := b.stopOnce(t, observer)
 		if err != nil {
 			return nil, err
 		}
@@ -76,8 +89,8 @@ func (b *bench) stopCrowd(threads, busy int) ([]stoodStill, error) {
 	return results, nil
 }
 
-// stopOnce attaches and detaches.
-func (b *bench) stopOnce(t *target) (r stoodStill, err error) {
+// stopOnce attaches and detaches, by an observer on one processor or anywhere.
+func (b *bench) stopOnce(t *target, cpu int) (r stoodStill, err error) {
 	if _, err := t.gap(); err != nil {
 		return r, err
 	}
@@ -85,7 +98,7 @@ func (b *bench) stopOnce(t *target) (r stoodStill, err error) {
 	if r.seenAlone, err = t.gap(); err != nil {
 		return r, err
 	}
-	w, err := b.startObserver(t, anywhere, order{StackDepth: stacks, Inline: true})
+	w, err := b.startObserver(t, cpu, order{StackDepth: stacks, Inline: true})
 	if err != nil {
 		return r, err
 	}
