@@ -35,7 +35,7 @@ type stoodStill struct {
 
 // stop prints for how long engine inline makes a program stand still.
 func (b *bench) stop() error {
-	fmt.Printf("%d attachments, each by a new process: median and longest. The threads that are not busy wait in read(2).\n", b.rounds*stopsARound)
+	fmt.Printf("%d attachments, each by a new process: shortest, median and longest. The threads that are not busy wait in read(2).\n", b.rounds*stopsARound)
 	fmt.Println("The busy ones read the clock all the time: the longest time between two readings, while Loupe attaches and detaches, and without.")
 	fmt.Println()
 	header("threads", "busy", "processors", "attach, by the engine", "the longest gap meanwhile", "detach, by the engine", "the longest gap meanwhile", "the longest gap alone")
@@ -53,17 +53,21 @@ func (b *bench) stop() error {
 			func(s stoodStill) time.Duration { return s.Detach }, func(s stoodStill) time.Duration { return s.seenDetach },
 			func(s stoodStill) time.Duration { return s.seenAlone },
 		} {
-			cells = append(cells, medianAndMost(results, value))
+			cells = append(cells, spread(results, value))
 		}
 		row(cells...)
 	}
 	return nil
 }
 
-func medianAndMost(results []stoodStill, value func(stoodStill) time.Duration) string {
-	of := func(s stoodStill) float64 { return float64(value(s)) }
-	most := value(slices.MaxFunc(results, func(a, b stoodStill) int { return int(value(a) - value(b)) }))
-	return duration(median(results, of)) + ", " + duration(float64(most))
+// spread returns the least, the median and the most.
+func spread(results []stoodStill, value func(stoodStill) time.Duration) string {
+	var all []float64
+	for _, r := range results {
+		all = append(all, float64(value(r)))
+	}
+	middle := median(all, func(v float64) float64 { return v })
+	return duration(slices.Min(all)) + ", " + duration(middle) + ", " + duration(slices.Max(all))
 }
 
 // stopCrowd attaches to a program, and detaches, again and again.
