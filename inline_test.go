@@ -30,6 +30,7 @@ func TestTorture(t *testing.T) {
 	for _, v := range testtarget.Versions() {
 		specs = append(specs, testtarget.Spec{Go: v})
 	}
+	const delays = 7 // after which it is detached; without the longer ones there may be nothing to see
 	for _, spec := range specs {
 		spec.Program = "mixer"
 		if strings.HasPrefix(spec.Go, "1.12.") {
@@ -40,13 +41,13 @@ func TestTorture(t *testing.T) {
 			code, maps := textOf(t, p.PID()), foreignMaps(t, p.PID())
 			kinds := []event.Kinds{event.KindsDefault, event.KindsDefault | event.KindsSyscall, event.KindsAll &^ event.KindsOf(event.ChanMake)}
 			cycles, events, longest := 0, 0, time.Duration(0)
-			for end := time.Now().Add(*torture); time.Now().Before(end); cycles++ {
+			for end := time.Now().Add(*torture); cycles < delays || time.Now().Before(end); cycles++ {
 				s, err := loupe.Attach(context.Background(), loupe.PID(p.PID()),
 					loupe.Options{Engine: loupe.EngineInline, Kinds: kinds[cycles%len(kinds)], BufferBytes: 1 << 20})
 				if err != nil {
 					t.Fatalf("attaching for the %d. time: %v", cycles+1, err)
 				}
-				time.AfterFunc(time.Duration(cycles%7)*3*time.Millisecond, func() {
+				time.AfterFunc(time.Duration(cycles%delays)*3*time.Millisecond, func() {
 					begin := time.Now()
 					if err := s.Close(); err != nil {
 						t.Errorf("detaching for the %d. time: %v", cycles+1, err)

@@ -81,7 +81,7 @@ func (b *bench) cost() error {
 
 // trip measures one way, and the target alone before and after.
 func (b *bench) trip(t *target, w way) (trip, error) {
-	before, err := t.during(pause(b.time / 2))
+	before, err := t.during(pingpong.passing(t, b.time/2))
 	if err != nil {
 		return trip{}, err
 	}
@@ -89,7 +89,7 @@ func (b *bench) trip(t *target, w way) (trip, error) {
 	if err != nil {
 		return trip{}, err
 	}
-	work, seen, err := watched(t, watcher, b.time)
+	work, seen, err := watched(pingpong, t, watcher, b.time)
 	if err != nil {
 		return trip{}, err
 	}
@@ -97,7 +97,7 @@ func (b *bench) trip(t *target, w way) (trip, error) {
 		return trip{}, err
 	}
 	time.Sleep(warmUp)
-	after, err := t.during(pause(b.time / 2))
+	after, err := t.during(pingpong.passing(t, b.time/2))
 	if err != nil {
 		return trip{}, err
 	}
@@ -107,15 +107,15 @@ func (b *bench) trip(t *target, w way) (trip, error) {
 }
 
 // watched lets a target work for a while under a watcher.
-func watched(t *target, w watcher, d time.Duration) (work, seen, error) {
+func watched(s scene, t *target, w watcher, d time.Duration) (work, seen, error) {
 	time.Sleep(warmUp)
 	if err := w.begin(); err != nil {
 		return work{}, seen{}, err
 	}
-	done, err := t.during(pause(d))
+	done, err := t.during(s.passing(t, d))
 	if err != nil {
 		return work{}, seen{}, err
 	}
-	s, err := w.end()
-	return done, s, err
+	saw, err := w.end()
+	return done, saw, err
 }

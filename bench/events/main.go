@@ -1,14 +1,16 @@
 // Command events measures what it costs to observe the events of a running program: by Loupe, by the same probes at
 // function entry, by bpftrace and by the runtime's own tracer, on the same process in one run.
 //
-//	go run ./bench/events [-rounds 5] [-time 2s] [-ways REGEXP] [-profile DIR] [cost|web|drain|latency|attach|agent|recording|programs] ...
+//	go run ./bench/events [-rounds 5] [-time 2s] [-ways REGEXP] [-profile DIR] [NAME] ...
 //
 // Each name is a table; without any, all are printed:
 //
+//	engines   all engines and the runtime's tracer, on four programs
 //	cost      nanoseconds an event, of a channel ping-pong
 //	web       requests a second of a net/http server under wrk
 //	drain     events a second that one core takes through decoder and state machine
 //	latency   from the probe to the handler
+//	stop      how long engine inline makes a program stand still
 //	attach    to attach, to the first event, and to detach
 //	agent     processor time and memory of the observer
 //	recording processor time of commands that write all events
@@ -79,8 +81,9 @@ var tables = []struct {
 	name  string
 	print func(*bench) error
 }{
-	{"cost", (*bench).cost}, {"web", (*bench).web}, {"drain", (*bench).drain}, {"latency", (*bench).latency},
-	{"attach", (*bench).attach}, {"agent", (*bench).agent}, {"recording", (*bench).recording}, {"programs", (*bench).programs},
+	{"engines", (*bench).engines}, {"cost", (*bench).cost}, {"web", (*bench).web}, {"drain", (*bench).drain},
+	{"latency", (*bench).latency}, {"stop", (*bench).stop}, {"attach", (*bench).attach}, {"agent", (*bench).agent},
+	{"recording", (*bench).recording}, {"programs", (*bench).programs},
 }
 
 func (b *bench) run(names []string) error {

@@ -70,7 +70,7 @@ type sleeping struct{ probe.Engine }
 
 func (sleeping) Enable() {}
 
-func (o order) open() (*probe.Session, error) {
+func (o order) open(engine probe.Engine) (*probe.Session, error) {
 	p, err := goproc.Open(o.PID, goproc.Options{})
 	if err != nil {
 		return nil, err
@@ -81,6 +81,10 @@ func (o order) open() (*probe.Session, error) {
 	if o.BufferBytes != 0 {
 		want.BufferBytes = o.BufferBytes
 	}
+	return probe.OpenRunning(context.Background(), p, engine, want)
+}
+
+func (o order) engine() probe.Engine {
 	var engine probe.Engine = uprobe.New(uprobe.Options{SingleUprobes: o.Single})
 	if o.Inline {
 		engine = inline.New(nil, o.Clock)
@@ -88,13 +92,15 @@ func (o order) open() (*probe.Session, error) {
 	if o.Asleep {
 		engine = sleeping{engine}
 	}
-	return probe.OpenRunning(context.Background(), p, engine, want)
+	return engine
 }
 
 // observer takes the events of one process through the state machine.
 type observer struct {
 	order   order
+	engine  probe.Engine
 	session *probe.Session
+	stood   standing
 	machine *sched.Machine
 	clock   clock
 	ended   chan drained
@@ -112,9 +118,11 @@ func observe(text string) error {
 		return err
 	}
 	var err error
-	if o.session, err = o.order.open(); err != nil {
+	o.engine = o.order.engine()
+	if o.session, err = o.order.open(o.engine); err != nil {
 		return err
 	}
+	o.stood.Attach = o.stoodStill()
 	defer o.session.Close()
 	if !o.order.Later {
 		go o.consume()
@@ -156,8 +164,20 @@ func (o *observer) do(line string) (any, error) {
 		o.consume()
 		pprof.StopCPUProfile()
 		return <-o.ended, o.session.Err()
+	case "detach":
+		err := o.session.Close()
+		o.stood.Detach = o.stoodStill()
+		return o.stood, err
 	}
 	return nil, fmt.Errorf("unknown line %q", line)
+}
+
+// stoodStill returns how long the target stood still for what was done to it last.
+func (o *observer) stoodStill() time.Duration {
+	if e, ok := o.engine.(*inline.Engine); ok {
+		return e.StoodStill()
+	}
+	return 0
 }
 
 // measure says whether the time of events counts.

@@ -170,6 +170,9 @@ type work struct {
 // time on the wall, but for what other programs take from that processor.
 func (w work) per() float64 { return float64(w.cpu.Nanoseconds()) / float64(w.ops) }
 
+// rate returns operations a second.
+func (w work) rate() float64 { return float64(w.ops) / w.took.Seconds() }
+
 // during lets the target work while something else happens.
 func (t *target) during(happens func() error) (work, error) {
 	before, err := t.read()
@@ -181,12 +184,4 @@ func (t *target) during(happens func() error) (work, error) {
 	}
 	after, err := t.read()
 	return work{after.ops - before.ops, time.Duration(after.ns - before.ns), time.Duration(after.cpu - before.cpu)}, err
-}
-
-// pause returns a function that waits.
-func pause(d time.Duration) func() error {
-	return func() error {
-		time.Sleep(d)
-		return nil
-	}
 }

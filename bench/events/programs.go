@@ -41,7 +41,7 @@ func (b *bench) runs(s scene, d depth) error {
 		return err
 	}
 	defer t.kill()
-	w, err := b.observe(s, t, d.order)
+	w, err := b.startObserver(t, s.observer(), d.order)
 	if err != nil {
 		return err
 	}

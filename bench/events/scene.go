@@ -17,10 +17,12 @@ type scene struct {
 // The scenes that keep a target busy.
 var (
 	pingpong = scene{name: "ping-pong", program: "pingpong", apart: true}
+	spawn    = scene{name: "spawn", program: "spawn", apart: true}
 	website  = scene{name: "web server", program: "web", wrk: true}
+	alloc    = scene{name: "allocation", program: "alloc"}
 )
 
-// busy are all of them.
+// busy are those whose observer is looked at.
 var busy = []scene{pingpong, website}
 
 // depth is an observer with or without stacks, for the tables that are about the observer.
@@ -42,12 +44,12 @@ func (b *bench) start(s scene) (*target, error) {
 	return b.startTarget(s.program, runtime.NumCPU(), anywhere, s.args...)
 }
 
-// observe starts an observer of a scene's target.
-func (b *bench) observe(s scene, t *target, o order) (*loupeWatcher, error) {
+// observer returns the processor of a scene's observers.
+func (s scene) observer() int {
 	if s.apart {
-		return b.startObserver(t, observeCPU, o)
+		return observeCPU
 	}
-	return b.startObserver(t, anywhere, o)
+	return anywhere
 }
 
 // pass lets the target do what it does for a while.
@@ -60,20 +62,18 @@ func (s scene) pass(t *target, d time.Duration) error {
 	return nil
 }
 
+// passing is pass as a function.
+func (s scene) passing(t *target, d time.Duration) func() error {
+	return func() error { return s.pass(t, d) }
+}
+
 // watch measures what an observer sees of a scene.
 func (b *bench) watch(s scene, t *target, o order) (seen, error) {
-	w, err := b.observe(s, t, o)
+	w, err := b.startObserver(t, s.observer(), o)
 	if err != nil {
 		return seen{}, err
 	}
-	time.Sleep(warmUp)
-	if err := w.begin(); err != nil {
-		return seen{}, err
-	}
-	if err := s.pass(t, b.time); err != nil {
-		return seen{}, err
-	}
-	result, err := w.end()
+	_, result, err := watched(s, t, w, b.time)
 	if err != nil {
 		return seen{}, err
 	}

@@ -1,13 +1,11 @@
 package goproc
 
 import (
-	"encoding/binary"
 	"fmt"
 	"path/filepath"
 	"strings"
 
 	"github.com/loupe-go/loupe/event"
-	"github.com/loupe-go/loupe/internal/ptrace"
 )
 
 // What a stream of events needs to know of a process, beside its snapshot.
@@ -91,37 +89,4 @@ func (p *Process) SystemStarts() []uint64 {
 		}
 	}
 	return starts
-}
-
-// SignalStacks returns the stacks on which the process's threads handle signals: those of the runtime's gsignal
-// goroutines. What runs C code on stacks of C's own is not among them.
-func (p *Process) SignalStacks() ([]ptrace.Interval, error) {
-	gsignal, err := p.layout.Offset("runtime.m.gsignal")
-	if err != nil {
-		return nil, err
-	}
-	stack, err := p.layout.Offset("runtime.g.stack")
-	if err != nil {
-		return nil, err
-	}
-	ms, err := p.readMs()
-	if err != nil {
-		return nil, err
-	}
-	var stacks []ptrace.Interval
-	for m := range ms {
-		g, err := p.mem.u64(m + gsignal)
-		if err != nil {
-			return nil, err
-		}
-		if g == 0 { // a thread that is being made
-			continue
-		}
-		var bounds [16]byte
-		if err := p.mem.read(bounds[:], g+stack); err != nil {
-			return nil, err
-		}
-		stacks = append(stacks, ptrace.Interval{Lo: binary.LittleEndian.Uint64(bounds[:]), Hi: binary.LittleEndian.Uint64(bounds[8:])})
-	}
-	return stacks, nil
 }

@@ -30,6 +30,8 @@ type Process struct {
 
 	mu      sync.Mutex // guards what follows; held during a snapshot
 	symbols *symbolizer
+
+	signals signalStacks
 }
 
 // Options says how to open a process. The zero value is usable.

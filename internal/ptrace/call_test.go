@@ -270,6 +270,9 @@ func TestRun(t *testing.T) {
 		if s.Since().IsZero() || s.Took() <= 0 || len(s.Threads()) == 0 {
 			t.Errorf("stopped since %v, in %v, %d threads", s.Since(), s.Took(), len(s.Threads()))
 		}
+		if s.Stood() != 0 {
+			t.Errorf("it stood still for %v before it went on", s.Stood())
+		}
 		return s.Do(func() error { return wrong })
 	})
 	if !errors.Is(err, wrong) {
@@ -277,6 +280,9 @@ func TestRun(t *testing.T) {
 	}
 	_, err = kept.Call(unix.SYS_GETPID)
 	wantError(t, "a call afterwards", err, ErrReleased)
+	if kept.Stood() < kept.Took() {
+		t.Errorf("it stood still for %v, %v of them to stop", kept.Stood(), kept.Took())
+	}
 	err = Run(t.Context(), 1<<30, Options{}, func(*Stopped) error { t.Error("ran without a process"); return nil })
 	wantError(t, "no process", err, ErrNoProcess)
 	target.Command("num")

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"time"
 	"unsafe"
@@ -40,7 +39,8 @@ func (s *Stopped) stop(ctx context.Context) error {
 	return s.stopAll(ctx)
 }
 
-// stopAll stops all threads, those too that are started meanwhile.
+// stopAll stops all threads, those too that are started meanwhile. To stop one that waits means to wake it, which takes a
+// while for all of them: so those that run are stopped last, and let go first.
 func (s *Stopped) stopAll(ctx context.Context) error {
 	for range stopPasses {
 		tids, err := s.list()
@@ -54,8 +54,11 @@ func (s *Stopped) stopAll(ctx context.Context) error {
 		if len(fresh) == 0 {
 			return nil
 		}
-		if err := s.interrupt(ctx, fresh); err != nil {
-			return err
+		waiting, running := s.divide(fresh)
+		for _, tids := range [][]int{waiting, running} {
+			if err := s.interrupt(ctx, tids); err != nil {
+				return err
+			}
 		}
 	}
 	return fmt.Errorf("process %d: it starts threads faster than they can be stopped", s.pid)
@@ -83,6 +86,18 @@ func (s *Stopped) seizeNew(tids []int) ([]int, error) {
 	return fresh, nil
 }
 
+// divide tells threads that wait at this moment from those that run.
+func (s *Stopped) divide(tids []int) (waiting, running []int) {
+	for _, tid := range tids {
+		if taskState(s.dir, tid) == 'R' {
+			running = append(running, tid)
+		} else {
+			waiting = append(waiting, tid)
+		}
+	}
+	return waiting, running
+}
+
 // interrupt stops traced threads and notes where they are.
 func (s *Stopped) interrupt(ctx context.Context, tids []int) error {
 	if s.since.IsZero() {
@@ -93,33 +108,32 @@ func (s *Stopped) interrupt(ctx context.Context, tids []int) error {
 			return fmt.Errorf("process %d: stopping thread %d: %w", s.pid, tid, err)
 		}
 	}
+	// One after the other: nearly all have stopped when their turn comes.
 	w := waiter{ctx: ctx, begin: time.Now()}
-	for len(tids) > 0 {
-		left := tids[:0]
-		for _, tid := range tids {
-			status, event, err := s.waitNow(tid)
-			if err != nil {
-				return fmt.Errorf("process %d: waiting for thread %d: %w", s.pid, tid, err)
-			}
-			switch event {
-			case stillRuns:
-				left = append(left, tid)
-			case hasStopped:
-				if err := s.note(tid, status); err != nil {
-					return err
-				}
-			}
-		}
-		if tids = left; len(tids) > 0 {
-			if err := w.pause(); err != nil {
-				return fmt.Errorf("process %d: thread %d does not stop: %w", s.pid, tids[0], err)
-			}
-			if w.long() {
-				tids = slices.DeleteFunc(tids, func(tid int) bool { return endedTask(s.dir, tid) })
-			}
+	for _, tid := range tids {
+		if err := s.awaitStop(&w, tid); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// awaitStop waits until a thread has stopped, and notes where it is, or has ended.
+func (s *Stopped) awaitStop(w *waiter, tid int) error {
+	for {
+		status, event, err := s.waitNow(tid)
+		switch {
+		case err != nil:
+			return fmt.Errorf("process %d: waiting for thread %d: %w", s.pid, tid, err)
+		case event == hasStopped:
+			return s.note(tid, status)
+		case event == hasEnded, w.long() && endedTask(s.dir, tid):
+			return nil
+		}
+		if err := w.pause(); err != nil {
+			return fmt.Errorf("process %d: thread %d does not stop: %w", s.pid, tid, err)
+		}
+	}
 }
 
 // note keeps a stopped thread's registers, and the signal that it stopped for.
@@ -178,6 +192,30 @@ const (
 // waitNow looks whether a traced thread has stopped. The end of the first one is left for the process's parent to be told:
 // that may be this process, which has started the target, in another place. The others' concern the tracer alone.
 func (s *Stopped) waitNow(tid int) (unix.WaitStatus, waitEvent, error) {
+	if tid == s.pid {
+		if event, err := firstThreadNow(tid); err != nil || event != hasStopped {
+			return 0, event, err
+		}
+	}
+	var status unix.WaitStatus
+	got := 0
+	err := retry(func() (err error) {
+		got, err = unix.Wait4(tid, &status, unix.WNOHANG|unix.WALL, nil)
+		return err
+	})
+	switch {
+	case err != nil && !errors.Is(err, unix.ECHILD):
+		return 0, stillRuns, err
+	case err == nil && got == 0 && tid != s.pid:
+		return 0, stillRuns, nil
+	case err != nil || got != tid || !status.Stopped(): // it was killed meanwhile
+		return 0, hasEnded, nil
+	}
+	return status, hasStopped, nil
+}
+
+// firstThreadNow is waitNow for a first thread, which it leaves as it is.
+func firstThreadNow(tid int) (waitEvent, error) {
 	const cldTrapped, cldStopped = 4, 5 // codes of include/uapi/asm-generic/siginfo.h
 	var info unix.Siginfo
 	err := retry(func() error {
@@ -185,24 +223,13 @@ func (s *Stopped) waitNow(tid int) (unix.WaitStatus, waitEvent, error) {
 	})
 	switch {
 	case errors.Is(err, unix.ECHILD):
-		return 0, hasEnded, nil
-	case err != nil:
-		return 0, stillRuns, err
-	case info.Signo == 0:
-		return 0, stillRuns, nil
-	case info.Code != cldTrapped && info.Code != cldStopped && tid == s.pid:
-		return 0, hasEnded, nil
+		return hasEnded, nil
+	case err != nil, info.Signo == 0:
+		return stillRuns, err
+	case info.Code != cldTrapped && info.Code != cldStopped:
+		return hasEnded, nil
 	}
-	var status unix.WaitStatus
-	got := 0
-	err = retry(func() (err error) {
-		got, err = unix.Wait4(tid, &status, unix.WNOHANG|unix.WALL, nil)
-		return err
-	})
-	if err != nil || got != tid || !status.Stopped() { // it was killed meanwhile
-		return 0, hasEnded, nil
-	}
-	return status, hasStopped, nil
+	return hasStopped, nil
 }
 
 // retry calls f until no signal interrupts it.

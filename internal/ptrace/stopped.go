@@ -38,6 +38,7 @@ type Stopped struct {
 	threads map[int]*Thread
 	since   time.Time     // the first thread was asked to stop
 	took    time.Duration // until all had stopped
+	stood   time.Duration // until the last one went on
 
 	handlers *[]Interval // the stacks of signal handlers; nil when they are not known
 
@@ -204,18 +205,24 @@ func (s *Stopped) Since() time.Time { return s.since }
 // Took returns how long it took then until all had stopped.
 func (s *Stopped) Took() time.Duration { return s.took }
 
+// Stood returns how long it took from then on until the last thread went on; 0 before that.
+func (s *Stopped) Stood() time.Duration { return s.stood }
+
 // letGo puts back what the calls needed and lets every thread go on.
 func (s *Stopped) letGo() {
 	if s.foothold != nil && !s.abandoned {
 		_ = s.foothold.leave(s) // fails when the process has ended, and there is nobody to tell
 	}
-	for tid := range s.seized {
-		var signal unix.Signal
-		if t := s.threads[tid]; t != nil {
-			signal = t.signal
+	for _, waiting := range []bool{false, true} { // those that have something to do first
+		for tid := range s.seized {
+			t := s.threads[tid]
+			if waits := t == nil || t.Regs.inCall(); waits == waiting {
+				detach(tid, t)
+			}
 		}
-		// A thread that cannot be detached has ended, or is let go when this thread ends.
-		_, _, _ = unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_DETACH, uintptr(tid), 0, uintptr(signal), 0, 0)
+	}
+	if !s.since.IsZero() {
+		s.stood = time.Since(s.since)
 	}
 	for _, h := range s.resend {
 		_ = unix.Tgkill(s.pid, h.tid, h.signal)
@@ -224,6 +231,16 @@ func (s *Stopped) letGo() {
 		s.mem.Close()
 	}
 	s.dir.Close()
+}
+
+// detach lets a thread go on; t is nil when it has not stopped.
+func detach(tid int, t *Thread) {
+	var signal unix.Signal
+	if t != nil {
+		signal = t.signal
+	}
+	// A thread that cannot be detached has ended, or is let go when this thread ends.
+	_ = request(unix.PTRACE_DETACH, tid, 0, uintptr(signal))
 }
 
 // explain makes an error that a dying process causes say so.

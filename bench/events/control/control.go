@@ -14,14 +14,21 @@ import (
 	"log"
 	"os"
 	"runtime/trace"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
+// Command is a line that only one of the programs knows.
+type Command struct {
+	Line   string
+	Answer func() any // what is printed
+}
+
 // Serve prints ready and answers lines until there are no more, then ends the process. ops returns how many operations
 // were done.
-func Serve(ready string, ops func() int64) {
+func Serve(ready string, ops func() int64, more ...Command) {
 	start := time.Now()
 	fmt.Println(ready)
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
@@ -41,7 +48,11 @@ func Serve(ready string, ops func() int64) {
 			trace.Stop()
 			fmt.Println("off")
 		default:
-			log.Fatalf("unknown line %q", line)
+			i := slices.IndexFunc(more, func(c Command) bool { return c.Line == line })
+			if i < 0 {
+				log.Fatalf("unknown line %q", line)
+			}
+			fmt.Println(more[i].Answer())
 		}
 	}
 	os.Exit(0)

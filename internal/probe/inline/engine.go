@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"github.com/loupe-go/loupe/event"
@@ -309,7 +310,20 @@ func (e *Engine) Close() error {
 		return nil
 	}
 	e.watch.closing.Store(true)
-	return e.in.remove()
+	err := e.in.remove()
+	e.log.Debug("code is removed", "pid", e.plan.PID, "stood still", e.in.standing)
+	return err
+}
+
+// StoodStill returns the longest that all threads of the process stood still for what was done to it last: for Attach, or
+// for Close.
+func (e *Engine) StoodStill() time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.in == nil {
+		return 0
+	}
+	return e.in.standing
 }
 
 // Release implements probe.Engine.

@@ -42,7 +42,7 @@ type installation struct {
 	stubs    int            // bytes of the stubs; the program comes behind
 	edits    []ptrace.Edit
 	patched  bool          // the edits are made
-	standing time.Duration // the longest that the process stood still
+	standing time.Duration // the longest that all threads stood still for patch, or for remove
 }
 
 const (
@@ -206,12 +206,8 @@ func (in *installation) remove() error {
 	}
 	restored := !in.patched
 	err := in.whenFree(func(s *ptrace.Stopped) error {
-		maps, err := s.Maps()
-		if err != nil {
+		if here, err := in.here(s); err != nil || !here {
 			return err
-		}
-		if at, ok := ptrace.Occupied(maps); !ok || at != in.sharedAt {
-			return nil // another program by now, or somebody has cleaned up
 		}
 		if err := in.knowHandlers(s); err != nil {
 			return err
@@ -222,12 +218,48 @@ func (in *installation) remove() error {
 			}
 			restored = true
 		}
-		rest, err := s.Resting([]ptrace.Interval{{Lo: in.base, Hi: in.base + uint64(in.code)}}, false)
-		if err != nil {
+		return in.nobodyInside(s)
+	})
+	if err == nil {
+		err = in.unmap()
+	}
+	switch {
+	case errors.Is(err, ptrace.ErrNoProcess), errors.Is(err, ptrace.ErrExited):
+		return nil
+	case errors.Is(err, ptrace.ErrBusy) && restored:
+		return fmt.Errorf("process %d: its code is as before, but %d KiB of memory are left in it: %w", in.pid, in.size>>10, err)
+	}
+	return err
+}
+
+// here reports whether the memory is still in the process: it is not in another program, nor after somebody has cleaned up.
+func (in *installation) here(s *ptrace.Stopped) (bool, error) {
+	maps, err := s.Maps()
+	if err != nil {
+		return false, err
+	}
+	at, ok := ptrace.Occupied(maps)
+	return ok && at == in.sharedAt, nil
+}
+
+// nobodyInside returns an error when a thread is in the memory, or may come back there. When nothing leads there any more
+// and nobody is there, that stays so.
+func (in *installation) nobodyInside(s *ptrace.Stopped) error {
+	rest, err := s.Resting([]ptrace.Interval{{Lo: in.base, Hi: in.base + uint64(in.code)}}, false)
+	if err != nil {
+		return err
+	}
+	if len(rest) > 0 {
+		return fmt.Errorf("%w: thread %d at %#x", ptrace.ErrBusy, rest[0].TID, rest[0].PC)
+	}
+	return nil
+}
+
+// unmap removes the memory, when nobody can be inside any more. One thread does that while the others run.
+func (in *installation) unmap() error {
+	return in.stopped(ptrace.Options{One: true, Trial: in.trial}, func(s *ptrace.Stopped) error {
+		if here, err := in.here(s); err != nil || !here {
 			return err
-		}
-		if len(rest) > 0 {
-			return fmt.Errorf("%w: thread %d at %#x", ptrace.ErrBusy, rest[0].TID, rest[0].PC)
 		}
 		if in.base != 0 {
 			if err := s.Unmap(in.base, in.size); err != nil {
@@ -241,13 +273,6 @@ func (in *installation) remove() error {
 		in.sharedAt = 0
 		return nil
 	})
-	switch {
-	case errors.Is(err, ptrace.ErrNoProcess), errors.Is(err, ptrace.ErrExited):
-		return nil
-	case errors.Is(err, ptrace.ErrBusy) && restored:
-		return fmt.Errorf("process %d: its code is as before, but %d KiB of memory are left in it: %w", in.pid, in.size>>10, err)
-	}
-	return err
 }
 
 func reversed(edits []ptrace.Edit) []ptrace.Edit {
@@ -258,16 +283,26 @@ func reversed(edits []ptrace.Edit) []ptrace.Edit {
 	return back
 }
 
-// whenFree stops the process for f, again and again for as long as f says that a thread is in the way.
+// whenFree stops all threads of the process for f, again and again for as long as one is in the way.
 func (in *installation) whenFree(f func(*ptrace.Stopped) error) error {
+	_, _ = in.signalStacks() // those that are known are found sooner
+	in.standing = 0
+	return in.stopped(ptrace.Options{Trial: in.trial}, f)
+}
+
+// stopped stops the process for f, again and again for as long as f says that a thread is in the way.
+func (in *installation) stopped(opt ptrace.Options, f func(*ptrace.Stopped) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
-		err := ptrace.Run(ctx, in.pid, ptrace.Options{Trial: in.trial}, func(s *ptrace.Stopped) error {
-			err := f(s)
-			in.standing = max(in.standing, time.Since(s.Since()))
-			return err
+		var stopped *ptrace.Stopped
+		err := ptrace.Run(ctx, in.pid, opt, func(s *ptrace.Stopped) error {
+			stopped = s
+			return f(s)
 		})
+		if stopped != nil && !opt.One {
+			in.standing = max(in.standing, stopped.Stood())
+		}
 		if !errors.Is(err, ptrace.ErrBusy) || ctx.Err() != nil {
 			return err
 		}
