@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/loupe-go/loupe/internal/probe/inline"
 )
 
 // tripEvents is how many events a round trip of the ping-pong is.
@@ -18,6 +20,7 @@ var costWays = []way{
 	loupeWay("loupe, without stacks", order{StackDepth: noStacks}),
 	loupeWay("loupe, engine inline", order{StackDepth: stacks, Inline: true}),
 	loupeWay("loupe, engine inline, without stacks", order{StackDepth: noStacks, Inline: true}),
+	loupeWay("loupe, engine inline, coarse times", order{StackDepth: stacks, Inline: true, Clock: inline.SourceCoarse}),
 	loupeWay("loupe, each probe attached by itself", order{StackDepth: stacks, Single: true}),
 	loupeWay("the hits alone: loupe's probes, disabled", order{StackDepth: stacks, Asleep: true}),
 	loupeWay("the same at function entry", order{StackDepth: stacks, AtEntry: true}),

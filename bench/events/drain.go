@@ -15,7 +15,7 @@ func (b *bench) drain() error {
 		return err
 	}
 	for _, s := range busy {
-		for _, d := range depths {
+		for _, d := range engineDepths {
 			if err := b.drainBuffer(s, d); err != nil {
 				return err
 			}
@@ -31,9 +31,9 @@ func (b *bench) drainLive(s scene) error {
 		return err
 	}
 	defer t.kill()
-	results := make([][]seen, len(depths))
+	results := make([][]seen, len(engineDepths))
 	for range b.rounds {
-		for i, d := range depths {
+		for i, d := range engineDepths {
 			r, err := b.watch(s, t, d.order)
 			if err != nil {
 				return err
@@ -41,7 +41,7 @@ func (b *bench) drainLive(s scene) error {
 			results[i] = append(results[i], r)
 		}
 	}
-	for i, d := range depths {
+	for i, d := range engineDepths {
 		r := results[i]
 		row(s.name, "live, "+d.name, number(median(r, seen.rate))+" a second", percent(median(r, seen.lostPart), 1),
 			fmt.Sprintf("%.3f", median(r, seen.processors)),

@@ -2,6 +2,7 @@ package main
 
 import (
 	"runtime"
+	"slices"
 	"time"
 )
 
@@ -35,6 +36,11 @@ var depths = []depth{
 	{"with stacks", order{StackDepth: stacks}},
 	{"without stacks", order{StackDepth: noStacks}},
 }
+
+// engineDepths are the same with both engines.
+var engineDepths = append(slices.Clone(depths),
+	depth{"engine inline, with stacks", order{StackDepth: stacks, Inline: true}},
+	depth{"engine inline, without stacks", order{StackDepth: noStacks, Inline: true}})
 
 // start starts the target.
 func (b *bench) start(s scene) (*target, error) {

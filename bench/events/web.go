@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"runtime"
 	"time"
+
+	"github.com/loupe-go/loupe/internal/probe/inline"
 )
 
 // webWays are compared with a server that nobody watches; the first is full tracing.
@@ -12,6 +14,7 @@ var webWays = []way{
 	loupeWay("loupe, without stacks", order{StackDepth: noStacks}),
 	loupeWay("loupe, engine inline", order{StackDepth: stacks, Inline: true}),
 	loupeWay("loupe, engine inline, without stacks", order{StackDepth: noStacks, Inline: true}),
+	loupeWay("loupe, engine inline, coarse times", order{StackDepth: stacks, Inline: true, Clock: inline.SourceCoarse}),
 	loupeWay("the hits alone: loupe's probes, disabled", order{StackDepth: stacks, Asleep: true}),
 	loupeWay("the same at function entry", order{StackDepth: stacks, AtEntry: true}),
 	bpftraceWay("runtime.gopark", "runtime.ready", "runtime.execute", "runtime.goschedImpl", "runtime.newproc1",
@@ -144,7 +147,7 @@ func (b *bench) agent() error {
 	}
 	defer t.kill()
 	var ways []way
-	for _, d := range depths {
+	for _, d := range engineDepths {
 		ways = append(ways, loupeWay("loupe, "+d.name, d.order))
 	}
 	results, _, err := b.visits(t, ways)
