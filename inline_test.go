@@ -17,6 +17,7 @@ import (
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/probe/inline"
+	"github.com/loupe-go/loupe/internal/sched"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
@@ -230,5 +231,48 @@ func TestInlineBesideProbes(t *testing.T) {
 	}
 	if sum := p.Command("sum"); !strings.HasPrefix(sum, "sum ok") {
 		t.Errorf("the program says %q", sum)
+	}
+}
+
+// TestCoarseClock: without a look at the processor's counter no event is missing, their order still is that of causes, and
+// their times are those of the moment.
+func TestCoarseClock(t *testing.T) {
+	p := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "mixer"}))
+	opt := loupe.Options{Engine: loupe.EngineInline, Clock: loupe.ClockCoarse, BufferBytes: 64 << 20}
+	s, err := loupe.Attach(context.Background(), loupe.PID(p.PID()), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	time.AfterFunc(300*time.Millisecond, func() { s.Close() })
+	machine, begin := sched.New(sched.Options{}), time.Now().UnixNano()
+	var last, slack int64 = 0, int64(time.Second)
+	late := uint64(0) // events of a hit that the kernel has put aside come when they come, as with each clock
+	for e := range s.Events() {
+		machine.Apply(e)
+		if now := time.Now().UnixNano(); e.Kind != event.GoStatus && (e.Time < begin-slack || e.Time > now+slack) {
+			t.Fatalf("%v at %d; it is %d", e.Kind, e.Time, now)
+		}
+		if e.Time < last {
+			late++
+		}
+		last = max(last, e.Time)
+	}
+	s.Close()
+	stats := s.Stats()
+	if totals := machine.Totals(); stats.Events < 1000 || late > stats.Events/100 || stats.Lost == 0 && late == 0 && totals.Repairs > 0 {
+		t.Errorf("%d events, %d lost, %d late; %d events did not fit what was known", stats.Events, stats.Lost, late, totals.Repairs)
+	}
+	for kind, c := range stats.Kinds {
+		if c.Produced != c.Received+c.Lost {
+			t.Errorf("%v: produced %d, received %d, lost %d", kind, c.Produced, c.Received, c.Lost)
+		}
+	}
+	opt.MinBlock = time.Millisecond
+	if _, err := loupe.Attach(context.Background(), loupe.PID(p.PID()), opt); !errors.Is(err, loupe.ErrUnsupported) || !strings.Contains(err.Error(), "counter") {
+		t.Errorf("long waits by a coarse clock: %v", err)
+	}
+	if _, err := loupe.Attach(context.Background(), loupe.PID(p.PID()), loupe.Options{Clock: "sundial"}); err == nil || !strings.Contains(err.Error(), "there are auto, precise, coarse") {
+		t.Errorf("an unknown clock: %v", err)
 	}
 }

@@ -232,8 +232,11 @@ func (e *Engine) install() error {
 	return nil
 }
 
-// Enable implements probe.Engine.
-func (e *Engine) Enable() { e.region.Enable(true) }
+// Enable implements probe.Engine. A coarse clock gives no event a time before this moment.
+func (e *Engine) Enable() {
+	e.clock.Sample()
+	e.region.Enable(true)
+}
 
 // List implements probe.Engine.
 func (e *Engine) List(goroutines []uint64) error { return e.region.List(goroutines) }
