@@ -97,11 +97,11 @@ func TestTraceOptions(t *testing.T) {
 		line string
 		want loupe.Options
 	}{
-		{"", loupe.Options{Kinds: event.KindsDefault, StackDepth: loupe.DefaultStackDepth, SampleOneIn: 1, BufferBytes: loupe.DefaultBufferBytes, Engine: "auto"}},
-		{"--kinds goBlock,GC --stack 0 --buffer 1GiB --engine uprobe", loupe.Options{Kinds: event.KindsGC | event.KindsOf(event.GoBlock),
-			StackDepth: -1, SampleOneIn: 1, BufferBytes: 1 << 30, Engine: loupe.EngineUprobe}},
+		{"", loupe.Options{Kinds: event.KindsDefault, StackDepth: loupe.DefaultStackDepth, SampleOneIn: 1, BufferBytes: loupe.DefaultBufferBytes, Engine: "auto", Clock: "auto"}},
+		{"--kinds goBlock,GC --stack 0 --buffer 1GiB --engine uprobe --clock coarse", loupe.Options{Kinds: event.KindsGC | event.KindsOf(event.GoBlock),
+			StackDepth: -1, SampleOneIn: 1, BufferBytes: 1 << 30, Engine: loupe.EngineUprobe, Clock: loupe.ClockCoarse}},
 		{"--kinds all --stack 3 --buffer 65536 --min-block 2ms --g 7,9 --system --sample 10 --buffer 512k", loupe.Options{Kinds: event.KindsAll,
-			StackDepth: 3, MinBlock: 2 * time.Millisecond, Goroutines: []uint64{7, 9}, System: true, SampleOneIn: 10, BufferBytes: 512 << 10, Engine: "auto"}},
+			StackDepth: 3, MinBlock: 2 * time.Millisecond, Goroutines: []uint64{7, 9}, System: true, SampleOneIn: 10, BufferBytes: 512 << 10, Engine: "auto", Clock: "auto"}},
 	} {
 		sys := newStream()
 		r := run(t, sys, append([]string{"trace", "42"}, strings.Fields(test.line)...)...)
