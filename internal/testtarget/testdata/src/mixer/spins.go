@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Before Go 1.14 nothing interrupts such a loop.
+// Before Go 1.14 nothing interrupts such a loop, and in a shared library before Go 1.18: of the releases in between, a mixer
+// cannot be one.
 func init() {
 	kinds = append(kinds, &kind{name: "spins", work: spins, lone: true})
 }
