@@ -175,14 +175,26 @@ const (
 	hasEnded
 )
 
+// childInfo is a siginfo_t for SIGCHLD (include/uapi/asm-generic/siginfo.h).
+type childInfo struct {
+	Signo, _, Code int32
+	_, pid, uid    int32
+	status         int32
+	_              [100]byte
+}
+
+const _ = -(unsafe.Sizeof(childInfo{}) ^ unsafe.Sizeof(unix.Siginfo{})) // they have one size
+
 // waitNow looks whether a traced thread has stopped. The end of the first one is left for the process's parent to be told:
 // that may be this process, which has started the target, in another place. The others' concern the tracer alone.
 func (s *Stopped) waitNow(tid int) (unix.WaitStatus, waitEvent, error) {
 	const cldTrapped, cldStopped = 4, 5 // codes of include/uapi/asm-generic/siginfo.h
-	var info unix.Siginfo
+	var info childInfo
 	err := retry(func() error {
-		return unix.Waitid(unix.P_PID, tid, &info, unix.WEXITED|unix.WSTOPPED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil)
+		return unix.Waitid(unix.P_PID, tid, (*unix.Siginfo)(unsafe.Pointer(&info)),
+			unix.WEXITED|unix.WSTOPPED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil)
 	})
+	stopped := unix.WaitStatus(info.status<<8 | 0x7f)
 	switch {
 	case errors.Is(err, unix.ECHILD):
 		return 0, hasEnded, nil
@@ -192,6 +204,10 @@ func (s *Stopped) waitNow(tid int) (unix.WaitStatus, waitEvent, error) {
 		return 0, stillRuns, nil
 	case info.Code != cldTrapped && info.Code != cldStopped && tid == s.pid:
 		return 0, hasEnded, nil
+	case info.Code == cldTrapped && stopEvent(stopped) == 0 && !callStop(stopped):
+		// It stopped for a signal. Once it is waited for, the signal depends on this process: were that killed, the thread
+		// would go on without it. One that preempts a goroutine is not sent again: a program that lost it may hang.
+		return stopped, hasStopped, nil
 	}
 	var status unix.WaitStatus
 	got := 0
