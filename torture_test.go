@@ -249,9 +249,9 @@ func (h holdings) expectNoMoreThan(t *testing.T, before holdings) {
 		what              string
 		now, before, most int
 	}{
-		{"threads", h.threads, before.threads, 30},
-		{"mappings", h.mappings, before.mappings, 100},
-		{"KiB mapped", h.virtual, before.virtual, 1 << 20},
+		{"threads", h.threads, before.threads, 20},
+		{"mappings", h.mappings, before.mappings, 60},
+		{"KiB mapped", h.virtual, before.virtual, 512 << 10},
 		{"KiB in memory", h.resident, before.resident, 64 << 10},
 	} {
 		if c.now > c.before+c.most {
