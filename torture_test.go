@@ -6,7 +6,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +17,8 @@ import (
 
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/internal/probe/inline"
 	"github.com/loupe-go/loupe/internal/procmap"
 	"github.com/loupe-go/loupe/internal/realtarget"
 	"github.com/loupe-go/loupe/internal/testtarget"
@@ -92,6 +96,68 @@ func TestTortureRealPrograms(t *testing.T) {
 	}
 }
 
+// TestTortureKilled kills a Loupe with engine inline at any moment, again and again: the program's work goes on all of the
+// time, and once what was left is repaired, and another one has come and gone, its code is as it was.
+func TestTortureKilled(t *testing.T) {
+	specs := []testtarget.Spec{{Cgo: true}}
+	if *torture >= 10*time.Second {
+		specs = append(specs, testtarget.Spec{}, testtarget.Spec{Go: "1.12.17"}, testtarget.Spec{Go: "1.16.15"})
+	}
+	for _, spec := range specs {
+		spec.Program = "mixer"
+		t.Run(spec.String(), func(t *testing.T) {
+			p := testtarget.Start(t, testtarget.Build(t, spec))
+			process, err := goproc.Open(p.PID(), goproc.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer process.Close()
+			code := textOf(t, p.PID())
+			times, repaired := 0, 0
+			for begin := time.Now(); times == 0 || time.Since(begin) < *torture; times++ {
+				killObserver(t, p.PID())
+				expectWork(t, p)
+				notes, err := inline.Look(p.PID())
+				for ; err == nil && notes != nil && notes.Alive(); notes, err = inline.Look(p.PID()) {
+					time.Sleep(20 * time.Millisecond)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if notes, err = inline.Repair(p.PID(), process.SignalStacks); err != nil {
+					t.Fatal(err)
+				}
+				if notes != nil {
+					repaired++
+				}
+				// One that is killed in the middle of a call leaves some bytes behind the end of the code, for the
+				// thread's way back, until the next one has used them.
+				(&tormentor{pid: p.PID()}).torture(t, 0)
+				if now := textOf(t, p.PID()); now != code {
+					t.Fatalf("code\n%s, before\n%s", now, code)
+				}
+			}
+			t.Logf("killed %d times, repaired %d times", times, repaired)
+			expectWork(t, p)
+		})
+	}
+}
+
+// killObserver starts another process that observes one with engine inline, and kills it soon.
+func killObserver(t *testing.T, pid int) {
+	t.Helper()
+	observer := exec.Command(os.Args[0], "-test.run=^TestInlineKilled$")
+	observer.Env = append(os.Environ(), "LOUPE_TEST_INLINE="+strconv.Itoa(pid))
+	if err := observer.Start(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Duration(rand.IntN(300)) * time.Millisecond)
+	if err := observer.Process.Kill(); err != nil {
+		t.Errorf("it could not attach: %v", err)
+	}
+	observer.Wait()
+}
+
 // tormentor attaches to a process and detaches.
 type tormentor struct {
 	pid            int
@@ -102,7 +168,7 @@ type tormentor struct {
 func (tm *tormentor) torture(t *testing.T, last time.Duration) {
 	t.Helper()
 	kinds := []event.Kinds{event.KindsDefault, event.KindsDefault | event.KindsSyscall, event.KindsAll &^ event.KindsOf(event.ChanMake)}
-	for end := time.Now().Add(last); time.Now().Before(end); {
+	for end := time.Now().Add(last); tm.cycles == 0 || time.Now().Before(end); {
 		tm.cycles++
 		s, err := loupe.Attach(context.Background(), loupe.PID(tm.pid),
 			loupe.Options{Engine: loupe.EngineInline, Kinds: kinds[tm.cycles%len(kinds)], BufferBytes: 1 << 20})
