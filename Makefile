@@ -62,7 +62,7 @@ truth:
 	go test -run Truth -count 20 -timeout 2h .
 	go test -run TestRecordUnderLoad -timeout 1h ./cmd/loupe -record.for 10s
 
-## torture: engine inline comes and goes, tracers are killed: for TORTURE with each busy program
+## torture: engine inline comes and goes, tracers are killed: for TORTURE with each of some 40 busy programs
 torture:
 	go test -run Torture -v -count 1 -timeout 3h . -torture $(TORTURE)
 	LOUPE_TORTURE=$(TORTURE) go test -run Torture -v -count 1 -timeout 2h ./internal/ptrace

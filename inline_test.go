@@ -1,10 +1,8 @@
 package loupe_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -20,108 +18,6 @@ import (
 	"github.com/loupe-go/loupe/internal/sched"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
-
-// torture is how long each program is tortured. `make torture` takes minutes.
-var torture = flag.Duration("torture", 600*time.Millisecond, "how long TestTorture goes on with each program")
-
-// TestTorture attaches engine inline to busy programs and detaches it, again and again: with all that a program can do
-// meanwhile (package testtarget, mixer), its results stay right, and its code and its mappings are what they were.
-func TestTorture(t *testing.T) {
-	specs := []testtarget.Spec{{Cgo: true}, {PIE: true}, {Stripped: true}}
-	for _, v := range testtarget.Versions() {
-		specs = append(specs, testtarget.Spec{Go: v})
-	}
-	const delays = 7 // after which it is detached; without the longer ones there may be nothing to see
-	for _, spec := range specs {
-		spec.Program = "mixer"
-		if strings.HasPrefix(spec.Go, "1.12.") {
-			spec.Program = "churn" // mixer does not get on there, with nobody looking
-		}
-		t.Run(spec.String(), func(t *testing.T) {
-			p := testtarget.Start(t, testtarget.Build(t, spec))
-			code, maps := textOf(t, p.PID()), foreignMaps(t, p.PID())
-			kinds := []event.Kinds{event.KindsDefault, event.KindsDefault | event.KindsSyscall, event.KindsAll &^ event.KindsOf(event.ChanMake)}
-			cycles, events, longest := 0, 0, time.Duration(0)
-			for end := time.Now().Add(*torture); cycles < delays || time.Now().Before(end); cycles++ {
-				s, err := loupe.Attach(context.Background(), loupe.PID(p.PID()),
-					loupe.Options{Engine: loupe.EngineInline, Kinds: kinds[cycles%len(kinds)], BufferBytes: 1 << 20})
-				if err != nil {
-					t.Fatalf("attaching for the %d. time: %v", cycles+1, err)
-				}
-				time.AfterFunc(time.Duration(cycles%delays)*3*time.Millisecond, func() {
-					begin := time.Now()
-					if err := s.Close(); err != nil {
-						t.Errorf("detaching for the %d. time: %v", cycles+1, err)
-					}
-					longest = max(longest, time.Since(begin))
-				})
-				for range s.Events() {
-					events++
-				}
-				if err := errors.Join(s.Err(), s.Close()); err != nil {
-					t.Fatalf("detaching for the %d. time: %v", cycles+1, err)
-				}
-			}
-			t.Logf("%d times, %d events", cycles, events)
-			if cycles == 0 || events == 0 {
-				t.Error("nothing was observed")
-			}
-			if sum := p.Command("sum"); !strings.HasPrefix(sum, "sum ok") {
-				t.Errorf("the program says %q", sum)
-			}
-			if !bytes.Equal(textOf(t, p.PID()), code) {
-				t.Error("the program's code has changed")
-			}
-			if now := foreignMaps(t, p.PID()); now != maps {
-				t.Errorf("mappings\n%s, before\n%s", now, maps)
-			}
-		})
-	}
-}
-
-// textOf returns the code of a process, as it is in memory.
-func textOf(t *testing.T, pid int) []byte {
-	t.Helper()
-	mem, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer mem.Close()
-	for _, line := range mapLines(t, pid) {
-		var lo, hi int64
-		if _, err := fmt.Sscanf(line, "%x-%x r-xp", &lo, &hi); err != nil || !strings.Contains(line, "loupe-testtarget") {
-			continue
-		}
-		code := make([]byte, hi-lo)
-		if _, err := mem.ReadAt(code, lo); err != nil {
-			t.Fatal(err)
-		}
-		return code
-	}
-	t.Fatal("no code")
-	return nil
-}
-
-func mapLines(t *testing.T, pid int) []string {
-	t.Helper()
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.Split(string(b), "\n")
-}
-
-// foreignMaps returns the mappings of a process that an engine could have left: shared ones, and those with code.
-func foreignMaps(t *testing.T, pid int) string {
-	t.Helper()
-	var list []string
-	for _, line := range mapLines(t, pid) {
-		if f := strings.Fields(line); len(f) > 1 && (strings.Contains(f[1], "x") || strings.Contains(f[1], "s")) {
-			list = append(list, line)
-		}
-	}
-	return strings.Join(list, "\n")
-}
 
 // TestInlineKilled kills a Loupe with engine inline: the program goes on, nobody else attaches to what is left, and it can
 // be repaired.
@@ -167,7 +63,7 @@ func TestInlineKilled(t *testing.T) {
 	}
 	observer.Process.Kill()
 	observer.Wait()
-	if bytes.Equal(textOf(t, p.PID()), code) {
+	if textOf(t, p.PID()) == code {
 		t.Fatal("nothing was left")
 	}
 	refused("after that one was killed")
@@ -186,7 +82,7 @@ func TestInlineKilled(t *testing.T) {
 	if _, err := inline.Repair(p.PID(), process.SignalStacks); err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(textOf(t, p.PID()), code) {
+	if textOf(t, p.PID()) != code {
 		t.Error("the program's code has changed")
 	}
 	if now := foreignMaps(t, p.PID()); now != maps {
@@ -274,5 +170,38 @@ func TestCoarseClock(t *testing.T) {
 	}
 	if _, err := loupe.Attach(context.Background(), loupe.PID(p.PID()), loupe.Options{Clock: "sundial"}); err == nil || !strings.Contains(err.Error(), "there are auto, precise, coarse") {
 		t.Errorf("an unknown clock: %v", err)
+	}
+}
+
+// TestLibrary observes the Go runtime in a shared library that a program of C has loaded. Before Go 1.17 it keeps the current
+// goroutine where only the loader knows: engine inline, which cannot do without it, leaves events out and says so.
+func TestLibrary(t *testing.T) {
+	for _, release := range []string{"1.12.17", testtarget.Latest()} {
+		spec := testtarget.Spec{Program: "mixer", Go: release, Library: true}
+		for _, engine := range []loupe.Engine{loupe.EngineInline, loupe.EngineUprobe} {
+			t.Run(spec.String()+"/"+string(engine), func(t *testing.T) {
+				p := testtarget.Start(t, testtarget.Build(t, spec))
+				s, err := loupe.Attach(context.Background(), loupe.PID(p.PID()), loupe.Options{Engine: engine})
+				if err != nil {
+					t.Fatal(err)
+				}
+				kinds := map[event.Kind]int{}
+				for e := range s.Events() {
+					if kinds[e.Kind]++; kinds[event.GoBlock] > 100 && kinds[event.GoUnblock] > 100 {
+						break
+					}
+				}
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+				warned := strings.Contains(strings.Join(s.Warnings(), "\n"), "the current goroutine is not known in runtime.")
+				if want := engine == loupe.EngineInline && release != testtarget.Latest(); warned != want {
+					t.Errorf("warnings: %q", s.Warnings())
+				}
+				if sum := p.Command("sum"); !strings.HasPrefix(sum, "sum ok") {
+					t.Errorf("the program says %q", sum)
+				}
+			})
+		}
 	}
 }

@@ -122,13 +122,16 @@ func (p *Process) loadPlugins() {
 		return
 	}
 	addr, err := p.mem.u64(p.main.bin.Module().Addr + p.main.bias + uint64(next.Offset))
-	for n := 0; err == nil && addr != 0 && n < maxModules; n++ {
+	for ; err == nil && addr != 0 && p.plugins < maxModules; p.plugins++ {
 		if err := p.loadPlugin(addr + uint64(text.Offset)); err != nil {
 			p.warn("a plugin cannot be read, its frames have no names: %v", err)
 		}
 		addr, err = p.mem.u64(addr + uint64(next.Offset))
 	}
 }
+
+// Plugins returns how many modules the runtime had loaded besides its own when the process was opened.
+func (p *Process) Plugins() int { return p.plugins }
 
 // loadPlugin adds the module whose code starts where the word at textAddr says.
 func (p *Process) loadPlugin(textAddr uint64) error {

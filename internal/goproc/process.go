@@ -21,6 +21,7 @@ type Process struct {
 	dir     *procDir
 	main    *module // the image with the runtime
 	library bool    // that image is a shared library in a program of another language
+	plugins int
 	mem     memory
 	log     *slog.Logger
 

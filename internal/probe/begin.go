@@ -2,6 +2,7 @@ package probe
 
 import (
 	"fmt"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -33,7 +34,11 @@ func (s *Session) begin() error {
 	if err != nil {
 		return err
 	}
-	s.warnings = append(s.warnings, snap.Warnings...)
+	for _, w := range snap.Warnings {
+		if !slices.Contains(s.proc.Warnings(), w) { // those are among the session's already
+			s.warnings = append(s.warnings, w)
+		}
+	}
 	if err := s.hideSystem(snap); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"sync"
 	"time"
 
@@ -72,6 +73,9 @@ func (s *Session) open(want Want) error {
 		return err
 	}
 	s.warnings = append(s.warnings, warnings...)
+	if n := s.proc.Plugins(); n > 0 {
+		s.Warn(fmt.Sprintf("plugins are loaded (%d), each with a copy of the Go runtime's functions: what happens in these is not seen", n))
+	}
 	s.engine.Enable()
 	return nil
 }
@@ -110,7 +114,7 @@ func monotonic() int64 {
 }
 
 // Warnings returns what the user should know, one line each.
-func (s *Session) Warnings() []string { return append(s.proc.Warnings(), s.warnings...) }
+func (s *Session) Warnings() []string { return slices.Concat(s.proc.Warnings(), s.warnings) }
 
 // Warn adds a warning, before others use the session.
 func (s *Session) Warn(text string) { s.warnings = append(s.warnings, text) }

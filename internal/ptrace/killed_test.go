@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -57,7 +56,8 @@ func dieAtStep(args []string) {
 	}
 }
 
-// threadsOf returns the threads of a process, and of how many what signals are blocked.
+// threadsOf returns the threads of a process, and in how many of them signals are blocked. In one of every program that asks
+// for signals by os/signal they are, but for those (runtime.ensureSigM): in the mixer that is SIGUSR1.
 func threadsOf(t testing.TB, pid int) (tids []int, masked int) {
 	t.Helper()
 	dir, err := openProc(pid)
@@ -71,7 +71,7 @@ func threadsOf(t testing.TB, pid int) (tids []int, masked int) {
 	}
 	for _, tid := range tids {
 		mask := statusField(dir, fmt.Sprintf("task/%d/status", tid), "SigBlk")
-		if mask != "" && strings.Trim(mask, "0") != "" {
+		if n, _ := strconv.ParseUint(mask, 16, 64); n != 0 && n|1<<(unix.SIGUSR1-1) == n {
 			masked++
 		}
 	}
@@ -107,6 +107,55 @@ func TestKilledAtStep(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestKilledWithSignal has a tracer's thread end while a thread is stopped for a signal: the signal comes all the same.
+func TestKilledWithSignal(t *testing.T) {
+	target := testtarget.StartCmd(t, helper("signals"))
+	for n := 1; n <= 10; n++ {
+		s, err := newStopped(target.PID(), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan struct{})
+		go onOwnThread(func() {
+			defer close(ended)
+			err = s.dieWithSignal()
+		})
+		<-ended
+		s.dir.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := target.Command(fmt.Sprintf("await %d", n)); got != fmt.Sprintf("got %d", n) {
+			t.Fatal(got)
+		}
+	}
+}
+
+// dieWithSignal has a thread stop for a signal, and returns without letting go of it.
+func (s *Stopped) dieWithSignal() error {
+	tids, err := s.list()
+	if err != nil {
+		return err
+	}
+	if _, err := s.seizeNew(tids); err != nil {
+		return err
+	}
+	if err := unix.Tgkill(s.pid, s.pid, unix.SIGUSR1); err != nil {
+		return err
+	}
+	for range 1000 {
+		status, event, err := s.waitNow(s.pid)
+		if err != nil {
+			return err
+		}
+		if event == hasStopped && status.StopSignal() == unix.SIGUSR1 {
+			return nil
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return errors.New("the thread does not stop for the signal")
 }
 
 // awaitUnmasked waits until no thread blocks signals. In a signal handler one does, for a moment.

@@ -189,47 +189,50 @@ const (
 	hasEnded
 )
 
+// childInfo is a siginfo_t for SIGCHLD (include/uapi/asm-generic/siginfo.h).
+type childInfo struct {
+	Signo, _, Code int32
+	_, pid, uid    int32
+	status         int32
+	_              [100]byte
+}
+
+const _ = -(unsafe.Sizeof(childInfo{}) ^ unsafe.Sizeof(unix.Siginfo{})) // they have one size
+
 // waitNow looks whether a traced thread has stopped. The end of the first one is left for the process's parent to be told:
 // that may be this process, which has started the target, in another place. The others' concern the tracer alone.
 func (s *Stopped) waitNow(tid int) (unix.WaitStatus, waitEvent, error) {
-	if tid == s.pid {
-		if event, err := firstThreadNow(tid); err != nil || event != hasStopped {
-			return 0, event, err
-		}
+	const cldTrapped, cldStopped = 4, 5 // codes of include/uapi/asm-generic/siginfo.h
+	var info childInfo
+	err := retry(func() error {
+		return unix.Waitid(unix.P_PID, tid, (*unix.Siginfo)(unsafe.Pointer(&info)),
+			unix.WEXITED|unix.WSTOPPED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil)
+	})
+	stopped := unix.WaitStatus(info.status<<8 | 0x7f)
+	switch {
+	case errors.Is(err, unix.ECHILD):
+		return 0, hasEnded, nil
+	case err != nil:
+		return 0, stillRuns, err
+	case info.Signo == 0:
+		return 0, stillRuns, nil
+	case info.Code != cldTrapped && info.Code != cldStopped && tid == s.pid:
+		return 0, hasEnded, nil
+	case info.Code == cldTrapped && stopEvent(stopped) == 0 && !callStop(stopped):
+		// It stopped for a signal. Once it is waited for, the signal depends on this process: were that killed, the thread
+		// would go on without it. One that preempts a goroutine is not sent again: a program that lost it may hang.
+		return stopped, hasStopped, nil
 	}
 	var status unix.WaitStatus
 	got := 0
-	err := retry(func() (err error) {
+	err = retry(func() (err error) {
 		got, err = unix.Wait4(tid, &status, unix.WNOHANG|unix.WALL, nil)
 		return err
 	})
-	switch {
-	case err != nil && !errors.Is(err, unix.ECHILD):
-		return 0, stillRuns, err
-	case err == nil && got == 0 && tid != s.pid:
-		return 0, stillRuns, nil
-	case err != nil || got != tid || !status.Stopped(): // it was killed meanwhile
+	if err != nil || got != tid || !status.Stopped() { // it was killed meanwhile
 		return 0, hasEnded, nil
 	}
 	return status, hasStopped, nil
-}
-
-// firstThreadNow is waitNow for a first thread, which it leaves as it is.
-func firstThreadNow(tid int) (waitEvent, error) {
-	const cldTrapped, cldStopped = 4, 5 // codes of include/uapi/asm-generic/siginfo.h
-	var info unix.Siginfo
-	err := retry(func() error {
-		return unix.Waitid(unix.P_PID, tid, &info, unix.WEXITED|unix.WSTOPPED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil)
-	})
-	switch {
-	case errors.Is(err, unix.ECHILD):
-		return hasEnded, nil
-	case err != nil, info.Signo == 0:
-		return stillRuns, err
-	case info.Code != cldTrapped && info.Code != cldStopped:
-		return hasEnded, nil
-	}
-	return hasStopped, nil
 }
 
 // retry calls f until no signal interrupts it.

@@ -52,7 +52,26 @@ func build(s Spec) (string, error) {
 		args:   s.buildArgs(),
 		env:    s.buildEnv(),
 		strip:  s.Binutils,
+		after:  s.afterBuild(),
 	}.run()
+}
+
+// afterBuild returns the commands that make what a spec wants beside the executable, or instead of it.
+func (s Spec) afterBuild() [][]string {
+	switch {
+	case s.Library:
+		cc, _ := cCompiler(s.Arch)
+		lib := "lib" + s.Program + ".so"
+		return [][]string{
+			{"mv", "{dir}/" + s.Program, "{dir}/" + lib},
+			{cc.command, "-o", "{dir}/" + s.Program, hostSource, `-DLIBRARY="` + lib + `"`, `-DMAIN="` + s.Program + `Main"`,
+				"-ldl", "-Wl,-rpath,$ORIGIN"},
+		}
+	case s.Plugin:
+		args := append([]string{"go"}, s.buildArgs()...)
+		return [][]string{append(args, "-buildmode=plugin", "-o", "{dir}/plugged.so", "./plugged")}
+	}
+	return nil
 }
 
 // sources returns the files of the spec's program with a go.mod of the release's
@@ -61,6 +80,11 @@ func (s Spec) sources() (map[string][]byte, error) {
 	files, err := programFiles(s.Program)
 	if err != nil {
 		return nil, err
+	}
+	if s.Library {
+		if files[hostSource], err = hostTree.ReadFile("testdata/" + hostSource); err != nil {
+			return nil, err
+		}
 	}
 	files["go.mod"] = fmt.Appendf(nil, "module loupe.test/%s\n\ngo 1.%d\n", s.Program, s.minor())
 	return files, nil
@@ -82,9 +106,15 @@ func (s Spec) buildArgs() []string {
 	if s.PIE {
 		args = append(args, "-buildmode=pie")
 	}
+	if s.Library {
+		args = append(args, "-buildmode=c-shared")
+	}
 	var tags []string
 	if s.Cgo {
 		tags = append(tags, "zoocgo")
+	}
+	if s.Plugin {
+		tags = append(tags, s.Program+"plugin")
 	}
 	if s.Tags != "" {
 		tags = append(tags, strings.Split(s.Tags, ",")...)
@@ -114,6 +144,7 @@ type goBuild struct {
 	args   []string          // of the go command, without -o and package
 	env    []string          // what is added to cleanEnv
 	strip  bool              // run strip over the result
+	after  [][]string        // commands that are run afterwards, in the directory of the sources; {dir} is the result's
 }
 
 // run returns the path of the result. A cache entry is named after the hash of
@@ -124,7 +155,7 @@ func (b goBuild) run() (string, error) {
 		return "", fmt.Errorf("build %s: %w", b.name, err)
 	}
 	sources := c.entry("src-"+b.output, hashFiles(b.files))
-	hash := hashStrings(append(append([]string{sources, fmt.Sprint(b.strip)}, b.args...), b.env...))
+	hash := hashStrings(append(append([]string{sources, fmt.Sprint(b.strip, b.after)}, b.args...), b.env...))
 	entry := c.entry(b.name, hash)
 	err = c.fill(entry, func(dir string) error {
 		if err := c.fill(sources, func(dir string) error { return writeFiles(dir, b.files) }); err != nil {
@@ -148,10 +179,21 @@ func (b goBuild) compile(sources, output string) error {
 	if err := runTool(sources, append(env, b.env...), "go", args...); err != nil {
 		return fmt.Errorf("%s %w", strings.Join(b.env, " "), err)
 	}
-	if !b.strip {
-		return nil
+	if b.strip {
+		if err := runTool("", nil, "strip", output); err != nil {
+			return err
+		}
 	}
-	return runTool("", nil, "strip", output)
+	for _, command := range b.after {
+		command = slices.Clone(command)
+		for i := range command {
+			command[i] = strings.ReplaceAll(command[i], "{dir}", filepath.Dir(output))
+		}
+		if err := runTool(sources, append(env, b.env...), command[0], command[1:]...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // runTool runs a command and puts what it printed into the error.

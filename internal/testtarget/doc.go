@@ -2,7 +2,7 @@
 // truth they are compared with.
 //
 // Its central type is Spec: which program, built by which Go release, for
-// which architecture and in which shape (stripped, PIE, cgo). Build turns a
+// which architecture and in which shape (stripped, PIE, cgo, library, plugin). Build turns a
 // Spec into an executable by running the real toolchain of that release
 // through GOTOOLCHAIN, and keeps the result in the user's cache directory, so
 // that the many test processes of one `go test ./...` share it. Start runs an
@@ -24,7 +24,8 @@
 //	       beside a check sum of the work they did
 //	forker one child process after the other
 //	mill   a known amount of work on command
-//	mixer  work of many kinds at once, each with a known result
+//	mixer  work of many kinds at once, each with a known result; also as a
+//	       shared library for a program of C (testdata/host), and with a plugin
 //	selftrace  everything that makes events, while it records its own
 //	       execution trace
 //	tiny   the protocol and nothing else; portable to every GOOS and GOARCH

@@ -3,6 +3,7 @@ package testtarget
 import (
 	"fmt"
 	"os"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -265,6 +266,53 @@ func TestChurn(t *testing.T) {
 				t.Errorf("answer to sum: %q (%v)", answer, err)
 			}
 		})
+	}
+}
+
+// TestMixer lets every kind of work be done, in every shape that a mixer has, and then none.
+func TestMixer(t *testing.T) {
+	for _, v := range endReleases() {
+		for _, spec := range []Spec{{}, {Cgo: true}, {Library: true}, {Plugin: true}} {
+			spec.Program, spec.Go = "mixer", v
+			t.Run(spec.String(), func(t *testing.T) {
+				p := Start(t, Build(t, spec))
+				want := 14
+				if spec.minor() >= 14 {
+					want++ // spins
+				}
+				if spec.withDefaults().Cgo {
+					want += 4
+				}
+				if spec.Plugin {
+					want++
+					if answer := p.Command("load"); answer != "loaded" {
+						t.Fatal(answer)
+					}
+				}
+				eventually(t, "all work done once", func() bool {
+					answer := p.Command("sum")
+					if !strings.HasPrefix(answer, "sum ok ") {
+						t.Fatal(answer)
+					}
+					return strings.Count(answer, "=") == want && !strings.Contains(answer+" ", "=0 ")
+				})
+				if answer := p.Command("rest"); answer != "rests" {
+					t.Fatal(answer)
+				}
+				collections := regexp.MustCompile(" collections=[0-9]+")
+				before := collections.ReplaceAllString(p.Command("sum"), "")
+				time.Sleep(50 * time.Millisecond)
+				if after := collections.ReplaceAllString(p.Command("sum"), ""); after != before {
+					t.Errorf("at rest it did %s, and then %s", before, after)
+				}
+				if answer := p.Command("work"); answer != "works" {
+					t.Fatal(answer)
+				}
+				eventually(t, "any work done again", func() bool {
+					return collections.ReplaceAllString(p.Command("sum"), "") != before
+				})
+			})
+		}
 	}
 }
 

@@ -16,6 +16,13 @@ import (
 //go:embed testdata/src
 var sourceTree embed.FS
 
+// hostTree has the program of C that loads a library.
+//
+//go:embed testdata/host
+var hostTree embed.FS
+
+const hostSource = "host/host.c"
+
 const (
 	sourceRoot   = "testdata/src"
 	commonSource = "common" // what every program's package main has in common

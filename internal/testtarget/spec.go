@@ -39,6 +39,13 @@ type Spec struct {
 	Binutils bool
 	// Tags are further build tags, separated by commas.
 	Tags string
+	// Library makes the program a shared library (-buildmode=c-shared), and
+	// the executable a program of C that loads it and calls its function
+	// <program>Main, which needs Cgo to be there (mixer).
+	Library bool
+	// Plugin adds the program's plugin (-buildmode=plugin), plugged.so beside
+	// the executable, which loads it on command. It implies Cgo; mixer has one.
+	Plugin bool
 }
 
 // releases holds the newest patch of every supported Go release, oldest first.
@@ -68,7 +75,7 @@ func (s Spec) String() string {
 		name string
 	}{
 		{s.Stripped, "stripped"}, {s.PIE, "pie"}, {s.Cgo, "cgo"},
-		{s.Trimpath, "trimpath"}, {s.Binutils, "binutils"}, {s.Tags != "", "tags=" + s.Tags},
+		{s.Trimpath, "trimpath"}, {s.Binutils, "binutils"}, {s.Library, "library"}, {s.Plugin, "plugin"}, {s.Tags != "", "tags=" + s.Tags},
 	} {
 		if f.on {
 			shape = append(shape, f.name)
@@ -165,5 +172,6 @@ func (s Spec) withDefaults() Spec {
 	if s.Arch == "" {
 		s.Arch = runtime.GOARCH
 	}
+	s.Cgo = s.Cgo || s.Library || s.Plugin
 	return s
 }

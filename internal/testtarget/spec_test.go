@@ -66,10 +66,13 @@ func TestBuildCommand(t *testing.T) {
 		{Spec{Go: "1.17.13", Cgo: true, Tags: "a,b"}, "build -tags=zoocgo a b GOTOOLCHAIN=go1.17.13 GOOS=linux GOARCH=amd64 CGO_ENABLED=1 CC=" + gcc(t, AMD64)},
 		{Spec{Go: "1.13.15", Trimpath: true}, "build -trimpath GOTOOLCHAIN=go1.13.15 GOOS=linux GOARCH=amd64 CGO_ENABLED=0"},
 		{Spec{Go: "1.13.15", Arch: ARM64, Cgo: true}, "build -tags=zoocgo GOTOOLCHAIN=go1.13.15 GOOS=linux GOARCH=arm64 CGO_ENABLED=1 CC=" + gcc(t, ARM64)},
+		{Spec{Program: "mixer", Go: "1.12.17", Library: true}, "build -buildmode=c-shared -tags=zoocgo GOTOOLCHAIN=go1.12.17 GOOS=linux GOARCH=amd64 CGO_ENABLED=1 CC=" + gcc(t, AMD64)},
+		{Spec{Program: "mixer", Go: "1.17.13", Plugin: true}, "build -tags=zoocgo mixerplugin GOTOOLCHAIN=go1.17.13 GOOS=linux GOARCH=amd64 CGO_ENABLED=1 CC=" + gcc(t, AMD64)},
 	} {
 		if test.spec.Arch == "" {
 			test.spec.Arch = AMD64
 		}
+		test.spec = test.spec.withDefaults()
 		got := strings.Join(append(test.spec.buildArgs(), test.spec.buildEnv()...), " ")
 		if got != test.want {
 			t.Errorf("%s:\n got %s\nwant %s", test.spec, got, test.want)
@@ -97,6 +100,8 @@ func TestUnsupported(t *testing.T) {
 		{Spec{Program: "zoo", PIE: true}, ""},
 		{Spec{Program: "zoo", PIE: true, Go: "1.12.17", Arch: ARM64}, "gcc"},
 		{Spec{Program: "zoo", Cgo: true}, "Debian package gcc"},
+		{Spec{Program: "mixer", Library: true}, "Debian package gcc"},
+		{Spec{Program: "mixer", Plugin: true}, "Debian package gcc"},
 		{Spec{Program: "zoo", Binutils: true}, "Debian package binutils"},
 		{Spec{Program: "zoo", Arch: "mips", Cgo: true}, "no C compiler for mips"},
 	} {

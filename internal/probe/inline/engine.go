@@ -157,6 +157,10 @@ func (e *Engine) spotsOf(p *probe.Probe) ([]spot, error) {
 func (e *Engine) spotsAt(p *probe.Probe) ([]spot, error) {
 	var spots []spot
 	for _, site := range p.Sites {
+		// Without g there is no lane. A shared library keeps it where only its loader knows, in releases before Go 1.17.
+		if site.Settings().G_reg == csrc.NoRegister && e.plan.Config.G_tls == 0 {
+			return nil, fmt.Errorf("the current goroutine is not known in %s", site.Func)
+		}
 		entry, code, err := e.plan.Code(site)
 		if err != nil {
 			return nil, err

@@ -2,6 +2,7 @@ package inline
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 
@@ -27,9 +28,11 @@ const (
 
 // x86 makes the body on amd64. R12 is the lane; C code leaves it alone.
 func (b *body) x86() ([]byte, error) {
-	switch b.G {
-	case rsp, r12, r13:
+	switch {
+	case b.G == rsp, b.G == r12, b.G == r13:
 		return nil, fmt.Errorf("the current g is in register %d", b.G)
+	case b.G == csrc.NoRegister && b.config.G_tls == 0:
+		return nil, errors.New("where the current g is, is not known")
 	}
 	a := x86Code{addr: b.Addr}
 	b.x86Lane(&a)

@@ -3,34 +3,49 @@
 //	mixer WORKERS
 //
 // It runs that many workers of each kind: sums over channels, under mutexes, of floating-point numbers, of copied memory;
-// system calls that wait for time or data; threads that come and go. The collector runs all the time, and SIGPROF comes
-// 1000 times a second. It adds the command
+// stacks that grow and shrink; system calls that wait for time, data or signals; threads that come and go; child processes;
+// loops that only a signal interrupts; with cgo, calls of C and from C, and forks. The collector runs all the time, the
+// number of Ps changes, and SIGPROF comes 1000 times a second. It adds the commands
 //
-//	sum      `sum ok <pieces of work>...`, a number for each kind, or `sum bad <wrong results> <the first one>`
+//	sum      `sum ok <kind>=<pieces of work>...`, or `sum bad <wrong results> <the first one>`
+//	rest     `rests` when all work under way is done and no more is begun
+//	work     `works`: it goes on
+//	load     only with the build tag mixerplugin: loads the plugin plugged.so, which is beside the program, and
+//	         has it work too; `loaded`, and `unloadable <reason>` when that fails
 package main
 
 import (
 	"fmt"
-	"math"
 	"os"
 	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"syscall"
-	"time"
-	"unsafe"
 )
 
+// A kind is one kind of work.
+type kind struct {
+	name string
+	work func() // does one piece
+	lone bool   // there is one worker, however many are wanted
+	free bool   // it goes on while the others rest, which may wait for it
+	done int64  // pieces
+}
+
 var (
-	done  [10]int64 // by kind
+	workers  = 2
+	kinds    []*kind // files with a build tag add theirs in init
+	commands = map[string]command{"sum": sum, "rest": rest, "work": goOn}
+	resting  sync.RWMutex // held for reading by every piece of work
+
+	collector = &kind{name: "collections", work: collect, lone: true, free: true}
+
 	wrong int64
 	mu    sync.Mutex
 	first string // the first wrong result
 )
 
 func main() {
-	workers := 2
 	if len(os.Args) > 1 {
 		n, err := strconv.Atoi(os.Args[1])
 		if err != nil || n < 1 {
@@ -41,13 +56,44 @@ func main() {
 	}
 	// The setting alone starts the timer; nobody reads the profile.
 	runtime.SetCPUProfileRate(1000)
-	for i := 0; i < workers; i++ {
-		for kind, work := range [...]func(){channels, mutexes, floats, copies, sleeps, futexes, reads, deadlines, threads} {
-			go forever(work, &done[kind])
-		}
+	kinds = append(kinds,
+		&kind{name: "channels", work: channels}, &kind{name: "mutexes", work: mutexes}, &kind{name: "floats", work: floats},
+		&kind{name: "copies", work: copies}, &kind{name: "stacks", work: stacks},
+		&kind{name: "sleeps", work: sleeps}, &kind{name: "futexes", work: futexes}, &kind{name: "reads", work: reads},
+		&kind{name: "deadlines", work: deadlines}, &kind{name: "signals", work: newSignals(), lone: true},
+		&kind{name: "threads", work: threads}, &kind{name: "children", work: children, lone: true},
+		&kind{name: "procs", work: newProcs(), lone: true}, collector,
+	)
+	for _, k := range kinds {
+		k.start()
 	}
-	go forever(func() { runtime.GC(); time.Sleep(5 * time.Millisecond) }, &done[len(done)-1])
-	serve(false, map[string]command{"sum": sum})
+	serve(false, commands)
+}
+
+func (k *kind) start() {
+	n := workers
+	if k.lone {
+		n = 1
+	}
+	for ; n > 0; n-- {
+		go k.forever()
+	}
+}
+
+func (k *kind) forever() {
+	for {
+		if k.free {
+			k.work()
+		} else {
+			resting.RLock()
+			k.work()
+			resting.RUnlock()
+		}
+		atomic.AddInt64(&k.done, 1)
+		// Before Go 1.13 nothing preempts a goroutine that is in a system call whenever the scheduler looks, as
+		// those are that wait there: a few of them would keep all Ps to themselves.
+		runtime.Gosched()
+	}
 }
 
 func sum([]string) string {
@@ -57,17 +103,20 @@ func sum([]string) string {
 		return fmt.Sprintf("sum bad %d %s", n, first)
 	}
 	answer := "sum ok"
-	for i := range done {
-		answer += fmt.Sprintf(" %d", atomic.LoadInt64(&done[i]))
+	for _, k := range kinds {
+		answer += fmt.Sprintf(" %s=%d", k.name, atomic.LoadInt64(&k.done))
 	}
 	return answer
 }
 
-func forever(work func(), done *int64) {
-	for {
-		work()
-		atomic.AddInt64(done, 1)
-	}
+func rest([]string) string {
+	resting.Lock()
+	return "rests"
+}
+
+func goOn([]string) string {
+	resting.Unlock()
+	return "works"
 }
 
 func fail(format string, args ...interface{}) {
@@ -77,162 +126,4 @@ func fail(format string, args ...interface{}) {
 	if first == "" {
 		first = fmt.Sprintf(format, args...)
 	}
-}
-
-func channels() {
-	const n = 500
-	c, back := make(chan int), make(chan int)
-	go func() {
-		total := 0
-		for v := range c {
-			total += v
-		}
-		back <- total
-	}()
-	for i := 1; i <= n; i++ {
-		c <- i
-	}
-	close(c)
-	if got := <-back; got != n*(n+1)/2 {
-		fail("channels: %d", got)
-	}
-}
-
-func mutexes() {
-	const n = 200
-	var m sync.Mutex
-	var wg sync.WaitGroup
-	total := 0
-	for i := 0; i < 4; i++ {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			for j := 0; j < n; j++ {
-				m.Lock()
-				total++
-				m.Unlock()
-			}
-		}()
-	}
-	wg.Wait()
-	if total != 4*n {
-		fail("mutexes: %d", total)
-	}
-}
-
-var seriesWant = series()
-
-// series keeps floating-point registers in use.
-//
-//go:noinline
-func series() float64 {
-	a, b, c := 0.0, 1.0, 0.5
-	for i := 1; i < 20000; i++ {
-		x := float64(i)
-		a += 1 / (x * x)
-		b = b*0.999 + math.Sqrt(x)
-		c = c*1.0000001 + a*b
-	}
-	return a + b + c
-}
-
-func floats() {
-	if got := series(); got != seriesWant {
-		fail("floats: %v, want %v", got, seriesWant)
-	}
-}
-
-// copies keeps vector registers in use, by the runtime's memmove and by strings that are compared.
-func copies() {
-	from, to := make([]byte, 100003), make([]byte, 100003)
-	for i := range from {
-		from[i] = byte(i * 7)
-	}
-	for i := 0; i < 20; i++ {
-		copy(to, from)
-		if string(to) != string(from) {
-			fail("copies: unequal")
-		}
-		copy(to[i:], from)
-		if to[i+50000] != from[50000] {
-			fail("copies: shifted")
-		}
-	}
-}
-
-const wait = 3 * time.Millisecond
-
-// waited checks a wait that must have ended by its time-out, or by a signal of the runtime's own.
-func waited(what string, begin time.Time, err, want error) {
-	switch {
-	case err == syscall.EINTR:
-	case err != want:
-		fail("%s: %v", what, err)
-	case time.Since(begin) < wait:
-		fail("%s: ended after %v", what, time.Since(begin))
-	}
-}
-
-func sleeps() {
-	begin := time.Now()
-	ts := syscall.NsecToTimespec(int64(wait))
-	waited("sleeps", begin, syscall.Nanosleep(&ts, nil), nil)
-}
-
-func futexes() {
-	var word uint32
-	begin := time.Now()
-	ts := syscall.NsecToTimespec(int64(wait))
-	const waitPrivate = 128
-	_, _, errno := syscall.Syscall6(syscall.SYS_FUTEX, uintptr(unsafe.Pointer(&word)), waitPrivate, 0,
-		uintptr(unsafe.Pointer(&ts)), 0, 0)
-	waited("futexes", begin, errno, syscall.ETIMEDOUT)
-}
-
-// reads has a thread wait in read for what another one writes.
-func reads() {
-	var p [2]int
-	if err := syscall.Pipe2(p[:], syscall.O_CLOEXEC); err != nil {
-		fail("reads: %v", err)
-		return
-	}
-	go func() {
-		time.Sleep(wait)
-		syscall.Write(p[1], []byte("word"))
-		syscall.Close(p[1])
-	}()
-	var b [8]byte
-	n, err := syscall.Read(p[0], b[:])
-	syscall.Close(p[0])
-	if err != syscall.EINTR && (err != nil || string(b[:n]) != "word") {
-		fail("reads: %q, %v", b[:n], err)
-	}
-}
-
-// deadlines waits in the runtime's network poller.
-func deadlines() {
-	r, w, err := os.Pipe()
-	if err != nil {
-		fail("deadlines: %v", err)
-		return
-	}
-	defer r.Close()
-	defer w.Close()
-	begin := time.Now()
-	r.SetReadDeadline(begin.Add(wait))
-	var b [1]byte
-	if _, err := r.Read(b[:]); !os.IsTimeout(err) || time.Since(begin) < wait {
-		fail("deadlines: %v after %v", err, time.Since(begin))
-	}
-}
-
-// threads ends a thread: a goroutine that keeps its own until it returns takes it along.
-func threads() {
-	ended := make(chan bool)
-	go func() {
-		runtime.LockOSThread()
-		time.Sleep(wait / 3)
-		ended <- true
-	}()
-	<-ended
 }
