@@ -43,35 +43,35 @@ var nativeAMD64 = Native{Settings: 0x9000, SettingsSize: 392, Page: 4096, StackU
 //go:embed native_arm64.bin
 var nativeARM64Code []byte
 
-var nativeARM64 = Native{Settings: 0x10000, SettingsSize: 392, Page: 65536, StackUse: 2400, Probes: [ProbeCount]uint32{
+var nativeARM64 = Native{Settings: 0x10000, SettingsSize: 392, Page: 65536, StackUse: 2384, Probes: [ProbeCount]uint32{
 	0x0,    // gopark
-	0x4bc,  // ready
-	0xac8,  // casgstatus
-	0x16e8, // execute
-	0x1a4c, // goschedImpl
-	0x1f14, // gosched_m
-	0x23a0, // goschedguarded_m
-	0x282c, // gopreempt_m
-	0x314c, // preemptPark
-	0x3664, // newproc_runqput
-	0x3bb8, // newproc1_casgstatus
-	0x4178, // newcoro
-	0x2cbc, // goyield_m
-	0x45fc, // goexit0
-	0x48fc, // coroswitch_m
-	0x50f8, // reentersyscall
-	0x5494, // entersyscallblock
-	0x5830, // exitsyscall
-	0x5aa0, // makechan
-	0x5dd0, // chansend
-	0x61bc, // chanrecv
-	0x65a8, // closechan
-	0x6994, // selectgo
-	0x6ea8, // semacquire1
-	0x7294, // semrelease1
-	0x7680, // gcBgMarkStartWorkers
-	0x7900, // gcMarkTermination
-	0x7a30, // gcSweep
-	0x7b94, // stopTheWorldWithSema
-	0x7da8, // startTheWorldWithSema
+	0x4c4,  // ready
+	0xad0,  // casgstatus
+	0x16f0, // execute
+	0x1a54, // goschedImpl
+	0x1f1c, // gosched_m
+	0x23a8, // goschedguarded_m
+	0x2834, // gopreempt_m
+	0x3154, // preemptPark
+	0x366c, // newproc_runqput
+	0x3bc0, // newproc1_casgstatus
+	0x41f8, // newcoro
+	0x2cc4, // goyield_m
+	0x4684, // goexit0
+	0x4984, // coroswitch_m
+	0x5188, // reentersyscall
+	0x5524, // entersyscallblock
+	0x58c0, // exitsyscall
+	0x5b30, // makechan
+	0x5e60, // chansend
+	0x6254, // chanrecv
+	0x6648, // closechan
+	0x6a3c, // selectgo
+	0x6f60, // semacquire1
+	0x7354, // semrelease1
+	0x7748, // gcBgMarkStartWorkers
+	0x79c8, // gcMarkTermination
+	0x7af8, // gcSweep
+	0x7c5c, // stopTheWorldWithSema
+	0x7e70, // startTheWorldWithSema
 }}
