@@ -62,25 +62,21 @@ func (s Spec) goBuild() (goBuild, error) {
 		return goBuild{}, fmt.Errorf("%q is not a Go release such as %s", s.Go, Latest())
 	}
 	if s.Trimpath && s.minor() < minorTrimpath {
-		return goBuild{}, fmt.Errorf("Go 1.%d is the first with -trimpath", minorTrimpath)
+		return goBuild{}, fmt.Errorf("-trimpath needs Go 1.%d", minorTrimpath)
 	}
 	files, err := s.sources()
 	if err != nil {
 		return goBuild{}, err
 	}
-	b := goBuild{
-		name:   strings.ReplaceAll(s.String(), "/", "-"),
-		output: s.Program,
-		files:  files,
-		args:   s.buildArgs(),
-		env:    s.buildEnv(),
-		strip:  s.Binutils,
-	}
-	if s.needsC() {
-		cc, _ := cCompiler(s.Arch)
-		b.compiler = cc.command
-	}
-	return b, nil
+	return goBuild{
+		name:     strings.ReplaceAll(s.String(), "/", "-"),
+		output:   s.Program,
+		files:    files,
+		args:     s.buildArgs(),
+		env:      s.buildEnv(),
+		compiler: s.buildCompiler(),
+		strip:    s.Binutils,
+	}, nil
 }
 
 // sources returns the files of the spec's program with a go.mod of the release's
@@ -133,6 +129,15 @@ func (s Spec) buildEnv() []string {
 	return append(env, "CGO_ENABLED=0")
 }
 
+// buildCompiler returns the C compiler for a spec, or "" when it needs none.
+func (s Spec) buildCompiler() string {
+	if !s.needsC() {
+		return ""
+	}
+	cc, _ := cCompiler(s.Arch)
+	return cc.command
+}
+
 // A goBuild is one run of the go command whose result is cached.
 type goBuild struct {
 	name   string            // says to people what the cache entry is
@@ -143,7 +148,7 @@ type goBuild struct {
 
 	// compiler is for C, when one is needed. A cross compiler has another name and makes the same.
 	compiler string
-	strip  bool              // run strip over the result
+	strip    bool // run strip over the result
 }
 
 // run returns the path of the result. A cache entry is named after the hash of
