@@ -3,6 +3,8 @@
 //
 //	go run ./internal/testvm [flags] PACKAGE [TEST FLAGS] [-- PACKAGE [TEST FLAGS]]...
 //
+// Instead of a package there may be the path of a program in the machine, such as /bin/loupe or /bin/sh, with its arguments.
+//
 // It is for code that has to do with the kernel, which qemu-user cannot run: ptrace, probes. Tests are compiled here, put
 // with their targets into the file system that a kernel begins with (archive), and run there one after the other by a first
 // process of our own (package init). What they print goes through the machine's serial line to the standard output.

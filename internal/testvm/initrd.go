@@ -137,7 +137,12 @@ func addJobs(a *archive, o options, root, work string) error {
 	}
 	var jobs []job.Job
 	made := map[string]bool{}
+	env := []string{"XDG_CACHE_HOME=" + cache}
 	for _, args := range o.jobs {
+		if filepath.IsAbs(args[0]) { // a program in the machine
+			jobs = append(jobs, job.Job{Dir: "/", Limit: o.limit, Args: args, Env: env})
+			continue
+		}
 		dir, err := output("go", "list", "-f", "{{.Dir}}", args[0])
 		if err != nil {
 			return err
@@ -159,7 +164,7 @@ func addJobs(a *archive, o options, root, work string) error {
 		}
 		jobs = append(jobs, job.Job{
 			Dir: filepath.Join(guestSource, rel), Limit: o.limit, Args: append([]string{path}, args[1:]...),
-			Env: []string{"XDG_CACHE_HOME=" + cache},
+			Env: env,
 		})
 	}
 	list, err := json.Marshal(jobs)
