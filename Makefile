@@ -14,8 +14,10 @@ TEST        ?= ./...
 BENCH       ?= .
 FUZZTIME    ?= 30s
 TORTURE     ?= 1m
+ARCH        ?= arm64
+KERNEL      ?= linux-image-$(ARCH)
 
-.PHONY: build generate test testdeps check bench fuzz truth torture clean help
+.PHONY: build generate test testdeps check bench fuzz truth torture emulated clean help
 
 ## build: the static loupe executable, bin/loupe
 build:
@@ -66,6 +68,15 @@ truth:
 torture:
 	go test -run Torture -v -count 1 -timeout 3h . -torture $(TORTURE)
 	LOUPE_TORTURE=$(TORTURE) go test -run Torture -v -count 1 -timeout 2h ./internal/ptrace
+
+## emulated: what has to do with the kernel, on an emulated machine: ARCH=arm64 or amd64, KERNEL=file or Debian package; CONTRIBUTING.md says more
+emulated:
+	go run ./internal/testvm -arch $(ARCH) -kernel $(KERNEL) -go all -limit 40m -whole 3h \
+	  ./internal/ptrace -test.v -test.timeout 40m -- \
+	  ./internal/probe/uprobe -test.v -- \
+	  . -test.v -test.timeout 40m -test.run 'TestTruth$$' -truth.untimed \
+	  $(if $(filter arm64,$(ARCH)),-- ./internal/probe/inline -test.v -- \
+	  . -test.v -test.timeout 40m -test.run 'TestTruth$$|TestTorture|TestInlineKilled' -truth.untimed -torture 5s -engine inline)
 
 ## clean: remove what make built
 clean:

@@ -23,6 +23,9 @@ import (
 //	go test -run Truth -count 20 -truth.rounds 20 .
 var truthRounds = flag.Int("truth.rounds", 1, "rounds of the program that the truth tests observe")
 
+// untimed is for emulated machines; see tracetruth.Options.
+var untimed = flag.Bool("truth.untimed", false, "let no difference of times fail the truth tests")
+
 // TestTruth observes a program that records an execution trace of itself, and compares both, goroutine by goroutine.
 func TestTruth(t *testing.T) {
 	for _, release := range testtarget.Versions() {
@@ -41,7 +44,7 @@ func TestTruth(t *testing.T) {
 					answer = target.Command(fmt.Sprintf("trace %s %d", path, *truthRounds))
 				})
 				truth := readTrace(t, path, release)
-				report := tracetruth.Compare(truth, events, tracetruth.Options{Syscalls: syscalls, Offset: offset})
+				report := tracetruth.Compare(truth, events, tracetruth.Options{Syscalls: syscalls, Offset: offset, Untimed: *untimed})
 				t.Log(report)
 				if !report.OK() {
 					t.Error("Loupe and the trace differ")

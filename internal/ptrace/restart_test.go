@@ -65,7 +65,7 @@ func waits([]string) {
 			if lines[w.name] != "" {
 				all = append(all, lines[w.name])
 			}
-			if rounds[w.name] < 2 && in.Text() != "clear" { // a call that began anew with each stop would not end
+			if rounds[w.name] < 2 && in.Text() != "clear" && !wholeAgain[runtime.GOARCH][w.name] { // a call that began anew with each stop would not end
 				all = append(all, w.name+": too few")
 			}
 		}
@@ -158,6 +158,12 @@ func accept() error {
 		unix.Close(c)
 	}
 	return err
+}
+
+// wholeAgain are the calls that wait for their whole time again when their thread was used for a call, on an architecture
+// where a tracer cannot see what is left of it (package comment).
+var wholeAgain = map[string]map[string]bool{
+	"arm64": {"nanosleep": true, "clock_nanosleep": true, "futex with time-out": true},
 }
 
 // TestRestart makes calls in threads that wait in the kernel: their own calls go on as if nothing had been. Where one has a

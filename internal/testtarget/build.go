@@ -23,7 +23,8 @@ import (
 // build the same spec at the same time.
 func Build(tb testing.TB, s Spec) string {
 	tb.Helper()
-	if missing := s.Unsupported(); missing != "" {
+	// What was built elsewhere and put into the cache needs no tool.
+	if missing := s.Unsupported(); missing != "" && !built(s.withDefaults()) {
 		tb.Skip(missing)
 	}
 	path, err := build(s.withDefaults())
@@ -33,27 +34,50 @@ func Build(tb testing.TB, s Spec) string {
 	return path
 }
 
+// Executable is Build for callers that are no test.
+func Executable(s Spec) (string, error) { return build(s.withDefaults()) }
+
+// built reports whether the cache has the executable of a spec without empty fields.
+func built(s Spec) bool {
+	b, err := s.goBuild()
+	if err != nil {
+		return false
+	}
+	c, err := openCache()
+	return err == nil && c.use(b.entry(c))
+}
+
 // build returns the cached executable of a spec without empty fields.
 func build(s Spec) (string, error) {
-	if s.minor() < 0 {
-		return "", fmt.Errorf("build %s: %q is not a Go release such as %s", s, s.Go, Latest())
-	}
-	if s.Trimpath && s.minor() < minorTrimpath {
-		return "", fmt.Errorf("build %s: Go 1.%d is the first with -trimpath", s, minorTrimpath)
-	}
-	files, err := s.sources()
+	b, err := s.goBuild()
 	if err != nil {
 		return "", fmt.Errorf("build %s: %w", s, err)
 	}
+	return b.run()
+}
+
+// goBuild returns how a spec without empty fields is built.
+func (s Spec) goBuild() (goBuild, error) {
+	if s.minor() < 0 {
+		return goBuild{}, fmt.Errorf("%q is not a Go release such as %s", s.Go, Latest())
+	}
+	if s.Trimpath && s.minor() < minorTrimpath {
+		return goBuild{}, fmt.Errorf("-trimpath needs Go 1.%d", minorTrimpath)
+	}
+	files, err := s.sources()
+	if err != nil {
+		return goBuild{}, err
+	}
 	return goBuild{
-		name:   strings.ReplaceAll(s.String(), "/", "-"),
-		output: s.Program,
-		files:  files,
-		args:   s.buildArgs(),
-		env:    s.buildEnv(),
-		strip:  s.Binutils,
-		after:  s.afterBuild(),
-	}.run()
+		name:     strings.ReplaceAll(s.String(), "/", "-"),
+		output:   s.Program,
+		files:    files,
+		args:     s.buildArgs(),
+		env:      s.buildEnv(),
+		compiler: s.buildCompiler(),
+		strip:    s.Binutils,
+		after:    s.afterBuild(),
+	}, nil
 }
 
 // afterBuild returns the commands that make what a spec wants beside the executable, or instead of it.
@@ -130,10 +154,18 @@ func (s Spec) buildArgs() []string {
 func (s Spec) buildEnv() []string {
 	env := []string{"GOTOOLCHAIN=go" + s.Go, "GOOS=linux", "GOARCH=" + s.Arch}
 	if s.needsC() {
-		cc, _ := cCompiler(s.Arch)
-		return append(env, "CGO_ENABLED=1", "CC="+cc.command)
+		return append(env, "CGO_ENABLED=1")
 	}
 	return append(env, "CGO_ENABLED=0")
+}
+
+// buildCompiler returns the C compiler for a spec, or "" when it needs none.
+func (s Spec) buildCompiler() string {
+	if !s.needsC() {
+		return ""
+	}
+	cc, _ := cCompiler(s.Arch)
+	return cc.command
 }
 
 // A goBuild is one run of the go command whose result is cached.
@@ -143,8 +175,11 @@ type goBuild struct {
 	files  map[string][]byte // sources by slash-separated path, with go.mod
 	args   []string          // of the go command, without -o and package
 	env    []string          // what is added to cleanEnv
-	strip  bool              // run strip over the result
-	after  [][]string        // commands that are run afterwards, in the directory of the sources; {dir} is the result's
+
+	// compiler is for C, when one is needed. A cross compiler has another name and makes the same.
+	compiler string
+	strip    bool       // run strip over the result
+	after    [][]string // commands that are run afterwards, in the directory of the sources; {dir} is the result's
 }
 
 // run returns the path of the result. A cache entry is named after the hash of
@@ -154,9 +189,7 @@ func (b goBuild) run() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("build %s: %w", b.name, err)
 	}
-	sources := c.entry("src-"+b.output, hashFiles(b.files))
-	hash := hashStrings(append(append([]string{sources, fmt.Sprint(b.strip, b.after)}, b.args...), b.env...))
-	entry := c.entry(b.name, hash)
+	sources, entry := b.sources(c), b.entry(c)
 	err = c.fill(entry, func(dir string) error {
 		if err := c.fill(sources, func(dir string) error { return writeFiles(dir, b.files) }); err != nil {
 			return err
@@ -169,11 +202,27 @@ func (b goBuild) run() (string, error) {
 	return filepath.Join(entry, b.output), nil
 }
 
+// sources returns the cache entry with the build's sources.
+func (b goBuild) sources(c cache) string { return c.entry("src-"+b.output, hashFiles(b.files)) }
+
+// entry returns the cache entry with the build's result.
+func (b goBuild) entry(c cache) string {
+	parts := append([]string{b.sources(c), fmt.Sprint(b.strip, b.after)}, b.args...)
+	parts = append(parts, b.env...)
+	if b.compiler != "" {
+		parts = append(parts, "CC=gcc")
+	}
+	return c.entry(b.name, hashStrings(parts))
+}
+
 // compile runs the go command in a directory of sources.
 func (b goBuild) compile(sources, output string) error {
 	env, err := cleanEnv()
 	if err != nil {
 		return err
+	}
+	if b.compiler != "" {
+		env = append(env, "CC="+b.compiler)
 	}
 	args := append(append([]string{}, b.args...), "-o", output, ".")
 	if err := runTool(sources, append(env, b.env...), "go", args...); err != nil {

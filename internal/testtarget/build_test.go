@@ -76,7 +76,7 @@ func TestBuildFails(t *testing.T) {
 	}{
 		{Spec{Program: "no such program"}, `there is no program "no such program"`},
 		{Spec{Program: "tiny", Go: "latest"}, `"latest" is not a Go release`},
-		{Spec{Program: "tiny", Go: "1.12.17", Trimpath: true}, "Go 1.13 is the first with -trimpath"},
+		{Spec{Program: "tiny", Go: "1.12.17", Trimpath: true}, "-trimpath needs Go 1.13"},
 		{Spec{Program: "tiny", Arch: "vax"}, "GOARCH=vax"},
 	} {
 		_, err := build(test.spec.withDefaults())
@@ -156,5 +156,21 @@ func TestCleanEnv(t *testing.T) {
 	}
 	if got := other[len(other)-1]; got != "GOTOOLCHAIN=other" {
 		t.Errorf("the environment of the other build says %s", got)
+	}
+}
+
+// TestCrossEntry looks for what a cross compiler has built where a machine of that architecture does for its own.
+func TestCrossEntry(t *testing.T) {
+	cross, err := Spec{Program: "tiny", Go: "1.22.12", Arch: ARM64, Cgo: true}.goBuild()
+	if err != nil {
+		t.Fatal(err)
+	}
+	native, without, c := cross, cross, cache{"/cache"}
+	native.compiler, without.compiler = "gcc", ""
+	if cross.compiler == "" || cross.entry(c) != native.entry(c) {
+		t.Errorf("%q makes %s, gcc %s", cross.compiler, cross.entry(c), native.entry(c))
+	}
+	if without.entry(c) == native.entry(c) {
+		t.Error("with a C compiler it is not another program")
 	}
 }

@@ -74,6 +74,9 @@ func TestBuildCommand(t *testing.T) {
 		}
 		test.spec = test.spec.withDefaults()
 		got := strings.Join(append(test.spec.buildArgs(), test.spec.buildEnv()...), " ")
+		if cc := test.spec.buildCompiler(); cc != "" {
+			got += " CC=" + cc
+		}
 		if got != test.want {
 			t.Errorf("%s:\n got %s\nwant %s", test.spec, got, test.want)
 		}

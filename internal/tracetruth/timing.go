@@ -121,21 +121,25 @@ func (t *timing) addLength(from, to pair) {
 	t.sums[name] = sum
 }
 
-// judge puts the result into a report.
-func (t *timing) judge(r *Report) {
+// judge puts the result into a report; untimed lets nothing of it fail.
+func (t *timing) judge(r *Report, untimed bool) {
+	fail := r.fail
+	if untimed {
+		fail = func(string, uint64, string, ...any) {}
+	}
 	total := 0
 	for kind, deltas := range t.deltas {
 		s := spread(deltas)
 		r.Times[kind] = s
 		total += s.Count
 		if s.Count >= minSamples && abs(int64(s.Median)) > int64(maxMedian) {
-			r.fail(FailTime, 0, "%v: the median of the differences is %v, at most %v are allowed", kind, s.Median, maxMedian)
+			fail(FailTime, 0, "%v: the median of the differences is %v, at most %v are allowed", kind, s.Median, maxMedian)
 		}
 	}
 	r.Rules[RuleLate] += len(t.late)
 	if most := lateFew + total/lateOneIn; len(t.late) > most {
 		p := t.late[0]
-		r.fail(FailTime, p.truth.G, "%d of %d times differ by more than %v, at most %d may; the first: %v by %v",
+		fail(FailTime, p.truth.G, "%d of %d times differ by more than %v, at most %d may; the first: %v by %v",
 			len(t.late), total, maxDelta, most, p.truth, time.Duration(p.seen.Time-t.shift-p.truth.Time))
 	}
 	for name, ratios := range t.ratios {
@@ -144,7 +148,7 @@ func (t *timing) judge(r *Report) {
 		l.Median = ratios[len(ratios)/2]
 		r.Lengths[name] = l
 		if l.Count >= minSamples && (l.Median > maxRatio || l.Median < 1/maxRatio) {
-			r.fail(FailLength, 0, "%s: by the median of %d, Loupe's lengths are %.3f times the trace's", name, l.Count, l.Median)
+			fail(FailLength, 0, "%s: by the median of %d, Loupe's lengths are %.3f times the trace's", name, l.Count, l.Median)
 		}
 	}
 }

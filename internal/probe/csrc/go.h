@@ -18,11 +18,11 @@ INLINE u64 read_word(u64 addr)
 
 #if defined(__TARGET_ARCH_x86)
 
-INLINE u64 stack_pointer(struct regs *ctx) { return ctx->sp; }
-INLINE u64 frame_pointer(struct regs *ctx) { return ctx->bp; }
+INLINE u64 stack_pointer(struct regs *ctx) { return REGISTER(ctx, sp); }
+INLINE u64 frame_pointer(struct regs *ctx) { return REGISTER(ctx, bp); }
 
 /* The branch of a stack check is taken when the carry or the zero flag is set. */
-INLINE int branch_taken(struct regs *ctx) { return (ctx->flags & 0x41) != 0; }
+INLINE int branch_taken(struct regs *ctx) { return (REGISTER(ctx, flags) & 0x41) != 0; }
 
 /* Argument registers in their order. */
 INLINE u64 arg_register(struct regs *ctx, u32 n)
@@ -54,13 +54,15 @@ INLINE u64 numbered_register(struct regs *ctx, u32 n)
 
 #elif defined(__TARGET_ARCH_arm64)
 
-INLINE u64 stack_pointer(struct regs *ctx) { return ctx->sp; }
-INLINE u64 frame_pointer(struct regs *ctx) { return ctx->regs[29]; }
+INLINE u64 stack_pointer(struct regs *ctx) { return REGISTER(ctx, sp); }
+INLINE u64 frame_pointer(struct regs *ctx) { return REGISTER(ctx, regs[29]); }
 
 /* The branch of a stack check (B.LS) is taken when C is clear or Z is set. */
 INLINE int branch_taken(struct regs *ctx)
 {
-	return !(ctx->pstate & (1ull << 29)) || (ctx->pstate & (1ull << 30));
+	u64 flags = REGISTER(ctx, pstate);
+
+	return !(flags & (1ull << 29)) || (flags & (1ull << 30));
 }
 
 INLINE u64 arg_register(struct regs *ctx, u32 n)
@@ -408,7 +410,7 @@ INLINE u64 stopped_stack(const struct goroutine *gr)
 #if defined(__TARGET_ARCH_x86)
 #define CALLER(probe) (stack_pointer(ctx) + (s64)SITE(probe).sp_moved)
 #elif defined(__TARGET_ARCH_arm64)
-#define CALLER(probe) (SITE(probe).sp_moved ? stack_pointer(ctx) : ctx->regs[30])
+#define CALLER(probe) (SITE(probe).sp_moved ? stack_pointer(ctx) : REGISTER(ctx, regs[30]))
 #endif
 
 INLINE struct loupe_record *fill(struct loupe_record *r, u32 kind, u32 tid, u64 goid)

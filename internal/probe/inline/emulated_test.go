@@ -26,7 +26,7 @@ func TestARM64(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // its own time-out needs a program that still runs
 	defer cancel()
 	run := exec.CommandContext(ctx, "qemu-aarch64", exe, "-test.v", "-test.timeout=60s")
-	// No signal may come while the register that holds the current g has a made-up one.
+	// The emulator has no /proc/self/exe by which TestMain could start again without the runtime's signals.
 	run.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1")
 	out, err := run.CombinedOutput()
 	if err != nil {

@@ -29,9 +29,11 @@ var flags = strings.Fields("-std=gnu17 -O2 -fno-unroll-loops -fno-strict-aliasin
 	" -fno-jump-tables -fno-asynchronous-unwind-tables -mgeneral-regs-only -fstack-usage" +
 	" -Wall -Wextra -Werror -Wno-unused-parameter")
 
+// On arm64 X18 belongs to the platform, and X28 is where the signal handler of a Go program without cgo looks for the current
+// g: it must be there all the time.
 var machines = []machine{
 	{"amd64", strings.Fields("-target x86_64-linux-gnu -D__TARGET_ARCH_x86 -mno-red-zone -fcf-protection=none"), 4 << 10},
-	{"arm64", strings.Fields("-target aarch64-linux-gnu -D__TARGET_ARCH_arm64 -ffixed-x18 -mno-outline-atomics"), 64 << 10},
+	{"arm64", strings.Fields("-target aarch64-linux-gnu -D__TARGET_ARCH_arm64 -ffixed-x18 -ffixed-x28 -mno-outline-atomics"), 64 << 10},
 }
 
 func main() {
