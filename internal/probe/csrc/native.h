@@ -167,6 +167,22 @@ INLINE void *reserve(u32 kind, u64 size, int produced)
 	return room;
 }
 
+/* Has the processor fetch a line that will be written. It never faults. */
+INLINE void fetch_for_writing(u64 addr)
+{
+#if defined(__TARGET_ARCH_x86)
+	asm volatile("prefetchw %0" ::"m"(*(const char *)addr));
+#elif defined(__TARGET_ARCH_arm64)
+	asm volatile("prfm pstl1keep, %0" ::"Q"(*(const char *)addr));
+#endif
+}
+
+/*
+ * Where the records after the next one will be. A ring is too large for the caches, and the next locked instruction would have
+ * to wait until the record has got there.
+ */
+enum { FETCH_AHEAD = 128 };
+
 INLINE void commit(void *record)
 {
 	struct loupe_lane *l = lane();
@@ -180,6 +196,7 @@ INLINE void commit(void *record)
 	else if (r->kind == GoCreate)
 		size = sizeof(struct loupe_create);
 	__atomic_store_n(&q->head, q->head + size, __ATOMIC_RELEASE);
+	fetch_for_writing(q->addr + ((q->head + FETCH_AHEAD) & q->mask));
 }
 
 INLINE void unreadable(u32 kind)

@@ -9,35 +9,35 @@ var nativeAMD64Code []byte
 
 var nativeAMD64 = Native{Settings: 0x4000, SettingsSize: 392, Page: 4096, StackUse: 2256, Probes: [ProbeCount]uint32{
 	0x0,    // gopark
-	0x4a0,  // ready
-	0x700,  // casgstatus
-	0xc80,  // execute
-	0xf70,  // goschedImpl
-	0x1260, // gosched_m
-	0x12e0, // goschedguarded_m
-	0x1360, // gopreempt_m
-	0x1480, // preemptPark
-	0x16c0, // newproc_runqput
-	0x17e0, // newproc1_casgstatus
-	0x1970, // newcoro
-	0x13f0, // goyield_m
-	0x1a00, // goexit0
-	0x1ab0, // coroswitch_m
-	0x1f20, // reentersyscall
-	0x2090, // entersyscallblock
-	0x2200, // exitsyscall
-	0x22c0, // makechan
-	0x2480, // chansend
-	0x2670, // chanrecv
-	0x2860, // closechan
-	0x2a50, // selectgo
-	0x2d00, // semacquire1
-	0x2ef0, // semrelease1
-	0x30e0, // gcBgMarkStartWorkers
-	0x3220, // gcMarkTermination
-	0x3280, // gcSweep
-	0x3350, // stopTheWorldWithSema
-	0x34d0, // startTheWorldWithSema
+	0x4d0,  // ready
+	0x730,  // casgstatus
+	0xcc0,  // execute
+	0xfc0,  // goschedImpl
+	0x12d0, // gosched_m
+	0x1350, // goschedguarded_m
+	0x13d0, // gopreempt_m
+	0x14f0, // preemptPark
+	0x1730, // newproc_runqput
+	0x1850, // newproc1_casgstatus
+	0x19e0, // newcoro
+	0x1460, // goyield_m
+	0x1a70, // goexit0
+	0x1b20, // coroswitch_m
+	0x1fe0, // reentersyscall
+	0x2150, // entersyscallblock
+	0x22c0, // exitsyscall
+	0x2380, // makechan
+	0x2560, // chansend
+	0x2770, // chanrecv
+	0x2980, // closechan
+	0x2b90, // selectgo
+	0x2e60, // semacquire1
+	0x3070, // semrelease1
+	0x3280, // gcBgMarkStartWorkers
+	0x33e0, // gcMarkTermination
+	0x3440, // gcSweep
+	0x3540, // stopTheWorldWithSema
+	0x36e0, // startTheWorldWithSema
 }}
 
 //go:embed native_arm64.bin
@@ -45,33 +45,33 @@ var nativeARM64Code []byte
 
 var nativeARM64 = Native{Settings: 0x10000, SettingsSize: 392, Page: 65536, StackUse: 3000, Probes: [ProbeCount]uint32{
 	0x0,    // gopark
-	0x4f4,  // ready
-	0x754,  // casgstatus
-	0xd14,  // execute
-	0x1020, // goschedImpl
-	0x131c, // gosched_m
-	0x13b0, // goschedguarded_m
-	0x1444, // gopreempt_m
-	0x156c, // preemptPark
-	0x17c4, // newproc_runqput
-	0x18e8, // newproc1_casgstatus
-	0x1a60, // newcoro
-	0x14d8, // goyield_m
-	0x1b08, // goexit0
-	0x1bcc, // coroswitch_m
-	0x2054, // reentersyscall
-	0x21e8, // entersyscallblock
-	0x237c, // exitsyscall
-	0x245c, // makechan
-	0x264c, // chansend
-	0x2858, // chanrecv
-	0x2a64, // closechan
-	0x2c70, // selectgo
-	0x2f70, // semacquire1
-	0x317c, // semrelease1
-	0x3388, // gcBgMarkStartWorkers
-	0x34d8, // gcMarkTermination
-	0x353c, // gcSweep
-	0x3630, // stopTheWorldWithSema
-	0x37b4, // startTheWorldWithSema
+	0x508,  // ready
+	0x768,  // casgstatus
+	0xd3c,  // execute
+	0x105c, // goschedImpl
+	0x136c, // gosched_m
+	0x1400, // goschedguarded_m
+	0x1494, // gopreempt_m
+	0x15bc, // preemptPark
+	0x1814, // newproc_runqput
+	0x1938, // newproc1_casgstatus
+	0x1ab0, // newcoro
+	0x1528, // goyield_m
+	0x1b58, // goexit0
+	0x1c1c, // coroswitch_m
+	0x20e0, // reentersyscall
+	0x2274, // entersyscallblock
+	0x2408, // exitsyscall
+	0x24e8, // makechan
+	0x26ec, // chansend
+	0x290c, // chanrecv
+	0x2b2c, // closechan
+	0x2d4c, // selectgo
+	0x3060, // semacquire1
+	0x3280, // semrelease1
+	0x34a0, // gcBgMarkStartWorkers
+	0x3604, // gcMarkTermination
+	0x3668, // gcSweep
+	0x3770, // stopTheWorldWithSema
+	0x3908, // startTheWorldWithSema
 }}

@@ -33,7 +33,7 @@ type watch struct {
 
 const (
 	// pauseBusy is the time between looks while many records come, pauseFew while few do, pauseQuiet when none have come for quietAfter.
-	pauseBusy  = time.Millisecond
+	pauseBusy  = 2 * time.Millisecond
 	pauseFew   = 200 * time.Microsecond
 	pauseQuiet = 500 * time.Microsecond
 	quietAfter = 20 * time.Millisecond
