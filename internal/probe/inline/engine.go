@@ -228,7 +228,7 @@ func (e *Engine) install() error {
 	if err != nil {
 		return err
 	}
-	e.watch.memory, e.watch.beat = e.in.sharedAt, e.in.beat
+	e.watch.memory, e.watch.beat, e.watch.ring = e.in.sharedAt, e.in.beat, uint64(e.region.Ring)
 	if err := e.in.patch(); err != nil {
 		return err
 	}

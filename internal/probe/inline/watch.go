@@ -25,6 +25,7 @@ type watch struct {
 	ended   bool
 	exec    bool // it has become another program, which is still to be told
 
+	ring   uint64        // bytes that a lane has room for
 	beat   func()        // tells others that the engine is at work; nil before it is
 	quiet  time.Duration // for how long nothing has come
 	pause  time.Duration // until the next look
@@ -32,7 +33,8 @@ type watch struct {
 }
 
 const (
-	// pauseBusy is the time between looks while many records come, pauseFew while few do, pauseQuiet when none have come for quietAfter.
+	// pauseBusy is the time between looks while many records come, pauseFew while few do, or nearly too many for the rings;
+	// pauseQuiet when none have come for quietAfter.
 	pauseBusy  = 2 * time.Millisecond
 	pauseFew   = 200 * time.Microsecond
 	pauseQuiet = 500 * time.Microsecond
@@ -62,7 +64,7 @@ func (w *watch) came(bytes uint64) {
 		w.quiet += w.pause
 	}
 	switch {
-	case bytes >= busyBytes:
+	case bytes >= busyBytes && bytes < w.ring/4:
 		w.pause = pauseBusy
 	case w.quiet >= quietAfter:
 		w.pause = pauseQuiet
