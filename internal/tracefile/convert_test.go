@@ -67,7 +67,14 @@ func TestConvertToGo(t *testing.T) {
 		}
 		compareLives(t, r, before, after, kinds)
 		text, _ := converted(t, path, SinkOptions{Format: GoText}, &Selection{})
-		if got := contentOf(t, copied(t, text, false, ToWire)); !bytes.Equal(got, contentOf(t, copied(t, copied(t, again, false, ToText), false, ToWire))) {
+		wire := copied(t, text, false, ToWire)
+		if r.minor < 22 { // read once more, in which events of one time have another order
+			if report, err := Validate(t.Context(), open(t, wire), trace.ValidateOptions{}); err != nil || !report.Valid() {
+				t.Errorf("%v as text: %v, %v", r, report, err)
+			}
+			continue
+		}
+		if !bytes.Equal(contentOf(t, wire), contentOf(t, copied(t, copied(t, again, false, ToText), false, ToWire))) {
 			t.Errorf("%v: as text it is another trace", r)
 		}
 	}
