@@ -80,12 +80,7 @@ func (o Options) withEngine(open func(probe.Engine) (*probe.Session, error)) (*p
 }
 
 // inline returns engine inline.
-func (o Options) inline() probe.Engine { return inline.New(o.Log, clockSources[o.Clock]) }
-
-// clockSources are the engine's names for clocks.
-var clockSources = map[Clock]inline.Source{
-	"": inline.SourceAuto, ClockAuto: inline.SourceAuto, ClockPrecise: inline.SourceCounter, ClockCoarse: inline.SourceCoarse,
-}
+func (o Options) inline() probe.Engine { return inline.New(o.Log, inline.Source(o.Clock)) }
 
 // sentinel adds this package's sentinel to an engine's error.
 func sentinel(err error) error {
@@ -117,8 +112,7 @@ func (o Options) check() error {
 		return fmt.Errorf("a buffer of %d bytes: it has between 1 and %d", o.BufferBytes, maxBufferBytes)
 	case o.Engine != "" && o.Engine != EngineAuto && o.Engine != EngineUprobe && o.Engine != EngineInline:
 		return fmt.Errorf("unknown engine %q: there are auto, uprobe, inline", o.Engine)
-	}
-	if _, ok := clockSources[o.Clock]; !ok {
+	case o.Clock != "" && o.Clock != ClockAuto && o.Clock != ClockPrecise && o.Clock != ClockCoarse:
 		return fmt.Errorf("unknown clock %q: there are auto, precise, coarse", o.Clock)
 	}
 	return nil

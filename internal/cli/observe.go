@@ -16,8 +16,8 @@ import (
 
 // liveFlags are the flags of a command that observes the live events of a TARGET.
 type liveFlags struct {
-	engine   engineName
-	clock    clockName
+	engine   choice
+	clock    choice
 	duration time.Duration
 	stack    int
 	buffer   byteSize
@@ -28,7 +28,8 @@ func (f *liveFlags) add(cmd *cobra.Command, duration time.Duration) {
 	f.buffer = loupe.DefaultBufferBytes
 	flags := cmd.Flags()
 	flags.DurationVar(&f.duration, "duration", duration, "stop after so long, such as 10s; 0 goes on until Ctrl-C or the end of the program")
-	f.clock.add(cmd)
+	f.clock.add(cmd, "clock", "`name` of where engine inline has times from", "; coarse is cheaper, to about a millisecond",
+		string(loupe.ClockAuto), string(loupe.ClockPrecise), string(loupe.ClockCoarse))
 	flags.IntVar(&f.stack, "stack", loupe.DefaultStackDepth, "record so many return addresses of a stack; 0 records no stacks, which is cheaper")
 	flags.Var(&f.buffer, "buffer", "`SIZE` of the buffer between the program and Loupe; what does not fit is lost and counted")
 }
@@ -48,7 +49,7 @@ func (f *liveFlags) problem() string {
 
 // options are the flags as package loupe wants them.
 func (f *liveFlags) options(a *app) loupe.Options {
-	opt := loupe.Options{StackDepth: f.stack, BufferBytes: int(f.buffer), Engine: loupe.Engine(f.engine), Clock: loupe.Clock(f.clock), Log: a.log()}
+	opt := loupe.Options{StackDepth: f.stack, BufferBytes: int(f.buffer), Engine: loupe.Engine(f.engine.name), Clock: loupe.Clock(f.clock.name), Log: a.log()}
 	if f.stack == 0 {
 		opt.StackDepth = -1
 	}

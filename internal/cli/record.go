@@ -71,7 +71,7 @@ forgotten, the oldest first, and the time that the file covers is told.
 		Args:              targetArgs(false),
 		ValidArgsFunction: a.completeTarget,
 	}
-	flags.live.engine.add(cmd, "")
+	addEngine(&flags.live.engine, cmd, "")
 	flags.live.add(cmd, 0)
 	f := cmd.Flags()
 	f.StringVarP(&flags.output, "output", "o", "", "write to `FILE`; - is stdout")

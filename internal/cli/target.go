@@ -18,56 +18,38 @@ import (
 // targetFlags are the flags of a command that looks at a TARGET once.
 type targetFlags struct {
 	after  time.Duration
-	engine engineName
+	engine choice
 }
 
-// engineName is the flag --engine. A snapshot reads memory and needs no engine, so its commands only check the name: a
+// choice is a flag that takes one of some names, the first of them unless another one is given.
+type choice struct {
+	name  string
+	names []string
+}
+
+func (c *choice) String() string { return c.name }
+func (c *choice) Type() string   { return "name" }
+
+func (c *choice) Set(name string) error {
+	if !slices.Contains(c.names, name) {
+		return errors.New("there are " + strings.Join(c.names, ", "))
+	}
+	c.name = name
+	return nil
+}
+
+// add adds the flag to a command. what and note are what its help says before and behind the names.
+func (c *choice) add(cmd *cobra.Command, flag, what, note string, names ...string) {
+	c.name, c.names = names[0], names
+	cmd.Flags().Var(c, flag, what+": "+strings.Join(names, ", ")+note)
+	cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// addEngine adds the flag --engine. A snapshot reads memory and needs no engine, so its commands only check the name: a
 // script can give every command the same flags.
-type engineName string
-
-// engineNames are the engines that a user can choose.
-var engineNames = []string{string(loupe.EngineAuto), string(loupe.EngineUprobe), string(loupe.EngineInline)}
-
-func (e *engineName) String() string { return string(*e) }
-func (e *engineName) Type() string   { return "name" }
-
-func (e *engineName) Set(name string) error {
-	if !slices.Contains(engineNames, name) {
-		return errors.New("there are " + strings.Join(engineNames, ", "))
-	}
-	*e = engineName(name)
-	return nil
-}
-
-// add adds the flag to a command; note is what its help says beside the names.
-func (e *engineName) add(cmd *cobra.Command, note string) {
-	*e = engineName(loupe.EngineAuto)
-	cmd.Flags().Var(e, "engine", "`name` of the engine for live events: "+strings.Join(engineNames, ", ")+note)
-	cmd.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions(engineNames, cobra.ShellCompDirectiveNoFileComp))
-}
-
-// clockName is the flag --clock.
-type clockName string
-
-// clockNames are the clocks that a user can choose.
-var clockNames = []string{string(loupe.ClockAuto), string(loupe.ClockPrecise), string(loupe.ClockCoarse)}
-
-func (c *clockName) String() string { return string(*c) }
-func (c *clockName) Type() string   { return "name" }
-
-func (c *clockName) Set(name string) error {
-	if !slices.Contains(clockNames, name) {
-		return errors.New("there are " + strings.Join(clockNames, ", "))
-	}
-	*c = clockName(name)
-	return nil
-}
-
-// add adds the flag to a command.
-func (c *clockName) add(cmd *cobra.Command) {
-	*c = clockName(loupe.ClockAuto)
-	cmd.Flags().Var(c, "clock", "`name` of where engine inline has times from: "+strings.Join(clockNames, ", ")+"; coarse is cheaper, to about a millisecond")
-	cmd.RegisterFlagCompletionFunc("clock", cobra.FixedCompletions(clockNames, cobra.ShellCompDirectiveNoFileComp))
+func addEngine(c *choice, cmd *cobra.Command, note string) {
+	c.add(cmd, "engine", "`name` of the engine for live events", note,
+		string(loupe.EngineAuto), string(loupe.EngineUprobe), string(loupe.EngineInline))
 }
 
 // Bounds for what is done about a name of many processes: how many an error line lists, and how many are looked at.
@@ -77,7 +59,7 @@ const (
 )
 
 func (t *targetFlags) add(cmd *cobra.Command) {
-	t.engine.add(cmd, "; a snapshot uses none")
+	addEngine(&t.engine, cmd, "; a snapshot uses none")
 	cmd.Flags().DurationVar(&t.after, "after", time.Second, "with -- PROG: look at the program after it has run for so long")
 }
 

@@ -90,7 +90,7 @@ closed, and closing the view interrupts it as Ctrl-C does.`,
 		Args:              targetArgs(false),
 		ValidArgsFunction: a.completeTarget,
 	}
-	flags.live.engine.add(cmd, "")
+	addEngine(&flags.live.engine, cmd, "")
 	flags.live.add(cmd, 0)
 	f := cmd.Flags()
 	f.DurationVar(&flags.interval, "interval", time.Second, "time from one picture to the next")

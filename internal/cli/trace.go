@@ -64,7 +64,7 @@ KINDS are names of events, such as GoBlock, or groups of them:
 		Args:              targetArgs(false),
 		ValidArgsFunction: a.completeTarget,
 	}
-	flags.live.engine.add(cmd, "")
+	addEngine(&flags.live.engine, cmd, "")
 	flags.live.add(cmd, 0)
 	f := cmd.Flags()
 	f.Var(&flags.kinds, "kinds", "observe these `KINDS` of events: names and groups, separated by commas")

@@ -30,14 +30,10 @@ func emulate(ctx context.Context, o options, kernel, initrd string) error {
 	ctx, cancel := context.WithTimeout(ctx, o.whole)
 	defer cancel()
 	m := machines[o.arch]
-	if o.cpu != "" {
-		m.cpu = o.cpu
-	}
 	args := append(m.command[1:],
 		"-cpu", m.cpu, "-smp", strconv.Itoa(o.cpus), "-m", o.memory, "-accel", "tcg,thread=multi",
-		"-kernel", kernel, "-initrd", initrd, "-append", "console="+m.console+" loglevel=4 panic=-1 "+o.append,
+		"-kernel", kernel, "-initrd", initrd, "-append", "console="+m.console+" loglevel=4 panic=-1",
 		"-nographic", "-nic", "none", "-no-reboot")
-	args = append(args, strings.Fields(o.qemu)...)
 	cmd := exec.CommandContext(ctx, m.command[0], args...)
 	cmd.Stderr = os.Stderr
 	serial, err := cmd.StdoutPipe()

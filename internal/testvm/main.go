@@ -28,9 +28,6 @@ func main() {
 type options struct {
 	arch     string
 	kernel   string
-	qemu     string
-	append   string
-	cpu      string
 	cpus     int
 	memory   string
 	programs []string
@@ -45,9 +42,6 @@ func parseFlags() (options, error) {
 	var programs, releases string
 	flag.StringVar(&o.arch, "arch", testtarget.ARM64, "architecture: arm64 or amd64")
 	flag.StringVar(&o.kernel, "kernel", "", "kernel: a file vmlinuz, a Debian package's file, or the name of a Debian package (default linux-image-ARCH)")
-	flag.StringVar(&o.qemu, "qemu", "", "further arguments of qemu, separated by spaces")
-	flag.StringVar(&o.append, "append", "", "further words of the kernel's command line")
-	flag.StringVar(&o.cpu, "cpu", "", "processor that qemu emulates, as its option -cpu says (default: with all that qemu knows)")
 	flag.IntVar(&o.cpus, "smp", 2, "number of processors")
 	flag.StringVar(&o.memory, "m", "3G", "memory")
 	flag.StringVar(&programs, "programs", "mixer,churn,mill,tiny,selftrace", "targets that the tests use (package testtarget)")

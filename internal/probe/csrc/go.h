@@ -86,10 +86,6 @@ INLINE u64 numbered_register(struct regs *ctx, u32 n) { return n == 28 ? REGISTE
 #define CALLED(probe) (!(SITE(probe).check_taken && branch_taken(ctx)))
 #endif
 
-/*
- * An argument: its number, and for releases that pass arguments on the stack its offset in the argument area, which
- * follows the return address (amd64) or the saved link register (arm64).
- */
 COMMON u64 stack_argument(u64 addr)
 {
 #if HAS_WINDOW
@@ -99,6 +95,10 @@ COMMON u64 stack_argument(u64 addr)
 #endif
 }
 
+/*
+ * An argument: its number, and for releases that pass arguments on the stack its offset in the argument area, which
+ * follows the return address (amd64) or the saved link register (arm64).
+ */
 INLINE u64 argument(struct regs *ctx, s64 sp_moved, u32 n, u32 offset)
 {
 	if (CONFIG(reg_abi))

@@ -12,12 +12,12 @@ import (
 	"github.com/loupe-go/loupe/internal/probe"
 )
 
-// Source is where the times of events come from.
+// Source is where the times of events come from, by the names of loupe.Clock. Unless it is one of these, it is the
+// processor's counter, or where that is no clock coarse times with a warning.
 type Source string
 
 const (
-	SourceAuto    Source = ""        // the processor's counter; where that is no clock, coarse times with a warning
-	SourceCounter Source = "counter" // the processor's counter
+	SourcePrecise Source = "precise" // the processor's counter
 	SourceCoarse  Source = "coarse"  // events are counted, and the reader tells when it looked: their order is exact, their times are not
 )
 

@@ -5,9 +5,9 @@
 // the code of one place: find the current g, take a lane, save the registers there, call the probe on the lane's stack, put
 // everything back. Nothing is written to the goroutine's stack, which may have no room, and nobody waits.
 //
-// Region is the memory that the target and the reader share. It has lanes, each with a ring that one hit at a time writes
-// to. Reader brings the records of all lanes in the order of their times, which are ticks of the processor's counter there
-// and CLOCK_MONOTONIC by a Clock afterwards.
+// Region is the memory that the target and the reader share. It has lanes, each with rings of events and of stacks that one
+// hit at a time writes to. Reader brings the events of all lanes in the order of their times, which are ticks of the
+// processor's counter there, or numbers of hits, and CLOCK_MONOTONIC by a Clock afterwards.
 //
 // Engine puts all of that into a process by package ptrace, and takes it away again. What a killed one has left is found by
 // its Notes, and removed by Repair.

@@ -41,7 +41,8 @@ type Engine struct {
 
 var _ probe.Engine = (*Engine)(nil)
 
-// New returns an engine that is not attached yet. log receives details for debugging; nil discards them.
+// New returns an engine that is not attached yet, and has times from source. log receives details for debugging; nil
+// discards them.
 func New(log *slog.Logger, source Source) *Engine {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -105,7 +106,7 @@ func (e *Engine) newClock() (*Clock, error) {
 		return NewCoarseClock()
 	}
 	c, err := NewClock()
-	if e.source == SourceAuto && errors.Is(err, probe.ErrUnsupported) {
+	if e.source != SourcePrecise && errors.Is(err, probe.ErrUnsupported) {
 		e.warn("times are coarse, to about a millisecond, and the order of events is exact: %v", err)
 		return NewCoarseClock()
 	}

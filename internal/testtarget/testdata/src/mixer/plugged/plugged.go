@@ -1,4 +1,4 @@
-// Plugged is work for the mixer that it loads as a plugin.
+// Command plugged is the plugin that mixer loads: more work for it.
 package main
 
 // Work adds up the numbers to n, on a stack that grows, with a goroutine of its own.
