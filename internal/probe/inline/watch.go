@@ -20,6 +20,7 @@ type watch struct {
 	memory  uint64 // in the process, for as long as it is the same program
 	pidfd   int
 	nap     nap.Napper
+	rate    nap.Rate
 	stopped atomic.Bool
 	closing atomic.Bool // the memory is being removed
 	ended   bool
@@ -33,14 +34,12 @@ type watch struct {
 }
 
 const (
-	// pauseBusy is the time between looks while many records come, pauseFew while few do, or nearly too many for the rings;
-	// pauseQuiet when none have come for quietAfter.
+	// pauseBusy is the time between looks while records come fast, pauseFew while they do not, or nearly too fast for the
+	// rings; pauseQuiet when none have come for quietAfter.
 	pauseBusy  = 2 * time.Millisecond
 	pauseFew   = 200 * time.Microsecond
 	pauseQuiet = 500 * time.Microsecond
 	quietAfter = 20 * time.Millisecond
-	// busyBytes is how much must have come since the last look to call it busy.
-	busyBytes = 16 << 10
 	// lookEvery is how often it is looked after the process.
 	lookEvery = 2 * time.Millisecond
 )
@@ -58,13 +57,14 @@ func newWatch(pid int) (*watch, error) {
 
 // came notes how many bytes were found by a look.
 func (w *watch) came(bytes uint64) {
+	fast := w.rate.Fast(bytes)
 	if bytes > 0 {
 		w.quiet = 0
 	} else {
 		w.quiet += w.pause
 	}
 	switch {
-	case bytes >= busyBytes && bytes < w.ring/4:
+	case fast && bytes < w.ring/4:
 		w.pause = pauseBusy
 	case w.quiet >= quietAfter:
 		w.pause = pauseQuiet

@@ -26,6 +26,21 @@ func (n *Napper) Sleep(d time.Duration) {
 	unix.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&ts)), 0, 0) // an early return does no harm
 }
 
+// A Rate tells how fast records come. It is used by one goroutine at a time.
+type Rate struct{ asked time.Time }
+
+// fastBytes is how much must come in a second to call it fast: some 80,000 records.
+const fastBytes = 4 << 20
+
+// Fast reports whether records come fast, when so many bytes have come since it was last asked. What it says does not depend on
+// how long that is ago, so a reader that looks less often for it goes on to do so.
+func (r *Rate) Fast(bytes uint64) bool {
+	now := time.Now()
+	since := now.Sub(r.asked)
+	r.asked = now
+	return float64(bytes) >= fastBytes*since.Seconds()
+}
+
 // shortSlice is how long the reader's thread runs at a time when others want its processor, the least that Linux takes.
 const shortSlice = 100 * time.Microsecond
 

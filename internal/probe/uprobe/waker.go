@@ -20,17 +20,16 @@ type waker struct {
 	pidfd   int
 	eventfd int
 	nap     nap.Napper
+	rate    nap.Rate
 	stopped atomic.Bool
 	ended   bool       // the process has
 	mu      sync.Mutex // stop writes to eventfd, close closes it
 }
 
 const (
-	// pauseBusy is the time between looks while many records come, pauseQuiet while few do.
+	// pauseBusy is the time between looks while records come fast, pauseQuiet while they do not.
 	pauseBusy  = 1 * time.Millisecond
 	pauseQuiet = 200 * time.Microsecond
-	// busyBytes is how much must have come since the last look to call it busy.
-	busyBytes = 16 << 10
 	// lookAgain bounds the sleep, in milliseconds: the request to be woken and a record can pass each other.
 	lookAgain = 100
 )
@@ -75,7 +74,7 @@ func (w *waker) wait(ctx context.Context, r *ring, control *controlPage) bool {
 	release := context.AfterFunc(ctx, w.stop)
 	defer release()
 	pause := pauseQuiet
-	if r.since() >= busyBytes {
+	if w.rate.Fast(r.since()) {
 		pause = pauseBusy
 	}
 	w.nap.Sleep(pause)
