@@ -104,11 +104,10 @@ func (s *Session) hideSystem(snap *goproc.Snapshot) error {
 		return nil
 	}
 	var system []uint64
-	s.decoder.system = map[uint64]bool{}
 	for i := range snap.Goroutines {
 		if g := &snap.Goroutines[i]; g.System {
 			system = append(system, g.ID)
-			s.decoder.system[g.ID] = true
+			s.decoder.hide(g.ID)
 		}
 	}
 	return s.engine.List(system)

@@ -25,12 +25,22 @@ type decoder struct {
 	recent              [256]recentStack // those asked for last, found without a hash
 	origins             map[originKey]*event.Origin
 	system              map[uint64]bool // goroutines of the runtime that were alive at the beginning; nil when they are wanted
+	lastSystem          uint64          // the largest ID of these
 
 	lost     uint32 // by the last record
 	received [256]uint64
 	garbled  uint64 // records that make no sense
 
 	ev event.Event
+}
+
+// hide leaves out a goroutine of the runtime.
+func (d *decoder) hide(goroutine uint64) {
+	if d.system == nil {
+		d.system = map[uint64]bool{}
+	}
+	d.system[goroutine] = true
+	d.lastSystem = max(d.lastSystem, goroutine)
 }
 
 // namer knows what the addresses of a program mean: a goproc.Process.
@@ -90,7 +100,7 @@ func (d *decoder) decode(raw []byte, yield func(*event.Event) bool) bool {
 			return false
 		}
 	}
-	if d.system[r.G] && r.Kind != uint8(event.GoDestroy) && !event.KindsGC.Has(event.Kind(r.Kind)) {
+	if r.G <= d.lastSystem && d.system[r.G] && r.Kind != uint8(event.GoDestroy) && !event.KindsGC.Has(event.Kind(r.Kind)) {
 		return true // what concerns the whole program is told whoever does it
 	}
 	ev := &d.ev

@@ -155,7 +155,7 @@ func TestBacklog(t *testing.T) {
 // TestDecodeSystem leaves out what goroutines of the runtime do, but not what they do to the whole program.
 func TestDecodeSystem(t *testing.T) {
 	d := testDecoder()
-	d.system = map[uint64]bool{4: true}
+	d.hide(4)
 	var kinds []event.Kind
 	for _, kind := range []event.Kind{event.GoStart, event.GCBegin, event.STWBegin, event.STWEnd, event.GCEnd, event.GoStop} {
 		for _, ev := range decodeAll(d, bytesOf(csrc.Record{Time: 5, Kind: uint8(kind), G: 4})) {

@@ -317,7 +317,7 @@ INLINE int is_listed(u64 goid)
 {
 	if (goid < LOUPE_SMALL_IDS)
 		return control.small[goid];
-	return control.large && bpf_map_lookup_elem(&listed, &goid) != 0;
+	return control.large[LOUPE_LARGE_SET(goid)] && bpf_map_lookup_elem(&listed, &goid) != 0;
 }
 
 INLINE void list_add(u64 goid)
@@ -329,7 +329,7 @@ INLINE void list_add(u64 goid)
 		return;
 	}
 	bpf_map_update_elem(&listed, &goid, &one, BPF_ANY);
-	control.large = 1;
+	control.large[LOUPE_LARGE_SET(goid)] = 1;
 }
 
 INLINE void list_remove(u64 goid)

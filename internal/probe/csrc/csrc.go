@@ -17,11 +17,20 @@ type (
 	Probe   = ProbesLoupeProbe
 )
 
+// List notes a goroutine that the filter lists. One with a large ID must be in the engine's own set before.
+func (c *ProbesLoupeControl) List(goroutine uint64) {
+	if goroutine < SmallIDs {
+		c.Small[goroutine] = 1
+	} else {
+		c.Large[goroutine>>ProbesLoupeLimitLOUPE_LARGE_SHIFT%uint64(len(c.Large))] = 1
+	}
+}
+
 // Sizes and marks of loupe.h.
 const (
 	MaxStack   = int(ProbesLoupeLimitLOUPE_MAX_STACK)
-	GHead      = int(ProbesLoupeLimitLOUPE_G_HEAD) * 8 // bytes at the beginning of a g that are read at once
-	SmallIDs   = int(ProbesLoupeLimitLOUPE_SMALL_IDS)
+	GHead      = int(ProbesLoupeLimitLOUPE_G_HEAD) * 8   // bytes at the beginning of a g that are read at once
+	SmallIDs   = uint64(ProbesLoupeLimitLOUPE_SMALL_IDS) // goroutines with IDs below are in Control alone
 	NoField    = uint32(ProbesLoupeLimitLOUPE_NO_FIELD)
 	NoRegister = 255
 	KindStack  = uint8(ProbesLoupeLimitLOUPE_KIND_STACK)

@@ -22,7 +22,9 @@ enum loupe_limit {
 	LOUPE_NO_FIELD = 0xffffffff, /* the release does not have the field */
 	LOUPE_G_HEAD = 24, /* words at the beginning of a g that are read at once */
 	LOUPE_WINDOW = 1024, /* bytes of a stack that are read at once; a power of two */
-	LOUPE_SMALL_IDS = 4080, /* goroutine IDs below have a byte each in the filter */
+	LOUPE_SMALL_IDS = 4016, /* goroutine IDs below have a byte each in the filter */
+	LOUPE_LARGE_SETS = 64, /* larger ones have one in so many, with others; a power of two */
+	LOUPE_LARGE_SHIFT = 10, /* this many low bits of an ID do not tell in which */
 	LOUPE_KIND_STACK = 255, /* a record that is no event but the addresses of a stack */
 	LOUPE_KIND_SWITCH = 254, /* a coroutine hands over to another: three events in one */
 };
@@ -165,8 +167,15 @@ struct loupe_control {
 	u32 waits;   /* the reader sleeps and wants to be woken by the next event */
 	u32 lost;    /* events lost so far, modulo 2^32 */
 	u16 epoch;   /* part of every stack's identity: a change makes all stacks to be sent again */
-	u16 large;   /* the filter lists goroutines with larger IDs than these: */
-	u8 small[LOUPE_SMALL_IDS]; /* by ID: the filter lists it. Nearly all of the runtime's own have small IDs */
+	u16 unused;
+	/*
+	 * By ID: the filter lists it. Nearly all of the runtime's own goroutines have small IDs, or IDs near each other: with a
+	 * large one it has to be looked for only where some of its set are listed.
+	 */
+	u8 small[LOUPE_SMALL_IDS];
+	u8 large[LOUPE_LARGE_SETS];
 };
+
+#define LOUPE_LARGE_SET(goid) ((goid) >> LOUPE_LARGE_SHIFT & (LOUPE_LARGE_SETS - 1))
 
 #endif

@@ -267,7 +267,7 @@ INLINE int is_listed(u64 goid)
 
 	if (goid < LOUPE_SMALL_IDS)
 		return __atomic_load_n(&c->small[goid], __ATOMIC_RELAXED);
-	return __atomic_load_n(&c->large, __ATOMIC_RELAXED) && set_find(native.listed, native.listed_mask, goid, 0) != 0;
+	return __atomic_load_n(&c->large[LOUPE_LARGE_SET(goid)], __ATOMIC_RELAXED) && set_find(native.listed, native.listed_mask, goid, 0) != 0;
 }
 
 INLINE void list_add(u64 goid)
@@ -280,7 +280,7 @@ INLINE void list_add(u64 goid)
 	}
 	if (!set_find(native.listed, native.listed_mask, goid, 1))
 		__atomic_fetch_add(&SHARED()->unlisted, 1, __ATOMIC_RELAXED);
-	__atomic_store_n(&c->large, 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&c->large[LOUPE_LARGE_SET(goid)], 1, __ATOMIC_RELAXED);
 }
 
 INLINE void list_remove(u64 goid)

@@ -9,35 +9,35 @@ var nativeAMD64Code []byte
 
 var nativeAMD64 = Native{Settings: 0x4000, SettingsSize: 392, Page: 4096, StackUse: 2256, Probes: [ProbeCount]uint32{
 	0x0,    // gopark
-	0x4d0,  // ready
-	0x730,  // casgstatus
-	0xcc0,  // execute
-	0xfc0,  // goschedImpl
-	0x12d0, // gosched_m
-	0x1350, // goschedguarded_m
-	0x13d0, // gopreempt_m
-	0x14f0, // preemptPark
-	0x1730, // newproc_runqput
-	0x1850, // newproc1_casgstatus
-	0x19e0, // newcoro
-	0x1460, // goyield_m
-	0x1a70, // goexit0
-	0x1b20, // coroswitch_m
-	0x1fe0, // reentersyscall
-	0x2150, // entersyscallblock
-	0x22c0, // exitsyscall
-	0x2380, // makechan
-	0x2560, // chansend
-	0x2770, // chanrecv
-	0x2980, // closechan
-	0x2b90, // selectgo
-	0x2e60, // semacquire1
-	0x3070, // semrelease1
-	0x3280, // gcBgMarkStartWorkers
-	0x33e0, // gcMarkTermination
-	0x3440, // gcSweep
-	0x3540, // stopTheWorldWithSema
-	0x36e0, // startTheWorldWithSema
+	0x4f0,  // ready
+	0x750,  // casgstatus
+	0xd00,  // execute
+	0x1000, // goschedImpl
+	0x1310, // gosched_m
+	0x1390, // goschedguarded_m
+	0x1410, // gopreempt_m
+	0x1530, // preemptPark
+	0x1770, // newproc_runqput
+	0x1890, // newproc1_casgstatus
+	0x1a20, // newcoro
+	0x14a0, // goyield_m
+	0x1ab0, // goexit0
+	0x1b60, // coroswitch_m
+	0x2020, // reentersyscall
+	0x2190, // entersyscallblock
+	0x2300, // exitsyscall
+	0x23c0, // makechan
+	0x25a0, // chansend
+	0x27b0, // chanrecv
+	0x29c0, // closechan
+	0x2bd0, // selectgo
+	0x2ea0, // semacquire1
+	0x30b0, // semrelease1
+	0x32c0, // gcBgMarkStartWorkers
+	0x3420, // gcMarkTermination
+	0x3480, // gcSweep
+	0x3580, // stopTheWorldWithSema
+	0x3720, // startTheWorldWithSema
 }}
 
 //go:embed native_arm64.bin
@@ -45,33 +45,33 @@ var nativeARM64Code []byte
 
 var nativeARM64 = Native{Settings: 0x10000, SettingsSize: 392, Page: 65536, StackUse: 3000, Probes: [ProbeCount]uint32{
 	0x0,    // gopark
-	0x508,  // ready
-	0x768,  // casgstatus
-	0xd3c,  // execute
-	0x105c, // goschedImpl
-	0x136c, // gosched_m
-	0x1400, // goschedguarded_m
-	0x1494, // gopreempt_m
-	0x15bc, // preemptPark
-	0x1814, // newproc_runqput
-	0x1938, // newproc1_casgstatus
-	0x1ab0, // newcoro
-	0x1528, // goyield_m
-	0x1b58, // goexit0
-	0x1c1c, // coroswitch_m
-	0x20e0, // reentersyscall
-	0x2274, // entersyscallblock
-	0x2408, // exitsyscall
-	0x24e8, // makechan
-	0x26ec, // chansend
-	0x290c, // chanrecv
-	0x2b2c, // closechan
-	0x2d4c, // selectgo
-	0x3060, // semacquire1
-	0x3280, // semrelease1
-	0x34a0, // gcBgMarkStartWorkers
-	0x3604, // gcMarkTermination
-	0x3668, // gcSweep
-	0x3770, // stopTheWorldWithSema
-	0x3908, // startTheWorldWithSema
+	0x518,  // ready
+	0x778,  // casgstatus
+	0xd54,  // execute
+	0x1074, // goschedImpl
+	0x1384, // gosched_m
+	0x1418, // goschedguarded_m
+	0x14ac, // gopreempt_m
+	0x15d4, // preemptPark
+	0x182c, // newproc_runqput
+	0x1950, // newproc1_casgstatus
+	0x1ac8, // newcoro
+	0x1540, // goyield_m
+	0x1b70, // goexit0
+	0x1c34, // coroswitch_m
+	0x20f8, // reentersyscall
+	0x228c, // entersyscallblock
+	0x2420, // exitsyscall
+	0x2500, // makechan
+	0x2704, // chansend
+	0x2924, // chanrecv
+	0x2b44, // closechan
+	0x2d64, // selectgo
+	0x3078, // semacquire1
+	0x3298, // semrelease1
+	0x34b8, // gcBgMarkStartWorkers
+	0x361c, // gcMarkTermination
+	0x3680, // gcSweep
+	0x3788, // stopTheWorldWithSema
+	0x3920, // startTheWorldWithSema
 }}

@@ -67,8 +67,9 @@ type ProbesLoupeControl struct {
 	Waits   uint32
 	Lost    uint32
 	Epoch   uint16
-	Large   uint16
-	Small   [4080]uint8
+	Unused  uint16
+	Small   [4016]uint8
+	Large   [64]uint8
 }
 
 type ProbesLoupeCount struct {
@@ -131,7 +132,9 @@ const (
 	ProbesLoupeLimitLOUPE_NO_FIELD    ProbesLoupeLimit = 4294967295
 	ProbesLoupeLimitLOUPE_G_HEAD      ProbesLoupeLimit = 24
 	ProbesLoupeLimitLOUPE_WINDOW      ProbesLoupeLimit = 1024
-	ProbesLoupeLimitLOUPE_SMALL_IDS   ProbesLoupeLimit = 4080
+	ProbesLoupeLimitLOUPE_SMALL_IDS   ProbesLoupeLimit = 4016
+	ProbesLoupeLimitLOUPE_LARGE_SETS  ProbesLoupeLimit = 64
+	ProbesLoupeLimitLOUPE_LARGE_SHIFT ProbesLoupeLimit = 10
 	ProbesLoupeLimitLOUPE_KIND_STACK  ProbesLoupeLimit = 255
 	ProbesLoupeLimitLOUPE_KIND_SWITCH ProbesLoupeLimit = 254
 )

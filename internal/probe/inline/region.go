@@ -150,14 +150,10 @@ func (r *Region) NewEpoch() { r.shared.Control.Epoch++ }
 func (r *Region) List(goroutines []uint64) error {
 	c := &r.shared.Control
 	for i, g := range goroutines {
-		if g < uint64(len(c.Small)) {
-			c.Small[g] = 1
-			continue
-		}
-		if !setAdd(r.listed, g) {
+		if g >= csrc.SmallIDs && !setAdd(r.listed, g) {
 			return fmt.Errorf("the filter has no room for %d of %d goroutines", len(goroutines)-i, len(goroutines))
 		}
-		c.Large = 1
+		c.List(g)
 	}
 	return nil
 }

@@ -48,17 +48,4 @@ func (p *controlPage) lost() uint32 { return atomic.LoadUint32(&p.c.Lost) }
 // newEpoch is called by the reader alone.
 func (p *controlPage) newEpoch() { p.c.Epoch++ }
 
-// list puts goroutines into the filter and returns those with IDs too large for this page.
-func (p *controlPage) list(goroutines []uint64) (large []uint64) {
-	for _, g := range goroutines {
-		if g < uint64(len(p.c.Small)) {
-			p.c.Small[g] = 1
-		} else {
-			large = append(large, g)
-			p.c.Large = 1
-		}
-	}
-	return large
-}
-
 func (p *controlPage) close() error { return unix.Munmap(p.page) }

@@ -158,7 +158,19 @@ func (e *Engine) open() error {
 
 // List implements probe.Engine.
 func (e *Engine) List(goroutines []uint64) error {
-	return addAll(e.coll.Maps[csrc.ProbesMapListed], e.control.list(goroutines))
+	var large []uint64
+	for _, g := range goroutines {
+		if g >= csrc.SmallIDs {
+			large = append(large, g)
+		}
+	}
+	if err := addAll(e.coll.Maps[csrc.ProbesMapListed], large); err != nil {
+		return err
+	}
+	for _, g := range goroutines {
+		e.control.c.List(g)
+	}
+	return nil
 }
 
 // addAll puts keys into a set.
