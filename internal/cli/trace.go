@@ -145,18 +145,18 @@ func (a *app) writeEvents(ctx context.Context, s session, kinds event.Kinds, fil
 	follow := !a.json || len(filter.Reasons) > 0
 	transitions, selector := stream.NewTransitions(kinds), filter.Select()
 	w := report.NewEventWriter(a.Stdout, encoder)
-	var ended stream.Interval
+	ended := &stream.Interval{}
 	for e := range s.Events() {
 		sum.Events++
 		tally.Add(e)
 		if follow {
-			ended, _ = transitions.Next(e)
+			ended = transitions.Next(e)
 		}
-		if !selector.Wants(e, &ended) {
+		if !selector.Wants(e, ended) {
 			continue
 		}
 		sum.Shown++
-		if w.Write(e, &ended) != nil {
+		if w.Write(e, ended) != nil {
 			break // Close says why
 		}
 	}

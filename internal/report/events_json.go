@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strconv"
 	"time"
+	"unsafe"
 
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/stream"
@@ -156,12 +157,26 @@ const maxCachedText = 32 << 20
 
 // textCache holds the text of what an observation shares by pointer.
 type textCache[T any] struct {
-	texts map[*T][]byte
-	bytes int
+	texts  map[*T][]byte
+	bytes  int
+	recent [64]recentText[T] // those asked for last, found without a hash
+}
+
+type recentText[T any] struct {
+	of   *T
+	text []byte
 }
 
 // get returns the text of v, which write makes. When the cache is full it starts anew.
 func (c *textCache[T]) get(v *T, write func([]byte, *T) []byte) []byte {
+	recent := &c.recent[uintptr(unsafe.Pointer(v))/unsafe.Sizeof(*v)%uintptr(len(c.recent))]
+	if recent.of != v {
+		*recent = recentText[T]{v, c.find(v, write)}
+	}
+	return recent.text
+}
+
+func (c *textCache[T]) find(v *T, write func([]byte, *T) []byte) []byte {
 	if text, ok := c.texts[v]; ok {
 		return text
 	}
@@ -184,18 +199,34 @@ type clock struct {
 
 // appendTo adds a time in nanoseconds since the Unix epoch, with so many digits of a second.
 func (c *clock) appendTo(b []byte, nanos int64, digits int) []byte {
-	second, rest := nanos/1e9, nanos%1e9
-	if rest < 0 {
-		second, rest = second-1, rest+1e9
+	second := nanos / 1e9
+	if nanos%1e9 < 0 {
+		second--
 	}
+	rest := uint32(nanos - second*1e9)
 	if second != c.second || c.text == nil {
 		c.second = second
 		c.text = time.Unix(second, 0).In(c.zone).AppendFormat(c.text[:0], c.layout)
 	}
 	b = append(append(b, c.text...), ".000000000"...)
-	for i := 9; i > 0; i-- {
-		b[len(b)-10+i] = byte('0' + rest%10)
-		rest /= 10
+	fraction := b[len(b)-9:]
+	for i := 8; i > 0; i -= 2 {
+		pair := rest % 100 * 2
+		rest /= 100
+		fraction[i-1], fraction[i] = pairs[pair], pairs[pair+1]
 	}
+	fraction[0] = byte('0' + rest)
 	return b[:len(b)-9+digits]
 }
+
+// pairs are the numbers below one hundred in two digits.
+const pairs = "00010203040506070809" +
+	"10111213141516171819" +
+	"20212223242526272829" +
+	"30313233343536373839" +
+	"40414243444546474849" +
+	"50515253545556575859" +
+	"60616263646566676869" +
+	"70717273747576777879" +
+	"80818283848586878889" +
+	"90919293949596979899"

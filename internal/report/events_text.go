@@ -1,8 +1,10 @@
 package report
 
 import (
+	"bytes"
 	"path"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -17,7 +19,7 @@ import (
 type EventText struct {
 	style   term.Style
 	clock   clock
-	kind    int // columns of the kind
+	kinds   [256]string // names in colour, filled up to the column
 	stacks  textCache[event.Stack]
 	origins textCache[event.Origin]
 }
@@ -25,8 +27,14 @@ type EventText struct {
 // NewEventText returns an encoder for events of some kinds, in local time.
 func NewEventText(style term.Style, kinds event.Kinds) *EventText {
 	t := &EventText{style: style, clock: clock{zone: time.Local, layout: "15:04:05"}}
+	columns := 0
 	for _, k := range kinds.List() {
-		t.kind = max(t.kind, len(k.String()))
+		columns = max(columns, len(k.String()))
+	}
+	for i := range t.kinds {
+		k := event.Kind(i)
+		name := k.String()
+		t.kinds[i] = "  " + t.paint(k, name) + strings.Repeat(" ", max(columns-len(name), 0)) + "  "
 	}
 	return t
 }
@@ -45,21 +53,14 @@ func (t *EventText) Append(b []byte, e *event.Event, ended *stream.Interval) []b
 	if e.G != 0 {
 		b = strconv.AppendUint(append(b, "g "...), e.G, 10)
 	}
-	b = append(pad(b, start, goroutineColumns), "  "...)
-	kind := e.Kind.String()
-	b = append(b, t.paint(e.Kind, kind)...)
-	for range t.kind - len(kind) {
-		b = append(b, ' ')
-	}
-	b = append(b, "  "...)
+	b = append(fill(b, goroutineColumns-(len(b)-start)), t.kinds[e.Kind]...)
 	start = len(b)
 	b = appendDetail(b, e, ended)
-	if place := t.place(e); place != nil {
-		b = append(pad(b, start, detailColumns), "  "...)
+	if place := t.place(e); len(place) > 0 {
+		b = append(fill(b, detailColumns-utf8.RuneCount(b[start:])), "  "...)
 		b = append(b, place...)
-	}
-	for len(b) > 0 && b[len(b)-1] == ' ' {
-		b = b[:len(b)-1]
+	} else {
+		b = bytes.TrimRight(b, " ")
 	}
 	return append(b, '\n')
 }
@@ -79,12 +80,13 @@ func (t *EventText) paint(k event.Kind, name string) string {
 	return name
 }
 
-// pad fills up with blanks to so many columns from start on.
-func pad(b []byte, start, columns int) []byte {
-	for n := utf8.RuneCount(b[start:]); n < columns; n++ {
-		b = append(b, ' ')
+// fill adds so many blanks, if any.
+func fill(b []byte, n int) []byte {
+	const blanks = "                                "
+	for ; n > len(blanks); n -= len(blanks) {
+		b = append(b, blanks...)
 	}
-	return b
+	return append(b, blanks[:max(n, 0)]...)
 }
 
 // appendDetail tells what is particular to the event.

@@ -45,12 +45,13 @@ func NewEventWriter(out io.Writer, encoder EventEncoder) *EventWriter {
 // Write writes an event, and tells of the interval that it ends if the form has a place for that. The error may be that of an event before.
 func (w *EventWriter) Write(e *event.Event, ended *stream.Interval) error {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.buf = w.encoder.Append(w.buf, e, ended)
 	if len(w.buf) >= liveBufferBytes {
 		w.flush()
 	}
-	return w.err
+	err := w.err
+	w.mu.Unlock()
+	return err
 }
 
 // Close writes what is left.

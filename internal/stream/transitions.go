@@ -11,8 +11,6 @@ type Interval struct {
 	State    event.State   // StateWaiting or StateRunnable
 	Reason   string        // of the wait, for StateWaiting; of the wait before, or of the stop, for StateRunnable
 	Duration time.Duration // how long
-	Stack    *event.Stack  // where the goroutine itself was; nil when unknown
-	Origin   *event.Origin // of a goroutine that has not run yet; else nil
 
 	// Partial marks an interval that had begun before the observation; Duration is what was seen of it.
 	Partial bool
@@ -24,19 +22,25 @@ type Interval struct {
 type Transitions struct {
 	follow     event.Kinds
 	goroutines map[uint64]*situation
-	ended      []*situation // to be used again
-	losses     uint32       // times that events were lost, to know intervals that span one
+	recent     [256]recentGoroutine // those asked for last, found without a hash
+	unused     []*situation
+	losses     uint32 // times that events were lost, to know intervals that span one
+
+	ended Interval // what Next returns
+	none  Interval // stays empty
 }
 
-// situation is the state that a goroutine is in.
+type recentGoroutine struct {
+	g uint64
+	s *situation
+}
+
+// situation is the state that a goroutine is in, with an empty one when it runs, or nothing can end what it does.
 type situation struct {
+	state   event.State
 	since   int64
-	stack   *event.Stack
-	origin  *event.Origin
 	reason  string
 	losses  uint32
-	waiting bool
-	ready   bool // runnable; neither: it runs, or nothing can end what it does
 	partial bool
 }
 
@@ -45,69 +49,72 @@ func NewTransitions(kinds event.Kinds) *Transitions {
 	return &Transitions{follow: kinds, goroutines: map[uint64]*situation{}}
 }
 
-// Next takes the next event in and returns the interval that it ends; false when it ends none, or its beginning is not
-// known.
-func (t *Transitions) Next(e *event.Event) (Interval, bool) {
+// Next takes the next event in and returns the interval that it ends, which is valid until the next call; an empty one when
+// it ends none, or its beginning is not known.
+func (t *Transitions) Next(e *event.Event) *Interval {
 	switch e.Kind {
 	case event.GoStatus:
-		t.begin(e.G, e.State == event.StateWaiting, e.State == event.StateRunnable,
-			situation{since: e.Time, stack: e.Stack, reason: e.Reason, partial: true})
+		t.begin(e.G, e.State, e.Reason, e.Time, true)
 	case event.GoCreate:
-		waiting := e.State == event.StateWaiting
-		t.begin(e.G, waiting, !waiting, situation{since: e.Time, origin: e.Origin})
+		state := event.StateRunnable
+		if e.State == event.StateWaiting {
+			state = e.State
+		}
+		t.begin(e.G, state, "", e.Time, false)
 	case event.GoBlock:
-		t.begin(e.G, true, false, situation{since: e.Time, stack: e.Stack, reason: e.Reason})
+		t.begin(e.G, event.StateWaiting, e.Reason, e.Time, false)
 	case event.GoStop:
-		t.begin(e.G, false, true, situation{since: e.Time, stack: e.Stack, reason: e.Reason})
+		t.begin(e.G, event.StateRunnable, e.Reason, e.Time, false)
 	case event.GoUnblock:
-		var was situation
-		if s := t.goroutines[e.G]; s != nil {
-			was = *s
+		s := t.find(e.G)
+		if s == nil {
+			t.begin(e.G, event.StateRunnable, "", e.Time, false)
+			break
 		}
-		t.begin(e.G, false, true, situation{since: e.Time, stack: was.stack, origin: was.origin, reason: was.reason})
-		if was.waiting {
-			return t.end(&was, e), true
-		}
+		ended := t.end(s, event.StateWaiting, e.Time)
+		t.begin(e.G, event.StateRunnable, s.reason, e.Time, false)
+		return ended
 	case event.GoStart:
-		if s := t.goroutines[e.G]; s != nil {
-			was := *s
+		if s := t.find(e.G); s != nil {
+			ended := t.end(s, event.StateRunnable, e.Time)
 			t.leave(e.G, s)
-			return t.end(&was, e), was.ready
+			return ended
 		}
 	case event.GoDestroy:
-		if s := t.goroutines[e.G]; s != nil {
+		if s := t.find(e.G); s != nil {
 			t.forget(e.G, s)
 		}
 	case event.Lost:
 		t.losses++
 	case event.Exec:
 		clear(t.goroutines)
+		clear(t.recent[:])
 	}
-	return Interval{}, false
+	return &t.none
 }
 
-// begin remembers the situation of a goroutine that now waits or is runnable, when there can be an event that ends it;
-// otherwise it forgets what was before.
-func (t *Transitions) begin(g uint64, waiting, runnable bool, s situation) {
-	at := t.goroutines[g]
-	if !(waiting && t.follow.Has(event.GoUnblock) || runnable && t.follow.Has(event.GoStart)) {
-		if at != nil {
-			t.leave(g, at)
+// begin remembers the state that a goroutine now is in, when there can be an event that ends it; otherwise it forgets what
+// was before.
+func (t *Transitions) begin(g uint64, state event.State, reason string, now int64, partial bool) {
+	s := t.find(g)
+	if !(state == event.StateWaiting && t.follow.Has(event.GoUnblock) || state == event.StateRunnable && t.follow.Has(event.GoStart)) {
+		if s != nil {
+			t.leave(g, s)
 		}
 		return
 	}
-	if at == nil {
-		at = t.situation()
-		t.goroutines[g] = at
+	if s == nil {
+		s = t.situation()
+		t.goroutines[g] = s
+		*t.place(g) = recentGoroutine{g, s}
 	}
-	s.waiting, s.ready, s.losses = waiting, !waiting, t.losses
-	*at = s
+	s.state, s.since, s.reason, s.losses, s.partial = state, now, reason, t.losses, partial
 }
 
-// leave notes that a goroutine is in no situation that an event could end.
+// leave notes that a goroutine is in no state that an event could end.
 func (t *Transitions) leave(g uint64, s *situation) {
 	if t.follow.Has(event.GoDestroy) {
-		*s = situation{}
+		s.state, s.reason = "", ""
 	} else {
 		t.forget(g, s)
 	}
@@ -115,34 +122,44 @@ func (t *Transitions) leave(g uint64, s *situation) {
 
 func (t *Transitions) forget(g uint64, s *situation) {
 	delete(t.goroutines, g)
-	*s = situation{}
-	t.ended = append(t.ended, s)
+	*t.place(g) = recentGoroutine{}
+	s.state, s.reason = "", ""
+	t.unused = append(t.unused, s)
 }
 
-// situation returns an empty one.
-func (t *Transitions) situation() *situation {
-	last := len(t.ended) - 1
-	if last < 0 {
-		return &situation{}
+// find returns the situation of a goroutine; nil when none is known.
+func (t *Transitions) find(g uint64) *situation {
+	recent := t.place(g)
+	if recent.g == g && recent.s != nil {
+		return recent.s
 	}
-	s := t.ended[last]
-	t.ended = t.ended[:last]
+	s := t.goroutines[g]
+	if s != nil {
+		*recent = recentGoroutine{g, s}
+	}
 	return s
 }
 
-func (t *Transitions) end(s *situation, e *event.Event) Interval {
-	state := event.StateRunnable
-	if s.waiting {
-		state = event.StateWaiting
+// place returns where a goroutine asked for last is noted.
+func (t *Transitions) place(g uint64) *recentGoroutine { return &t.recent[g%uint64(len(t.recent))] }
+
+// situation returns an empty one.
+func (t *Transitions) situation() *situation {
+	last := len(t.unused) - 1
+	if last < 0 {
+		return &situation{}
 	}
-	return Interval{State: state, Reason: s.reason, Duration: time.Duration(max(e.Time-s.since, 0)), Stack: s.stack,
-		Origin: s.origin, Partial: s.partial, Doubtful: s.losses != t.losses}
+	s := t.unused[last]
+	t.unused = t.unused[:last]
+	return s
 }
 
-// Wait returns the reason of the wait that a goroutine is in; false when it is in none.
-func (t *Transitions) Wait(g uint64) (reason string, waits bool) {
-	if s := t.goroutines[g]; s != nil && s.waiting {
-		return s.reason, true
+// end returns the interval that ends when a goroutine leaves a state.
+func (t *Transitions) end(s *situation, state event.State, now int64) *Interval {
+	if s.state != state {
+		return &t.none
 	}
-	return "", false
+	t.ended = Interval{State: state, Reason: s.reason, Duration: time.Duration(max(now-s.since, 0)),
+		Partial: s.partial, Doubtful: s.losses != t.losses}
+	return &t.ended
 }

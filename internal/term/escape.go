@@ -35,8 +35,17 @@ func Escape(s string) string {
 
 // harmless reports whether a text is printable ASCII, as nearly every name is.
 func harmless(s string) bool {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	// Eight bytes at a time: one below a blank borrows, from 0x7f on one becomes or has a high bit.
+	for ; len(s) >= 8; s = s[8:] {
+		word := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+			uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+		if (word|(word-' '*ones)|(word+ones))&highs != 0 {
+			return false
+		}
+	}
 	for i := 0; i < len(s); i++ {
-		if s[i] < 0x20 || s[i] >= 0x7f {
+		if s[i] < ' ' || s[i] >= 0x7f {
 			return false
 		}
 	}
