@@ -62,7 +62,7 @@ func (b *bench) recording() error {
 		return err
 	}
 	defer t.kill()
-	results, _, err := b.visits(t, recordingWays)
+	results, _, err := b.visits(website, t, recordingWays)
 	if err != nil {
 		return err
 	}

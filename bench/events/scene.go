@@ -12,14 +12,14 @@ type scene struct {
 	program string
 	args    []string
 	apart   bool // GOMAXPROCS=1, and target and observer have a processor each; else they share all
-	wrk     bool // a web server that is under load
+	wrk     int  // connections to a web server that is under load; 0: it is none
 }
 
 // The scenes that keep a target busy.
 var (
 	pingpong = scene{name: "ping-pong", program: "pingpong", apart: true}
 	spawn    = scene{name: "spawn", program: "spawn", apart: true}
-	website  = scene{name: "web server", program: "web", wrk: true}
+	website  = scene{name: "web server", program: "web", wrk: 10}
 	alloc    = scene{name: "allocation", program: "alloc"}
 )
 
@@ -60,8 +60,8 @@ func (s scene) observer() int {
 
 // pass lets the target do what it does for a while.
 func (s scene) pass(t *target, d time.Duration) error {
-	if s.wrk {
-		_, err := runWrk(t.ready, d)
+	if s.wrk > 0 {
+		_, err := runWrk(t.ready, s.wrk, d)
 		return err
 	}
 	time.Sleep(d)

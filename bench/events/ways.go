@@ -193,9 +193,9 @@ type wrk struct {
 	p50, p99 time.Duration
 }
 
-// runWrk puts a server under load by ten connections.
-func runWrk(addr string, d time.Duration) (r wrk, err error) {
-	cmd := exec.Command("wrk", "-t1", "-c10", fmt.Sprintf("-d%.0fs", max(1, d.Seconds())), "--latency", "http://"+addr+"/")
+// runWrk puts a server under load.
+func runWrk(addr string, connections int, d time.Duration) (r wrk, err error) {
+	cmd := exec.Command("wrk", "-t1", fmt.Sprintf("-c%d", connections), fmt.Sprintf("-d%.0fs", max(1, d.Seconds())), "--latency", "http://"+addr+"/")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return r, err

@@ -15,6 +15,7 @@ var webWays = []way{
 	loupeWay("loupe, engine inline", order{StackDepth: stacks, Inline: true}),
 	loupeWay("loupe, engine inline, without stacks", order{StackDepth: noStacks, Inline: true}),
 	loupeWay("loupe, engine inline, coarse times", order{StackDepth: stacks, Inline: true, Clock: inline.SourceCoarse}),
+	commandWay("loupe trace --engine inline, to /dev/null", "trace", "-q", "--engine", "inline"),
 	loupeWay("the hits alone: loupe's probes, disabled", order{StackDepth: stacks, Asleep: true}),
 	loupeWay("the same at function entry", order{StackDepth: stacks, AtEntry: true}),
 	bpftraceWay("runtime.gopark", "runtime.ready", "runtime.execute", "runtime.goschedImpl", "runtime.newproc1",
@@ -35,19 +36,38 @@ type load struct {
 	cpu float64 // nanoseconds of the server's processor time a request
 }
 
-// web prints how many requests a second a trivial server answers. Server, wrk and watcher share all processors.
+// websites are servers and loads: a trivial one, where next to nothing happens but events; the same with enough connections
+// that there is always something to do; one that works for its answer.
+var websites = []scene{
+	website,
+	{name: "web server", program: "web", wrk: 100},
+	{name: "web server that answers with 100 orders as JSON", program: "web", args: []string{"-orders=100"}, wrk: 10},
+}
+
+// web prints how many requests a second servers answer. Server, wrk and watcher share all processors.
 func (b *bench) web() error {
-	t, err := b.start(website)
+	fmt.Printf("GOMAXPROCS=%d, under wrk -t1. Server, wrk and watcher share the processors.\n", runtime.NumCPU())
+	for _, s := range websites {
+		if err := b.website(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// website prints the same of one server.
+func (b *bench) website(s scene) error {
+	t, err := b.start(s)
 	if err != nil {
 		return err
 	}
 	defer t.kill()
 	ways := b.chosen(webWays)
-	results, alone, err := b.visits(t, ways)
+	results, alone, err := b.visits(s, t, ways)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("A net/http server that greets, GOMAXPROCS=%d, under wrk -t1 -c10. Server, wrk and watcher share the processors.\n\n", runtime.NumCPU())
+	fmt.Printf("\n%s, %d connections:\n\n", s.name, s.wrk)
 	header("way", "requests/s", "of those alone", "p50", "p99", "server's processor time a request", "events/s", "lost")
 	row("alone", number(median(alone, func(r load) float64 { return r.rate })), "",
 		duration(median(alone, func(r load) float64 { return float64(r.p50) })),
@@ -70,23 +90,23 @@ func (b *bench) web() error {
 }
 
 // visits measures ways in turns. The server alone is measured before, between and after.
-func (b *bench) visits(t *target, ways []way) (results [][]visit, alone []load, err error) {
+func (b *bench) visits(s scene, t *target, ways []way) (results [][]visit, alone []load, err error) {
 	results = make([][]visit, len(ways))
-	if _, err := b.load(t); err != nil { // the first seconds are slower
+	if _, err := b.load(s, t); err != nil { // the first seconds are slower
 		return nil, nil, err
 	}
-	before, err := b.load(t)
+	before, err := b.load(s, t)
 	if err != nil {
 		return nil, nil, err
 	}
 	alone = append(alone, before)
 	for range b.rounds {
 		for i, w := range ways {
-			v, err := b.visit(t, w)
+			v, err := b.visit(s, t, w)
 			if err != nil {
 				return nil, nil, fmt.Errorf("%s: %w", w.name, err)
 			}
-			after, err := b.load(t)
+			after, err := b.load(s, t)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -99,7 +119,7 @@ func (b *bench) visits(t *target, ways []way) (results [][]visit, alone []load, 
 }
 
 // visit measures one way.
-func (b *bench) visit(t *target, w way) (v visit, err error) {
+func (b *bench) visit(s scene, t *target, w way) (v visit, err error) {
 	watcher, err := w.watch(b, t, anywhere)
 	if err != nil {
 		return v, err
@@ -108,7 +128,7 @@ func (b *bench) visit(t *target, w way) (v visit, err error) {
 	if err := watcher.begin(); err != nil {
 		return v, err
 	}
-	if v.with, err = b.load(t); err != nil {
+	if v.with, err = b.load(s, t); err != nil {
 		return v, err
 	}
 	if v.seen, err = watcher.end(); err != nil {
@@ -118,9 +138,9 @@ func (b *bench) visit(t *target, w way) (v visit, err error) {
 }
 
 // load runs wrk.
-func (b *bench) load(t *target) (l load, err error) {
+func (b *bench) load(s scene, t *target) (l load, err error) {
 	used, err := t.during(func() (err error) {
-		l.wrk, err = runWrk(t.ready, b.time)
+		l.wrk, err = runWrk(t.ready, s.wrk, b.time)
 		return err
 	})
 	l.cpu = float64(used.cpu.Nanoseconds()) / float64(l.requests)
@@ -150,7 +170,7 @@ func (b *bench) agent() error {
 	for _, d := range engineDepths {
 		ways = append(ways, loupeWay("loupe, "+d.name, d.order))
 	}
-	results, _, err := b.visits(t, ways)
+	results, _, err := b.visits(website, t, ways)
 	if err != nil {
 		return err
 	}

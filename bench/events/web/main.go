@@ -1,8 +1,12 @@
-// Command web is a target of the events benchmark: a net/http server that greets. It serves on a port of its own choice,
-// which it prints, and is steered by lines, see package control; an operation is a request.
+// Command web is a target of the events benchmark: a net/http server that greets, or with -orders answers with so many
+// orders as JSON. It serves on a port of its own choice, which it prints, and is steered by lines, see package control; an
+// operation is a request.
 package main
 
 import (
+	"encoding/json"
+	"flag"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -12,10 +16,27 @@ import (
 	"github.com/loupe-go/loupe/bench/events/control"
 )
 
+type order struct {
+	ID       int
+	Customer string
+	Items    []string
+	Total    float64
+}
+
 func main() {
+	orders := flag.Int("orders", 0, "answer with so many orders")
+	flag.Parse()
+	list := make([]order, *orders)
+	for i := range list {
+		list[i] = order{i, fmt.Sprint("customer ", i), []string{"pen", "paper"}, float64(i) + 0.5}
+	}
 	var requests atomic.Int64
 	http.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		io.WriteString(w, "Hello, world\n")
+		if len(list) > 0 {
+			json.NewEncoder(w).Encode(list)
+		} else {
+			io.WriteString(w, "Hello, world\n")
+		}
 		requests.Add(1)
 	})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
