@@ -113,6 +113,32 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
+// TestTransitionsOfMany interleaves goroutines whose places among the recent ones are the same.
+func TestTransitionsOfMany(t *testing.T) {
+	const goroutines = 5
+	tr := NewTransitions(event.KindsDefault)
+	at := int64(0)
+	for round := range 3 {
+		for _, step := range []struct {
+			event event.Event
+			want  event.State
+		}{{create, ""}, {start, event.StateRunnable}, {block("select"), ""}, {unblock(nil), event.StateWaiting}, {start, event.StateRunnable}, {destroy, ""}} {
+			for g := range uint64(goroutines) {
+				at++
+				e := step.event
+				e.Time, e.G = at, 7+g*uint64(len(tr.recent))
+				in := tr.Next(&e)
+				if in.State != step.want || in.State != "" && in.Duration != goroutines {
+					t.Errorf("round %d, goroutine %d, %v: %+v, want %q", round, e.G, e.Kind, *in, step.want)
+				}
+			}
+		}
+	}
+	if len(tr.goroutines) != 0 {
+		t.Errorf("%d goroutines remembered", len(tr.goroutines))
+	}
+}
+
 // TestTransitionsForget holds that nothing is remembered that no event would end.
 func TestTransitionsForget(t *testing.T) {
 	for _, test := range []struct {

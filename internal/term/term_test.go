@@ -161,3 +161,16 @@ func TestProgressOfShortWorkIsSilent(t *testing.T) {
 type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
+
+// TestHarmless has each byte at each place of texts that are looked at in pieces of eight.
+func TestHarmless(t *testing.T) {
+	for b := range 256 {
+		for at := range 17 {
+			text := []byte("abcdefghijklmnopq")
+			text[at] = byte(b)
+			if got, want := harmless(string(text)), b >= ' ' && b < 0x7f; got != want {
+				t.Errorf("%q: %v", text, got)
+			}
+		}
+	}
+}
