@@ -248,9 +248,9 @@ func (e *Engine) List(goroutines []uint64) error { return e.region.List(goroutin
 
 // Drain implements probe.Engine.
 func (e *Engine) Drain(record func(raw []byte) bool) {
-	before := e.reader.Pending()
+	before, began := e.reader.Pending(), time.Now()
 	e.reader.Drain(record)
-	e.watch.came(before)
+	e.watch.came(before, time.Since(began))
 	if e.watch.exec && !e.replaced.Swap(true) {
 		_, now := e.clock.Sample()
 		r := csrc.Record{Kind: uint8(event.Exec), Time: now, Tid: uint32(e.plan.PID), Lost: e.Lost()}

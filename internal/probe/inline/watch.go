@@ -35,7 +35,7 @@ type watch struct {
 
 const (
 	// pauseBusy is the time between looks while records come fast, pauseFew while they do not, or nearly too fast for the
-	// rings; pauseQuiet when none have come for quietAfter.
+	// rings or for who reads them; pauseQuiet when none have come for quietAfter.
 	pauseBusy  = 2 * time.Millisecond
 	pauseFew   = 200 * time.Microsecond
 	pauseQuiet = 500 * time.Microsecond
@@ -55,8 +55,8 @@ func newWatch(pid int) (*watch, error) {
 	return &watch{pid: pid, pidfd: fd, pause: pauseFew}, nil
 }
 
-// came notes how many bytes were found by a look.
-func (w *watch) came(bytes uint64) {
+// came notes how many bytes were found by a look, and how long it took to read them.
+func (w *watch) came(bytes uint64, took time.Duration) {
 	fast := w.rate.Fast(bytes)
 	if bytes > 0 {
 		w.quiet = 0
@@ -64,7 +64,7 @@ func (w *watch) came(bytes uint64) {
 		w.quiet += w.pause
 	}
 	switch {
-	case fast && bytes < w.ring/4:
+	case fast && bytes < w.ring/4 && took < pauseBusy:
 		w.pause = pauseBusy
 	case w.quiet >= quietAfter:
 		w.pause = pauseQuiet
@@ -85,7 +85,7 @@ func (w *watch) wait(ctx context.Context, r *Reader) bool {
 		if r.Pending() > 0 || w.exec {
 			return !w.ended
 		}
-		w.came(0)
+		w.came(0, 0)
 	}
 	return false
 }
