@@ -135,13 +135,14 @@ func TestInlineBesideProbes(t *testing.T) {
 func TestCoarseClock(t *testing.T) {
 	p := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "mixer"}))
 	opt := loupe.Options{Engine: loupe.EngineInline, Clock: loupe.ClockCoarse, BufferBytes: 64 << 20}
+	begin := time.Now().UnixNano()
 	s, err := loupe.Attach(context.Background(), loupe.PID(p.PID()), opt)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
 	time.AfterFunc(300*time.Millisecond, func() { s.Close() })
-	machine, begin := sched.New(sched.Options{}), time.Now().UnixNano()
+	machine := sched.New(sched.Options{})
 	var last, slack int64 = 0, int64(time.Second)
 	late := uint64(0) // events of a hit that the kernel has put aside come when they come, as with each clock
 	for e := range s.Events() {

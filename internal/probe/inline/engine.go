@@ -59,22 +59,30 @@ func (e *Engine) Attach(plan *probe.Plan) ([]string, error) {
 	e.plan = plan
 	for _, step := range []func() error{e.prepare, e.open, e.install} {
 		if err := step(); err != nil {
-			return nil, fmt.Errorf("process %d: attaching code: %w", plan.PID, explain(err))
+			return nil, fmt.Errorf("attaching code: %w", explain(err))
 		}
 	}
 	return e.warnings, nil
 }
 
-// explain adds the sentinels of package probe to an error.
+// explain adds a sentinel of package probe to an error, whose text says it already.
 func explain(err error) error {
 	switch {
 	case errors.Is(err, ptrace.ErrPermission):
-		return fmt.Errorf("%w (%w)", err, probe.ErrPermission)
+		return &explained{err, probe.ErrPermission}
 	case errors.Is(err, ptrace.ErrUnsupported), errors.Is(err, ptrace.ErrSeccomp), errors.Is(err, ptrace.ErrBusy):
-		return fmt.Errorf("%w (%w)", err, probe.ErrUnsupported)
+		return &explained{err, probe.ErrUnsupported}
 	}
 	return err
 }
+
+// explained is an error that is another one, too.
+type explained struct {
+	error
+	other error
+}
+
+func (e *explained) Unwrap() []error { return []error{e.error, e.other} }
 
 // prepare works out everything that needs nothing of the process.
 func (e *Engine) prepare() error {
