@@ -7,7 +7,7 @@
 //
 //	engines   all engines and the runtime's tracer, on four programs
 //	cost      nanoseconds an event, of a channel ping-pong
-//	web       requests a second of a net/http server under wrk
+//	web       requests a second of net/http servers under wrk
 //	drain     events a second that one core takes through decoder and state machine
 //	latency   from the probe to the handler
 //	stop      how long engine inline makes a program stand still

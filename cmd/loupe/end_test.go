@@ -51,7 +51,7 @@ func TestEnd(t *testing.T) {
 				if err := cmd.Wait(); err != nil || !strings.Contains(string(rest), " lost, ") {
 					t.Errorf("%v, stderr %q, and the last it says is %q", err, stderr.String(), rest[max(len(rest)-200, 0):])
 				}
-				if _, out, _ := run(t, "doctor", sample); strings.Contains(out, "left code") {
+				if _, out, _ := run(t, "doctor", sample); strings.Contains(out, "code at ") {
 					t.Errorf("code is left in the program:\n%s", out)
 				}
 			})

@@ -1,5 +1,5 @@
 // Package nap lets the thread that reads records sleep for a part of a millisecond, without costing this process or the
-// target more than the records do.
+// target more than the records do, and tells whether they come so fast that it can sleep longer.
 package nap
 
 import (
@@ -32,8 +32,8 @@ type Rate struct{ asked time.Time }
 // fastBytes is how much must come in a second to call it fast: some 80,000 records.
 const fastBytes = 4 << 20
 
-// Fast reports whether records come fast, when so many bytes have come since it was last asked. What it says does not depend on
-// how long that is ago, so a reader that looks less often for it goes on to do so.
+// Fast reports whether records come fast, when so many bytes have come since it was last asked. What it says does not
+// depend on how long ago that was: a reader that looks often finds little each time, and is to look less often all the same.
 func (r *Rate) Fast(bytes uint64) bool {
 	now := time.Now()
 	since := now.Sub(r.asked)
