@@ -2,8 +2,10 @@ package trace
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 
 	"golang.org/x/exp/trace"
 
@@ -105,13 +107,38 @@ func (r *readOld) fill(part *readPart) error {
 			return nil
 		}
 		if r.err == nil {
-			r.m.events = r.m.events[:0]
-			r.err = r.read()
+			r.err = r.readRun()
 			r.left, part.stats = r.m.events, r.m.stats
 			continue
 		}
 		return r.err
 	}
+}
+
+// readRun reads the next event. The toolchain's reader tells the goroutines that were runnable when the trace began in
+// the order of a map, another one each time: all of them are read together and put into the order of their IDs.
+func (r *readOld) readRun() error {
+	r.m.events = r.m.events[:0]
+	for n := 0; ; n++ {
+		err := r.read()
+		if err == nil && len(r.m.events) == n+1 && readUnordered(&r.m.events[n]) {
+			continue
+		}
+		run := r.m.events[:n]
+		if n > 1 {
+			first := run[0].Time // the reader has counted on from there
+			slices.SortFunc(run, func(a, b event.Event) int { return cmp.Compare(a.G, b.G) })
+			for i := range run {
+				run[i].Time = first + int64(i)
+			}
+		}
+		return err
+	}
+}
+
+// readUnordered reports whether an event is one of those that the toolchain's reader tells in no order.
+func readUnordered(e *event.Event) bool {
+	return e.Kind == event.GoStatus && e.State == event.StateRunnable && e.TID == 0 && e.P == 0
 }
 
 // read reads the next event. The toolchain's reader panics on some malformed traces.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/trace/raw"
 )
 
@@ -168,6 +169,46 @@ func TestReaderOldDepth(t *testing.T) {
 	}
 	if err == nil || !strings.Contains(err.Error(), "in a row") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestReaderOldOrder reads a trace that begins with several runnable goroutines, which the toolchain's reader tells in
+// another order each time.
+func TestReaderOldOrder(t *testing.T) {
+	e := newOldEdit(t, smallOldTrace(t, raw.Go119))
+	i := e.find(raw.EvV1GoCreate)
+	const first, count = 1000, 20
+	for g := range uint64(count) {
+		ev := *e.events[i].Clone()
+		ev.Args[1] = first + (g*7)%count
+		e.insert(i, ev)
+	}
+	data, _ := e.wire()
+	r, err := NewReader(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []event.Event
+	last := int64(0)
+	for ev, err := range r.Events() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ev.Time <= last {
+			t.Errorf("g %d at %d, after %d", ev.G, ev.Time, last)
+		}
+		last = ev.Time
+		if ev.G >= first {
+			got = append(got, *ev)
+		}
+	}
+	if len(got) != count {
+		t.Fatalf("%d goroutines, want %d", len(got), count)
+	}
+	for i, ev := range got {
+		if ev.G != first+uint64(i) || ev.Kind != event.GoStatus || ev.State != event.StateRunnable {
+			t.Errorf("event %d: %+v, want the status of g %d", i, ev, first+i)
+		}
 	}
 }
 
