@@ -27,24 +27,25 @@ type EventWriter struct {
 	encoder EventEncoder
 	out     io.Writer
 
-	mu  sync.Mutex
-	buf []byte
-	err error // of the first write that failed; nothing is written after that
-
-	stop    chan struct{}
-	flusher sync.WaitGroup
+	mu    sync.Mutex
+	buf   []byte
+	err   error       // of the first write that failed; nothing is written after that
+	timer *time.Timer // flushes what came liveFlushPeriod ago; while nothing comes, nobody wakes up
 }
 
 // NewEventWriter starts a writer. It must be closed.
 func NewEventWriter(out io.Writer, encoder EventEncoder) *EventWriter {
-	w := &EventWriter{encoder: encoder, out: out, buf: make([]byte, 0, 2*liveBufferBytes), stop: make(chan struct{})}
-	w.flusher.Go(w.flushPeriodically)
+	w := &EventWriter{encoder: encoder, out: out, buf: make([]byte, 0, 2*liveBufferBytes)}
+	w.timer = time.AfterFunc(liveFlushPeriod, w.flushNow)
 	return w
 }
 
 // Write writes an event, and tells of the interval that it ends if the form has a place for that. The error may be that of an event before.
 func (w *EventWriter) Write(e *event.Event, ended *stream.Interval) error {
 	w.mu.Lock()
+	if len(w.buf) == 0 {
+		w.timer.Reset(liveFlushPeriod)
+	}
 	w.buf = w.encoder.Append(w.buf, e, ended)
 	if len(w.buf) >= liveBufferBytes {
 		w.flush()
@@ -56,28 +57,18 @@ func (w *EventWriter) Write(e *event.Event, ended *stream.Interval) error {
 
 // Close writes what is left.
 func (w *EventWriter) Close() error {
-	close(w.stop)
-	w.flusher.Wait()
-	w.flush()
+	w.timer.Stop()
+	w.flushNow()
 	return w.err
 }
 
-func (w *EventWriter) flushPeriodically() {
-	tick := time.NewTicker(liveFlushPeriod)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			w.mu.Lock()
-			w.flush()
-			w.mu.Unlock()
-		case <-w.stop:
-			return
-		}
-	}
+func (w *EventWriter) flushNow() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.flush()
 }
 
-// flush writes the buffer. The caller holds mu, or is alone.
+// flush writes the buffer. The caller holds mu.
 func (w *EventWriter) flush() {
 	if len(w.buf) > 0 && w.err == nil {
 		_, w.err = w.out.Write(w.buf)

@@ -13,8 +13,9 @@ import (
 	"github.com/loupe-go/loupe/internal/ptrace"
 )
 
-// watch waits for records by looking for them: to wake a reader would be work for the target. It looks less often while
-// none come. And it notices when the process ends or becomes another program.
+// watch waits for records by looking for them: to wake a reader would be work for the target, and a system call that its
+// seccomp filter may forbid. It looks less often while many come or none. And it notices when the process ends or becomes
+// another program.
 type watch struct {
 	pid     int
 	memory  uint64 // in the process, for as long as it is the same program
@@ -34,12 +35,13 @@ type watch struct {
 }
 
 const (
-	// pauseBusy is the time between looks while records come fast, pauseFew while they do not, or nearly too fast for the
-	// rings or for who reads them; pauseQuiet when none have come for quietAfter.
-	pauseBusy  = 2 * time.Millisecond
-	pauseFew   = 200 * time.Microsecond
-	pauseQuiet = 500 * time.Microsecond
-	quietAfter = 20 * time.Millisecond
+	// pauseLong is the time between looks while records come fast, so that each finds many, and when none have come for
+	// quietAfter. pauseFew is that while some come now and then.
+	pauseLong  = 2 * time.Millisecond
+	pauseFew   = 500 * time.Microsecond
+	quietAfter = time.Second
+	// pauseBehind is that while they come nearly too fast for the rings, or for who reads them.
+	pauseBehind = 200 * time.Microsecond
 	// lookEvery is how often it is looked after the process.
 	lookEvery = 2 * time.Millisecond
 )
@@ -64,10 +66,10 @@ func (w *watch) came(bytes uint64, took time.Duration) {
 		w.quiet += w.pause
 	}
 	switch {
-	case fast && bytes < w.ring/4 && took < pauseBusy:
-		w.pause = pauseBusy
-	case w.quiet >= quietAfter:
-		w.pause = pauseQuiet
+	case bytes > w.ring/4 || took >= pauseLong:
+		w.pause = pauseBehind
+	case fast || w.quiet >= quietAfter:
+		w.pause = pauseLong
 	default:
 		w.pause = pauseFew
 	}

@@ -29,8 +29,8 @@ func (n *Napper) Sleep(d time.Duration) {
 // A Rate tells how fast records come. It is used by one goroutine at a time.
 type Rate struct{ asked time.Time }
 
-// fastBytes is how much must come in a second to call it fast: some 80,000 records.
-const fastBytes = 4 << 20
+// fastBytes is how much must come in a second to call it fast: some 8,000 records.
+const fastBytes = 512 << 10
 
 // Fast reports whether records come fast, when so many bytes have come since it was last asked. What it says does not
 // depend on how long ago that was: a reader that looks often finds little each time, and is to look less often all the same.

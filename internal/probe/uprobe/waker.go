@@ -30,8 +30,11 @@ const (
 	// pauseBusy is the time between looks while records come fast, pauseQuiet while they do not.
 	pauseBusy  = 1 * time.Millisecond
 	pauseQuiet = 200 * time.Microsecond
-	// lookAgain bounds the sleep, in milliseconds: the request to be woken and a record can pass each other.
-	lookAgain = 100
+	// lookAgain is how long to sleep first, in milliseconds: the request to be woken and a record can pass each other.
+	// lookLater bounds the sleep after that. To wake up for nothing costs more than it seems: Go's sysmon wakes up too, and
+	// stays awake for some 50 short sleeps.
+	lookAgain = 1
+	lookLater = 1000
 )
 
 func newWaker(pid, ringFD int) (*waker, error) {
@@ -87,9 +90,13 @@ func (w *waker) wait(ctx context.Context, r *ring, control *controlPage) bool {
 		return true
 	}
 	var events [4]unix.EpollEvent
-	for {
-		n, err := unix.EpollWait(w.epoll, events[:], lookAgain)
+	for timeout := lookAgain; ; {
+		n, err := unix.EpollWait(w.epoll, events[:], timeout)
 		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if n == 0 && err == nil && timeout == lookAgain && r.empty() {
+			timeout = lookLater
 			continue
 		}
 		if err != nil {
