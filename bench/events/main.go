@@ -48,6 +48,7 @@ func main() {
 	flag.StringVar(&b.profiles, "profile", "", "write profiles of the observers' processor time into this `directory`")
 	orderText := flag.String("observe", "", "observe a process, as the benchmark's own processes do")
 	attach := flag.Int("attach", 0, "attach to a process once, as the benchmark's own processes do")
+	bystander := flag.Bool("bystander", false, "take some of a processor's time, as one of the benchmark's own processes does")
 	started := flag.Int64("started", 0, "when that was begun, on the monotonic clock")
 	flag.Parse()
 	var err error
@@ -56,6 +57,8 @@ func main() {
 		err = observe(*orderText)
 	case *attach != 0:
 		err = attachOnce(*attach, *started)
+	case *bystander:
+		err = beBystander()
 	default:
 		err = b.run(flag.Args())
 	}

@@ -11,7 +11,7 @@ type scene struct {
 	name    string
 	program string
 	args    []string
-	apart   bool // GOMAXPROCS=1, and target and observer have a processor each; else they share all
+	apart   bool // GOMAXPROCS=1, target (and wrk) have one processor and the observer another; else they share all
 	wrk     int  // connections to a web server that is under load; 0: it is none
 }
 
@@ -45,9 +45,17 @@ var engineDepths = append(slices.Clone(depths),
 // start starts the target.
 func (b *bench) start(s scene) (*target, error) {
 	if s.apart {
-		return b.startTarget(s.program, 1, targetCPU, s.args...)
+		return b.startTarget(s.program, 1, s.cpu(), s.args...)
 	}
-	return b.startTarget(s.program, runtime.NumCPU(), anywhere, s.args...)
+	return b.startTarget(s.program, runtime.NumCPU(), s.cpu(), s.args...)
+}
+
+// cpu returns the processor of a scene's target.
+func (s scene) cpu() int {
+	if s.apart {
+		return targetCPU
+	}
+	return anywhere
 }
 
 // observer returns the processor of a scene's observers.
@@ -61,7 +69,7 @@ func (s scene) observer() int {
 // pass lets the target do what it does for a while.
 func (s scene) pass(t *target, d time.Duration) error {
 	if s.wrk > 0 {
-		_, err := runWrk(t.ready, s.wrk, d)
+		_, err := runWrk(t.ready, s.wrk, s.cpu(), d)
 		return err
 	}
 	time.Sleep(d)

@@ -193,14 +193,14 @@ type wrk struct {
 	p50, p99 time.Duration
 }
 
-// runWrk puts a server under load.
-func runWrk(addr string, connections int, d time.Duration) (r wrk, err error) {
+// runWrk puts a server under load, from one processor or anywhere.
+func runWrk(addr string, connections, cpu int, d time.Duration) (r wrk, err error) {
 	cmd := exec.Command("wrk", "-t1", fmt.Sprintf("-c%d", connections), fmt.Sprintf("-d%.0fs", max(1, d.Seconds())), "--latency", "http://"+addr+"/")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return r, err
 	}
-	if err := startOn(anywhere, cmd); err != nil {
+	if err := startOn(cpu, cmd); err != nil {
 		return r, err
 	}
 	text, err := io.ReadAll(out)

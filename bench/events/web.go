@@ -16,6 +16,7 @@ var webWays = []way{
 	loupeWay("loupe, engine inline, without stacks", order{StackDepth: noStacks, Inline: true}),
 	loupeWay("loupe, engine inline, coarse times", order{StackDepth: stacks, Inline: true, Clock: inline.SourceCoarse}),
 	commandWay("loupe trace --engine inline, to /dev/null", "trace", "-q", "--engine", "inline"),
+	bystanderWay,
 	loupeWay("the hits alone: loupe's probes, disabled", order{StackDepth: stacks, Asleep: true}),
 	loupeWay("the same at function entry", order{StackDepth: stacks, AtEntry: true}),
 	bpftraceWay("runtime.gopark", "runtime.ready", "runtime.execute", "runtime.goschedImpl", "runtime.newproc1",
@@ -37,16 +38,17 @@ type load struct {
 }
 
 // websites are servers and loads: a trivial one, where next to nothing happens but events; the same with enough connections
-// that there is always something to do; one that works for its answer.
+// that there is always something to do; one that works for its answer; and the first, with a processor left to who watches.
 var websites = []scene{
 	website,
 	{name: "web server", program: "web", wrk: 100},
 	{name: "web server that answers with 100 orders as JSON", program: "web", args: []string{"-orders=100"}, wrk: 10},
+	{name: "web server that shares a processor with wrk and leaves the other one to who watches", program: "web", apart: true, wrk: 10},
 }
 
 // web prints how many requests a second servers answer. Server, wrk and watcher share all processors.
 func (b *bench) web() error {
-	fmt.Printf("GOMAXPROCS=%d, under wrk -t1. Server, wrk and watcher share the processors.\n", runtime.NumCPU())
+	fmt.Printf("GOMAXPROCS=%d, under wrk -t1. But for the last, server, wrk and watcher share all processors.\n", runtime.NumCPU())
 	for _, s := range websites {
 		if err := b.website(s); err != nil {
 			return err
@@ -120,7 +122,7 @@ func (b *bench) visits(s scene, t *target, ways []way) (results [][]visit, alone
 
 // visit measures one way.
 func (b *bench) visit(s scene, t *target, w way) (v visit, err error) {
-	watcher, err := w.watch(b, t, anywhere)
+	watcher, err := w.watch(b, t, s.observer())
 	if err != nil {
 		return v, err
 	}
@@ -140,7 +142,7 @@ func (b *bench) visit(s scene, t *target, w way) (v visit, err error) {
 // load runs wrk.
 func (b *bench) load(s scene, t *target) (l load, err error) {
 	used, err := t.during(func() (err error) {
-		l.wrk, err = runWrk(t.ready, s.wrk, b.time)
+		l.wrk, err = runWrk(t.ready, s.wrk, s.cpu(), b.time)
 		return err
 	})
 	l.cpu = float64(used.cpu.Nanoseconds()) / float64(l.requests)
