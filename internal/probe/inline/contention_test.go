@@ -168,8 +168,9 @@ func (c *checker) balance(w *world, hits uint64) {
 	}
 }
 
-// TestCauseAndEffect hits probes on threads in turns: each begins when it sees that the one before is done. Their records
-// must come in that order, whatever lane they were in.
+// TestCauseAndEffect hits probes on threads in turns: each begins when it sees that the one before is done, with a probe whose
+// event may follow from what others do, and ends with one whose event does not. Their records must come in that order, whatever
+// lane they were in.
 func TestCauseAndEffect(t *testing.T) {
 	t.Run("counter", func(t *testing.T) { testCauseAndEffect(t, func(*Options) {}) })
 	t.Run("coarse", func(t *testing.T) { testCauseAndEffect(t, coarse(t)) })
@@ -181,7 +182,7 @@ func testCauseAndEffect(t *testing.T, change func(*Options)) {
 		turns = 3_000
 	}
 	w := newWorld(t, func(o *Options) { o.Geometry.Ring = 1 << 24; change(o) })
-	body := w.probe(csrc.ProbesLoupeProbePROBE_chansend)
+	effect, cause := w.probe(csrc.ProbesLoupeProbePROBE_chansend), w.probe(gopark)
 	var turn atomic.Uint64
 	var group sync.WaitGroup
 	const threads = 2
@@ -197,14 +198,15 @@ func testCauseAndEffect(t *testing.T, change func(*Options)) {
 						runtime.Gosched()
 					}
 				}
-				th.args(i).hit(body)
+				th.args(2 * i).hit(effect)
+				th.args(0, 2*i+1).hit(cause)
 				turn.Store(i + 1)
 			}
 		})
 	}
 	group.Wait()
 	w.region.Enable(false)
-	times := make([]uint64, turns)
+	times := make([]uint64, 2*turns)
 	next, wrong := uint64(0), 0
 	w.reader.Drain(func(raw []byte) bool {
 		r := (*csrc.Record)(unsafe.Pointer(&raw[0]))
@@ -217,9 +219,9 @@ func testCauseAndEffect(t *testing.T, change func(*Options)) {
 		return true
 	})
 	if i := slices.Index(times, 0); i >= 0 || !slices.IsSorted(times) {
-		t.Errorf("the times of causes and effects are not in order (no time for turn %d)", i)
+		t.Errorf("the times of causes and effects are not in order (no time for hit %d)", i)
 	}
 	if wrong > 0 && !emulated || w.reader.Late() > 0 || w.region.Lost() > 0 {
-		t.Errorf("of %d turns %d were in the wrong place; %d late, %d lost", turns, wrong, w.reader.Late(), w.region.Lost())
+		t.Errorf("of %d hits %d were in the wrong place; %d late, %d lost", len(times), wrong, w.reader.Late(), w.region.Lost())
 	}
 }

@@ -30,8 +30,9 @@ const (
 //
 // # Order
 //
-// A record's time is read after its lane was taken and before the lane is given back, so the times in one lane never go
-// back. Between lanes the reader merges. It reads the counter (T0) and then looks at each lane. One that nobody has at that
+// A record's time is read after its lane was taken, or so little before that the clock's delay covers it, and before the lane is
+// given back, and is no less than that before it in the lane: the times in one lane never go back. Between lanes the reader
+// merges. It reads the counter (T0, from which the delay is taken) and then looks at each lane. One that nobody has at that
 // moment can only be taken later, so what will be written there is younger than T0, and what was written there is seen by
 // reading its end after that. The same holds when a lane is in use but was given back since T0. Else it may still get an older
 // record, though none older than the last time that was read in that lane: the reader goes on only up to there, or to the T0 of

@@ -46,10 +46,15 @@ func (b *body) x86() ([]byte, error) {
 	for _, s := range x86Saved {
 		a.store(r12, offRegs+8*s.word, s.reg)
 	}
-	if b.coarse {
+	switch {
+	case b.coarse:
 		a.loadRelative(rdx, b.settings+uint64(offShared))
 		a.countTime(rdx, offTicks)
-	} else {
+	case ownDoing[b.Probe]:
+		a.readTime()
+		a.atLeast(r12, offStamp)
+	default:
+		a.fence()
 		a.readTime()
 	}
 	a.store(r12, offStamp, rax)
@@ -222,9 +227,17 @@ func (a *x86Code) decrement32(r uint8)                { a.emit(0x41, 0xff, 0xc8|
 func (a *x86Code) shiftLeft(r uint8, n byte)          { a.emit(0x49, 0xc1, 0xe0|r&7, n) }
 func (a *x86Code) shiftRight(r uint8, n byte)         { a.emit(0x49, 0xc1, 0xe8|r&7, n) }
 
-// readTime reads the counter into RAX, after all that precedes it has been carried out. RDX is changed.
+// fence lets nothing that follows begin before all that precedes has been carried out.
+func (a *x86Code) fence() { a.emit(0x0f, 0xae, 0xe8) } // LFENCE
+
+// atLeast sets RAX to a word if that is more.
+func (a *x86Code) atLeast(base uint8, offset int32) {
+	a.memory(true, []byte{0x3b}, rax, base, offset)       // CMP
+	a.memory(true, []byte{0x0f, 0x42}, rax, base, offset) // CMOVB
+}
+
+// readTime reads the counter into RAX, at the latest when all that precedes it has been carried out. RDX is changed.
 func (a *x86Code) readTime() {
-	a.emit(0x0f, 0xae, 0xe8)       // LFENCE
 	a.emit(0x0f, 0x31)             // RDTSC
 	a.emit(0x48, 0xc1, 0xe2, 0x20) // SHL RDX, 32
 	a.emit(0x48, 0x09, 0xd0)       // OR RAX, RDX
