@@ -55,25 +55,18 @@ const (
 // sharedReach is how far from the program the shared memory may be. Nothing but the smallest of address spaces bounds it.
 const sharedReach = 1 << 36
 
-// enter maps the memory, and fills it with all that the patches will need.
+// enter maps the memory, and fills it with all that the patches will need. One thread does that while the others run, as soon
+// as one is fit for it.
 func (in *installation) enter(program *Program, region func(mem []byte, at uint64) error, spots []spot) error {
 	lo, hi, err := codepatch.Reach(displacements(spots)...)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	return ptrace.Run(ctx, in.pid, ptrace.Options{One: true, Trial: in.trial}, func(s *ptrace.Stopped) error {
-		maps, err := s.Maps()
-		if err != nil {
-			return err
-		}
-		if at, ok := ptrace.Occupied(maps); ok {
-			return fmt.Errorf("process %d: %w: another Loupe observes it with this engine, or has left something at %#x: see loupe doctor %d",
-				in.pid, ptrace.ErrUnsupported, at, in.pid)
-		}
-		if err := in.mapMemory(s, program, ptrace.Window{Lo: lo, Hi: hi}); err != nil {
-			return err
+	return in.stopped(ptrace.Options{One: true, Trial: in.trial}, func(s *ptrace.Stopped) error {
+		if in.sharedAt == 0 {
+			if err := in.mapFirst(s, program, ptrace.Window{Lo: lo, Hi: hi}); err != nil {
+				return err
+			}
 		}
 		aligned := alignUp(int(in.sharedAt)+notesSize, Alignment)
 		in.region = uint64(aligned)
@@ -82,6 +75,19 @@ func (in *installation) enter(program *Program, region func(mem []byte, at uint6
 		}
 		return in.write(s, program, spots)
 	})
+}
+
+// mapFirst maps the memory in a process that has none of another installation.
+func (in *installation) mapFirst(s *ptrace.Stopped, program *Program, window ptrace.Window) error {
+	maps, err := s.Maps()
+	if err != nil {
+		return err
+	}
+	if at, ok := ptrace.Occupied(maps); ok {
+		return fmt.Errorf("process %d: %w: another Loupe observes it with this engine, or has left something at %#x: see loupe doctor %d",
+			in.pid, ptrace.ErrUnsupported, at, in.pid)
+	}
+	return in.mapMemory(s, program, window)
 }
 
 func displacements(spots []spot) []*codepatch.Displacement {
