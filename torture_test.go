@@ -331,11 +331,7 @@ func (h holdings) expectNoMoreThan(t *testing.T, before holdings) {
 
 func mapsOf(t *testing.T, pid int) []procmap.Mapping {
 	t.Helper()
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	maps, err := procmap.Parse(b)
+	maps, err := procmap.Read(pid)
 	if err != nil {
 		t.Fatal(err)
 	}

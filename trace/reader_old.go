@@ -121,7 +121,7 @@ func (r *readOld) readRun() error {
 	r.m.events = r.m.events[:0]
 	for n := 0; ; n++ {
 		err := r.read()
-		if err == nil && len(r.m.events) == n+1 && readUnordered(&r.m.events[n]) {
+		if err == nil && len(r.m.events) == n+1 && r.unordered(&r.m.events[n]) {
 			continue
 		}
 		run := r.m.events[:n]
@@ -136,9 +136,9 @@ func (r *readOld) readRun() error {
 	}
 }
 
-// readUnordered reports whether an event is one of those that the toolchain's reader tells in no order.
-func readUnordered(e *event.Event) bool {
-	return e.Kind == event.GoStatus && e.State == event.StateRunnable && e.TID == 0 && e.P == 0
+// unordered reports whether an event is one of those that the toolchain's reader tells in no order.
+func (r *readOld) unordered(e *event.Event) bool {
+	return r.m.version.V1() && e.Kind == event.GoStatus && e.State == event.StateRunnable && e.TID == 0 && e.P == 0
 }
 
 // read reads the next event. The toolchain's reader panics on some malformed traces.

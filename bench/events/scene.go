@@ -44,13 +44,14 @@ var engineDepths = append(slices.Clone(depths),
 
 // start starts the target.
 func (b *bench) start(s scene) (*target, error) {
+	procs := runtime.NumCPU()
 	if s.apart {
-		return b.startTarget(s.program, 1, s.cpu(), s.args...)
+		procs = 1
 	}
-	return b.startTarget(s.program, runtime.NumCPU(), s.cpu(), s.args...)
+	return b.startTarget(s.program, procs, s.cpu(), s.args...)
 }
 
-// cpu returns the processor of a scene's target.
+// cpu returns the processor of a scene's target, and of wrk.
 func (s scene) cpu() int {
 	if s.apart {
 		return targetCPU

@@ -46,7 +46,7 @@ var websites = []scene{
 	{name: "web server that shares a processor with wrk and leaves the other one to who watches", program: "web", apart: true, wrk: 10},
 }
 
-// web prints how many requests a second servers answer. Server, wrk and watcher share all processors.
+// web prints how many requests a second servers answer.
 func (b *bench) web() error {
 	fmt.Printf("GOMAXPROCS=%d, under wrk -t1. But for the last, server, wrk and watcher share all processors.\n", runtime.NumCPU())
 	for _, s := range websites {

@@ -5,6 +5,7 @@ package procmap
 
 import (
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 )
@@ -17,6 +18,15 @@ type Mapping struct {
 	Dev        string // "fd:00"
 	Inode      uint64 // 0 for memory without a file
 	Path       string
+}
+
+// Read reads the mappings of a process. An error of the file system is returned as it is.
+func Read(pid int) ([]Mapping, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	if err != nil {
+		return nil, err
+	}
+	return Parse(b)
 }
 
 // Parse reads the contents of /proc/PID/maps.

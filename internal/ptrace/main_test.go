@@ -99,11 +99,7 @@ func textRange(t testing.TB, pid int) procmap.Mapping {
 
 func readMaps(t testing.TB, pid int) []procmap.Mapping {
 	t.Helper()
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	maps, err := procmap.Parse(b)
+	maps, err := procmap.Read(pid)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -200,11 +200,7 @@ func Occupied(maps []procmap.Mapping) (addr uint64, ok bool) {
 
 // OccupiedBy is Occupied for a process that is not stopped. A process whose mappings cannot be read has none.
 func OccupiedBy(pid int) (addr uint64, ok bool) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
-	if err != nil {
-		return 0, false
-	}
-	maps, err := procmap.Parse(b)
+	maps, err := procmap.Read(pid)
 	if err != nil {
 		return 0, false
 	}

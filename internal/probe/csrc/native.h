@@ -106,9 +106,9 @@ INLINE int read_memory(void *dst, u32 size, u64 addr)
 }
 
 /*
- * The time of the hit: ticks of the processor's counter, or the number of the hit. The stub has read it when it took the
- * lane, on which the reader relies, and not before what the runtime has seen another thread do, so that cause and effect
- * have times in that order.
+ * The time of the hit: ticks of the processor's counter, or the number of the hit. The stub reads it as it takes the lane, on
+ * which the reader relies. Where an event can follow from what another thread has done, it does not read it before the runtime
+ * has seen that, so that cause and effect have times in that order.
  */
 INLINE u64 now(void) { return lane()->stamp; }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"slices"
 	"testing"
@@ -16,8 +15,8 @@ import (
 	"github.com/loupe-go/loupe/internal/ptrace"
 )
 
-// TestEnterAgain has threads in the way of an installation at first, and always: it goes on as soon as it can, and leaves
-// nothing where it cannot.
+// TestEnterAgain has a thread in the way of an installation at first: it goes on as soon as it can, and whatever comes of that,
+// its removal leaves nothing.
 func TestEnterAgain(t *testing.T) {
 	clock, err := NewClock()
 	if err != nil {
@@ -65,11 +64,7 @@ func TestEnterAgain(t *testing.T) {
 // madeUpSpot is a spot in a function that does nothing, which is where a process has code. Nothing is patched there.
 func madeUpSpot(t *testing.T, pid int) spot {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	maps, err := procmap.Parse(text)
+	maps, err := procmap.Read(pid)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -168,11 +168,7 @@ func Repair(pid int, signalStacks func() ([]ptrace.Interval, error)) (*Notes, er
 }
 
 func sizeOf(pid int, addr uint64) int {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
-	if err != nil {
-		return 0
-	}
-	maps, err := procmap.Parse(b)
+	maps, err := procmap.Read(pid)
 	if err != nil {
 		return 0
 	}

@@ -165,21 +165,6 @@ func (p *Program) Body(program uint64, place Place) ([]byte, error) {
 	return code, nil
 }
 
-// ownDoing has the probes of what a goroutine does by itself, and not because of what was done on another thread since it
-// was started there; to be preempted is not among it. The processor may read the time of these a little early, while it is still busy with what precedes: that
-// saves a fence, which is a third of the cost of an event. What comes before on the same thread, and so all that the event can
-// follow from, has an earlier time all the same; what follows from it on another thread has a later one, because the time was
-// read, at the latest, before anything was written that another thread can see.
-var ownDoing = [csrc.ProbesLoupeProbePROBE_COUNT]bool{
-	csrc.ProbesLoupeProbePROBE_gopark:             true,
-	csrc.ProbesLoupeProbePROBE_newprocRunqput:     true,
-	csrc.ProbesLoupeProbePROBE_newproc1Casgstatus: true,
-	csrc.ProbesLoupeProbePROBE_newcoro:            true,
-	csrc.ProbesLoupeProbePROBE_goexit0:            true,
-	csrc.ProbesLoupeProbePROBE_reentersyscall:     true,
-	csrc.ProbesLoupeProbePROBE_entersyscallblock:  true,
-}
-
 // body is what the code of one place is made of.
 type body struct {
 	Place
