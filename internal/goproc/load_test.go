@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -49,6 +50,33 @@ func TestPauseUnderLoad(t *testing.T) {
 				t.Errorf("%d words, %d running goroutines seen: the test shows nothing", len(words), running)
 			}
 		})
+	}
+}
+
+// TestPauseStarved stops a program whose threads wait for a processor most of the time, some of them in the middle of a
+// change of stacks or in a signal handler: the picture comes when they have got on.
+func TestPauseStarved(t *testing.T) {
+	path := testtarget.Build(t, testtarget.Spec{Program: "coder", Go: testtarget.Latest(), Stripped: true})
+	target := testtarget.StartCmd(t, exec.Command("nice", "-n", "19", path))
+	p, err := goproc.Open(target.PID(), goproc.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	for range 2 * runtime.NumCPU() {
+		testtarget.Start(t, path, "1", "spin")
+	} // they end before the target, which could not get ready to end otherwise
+	for range 40 {
+		snap, err := p.Snapshot(context.Background(), goproc.SnapshotOptions{Pause: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, g := range snap.Goroutines {
+			if g.BestEffort || g.Truncated || len(g.Stack) == 0 {
+				t.Errorf("goroutine %d [%s %s] started at %s: best effort %v, truncated %v, %d frames",
+					g.ID, g.State, g.Reason, g.Start.Func, g.BestEffort, g.Truncated, len(g.Stack))
+			}
+		}
 	}
 }
 

@@ -41,7 +41,7 @@ func (t *taker) restless(addrs []uint64) error {
 		watched = append(watched, o)
 	}
 	for range restlessReads {
-		if len(watched) == 0 {
+		if len(watched) == 0 || t.snap.Paused { // nothing changes
 			break
 		}
 		time.Sleep(restlessInterval)

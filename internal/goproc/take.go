@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -24,9 +25,17 @@ type SnapshotOptions struct {
 // settleRounds is how often a goroutine that moved while it was read is tried again.
 const settleRounds = 24
 
-// pauseAttempts is how often a paused picture is taken anew because a goroutine was caught while the runtime moved its
-// stack. That takes some microseconds, so the next attempt finds it elsewhere.
-const pauseAttempts = 5
+// A process is paused anew when a goroutine was caught where its registers are nowhere to be read: while it changes or
+// moves its stack, or in a signal handler. That takes it some microseconds, but a busy machine can let its thread wait for
+// many milliseconds in the middle of them, so the next attempt comes when the threads have run.
+const (
+	pauseAttempts = 20
+	pauseRun      = 100 * time.Microsecond
+	pausePatience = 500 * time.Millisecond
+)
+
+// errCaught says that a goroutine of a paused process was caught where it cannot be read exactly.
+var errCaught = errors.New("a goroutine is changing its stack")
 
 // Snapshot reads all goroutines of the process. Without Pause each goroutine is seen at a moment of its own: its state
 // and stack belong together, those of two goroutines may be some milliseconds apart.
@@ -34,41 +43,50 @@ func (p *Process) Snapshot(ctx context.Context, opt SnapshotOptions) (*Snapshot,
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for attempt := 1; ; attempt++ {
-		snap, err := p.snapshot(ctx, opt)
-		if err != nil {
+		t := &taker{
+			p: p, ctx: ctx, snap: &Snapshot{Time: time.Now(), PID: p.pid, GoVersion: p.main.bin.GoVersion(), Paused: opt.Pause},
+			labels: newLabelReader(p.mem, p.main.bin.Version().Minor), starts: map[startKey]event.Frame{},
+			last: !opt.Pause || attempt == pauseAttempts,
+		}
+		t.snap.Warnings = append(t.snap.Warnings, p.warnings...)
+		err := t.snapshot()
+		switch {
+		case err == nil:
+			return t.snap, nil
+		case !errors.Is(err, errCaught):
 			return nil, err
 		}
-		exact := !slices.ContainsFunc(snap.Goroutines, func(g Goroutine) bool { return g.BestEffort })
-		if exact || !opt.Pause || attempt == pauseAttempts {
-			return snap, nil
-		}
+		t.caught.Await(ctx, pauseRun, pausePatience)
 	}
 }
 
-func (p *Process) snapshot(ctx context.Context, opt SnapshotOptions) (*Snapshot, error) {
-	t := &taker{
-		p: p, ctx: ctx, snap: &Snapshot{Time: time.Now(), PID: p.pid, GoVersion: p.main.bin.GoVersion(), Paused: opt.Pause},
-		labels: newLabelReader(p.mem, p.main.bin.Version().Minor), starts: map[startKey]event.Frame{},
-	}
-	t.snap.Warnings = append(t.snap.Warnings, p.warnings...)
-	if opt.Pause {
-		stopped, err := ptrace.Stop(ctx, p.pid, ptrace.Options{})
+// snapshot takes the snapshot. After errCaught the process runs again, and caught is set.
+func (t *taker) snapshot() error {
+	p := t.p
+	if t.snap.Paused {
+		stopped, err := ptrace.Stop(t.ctx, p.pid, ptrace.Options{})
 		if err != nil {
-			return nil, err
+			return err
 		}
 		defer stopped.Release()
 		t.regs = pausedAt(stopped)
 	}
-	if err := t.take(); err != nil {
-		return nil, t.explain(err)
+	err := t.take()
+	if errors.Is(err, errCaught) {
+		if t.caught, err = p.Progress(); err == nil {
+			return errCaught
+		}
+	}
+	if err != nil {
+		return t.explain(err)
 	}
 	// The process may have ended, or replaced itself, while it was read.
-	if err := p.alive(ctx); err != nil {
-		return nil, err
+	if err := p.alive(t.ctx); err != nil {
+		return err
 	}
 	t.sort()
 	t.snap.Elapsed = time.Since(t.snap.Time)
-	return t.snap, nil
+	return nil
 }
 
 // taker takes one snapshot.
@@ -76,6 +94,8 @@ type taker struct {
 	p       *Process
 	ctx     context.Context
 	snap    *Snapshot
+	last    bool      // what cannot be read exactly is read as well as it can
+	caught  *Progress // of the threads, where the next attempt has to wait for them
 	labels  *labelReader
 	regs    map[int]registers // of stopped threads, when paused
 	ms      map[uint64]rawM
@@ -126,9 +146,12 @@ func (t *taker) take() error {
 	if err := t.readClock(); err != nil {
 		return err
 	}
+	if err := t.checkThreads(); err != nil { // before the many that are no trouble
+		return err
+	}
 	t.snap.Goroutines = make([]Goroutine, 0, len(addrs))
 	var unsettled []uint64
-	for round := 0; len(addrs) > 0 && round < settleRounds; round++ {
+	for round := 0; len(addrs) > 0 && (round == 0 || !t.snap.Paused && round < settleRounds); round++ {
 		if err := t.ctx.Err(); err != nil {
 			return err
 		}
@@ -137,11 +160,37 @@ func (t *taker) take() error {
 		}
 		addrs = unsettled
 	}
+	if len(addrs) > 0 && !t.last {
+		return errCaught
+	}
 	if err := t.restless(addrs); err != nil {
 		return err
 	}
 	if t.labelErrs > 0 {
 		t.snap.Warnings = append(t.snap.Warnings, fmt.Sprintf("the labels of %d goroutines could not be read", t.labelErrs))
+	}
+	return nil
+}
+
+// checkThreads returns errCaught when a thread was caught where its goroutine cannot be read exactly.
+func (t *taker) checkThreads() error {
+	if t.last {
+		return nil
+	}
+	var running []uint64
+	for _, m := range t.ms {
+		if m.curg != 0 {
+			running = append(running, m.curg)
+		}
+	}
+	gs, err := t.p.readGs(running)
+	if err != nil {
+		return err
+	}
+	for _, g := range gs {
+		if _, ok := t.stopped(g); !ok && !t.p.rt.gone(g) {
+			return errCaught
+		}
 	}
 	return nil
 }
