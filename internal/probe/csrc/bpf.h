@@ -225,7 +225,8 @@ INLINE u64 thread_pointer(void)
 }
 #endif
 
-INLINE u64 now(void)
+/* The time of an event of a goroutine; the clock is read in order. */
+INLINE u64 event_time(u64 goid)
 {
 	return bpf_ktime_get_ns();
 }

@@ -415,7 +415,7 @@ INLINE u64 stopped_stack(const struct goroutine *gr)
 
 INLINE struct loupe_record *fill(struct loupe_record *r, u32 kind, u32 tid, u64 goid)
 {
-	r->time = now();
+	r->time = event_time(goid);
 	r->lost = LOST();
 	r->tid = THREAD_ID(tid);
 	r->g = goid;

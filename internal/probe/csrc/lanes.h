@@ -22,6 +22,7 @@ enum loupe_lane_limit {
 	LOUPE_LANE_TOP = 64,     /* bytes left free above the scratch stack, so that it never points into the next lane */
 	LOUPE_STACK_USE = 3072,  /* bytes that probes may use of the scratch stack, which has three times as many */
 	LOUPE_BUCKET = 8,        /* stacks that share a place in the table of those sent: a cache line */
+	LOUPE_TIMES = 32768,     /* entries of the table of goroutines' last times */
 	LOUPE_WINDOW_ENTRIES = 16, /* entries of a hash table that are looked at for one key */
 };
 
@@ -79,6 +80,7 @@ struct loupe_native {
 	u64 shared;           /* address of struct loupe_shared; 0: probes do nothing */
 	u64 lanes, lanes_end; /* where the first is, and the end of the last */
 	u64 known, known_mask;   /* stacks that were sent: u64 */
+	u64 times;               /* of goroutines' last events: u64, LOUPE_TIMES of them */
 	u64 listed, listed_mask; /* goroutines with large IDs to report or to leave out, in shared memory: u64 */
 	u64 starts, starts_mask; /* functions that goroutines of the runtime itself start with: u64 */
 	u64 waits, waits_mask;   /* struct loupe_wait_entry */

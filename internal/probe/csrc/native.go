@@ -15,6 +15,7 @@ const (
 	LaneSpan    = int(ProbesLoupeLaneLimitLOUPE_LANE_SPAN)
 	LaneTop     = int(ProbesLoupeLaneLimitLOUPE_LANE_TOP)
 	StackUse    = int(ProbesLoupeLaneLimitLOUPE_STACK_USE)
+	Times       = int(ProbesLoupeLaneLimitLOUPE_TIMES)
 	TableWindow = int(ProbesLoupeLaneLimitLOUPE_WINDOW_ENTRIES)
 	ProbeCount  = int(ProbesLoupeProbePROBE_COUNT)
 )

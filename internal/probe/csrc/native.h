@@ -106,11 +106,24 @@ INLINE int read_memory(void *dst, u32 size, u64 addr)
 }
 
 /*
- * The time of the hit: ticks of the processor's counter, or the number of the hit. The stub reads it as it takes the lane, on
- * which the reader relies. Where an event can follow from what another thread has done, it does not read it before the runtime
- * has seen that, so that cause and effect have times in that order.
+ * The time of an event of a goroutine: ticks of the processor's counter, or the number of the hit. The stub reads it as it
+ * takes the lane, on which the reader relies, and no earlier than the times of the lane before. The processor may have read it
+ * a little before it saw what another thread has done. So that cause and effect have times in that order, it comes after the
+ * goroutine's last time, wherever that was. Goroutines that share an entry may be told a time a little late, and no harm is
+ * done. When two threads change it at once, it is one time or the other, both of just now.
  */
-INLINE u64 now(void) { return lane()->stamp; }
+INLINE u64 event_time(u64 goid)
+{
+	struct loupe_lane *l = lane();
+	/* Goroutines with numbers close to each other are in different lines. */
+	u64 *entry = (u64 *)native.times + ((goid << 3 | (goid >> 12 & 7)) & (LOUPE_TIMES - 1));
+	u64 last = __atomic_load_n(entry, __ATOMIC_RELAXED), time = l->stamp;
+
+	if (time <= last)
+		*(volatile u64 *)&l->stamp = time = last + 1;
+	__atomic_store_n(entry, time, __ATOMIC_RELAXED);
+	return time;
+}
 
 /* A word of a struct whose address is plausible. */
 INLINE u64 field(u64 base, u32 offset) { return *(volatile u64 *)(base + offset); }

@@ -7,71 +7,71 @@ import _ "embed"
 //go:embed native_amd64.bin
 var nativeAMD64Code []byte
 
-var nativeAMD64 = Native{Settings: 0x4000, SettingsSize: 392, Page: 4096, StackUse: 2256, Probes: [ProbeCount]uint32{
+var nativeAMD64 = Native{Settings: 0x4000, SettingsSize: 400, Page: 4096, StackUse: 2240, Probes: [ProbeCount]uint32{
 	0x0,    // gopark
-	0x4f0,  // ready
-	0x750,  // casgstatus
-	0xd00,  // execute
-	0x1000, // goschedImpl
-	0x1310, // gosched_m
-	0x1390, // goschedguarded_m
-	0x1410, // gopreempt_m
-	0x1530, // preemptPark
-	0x1770, // newproc_runqput
-	0x1890, // newproc1_casgstatus
-	0x1a20, // newcoro
-	0x14a0, // goyield_m
-	0x1ab0, // goexit0
-	0x1b60, // coroswitch_m
-	0x2020, // reentersyscall
-	0x2190, // entersyscallblock
-	0x2300, // exitsyscall
-	0x23c0, // makechan
-	0x25a0, // chansend
-	0x27b0, // chanrecv
-	0x29c0, // closechan
-	0x2bd0, // selectgo
-	0x2ea0, // semacquire1
-	0x30b0, // semrelease1
-	0x32c0, // gcBgMarkStartWorkers
-	0x3420, // gcMarkTermination
-	0x3480, // gcSweep
-	0x3580, // stopTheWorldWithSema
-	0x3720, // startTheWorldWithSema
+	0x520,  // ready
+	0x780,  // casgstatus
+	0xd60,  // execute
+	0x10a0, // goschedImpl
+	0x13b0, // gosched_m
+	0x1430, // goschedguarded_m
+	0x14b0, // gopreempt_m
+	0x15d0, // preemptPark
+	0x1810, // newproc_runqput
+	0x1930, // newproc1_casgstatus
+	0x1ac0, // newcoro
+	0x1540, // goyield_m
+	0x1b50, // goexit0
+	0x1c00, // coroswitch_m
+	0x2100, // reentersyscall
+	0x2270, // entersyscallblock
+	0x23e0, // exitsyscall
+	0x24a0, // makechan
+	0x2680, // chansend
+	0x2890, // chanrecv
+	0x2aa0, // closechan
+	0x2cb0, // selectgo
+	0x2f80, // semacquire1
+	0x3190, // semrelease1
+	0x33a0, // gcBgMarkStartWorkers
+	0x3500, // gcMarkTermination
+	0x3560, // gcSweep
+	0x3660, // stopTheWorldWithSema
+	0x3800, // startTheWorldWithSema
 }}
 
 //go:embed native_arm64.bin
 var nativeARM64Code []byte
 
-var nativeARM64 = Native{Settings: 0x10000, SettingsSize: 392, Page: 65536, StackUse: 3000, Probes: [ProbeCount]uint32{
+var nativeARM64 = Native{Settings: 0x10000, SettingsSize: 400, Page: 65536, StackUse: 3000, Probes: [ProbeCount]uint32{
 	0x0,    // gopark
-	0x518,  // ready
-	0x778,  // casgstatus
-	0xd54,  // execute
-	0x1074, // goschedImpl
-	0x1384, // gosched_m
-	0x1418, // goschedguarded_m
-	0x14ac, // gopreempt_m
-	0x15d4, // preemptPark
-	0x182c, // newproc_runqput
-	0x1950, // newproc1_casgstatus
-	0x1ac8, // newcoro
-	0x1540, // goyield_m
-	0x1b70, // goexit0
-	0x1c34, // coroswitch_m
-	0x20f8, // reentersyscall
-	0x228c, // entersyscallblock
-	0x2420, // exitsyscall
-	0x2500, // makechan
-	0x2704, // chansend
-	0x2924, // chanrecv
-	0x2b44, // closechan
-	0x2d64, // selectgo
-	0x3078, // semacquire1
-	0x3298, // semrelease1
-	0x34b8, // gcBgMarkStartWorkers
-	0x361c, // gcMarkTermination
-	0x3680, // gcSweep
-	0x3788, // stopTheWorldWithSema
-	0x3920, // startTheWorldWithSema
+	0x540,  // ready
+	0x7a0,  // casgstatus
+	0xda4,  // execute
+	0x10ec, // goschedImpl
+	0x13fc, // gosched_m
+	0x1490, // goschedguarded_m
+	0x1524, // gopreempt_m
+	0x164c, // preemptPark
+	0x18a4, // newproc_runqput
+	0x19c8, // newproc1_casgstatus
+	0x1b40, // newcoro
+	0x15b8, // goyield_m
+	0x1be8, // goexit0
+	0x1cac, // coroswitch_m
+	0x2198, // reentersyscall
+	0x232c, // entersyscallblock
+	0x24c0, // exitsyscall
+	0x25a0, // makechan
+	0x27a4, // chansend
+	0x29c4, // chanrecv
+	0x2be4, // closechan
+	0x2e04, // selectgo
+	0x3118, // semacquire1
+	0x3338, // semrelease1
+	0x3558, // gcBgMarkStartWorkers
+	0x36bc, // gcMarkTermination
+	0x3720, // gcSweep
+	0x3828, // stopTheWorldWithSema
+	0x39c0, // startTheWorldWithSema
 }}

@@ -122,6 +122,7 @@ const (
 	ProbesLoupeLaneLimitLOUPE_LANE_TOP       ProbesLoupeLaneLimit = 64
 	ProbesLoupeLaneLimitLOUPE_STACK_USE      ProbesLoupeLaneLimit = 3072
 	ProbesLoupeLaneLimitLOUPE_BUCKET         ProbesLoupeLaneLimit = 8
+	ProbesLoupeLaneLimitLOUPE_TIMES          ProbesLoupeLaneLimit = 32768
 	ProbesLoupeLaneLimitLOUPE_WINDOW_ENTRIES ProbesLoupeLaneLimit = 16
 )
 
@@ -146,6 +147,7 @@ type ProbesLoupeNative struct {
 	LanesEnd   uint64
 	Known      uint64
 	KnownMask  uint64
+	Times      uint64
 	Listed     uint64
 	ListedMask uint64
 	Starts     uint64

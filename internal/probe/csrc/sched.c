@@ -21,7 +21,7 @@ COMMON void block(u32 tid, u64 goid, u8 reason, u8 trace_reason, u64 lock, u64 s
 {
 	if (CONFIG(min_block)) {
 		struct loupe_wait w = {
-			.time = now(), .stack = stack, .lock = lock, .tid = tid,
+			.time = event_time(goid), .stack = stack, .lock = lock, .tid = tid,
 			.reason = reason, .trace_reason = trace_reason,
 		};
 
@@ -50,7 +50,7 @@ COMMON int end_wait(u64 goid)
 		return 1;
 	if (!wait_end(goid, &w))
 		return 0;
-	if (now() - w.time < CONFIG(min_block))
+	if (event_time(goid) - w.time < CONFIG(min_block))
 		return 0;
 
 	struct loupe_record *r = begin(GoBlock, w.tid, goid);

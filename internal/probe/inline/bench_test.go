@@ -30,7 +30,7 @@ func BenchmarkHit(b *testing.B) {
 
 func benchmarkHit(b *testing.B, frames int, enabled bool, code func(*world) uintptr) {
 	w := newWorld(b, func(o *Options) {
-		o.Config.StackDepth = uint32(max(frames, 0))
+		o.Config.StackDepth, o.Config.Procs = uint32(max(frames, 0)), 0
 		o.Config.SkipListed = 1
 	})
 	th := w.thread(7, 1234, 1)

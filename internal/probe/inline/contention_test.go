@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/loupe-go/loupe/event"
@@ -177,35 +178,13 @@ func TestCauseAndEffect(t *testing.T) {
 }
 
 func testCauseAndEffect(t *testing.T, change func(*Options)) {
-	turns := uint64(200_000)
-	if emulated {
-		turns = 3_000
-	}
+	turns := causesAndEffects()
 	w := newWorld(t, func(o *Options) { o.Geometry.Ring = 1 << 24; change(o) })
 	effect, cause := w.probe(csrc.ProbesLoupeProbePROBE_chansend), w.probe(gopark)
-	var turn atomic.Uint64
-	var group sync.WaitGroup
-	const threads = 2
-	for id := range uint64(threads) {
-		th := w.thread(5, 1, uint32(id))
-		put(th.g+atSchedBP, 0)
-		group.Go(func() {
-			runtime.LockOSThread()
-			defer runtime.UnlockOSThread()
-			for i := id; i < turns; i += threads {
-				for spin := 0; turn.Load() != i; spin++ {
-					if spin > 1<<14 {
-						runtime.Gosched()
-					}
-				}
-				th.args(2 * i).hit(effect)
-				th.args(0, 2*i+1).hit(cause)
-				turn.Store(i + 1)
-			}
-		})
-	}
-	group.Wait()
-	w.region.Enable(false)
+	w.inTurns(turns, func(th *thread, i uint64) {
+		th.args(2 * i).hit(effect)
+		th.args(0, 2*i+1).hit(cause)
+	})
 	times := make([]uint64, 2*turns)
 	next, wrong := uint64(0), 0
 	w.reader.Drain(func(raw []byte) bool {
@@ -224,4 +203,102 @@ func testCauseAndEffect(t *testing.T, change func(*Options)) {
 	if wrong > 0 && !emulated || w.reader.Late() > 0 || w.region.Lost() > 0 {
 		t.Errorf("of %d hits %d were in the wrong place; %d late, %d lost", len(times), wrong, w.reader.Late(), w.region.Lost())
 	}
+}
+
+// TestGoroutineInOrder has a goroutine made runnable, started and blocked by one thread after the other, each as soon as it sees
+// that the one before is done. What is told of it must come in that order, although no fence is waited for.
+func TestGoroutineInOrder(t *testing.T) {
+	t.Run("counter", func(t *testing.T) { testGoroutineInOrder(t, func(*Options) {}) })
+	t.Run("coarse", func(t *testing.T) { testGoroutineInOrder(t, coarse(t)) })
+}
+
+func testGoroutineInOrder(t *testing.T, change func(*Options)) {
+	turns := causesAndEffects()
+	w := newWorld(t, func(o *Options) { o.Geometry.Ring, o.Config.Procs = 1<<24, 0; change(o) })
+	ready, execute, park := w.probe(csrc.ProbesLoupeProbePROBE_ready), w.probe(csrc.ProbesLoupeProbePROBE_execute), w.probe(gopark)
+	w.inTurns(turns, func(th *thread, i uint64) {
+		switch i % 3 {
+		case 0:
+			th.args(th.g).hit(ready)
+		case 1:
+			th.args(th.g).hit(execute)
+		default:
+			th.args().hit(park)
+		}
+	})
+	order := []event.Kind{event.GoUnblock, event.GoStart, event.GoBlock}
+	n, wrong, last := uint64(0), 0, uint64(0)
+	w.reader.Drain(func(raw []byte) bool {
+		r := (*csrc.Record)(unsafe.Pointer(&raw[0]))
+		if r.Kind != csrc.KindStack {
+			if event.Kind(r.Kind) != order[n%3] || r.Time < last {
+				wrong++
+			}
+			n, last = n+1, r.Time
+		}
+		return true
+	})
+	if n != turns || wrong > 0 || w.reader.Late() > 0 || w.region.Lost() > 0 {
+		t.Errorf("%d hits of %d, %d in the wrong place; %d late, %d lost", n, turns, wrong, w.reader.Late(), w.region.Lost())
+	}
+}
+
+// TestLastTime tells of a goroutine whose last time is later than the counter, as if the processor had read that too early: the
+// event comes after that time, and so does what comes in the same lane next.
+func TestLastTime(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Config.StackDepth = 0 })
+	th, lane, park := w.thread(5, 1, 0), w.region.lanes[0], w.probe(gopark)
+	th.hit(park)
+	last := (*uint64)(unsafe.Pointer(&w.private[w.program.timesAt-w.program.PrivateAt()+5*64]))
+	if *last == 0 || *last != lane.Stamp {
+		t.Fatalf("the goroutine's last time is %d, the hit's %d", *last, lane.Stamp)
+	}
+	before := w.drain()
+	*last += 1 << 32 // seconds
+	later := *last + 1
+	th.hit(park)
+	if *last != later || lane.Stamp != later {
+		t.Errorf("the goroutine's last time is %d, the lane's %d, want %d", *last, lane.Stamp, later)
+	}
+	put(th.g+atGoid, 6)
+	th.hit(park)
+	after := w.drain()
+	if len(before) != 1 || len(after) != 2 || after[0].Time <= before[0].Time+uint64(time.Second) || after[1].Time != after[0].Time {
+		t.Errorf("%d and %d events: %+v, %+v", len(before), len(after), before, after)
+	}
+}
+
+// causesAndEffects returns how many times threads take turns.
+func causesAndEffects() uint64 {
+	if emulated {
+		return 3_000
+	}
+	return 200_000
+}
+
+// inTurns calls f for numbers up to turns, on one thread after the other, each as soon as it sees that the one before is done.
+// Then it switches the probes off. The threads run goroutine 5.
+func (w *world) inTurns(turns uint64, f func(th *thread, i uint64)) {
+	var turn atomic.Uint64
+	var group sync.WaitGroup
+	const threads = 2
+	for id := range uint64(threads) {
+		th := w.thread(5, 1, uint32(id))
+		put(th.g+atSchedBP, 0)
+		group.Go(func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			for i := id; i < turns; i += threads {
+				for spin := 0; turn.Load() != i; spin++ {
+					if spin > 1<<14 {
+						runtime.Gosched()
+					}
+				}
+				f(th, i)
+				turn.Store(i + 1)
+			}
+		})
+	}
+	group.Wait()
+	w.region.Enable(false)
 }

@@ -39,7 +39,7 @@ type Program struct {
 	coarse   bool     // hits count themselves and read no counter
 	starts   []uint64 // as a table
 
-	knownAt, waitsAt, size int
+	knownAt, timesAt, waitsAt, size int
 }
 
 // NewProgram makes the probes ready for a target.
@@ -65,7 +65,8 @@ func NewProgram(o Options) (*Program, error) {
 	}
 	p.starts = startTable(o.Starts)
 	p.knownAt = alignUp(p.startsAt()+8*len(p.starts), int(native.Page))
-	p.waitsAt = alignUp(p.knownAt+8*knownStacks, int(native.Page))
+	p.timesAt = alignUp(p.knownAt+8*knownStacks, int(native.Page))
+	p.waitsAt = alignUp(p.timesAt+8*csrc.Times, int(native.Page))
 	p.size = p.waitsAt
 	s.StartsMask, s.KnownMask = uint64(len(p.starts)-1), knownStacks-1
 	s.ListedMask = uint64(o.Geometry.Listed - 1)
@@ -117,6 +118,7 @@ func (p *Program) Private(program, region uint64) []byte {
 	s.Listed = region + uint64(g.listed())
 	s.Starts = program + uint64(p.startsAt())
 	s.Known = program + uint64(p.knownAt)
+	s.Times = program + uint64(p.timesAt)
 	if s.WaitsMask != 0 {
 		s.Waits = program + uint64(p.waitsAt)
 	}

@@ -26,6 +26,8 @@ func (b *body) arm() ([]byte, error) {
 		a.countTime(x20, x17, offTicks)
 	} else {
 		a.readTime(x20)
+		a.load(x21, x19, offStamp)
+		a.greater(x20, x21)
 	}
 	a.store(x19, offStamp, x20)
 	a.store(x19, offG, x28)
@@ -144,6 +146,12 @@ func (a *armCode) fail(format string, args ...any) {
 func (a *armCode) readTime(to uint8) {
 	a.emit(0xd5033fdf) // ISB
 	a.emit(0xd53be040 | uint32(to))
+}
+
+// greater sets a register to another if that is more.
+func (a *armCode) greater(r, s uint8) {
+	a.subtractFlags(r, s)
+	a.emit(0x9a802000 | uint32(s)<<16 | uint32(r)<<5 | uint32(r)) // CSEL r, r, s, HS
 }
 
 // countTime sets a register to what a word was before one was added to it; no other processor comes in between. It changes

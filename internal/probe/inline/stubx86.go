@@ -26,19 +26,28 @@ const (
 	x86WordBX, x86WordBP, x86WordSP = 5, 4, 19
 )
 
-// ownDoing has the probes of what a goroutine does by itself, and not because of what was done on another thread since it was
-// started there; to be preempted is not among it. The processor may read the time of these a little early, while it is still
-// busy with what precedes: that saves a fence, which takes a third of the time of an event. What comes before on the same
-// thread, and so all that the event can follow from, has an earlier time all the same; what follows from it on another thread
-// has a later one, because the time was read, at the latest, before anything was written that another thread can see.
-var ownDoing = [csrc.ProbesLoupeProbePROBE_COUNT]bool{
+// unfenced has the probes whose time the processor may read a little early, while it is still busy with what precedes: that
+// saves a fence, which takes a third of the time of an event. What comes before on the same thread has an earlier time all
+// the same, and what is told of the same goroutine (event_time in native.h), so that a goroutine is never started before it was
+// made runnable, nor that before it blocked, whatever thread did it. All that these events follow from is among that: a
+// goroutine's own doing, and being made runnable and started. What comes from elsewhere, as preemption and the phases of a
+// collection do, and values from a channel, is fenced.
+var unfenced = [csrc.ProbesLoupeProbePROBE_COUNT]bool{
 	csrc.ProbesLoupeProbePROBE_gopark:             true,
+	csrc.ProbesLoupeProbePROBE_ready:              true,
+	csrc.ProbesLoupeProbePROBE_execute:            true,
 	csrc.ProbesLoupeProbePROBE_newprocRunqput:     true,
 	csrc.ProbesLoupeProbePROBE_newproc1Casgstatus: true,
 	csrc.ProbesLoupeProbePROBE_newcoro:            true,
 	csrc.ProbesLoupeProbePROBE_goexit0:            true,
 	csrc.ProbesLoupeProbePROBE_reentersyscall:     true,
 	csrc.ProbesLoupeProbePROBE_entersyscallblock:  true,
+}
+
+// fenced reports whether a time must not be read before all that precedes has been carried out. Where it is told on which P a
+// goroutine starts, that follows from what others have done on that P.
+func (b *body) fenced() bool {
+	return !unfenced[b.Probe] || b.Probe == csrc.ProbesLoupeProbePROBE_execute && b.config.Procs != 0
 }
 
 // x86 makes the body on amd64. R12 is the lane; C code leaves it alone.
@@ -65,12 +74,12 @@ func (b *body) x86() ([]byte, error) {
 	case b.coarse:
 		a.loadRelative(rdx, b.settings+uint64(offShared))
 		a.countTime(rdx, offTicks)
-	case ownDoing[b.Probe]:
+	default:
+		if b.fenced() {
+			a.fence()
+		}
 		a.readTime()
 		a.atLeast(r12, offStamp)
-	default:
-		a.fence()
-		a.readTime()
 	}
 	a.store(r12, offStamp, rax)
 	a.store(r12, offRegs+8*x86WordBX, rbx)

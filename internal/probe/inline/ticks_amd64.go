@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// readDelay is how many ticks a time can be older than the moment its lane was taken: where there is no fence (ownDoing), the
+// readDelay is how many ticks a time can be older than the moment its lane was taken: where there is no fence (unfenced), the
 // counter can be read before the instruction that takes the lane is done. No processor is that much ahead of itself: this is
 // 4 µs and more, and all that is under way begins anew after an interrupt.
 const readDelay = 1 << 14
