@@ -206,7 +206,8 @@ func (md *model) procStatus(c *modelCursor) modelVerdict {
 	return modelDone
 }
 
-// checkOwner reports a P that is said to belong to a thread that has another one, or that another thread has.
+// checkOwner reports a P that is said to belong to a thread that has another one, or that another thread has. Both have it from
+// then on, as readers take it: the model is the same whether it checks or not.
 func (md *model) checkOwner(c *modelCursor, p *modelProc) {
 	t := c.thread
 	if !md.checks || t.pid == p.id || t.id == modelNone {
@@ -214,7 +215,6 @@ func (md *model) checkOwner(c *modelCursor, p *modelProc) {
 	}
 	if o := md.owner(p); o != nil {
 		md.judge.addUnlessUnsure(Warning, CodeProcOnTwo, md.at(c), "P %d is said to belong to this thread, but thread %d has it", p.id, o.id)
-		o.pid, o.unsureP = modelNone, true
 	}
 	if t.pid != modelNone {
 		md.judge.addUnlessUnsure(Warning, CodeSecondProc, md.at(c), "P %d is said to belong to this thread, which has P %d", p.id, t.pid)
