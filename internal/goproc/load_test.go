@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -57,16 +58,30 @@ func TestPauseUnderLoad(t *testing.T) {
 // change of stacks or in a signal handler: the picture comes when they have got on.
 func TestPauseStarved(t *testing.T) {
 	path := testtarget.Build(t, testtarget.Spec{Program: "coder", Go: testtarget.Latest(), Stripped: true})
-	target := testtarget.StartCmd(t, exec.Command("nice", "-n", "19", path))
+	target := testtarget.Start(t, path)
+	defer target.Kill() // it could not get ready to end
 	p, err := goproc.Open(target.PID(), goproc.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer p.Close()
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", target.PID()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, th := range threads {
+		tid, err := strconv.Atoi(th.Name())
+		if err == nil {
+			err = syscall.Setpriority(syscall.PRIO_PROCESS, tid, 15)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 	for range 2 * runtime.NumCPU() {
 		testtarget.Start(t, path, "1", "spin")
-	} // they end before the target, which could not get ready to end otherwise
-	for range 40 {
+	}
+	for range 60 {
 		snap, err := p.Snapshot(context.Background(), goproc.SnapshotOptions{Pause: true})
 		if err != nil {
 			t.Fatal(err)
