@@ -35,10 +35,7 @@ func TestPauseUnderLoad(t *testing.T) {
 				}
 				for _, g := range snap.Goroutines {
 					checkWord(t, g, words)
-					if g.BestEffort || g.Truncated || len(g.Stack) == 0 {
-						t.Errorf("goroutine %d [%s %s] started at %s: best effort %v, truncated %v, %d frames",
-							g.ID, g.State, g.Reason, g.Start.Func, g.BestEffort, g.Truncated, len(g.Stack))
-					}
+					checkExact(t, g)
 					if g.State == event.StateRunning {
 						running++
 						if g.ThreadID == 0 {
@@ -51,6 +48,15 @@ func TestPauseUnderLoad(t *testing.T) {
 				t.Errorf("%d words, %d running goroutines seen: the test shows nothing", len(words), running)
 			}
 		})
+	}
+}
+
+// checkExact checks the stack of a goroutine of a process that stood still.
+func checkExact(t *testing.T, g goproc.Goroutine) {
+	t.Helper()
+	if g.BestEffort || g.Truncated || len(g.Stack) == 0 {
+		t.Errorf("goroutine %d [%s %s] started at %s: best effort %v, truncated %v, %d frames",
+			g.ID, g.State, g.Reason, g.Start.Func, g.BestEffort, g.Truncated, len(g.Stack))
 	}
 }
 
@@ -87,10 +93,7 @@ func TestPauseStarved(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, g := range snap.Goroutines {
-			if g.BestEffort || g.Truncated || len(g.Stack) == 0 {
-				t.Errorf("goroutine %d [%s %s] started at %s: best effort %v, truncated %v, %d frames",
-					g.ID, g.State, g.Reason, g.Start.Func, g.BestEffort, g.Truncated, len(g.Stack))
-			}
+			checkExact(t, g)
 		}
 	}
 }

@@ -29,8 +29,9 @@ const (
 // unfenced has the probes whose time the processor may read a little early, while it is still busy with what precedes: that
 // saves a fence, which takes a third of the time of an event. What comes before on the same thread has an earlier time all
 // the same, and what is told of the same goroutine (event_time in native.h), so that a goroutine is never started before it was
-// made runnable, nor that before it blocked, whatever thread did it. All that these events follow from is among that: a
-// goroutine's own doing, and being made runnable and started. What comes from elsewhere, as preemption and the phases of a
+// made runnable, nor that before it blocked, whatever thread did it. What these events follow from is among that, a
+// goroutine's own doing and its being made runnable, or far more instructions away than a processor is ahead, as when a thread
+// is woken up after the world was stopped. What comes from elsewhere, as preemption and the phases of a
 // collection do, and values from a channel, is fenced.
 var unfenced = [csrc.ProbesLoupeProbePROBE_COUNT]bool{
 	csrc.ProbesLoupeProbePROBE_gopark:             true,
@@ -70,11 +71,10 @@ func (b *body) x86() ([]byte, error) {
 	for _, s := range x86Saved {
 		a.store(r12, offRegs+8*s.word, s.reg)
 	}
-	switch {
-	case b.coarse:
+	if b.coarse {
 		a.loadRelative(rdx, b.settings+uint64(offShared))
 		a.countTime(rdx, offTicks)
-	default:
+	} else {
 		if b.fenced() {
 			a.fence()
 		}
