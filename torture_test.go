@@ -31,7 +31,7 @@ var torture = flag.Duration("torture", 600*time.Millisecond, "how long TestTortu
 // meanwhile (package testtarget, mixer), its results stay right, all its work goes on, and nothing is left in it.
 func TestTorture(t *testing.T) {
 	specs := []testtarget.Spec{{Cgo: true}, {Cgo: true, Go: "1.12.17"}, {Cgo: true, Go: "1.16.15"}, {PIE: true}, {Stripped: true},
-		{Library: true}, {Library: true, Go: "1.12.17"}, {Plugin: true}}
+		{Library: true}, {Library: true, Go: "1.12.17"}, {Archive: true}, {Archive: true, Go: "1.12.17"}, {Plugin: true}}
 	for _, v := range testtarget.Versions() {
 		specs = append(specs, testtarget.Spec{Go: v})
 	}

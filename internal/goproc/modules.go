@@ -59,6 +59,14 @@ func (p *Process) openMain() (*module, error) {
 	return nil, exeErr
 }
 
+// runsMain reports whether goroutine 1 runs a main function for as long as the process lives. In an image built by
+// -buildmode=c-shared or c-archive it ends when the runtime has been initialized (runtime.main). The linker includes the
+// entry point for C (runtime/rt0_linux_*.s) in these images only.
+func runsMain(bin *gobin.Binary) bool {
+	_, entryForC := bin.LookupFunc("_rt0_" + bin.Arch() + "_linux_lib")
+	return !entryForC
+}
+
 // loadBias finds where the loader has put the executable: the kernel tells a program its own entry point.
 func (p *Process) loadBias(bin *gobin.Binary) (uint64, error) {
 	if !bin.PIE() {

@@ -17,13 +17,14 @@ import (
 // Process is a live Go process, opened for observation. Its methods may be called from several goroutines; snapshots are
 // taken one after the other.
 type Process struct {
-	pid     int
-	dir     *procDir
-	main    *module // the image with the runtime
-	library bool    // that image is a shared library in a program of another language
-	plugins int
-	mem     memory
-	log     *slog.Logger
+	pid      int
+	dir      *procDir
+	main     *module // the image with the runtime
+	library  bool    // that image is a shared library in a program of another language
+	runsMain bool    // goroutine 1 lives as long as the process
+	plugins  int
+	mem      memory
+	log      *slog.Logger
 
 	layout   *layout.Layout
 	rt       runtimeLayout
@@ -78,6 +79,7 @@ func (p *Process) open(opt Options) error {
 		return err
 	}
 	bin := p.main.bin
+	p.runsMain = runsMain(bin)
 	p.symbols = newSymbolizer(p.main)
 	if p.layout = opt.Layout; p.layout == nil {
 		p.layout = bin.Layout()

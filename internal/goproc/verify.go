@@ -110,7 +110,7 @@ func (p *Process) verifyGs(gs []rawG, ms map[uint64]rawM) error {
 		}
 		mainSeen = mainSeen || g.goid == 1
 	}
-	if live == 0 || !mainSeen && !p.library {
+	if live == 0 || !mainSeen && p.runsMain {
 		return errStarting
 	}
 	return nil

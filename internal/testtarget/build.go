@@ -91,6 +91,13 @@ func (s Spec) afterBuild() [][]string {
 			{cc.command, "-o", "{dir}/" + s.Program, hostSource, `-DLIBRARY="` + lib + `"`, `-DMAIN="` + s.Program + `Main"`,
 				"-ldl", "-Wl,-rpath,$ORIGIN"},
 		}
+	case s.Archive:
+		cc, _ := cCompiler(s.Arch)
+		archive := "lib" + s.Program + ".a"
+		return [][]string{
+			{"mv", "{dir}/" + s.Program, "{dir}/" + archive},
+			{cc.command, "-o", "{dir}/" + s.Program, hostSource, "-DLINKED=" + s.Program + "Main", "{dir}/" + archive, "-lpthread"},
+		}
 	case s.Plugin:
 		args := append([]string{"go"}, s.buildArgs()...)
 		return [][]string{append(args, "-buildmode=plugin", "-o", "{dir}/plugged.so", "./plugged")}
@@ -105,7 +112,7 @@ func (s Spec) sources() (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.Library {
+	if s.Library || s.Archive {
 		if files[hostSource], err = hostTree.ReadFile("testdata/" + hostSource); err != nil {
 			return nil, err
 		}
@@ -132,6 +139,9 @@ func (s Spec) buildArgs() []string {
 	}
 	if s.Library {
 		args = append(args, "-buildmode=c-shared")
+	}
+	if s.Archive {
+		args = append(args, "-buildmode=c-archive")
 	}
 	var tags []string
 	if s.Cgo {

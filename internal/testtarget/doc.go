@@ -25,7 +25,8 @@
 //	forker one child process after the other
 //	mill   a known amount of work on command
 //	mixer  work of many kinds at once, each with a known result; also as a
-//	       shared library for a program of C (testdata/host), and with a plugin
+//	       shared library or archive for a program of C (testdata/host), and with
+//	       a plugin
 //	selftrace  everything that makes events, while it records its own
 //	       execution trace
 //	tiny   the protocol and nothing else; portable to every GOOS and GOARCH

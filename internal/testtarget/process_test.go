@@ -272,7 +272,7 @@ func TestChurn(t *testing.T) {
 // TestMixer lets every kind of work be done, in every shape that a mixer has, and then none.
 func TestMixer(t *testing.T) {
 	for _, v := range endReleases() {
-		for _, spec := range []Spec{{}, {Cgo: true}, {Library: true}, {Plugin: true}} {
+		for _, spec := range []Spec{{}, {Cgo: true}, {Library: true}, {Archive: true}, {Plugin: true}} {
 			spec.Program, spec.Go = "mixer", v
 			t.Run(spec.String(), func(t *testing.T) {
 				p := Start(t, Build(t, spec))

@@ -43,6 +43,10 @@ type Spec struct {
 	// the executable a program of C that loads it and calls its function
 	// <program>Main, which needs Cgo to be there (mixer).
 	Library bool
+	// Archive makes the program an archive (-buildmode=c-archive), and the
+	// executable a program of C that is linked with it and calls its function
+	// <program>Main, which needs Cgo to be there (mixer).
+	Archive bool
 	// Plugin adds the program's plugin (-buildmode=plugin), plugged.so beside
 	// the executable, which loads it on command. It implies Cgo; mixer has one.
 	Plugin bool
@@ -75,7 +79,7 @@ func (s Spec) String() string {
 		name string
 	}{
 		{s.Stripped, "stripped"}, {s.PIE, "pie"}, {s.Cgo, "cgo"},
-		{s.Trimpath, "trimpath"}, {s.Binutils, "binutils"}, {s.Library, "library"}, {s.Plugin, "plugin"}, {s.Tags != "", "tags=" + s.Tags},
+		{s.Trimpath, "trimpath"}, {s.Binutils, "binutils"}, {s.Library, "library"}, {s.Archive, "archive"}, {s.Plugin, "plugin"}, {s.Tags != "", "tags=" + s.Tags},
 	} {
 		if f.on {
 			shape = append(shape, f.name)
@@ -172,6 +176,6 @@ func (s Spec) withDefaults() Spec {
 	if s.Arch == "" {
 		s.Arch = runtime.GOARCH
 	}
-	s.Cgo = s.Cgo || s.Library || s.Plugin
+	s.Cgo = s.Cgo || s.Library || s.Archive || s.Plugin
 	return s
 }

@@ -67,6 +67,7 @@ func TestBuildCommand(t *testing.T) {
 		{Spec{Go: "1.13.15", Trimpath: true}, "build -trimpath GOTOOLCHAIN=go1.13.15 GOOS=linux GOARCH=amd64 CGO_ENABLED=0"},
 		{Spec{Go: "1.13.15", Arch: ARM64, Cgo: true}, "build -tags=zoocgo GOTOOLCHAIN=go1.13.15 GOOS=linux GOARCH=arm64 CGO_ENABLED=1 CC=" + gcc(t, ARM64)},
 		{Spec{Program: "mixer", Go: "1.12.17", Library: true}, "build -buildmode=c-shared -tags=zoocgo GOTOOLCHAIN=go1.12.17 GOOS=linux GOARCH=amd64 CGO_ENABLED=1 CC=" + gcc(t, AMD64)},
+		{Spec{Program: "mixer", Go: "1.12.17", Archive: true}, "build -buildmode=c-archive -tags=zoocgo GOTOOLCHAIN=go1.12.17 GOOS=linux GOARCH=amd64 CGO_ENABLED=1 CC=" + gcc(t, AMD64)},
 		{Spec{Program: "mixer", Go: "1.17.13", Plugin: true}, "build -tags=zoocgo mixerplugin GOTOOLCHAIN=go1.17.13 GOOS=linux GOARCH=amd64 CGO_ENABLED=1 CC=" + gcc(t, AMD64)},
 	} {
 		if test.spec.Arch == "" {
@@ -104,6 +105,7 @@ func TestUnsupported(t *testing.T) {
 		{Spec{Program: "zoo", PIE: true, Go: "1.12.17", Arch: ARM64}, "gcc"},
 		{Spec{Program: "zoo", Cgo: true}, "Debian package gcc"},
 		{Spec{Program: "mixer", Library: true}, "Debian package gcc"},
+		{Spec{Program: "mixer", Archive: true}, "Debian package gcc"},
 		{Spec{Program: "mixer", Plugin: true}, "Debian package gcc"},
 		{Spec{Program: "zoo", Binutils: true}, "Debian package binutils"},
 		{Spec{Program: "zoo", Arch: "mips", Cgo: true}, "no C compiler for mips"},

@@ -1,4 +1,19 @@
-/* A program of C whose work is done by a shared library written in Go: it loads LIBRARY and calls its function MAIN. */
+/*
+ * A program of C whose work is done by Go: by a shared library LIBRARY, which it loads to call the function named MAIN, or
+ * by an archive that it is linked with, whose function is LINKED.
+ */
+#ifdef LINKED
+
+void LINKED(void);
+
+int main(void)
+{
+	LINKED();
+	return 0;
+}
+
+#else
+
 #include <dlfcn.h>
 #include <stdio.h>
 
@@ -14,3 +29,5 @@ int main(void)
 	run();
 	return 0;
 }
+
+#endif
