@@ -177,10 +177,7 @@ func (d *Displacement) Jump(at uint64) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("jump from %#x to its stub: %w", d.Start, err)
 	}
-	for len(code) < len(d.Old) {
-		code = append(code, x86Int3) // never executed
-	}
-	return code, nil
+	return append(code, d.Old[len(code):]...), nil // the rest is never executed
 }
 
 // Reach returns the interval of addresses that stubs of all the displacements
