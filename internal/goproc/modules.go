@@ -73,6 +73,9 @@ func (p *Process) loadBias(bin *gobin.Binary) (uint64, error) {
 		return 0, nil
 	}
 	auxv, err := p.dir.read("auxv")
+	if errors.Is(err, ErrPermission) { // only the owner's permissions open it; CAP_SYS_PTRACE opens the mappings
+		return p.mappedBias(bin)
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -83,6 +86,23 @@ func (p *Process) loadBias(bin *gobin.Binary) (uint64, error) {
 		}
 	}
 	return 0, fmt.Errorf("process %d: %w: the kernel does not tell where %s was loaded", p.pid, ErrUnsupported, bin.Path())
+}
+
+// mappedBias is loadBias by where the executable's code is mapped.
+func (p *Process) mappedBias(bin *gobin.Binary) (uint64, error) {
+	maps, err := p.maps()
+	if err != nil {
+		return 0, err
+	}
+	for _, m := range maps {
+		if !m.Exec() || m.Inode == 0 || m.Path != bin.Path() {
+			continue
+		}
+		if bias, ok := bin.LoadBias(m.Start, m.Offset); ok {
+			return bias, nil
+		}
+	}
+	return 0, fmt.Errorf("process %d: %w: %s is not among its mappings", p.pid, ErrUnsupported, bin.Path())
 }
 
 // maps returns the process's memory mappings.

@@ -27,6 +27,7 @@ type foothold struct {
 
 const (
 	footholdText  = 16 // bytes for the code, and for the text
+	footholdMark  = 8  // bytes of the code by which a foothold is recognized
 	footholdFrame = 2 * footholdText
 	footholdLeast = footholdFrame + frameSize
 	footholdMost  = 16 << 10
@@ -45,7 +46,10 @@ func (s *Stopped) enter() (*foothold, error) {
 	if err != nil {
 		return nil, err
 	}
-	room, ok := s.findRoom(maps)
+	room, ok, err := s.findRoom(maps)
+	if err != nil {
+		return nil, err
+	}
 	if !ok {
 		return nil, fmt.Errorf("process %d: %w: no unused bytes in its executable pages", s.pid, ErrUnsupported)
 	}
@@ -54,7 +58,7 @@ func (s *Stopped) enter() (*foothold, error) {
 	if err := s.Read(f.at, f.old); err != nil {
 		return nil, err
 	}
-	if bytes.HasPrefix(f.old, wayBack) {
+	if bytes.HasPrefix(f.old, wayBack[:footholdMark]) {
 		if err := s.awaitEmpty(f); err != nil {
 			return nil, err
 		}
@@ -79,12 +83,15 @@ func (s *Stopped) awaitEmpty(f *foothold) error {
 	return err
 }
 
-// leave puts back what was there.
+// leave puts back what was there: the beginning last, by which the next tracer recognizes what a killed one has left.
 func (f *foothold) leave(s *Stopped) error {
 	if f.tid == 0 {
 		return nil
 	}
-	return s.Write(f.at, f.old)
+	if err := s.Write(f.at+footholdMark, f.old[footholdMark:]); err != nil {
+		return err
+	}
+	return s.Write(f.at, f.old[:footholdMark])
 }
 
 // pristine returns what a foothold's place holds in the file that is mapped there; zeros where that cannot be read, since
@@ -92,14 +99,17 @@ func (f *foothold) leave(s *Stopped) error {
 func (s *Stopped) pristine(maps []procmap.Mapping, f *foothold) []byte {
 	b := make([]byte, f.size)
 	m, _ := procmap.Of(maps, f.at)
-	file, err := os.Open(fmt.Sprintf("/proc/%d/root%s", s.pid, m.Path))
-	if err != nil {
-		return b
-	}
-	defer file.Close()
-	var st unix.Stat_t
-	if unix.Fstat(int(file.Fd()), &st) == nil && st.Ino == m.Inode {
-		_, _ = file.ReadAt(b, int64(m.Offset+f.at-m.Start)) // behind the file's end there are zeros
+	for _, path := range []string{s.live("exe"), "root" + m.Path} { // CAP_SYS_PTRACE opens the first in any directory
+		file, err := os.Open(fmt.Sprintf("/proc/%d/%s", s.pid, path))
+		if err != nil {
+			continue
+		}
+		defer file.Close()
+		var st unix.Stat_t
+		if unix.Fstat(int(file.Fd()), &st) == nil && st.Ino == m.Inode {
+			_, _ = file.ReadAt(b, int64(m.Offset+f.at-m.Start)) // behind the file's end there are zeros
+			break
+		}
 	}
 	return b
 }
@@ -152,22 +162,38 @@ func (r room) size() uint64 {
 func align(n, to uint64) uint64 { return (n + to - 1) &^ (to - 1) }
 
 // findRoom returns the largest unused piece of an executable page.
-func (s *Stopped) findRoom(maps []procmap.Mapping) (room, bool) {
-	var best room
+func (s *Stopped) findRoom(maps []procmap.Mapping) (best room, found bool, err error) {
+	err = s.eachRoom(maps, s.Read, func(r room) error {
+		if r.size() > best.size() {
+			best = r
+		}
+		return nil
+	})
+	return best, best.size() > 0, err
+}
+
+// eachRoom calls f for each unused piece of an executable page that is large enough for a foothold.
+func (s *Stopped) eachRoom(maps []procmap.Mapping, read func(addr uint64, b []byte) error, f func(room) error) error {
 	page := uint64(os.Getpagesize())
 	for i, m := range maps {
 		if m.Offset != 0 || !m.Private() || m.Inode == 0 && m.Path != "[vdso]" {
 			continue
 		}
-		for _, r := range s.rooms(m, page) {
+		rooms, err := roomsOf(m, read, page)
+		if err != nil {
+			return err
+		}
+		for _, r := range rooms {
 			r.lo = align(r.lo, frameAlign)
-			if !unusedCode(maps[i:], m, r) || r.size() < footholdLeast || r.size() <= best.size() {
+			if !unusedCode(maps[i:], m, r) || r.size() < footholdLeast {
 				continue
 			}
-			best = r
+			if err := f(r); err != nil {
+				return err
+			}
 		}
 	}
-	return best, best.size() > 0
+	return nil
 }
 
 // unusedCode reports whether a piece lies in an executable mapping of the same file as m.
@@ -182,35 +208,40 @@ const (
 	maxHeaders = 64
 )
 
-// rooms returns the pieces that a file, whose beginning is mapped at m, has no contents for: behind the end of each
+// roomsOf returns the pieces that a file, whose beginning is mapped at m, has no contents for: behind the end of each
 // segment with code, behind the last section header of the vDSO, and in programs that the Go linker has made between
 // the headers and the notes that end 4096 bytes behind, where the code begins (elfreserve in cmd/link).
-func (s *Stopped) rooms(m procmap.Mapping, page uint64) []room {
+func roomsOf(m procmap.Mapping, read func(addr uint64, b []byte) error, page uint64) ([]room, error) {
 	head := make([]byte, page)
-	if s.Read(m.Start, head) != nil || !bytes.HasPrefix(head, []byte(elf.ELFMAG)) || head[elf.EI_CLASS] != byte(elf.ELFCLASS64) {
-		return nil
+	if err := read(m.Start, head); errors.Is(err, unix.EFAULT) { // the file was truncated
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	if !bytes.HasPrefix(head, []byte(elf.ELFMAG)) || head[elf.EI_CLASS] != byte(elf.ELFCLASS64) {
+		return nil, nil
 	}
 	le := binary.LittleEndian
 	if m.Inode == 0 {
 		end := le.Uint64(head[40:]) + uint64(le.Uint16(head[58:]))*uint64(le.Uint16(head[60:]))
 		if end >= m.End-m.Start || end < elfHeader {
-			return nil
+			return nil, nil
 		}
-		return []room{{m.Start + end, m.End}}
+		return []room{{m.Start + end, m.End}}, nil
 	}
 	n, size := int(le.Uint16(head[56:])), int(le.Uint16(head[54:]))
 	if le.Uint64(head[32:]) != elfHeader || size != progHeader || n == 0 || n > maxHeaders {
-		return nil
+		return nil, nil
 	}
 	var progs []elf.Prog64
 	for i := range n {
 		var p elf.Prog64
 		if binary.Read(bytes.NewReader(head[elfHeader+i*progHeader:]), le, &p) != nil {
-			return nil
+			return nil, nil
 		}
 		progs = append(progs, p)
 	}
-	return roomsBetween(m.Start, head, progs, page)
+	return roomsBetween(m.Start, head, progs, page), nil
 }
 
 func roomsBetween(start uint64, head []byte, progs []elf.Prog64, page uint64) []room {
@@ -240,7 +271,7 @@ func roomsBetween(start uint64, head []byte, progs []elf.Prog64, page uint64) []
 	}
 	if gap.lo = align(gap.lo, frameAlign); static && gap.size() > 0 {
 		unused := head[gap.lo:gap.hi]
-		if bytes.HasPrefix(unused, wayBack) || len(bytes.Trim(unused, "\x00")) == 0 {
+		if bytes.HasPrefix(unused, wayBack[:footholdMark]) || len(bytes.Trim(unused, "\x00")) == 0 {
 			rooms = append(rooms, room{start + gap.lo, start + gap.hi})
 		}
 	}

@@ -104,7 +104,9 @@ func checkFoothold(t *testing.T, name string, pid int) {
 				vdso = append(vdso, m)
 			}
 		}
-		if r, ok := s.findRoom(vdso); len(vdso) > 0 && !ok {
+		if r, ok, err := s.findRoom(vdso); err != nil {
+			t.Error(err)
+		} else if len(vdso) > 0 && !ok {
 			t.Errorf("%s: no room in the vDSO", name)
 		} else if len(vdso) > 0 {
 			t.Logf("%s: %d bytes in the vDSO", name, r.size())

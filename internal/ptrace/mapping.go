@@ -17,6 +17,12 @@ import (
 // is not, where the kernel can name that.
 const Name = "loupe"
 
+// sharedName is how the name of shared memory begins in /proc/PID/maps and in the links of /proc/PID/fd.
+const sharedName = "/memfd:" + Name + " "
+
+// anonymousName is the name of other memory in /proc/PID/maps, where the kernel can name that.
+const anonymousName = "[anon:" + Name + "]"
+
 // Window is a range of addresses in which memory is wanted: what a jump or a load reaches from the code that uses it.
 type Window struct{ Lo, Hi uint64 }
 

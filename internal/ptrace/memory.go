@@ -13,12 +13,16 @@ import (
 )
 
 // memory opens the process's memory. The file stays with the address space that the process has now: after an exec it
-// leads nowhere.
+// leads nowhere. It is nil where only the owner's permissions open it: CAP_SYS_PTRACE allows the same by system calls.
 func (s *Stopped) memory() (*os.File, error) {
-	if s.mem != nil {
+	if s.mem != nil || s.byCalls {
 		return s.mem, nil
 	}
 	f, err := s.dir.OpenFile(s.live("mem"), os.O_RDWR, 0)
+	if errors.Is(err, unix.EACCES) {
+		s.byCalls, s.poke = true, true
+		return nil, nil
+	}
 	if err != nil {
 		return nil, procError(s.pid, err)
 	}
@@ -46,14 +50,68 @@ func (s *Stopped) readSome(addr uint64, b []byte) (int, error) {
 	if int64(addr) < 0 {
 		return 0, unix.EFAULT
 	}
+	if f == nil {
+		return s.readByCalls(addr, b)
+	}
 	return f.ReadAt(b, int64(addr))
 }
 
-// memError gives an error of /proc/PID/mem its meaning: where no memory is it fails with EIO, and ends for good with the
-// address space.
+// readByCalls reads by process_vm_readv, and by PTRACE_PEEKDATA what the process itself may not read.
+func (s *Stopped) readByCalls(addr uint64, b []byte) (int, error) {
+	t, err := s.caller()
+	if err != nil {
+		return 0, err
+	}
+	n, err := transfer(unix.SYS_PROCESS_VM_READV, t.TID, addr, b)
+	if n == len(b) || err != nil && !errors.Is(err, unix.EFAULT) {
+		return n, err
+	}
+	for n < len(b) {
+		at := addr + uint64(n)
+		var buf [word]byte
+		if err := requestAt(unix.PTRACE_PEEKDATA, t.TID, uintptr(at&^(word-1)), unsafe.Pointer(&buf[0])); err != nil {
+			return n, err
+		}
+		n += copy(b[n:], buf[at%word:])
+	}
+	return n, nil
+}
+
+// transfer copies between b and an address of a process, by process_vm_readv or process_vm_writev, and returns how many
+// bytes it has copied.
+func transfer(call uintptr, pid int, addr uint64, b []byte) (int, error) {
+	if len(b) == 0 {
+		return 0, nil
+	}
+	local, remote := unix.Iovec{Base: &b[0]}, unix.RemoteIovec{Base: uintptr(addr), Len: len(b)}
+	local.SetLen(len(b))
+	n, _, errno := unix.RawSyscall6(call, uintptr(pid), uintptr(unsafe.Pointer(&local)), 1, uintptr(unsafe.Pointer(&remote)), 1, 0)
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(n), nil
+}
+
+// ReadMemory fills b from an address of a process that runs. It needs no other right than to trace the process.
+func ReadMemory(pid int, addr uint64, b []byte) error {
+	n, err := transfer(unix.SYS_PROCESS_VM_READV, pid, addr, b)
+	switch {
+	case errors.Is(err, unix.EPERM):
+		err = ErrPermission
+	case err == nil && n < len(b):
+		err = unix.EFAULT
+	}
+	if err != nil {
+		return fmt.Errorf("process %d: reading %d bytes at %#x: %w", pid, len(b), addr, memError(err))
+	}
+	return nil
+}
+
+// memError gives an error of reading or writing memory its meaning: where no memory is, /proc/PID/mem fails with EIO, and
+// it ends for good with the address space.
 func memError(err error) error {
 	switch {
-	case errors.Is(err, io.EOF):
+	case errors.Is(err, io.EOF), errors.Is(err, unix.ESRCH):
 		return ErrExited
 	case errors.Is(err, unix.EIO):
 		return unix.EFAULT
@@ -97,27 +155,41 @@ func (s *Stopped) write(addr uint64, b []byte) error {
 	return nil
 }
 
-// writeWords writes by PTRACE_POKEDATA, word by word.
+const word = 8 // bytes that PTRACE_PEEKDATA and PTRACE_POKEDATA transfer
+
+// writeWords writes by PTRACE_POKEDATA, and by process_vm_writev what the process itself may write. The first word is
+// written in one step, so that a process whose tracer is killed has a jump or has none.
 func (s *Stopped) writeWords(addr uint64, b []byte) error {
-	const word = 8
 	t, err := s.caller()
 	if err != nil {
 		return err
 	}
-	lo := addr &^ (word - 1)
-	buf := make([]byte, align(addr+uint64(len(b)), word)-lo)
-	if n, err := s.readSome(lo, buf); n < len(buf) {
-		return err
-	}
-	copy(buf[addr-lo:], b)
-	for i := 0; i < len(buf); i += word {
-		value := binary.NativeEndian.Uint64(buf[i:])
-		err := request(unix.PTRACE_POKEDATA, t.TID, uintptr(lo)+uintptr(i), uintptr(value))
-		if err != nil {
+	if len(b) > word {
+		n, err := transfer(unix.SYS_PROCESS_VM_WRITEV, t.TID, addr, b)
+		if err != nil && !errors.Is(err, unix.EFAULT) && !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EPERM) {
 			return err
 		}
+		addr, b = addr+uint64(n), b[n:]
+	}
+	for len(b) > 0 {
+		var buf [word]byte
+		n := min(len(b), word)
+		at := addr
+		if n < word { // what lies behind stays, or before it, where a page ends
+			if at%uint64(os.Getpagesize()) > uint64(os.Getpagesize()-word) {
+				at = addr + uint64(n) - word
+			}
+			if got, err := s.readSome(at, buf[:]); got < word {
+				return err
+			}
+		}
+		copy(buf[addr-at:], b[:n])
+		if err := request(unix.PTRACE_POKEDATA, t.TID, uintptr(at), uintptr(binary.NativeEndian.Uint64(buf[:]))); err != nil {
+			return err
+		}
+		addr, b = addr+uint64(n), b[n:]
 	}
 	return nil
 }
 
-var _ [8]byte = [unsafe.Sizeof(uintptr(0))]byte{} // PTRACE_POKEDATA writes a word of this size
+var _ [word]byte = [unsafe.Sizeof(uintptr(0))]byte{} // PTRACE_POKEDATA writes a word of this size

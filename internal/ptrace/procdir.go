@@ -37,18 +37,24 @@ func procError(pid int, err error) error {
 	return fmt.Errorf("process %d: %w", pid, err)
 }
 
-// statusField returns a line of a status file by its name; empty when there is none.
+// statusField returns a line of a status file by its name; empty when there is none, or the file cannot be read.
 func statusField(dir *os.Root, file, name string) string {
+	v, _ := readStatusField(dir, file, name)
+	return v
+}
+
+// readStatusField is statusField with the error of reading the file.
+func readStatusField(dir *os.Root, file, name string) (string, error) {
 	b, err := dir.ReadFile(file)
 	if err != nil {
-		return ""
+		return "", err
 	}
 	for line := range bytes.Lines(b) {
 		if v, ok := bytes.CutPrefix(line, []byte(name+":")); ok {
-			return string(bytes.TrimSpace(v))
+			return string(bytes.TrimSpace(v)), nil
 		}
 	}
-	return ""
+	return "", nil
 }
 
 // statFields returns the fields of a thread's stat file that follow its name, the state first.
@@ -68,10 +74,15 @@ func taskState(dir *os.Root, tid int) byte {
 	return 0
 }
 
-// endedTask reports whether a thread has ended. Until its tracer and its parent have taken note, it stays as a zombie.
+// endedTask reports whether a thread has ended. Until its tracer and its parent have taken note, it stays as a zombie. One
+// whose state cannot be read for another reason has not.
 func endedTask(dir *os.Root, tid int) bool {
-	state := taskState(dir, tid)
-	return state == 0 || state == 'Z' || state == 'X'
+	b, err := dir.ReadFile(fmt.Sprintf("task/%d/stat", tid))
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH)
+	}
+	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+	return len(f) == 0 || f[0] == "Z" || f[0] == "X"
 }
 
 // live returns the name of a file in the directory of a stopped thread: those of the process itself are empty when its

@@ -2,6 +2,7 @@ package ptrace
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -86,8 +87,10 @@ func (s *Stopped) resting(in []Interval, allStacks bool) ([]Rest, error) {
 			}
 			continue
 		}
-		const word = 8
-		n := s.readStack(align(t.Regs.SP(), word), buf)
+		n, err := s.readStack(align(t.Regs.SP(), word), buf)
+		if err != nil {
+			return nil, err
+		}
 		if pc, found := set.find(buf[:n&^(word-1)]); found {
 			rest = append(rest, Rest{TID: t.TID, PC: pc, Saved: true})
 		}
@@ -112,14 +115,15 @@ func (s *Stopped) mayHandle(t *Thread, allStacks bool) (bool, error) {
 
 // readStack fills b from an address to the end of the mapped memory at most, and returns how much that is. For so much at
 // once process_vm_readv is quicker than the file of the memory.
-func (s *Stopped) readStack(addr uint64, b []byte) int {
-	local, remote := []unix.Iovec{{Base: &b[0]}}, []unix.RemoteIovec{{Base: uintptr(addr), Len: len(b)}}
-	local[0].SetLen(len(b))
-	n, err := unix.ProcessVMReadv(s.pid, local, remote, 0)
+func (s *Stopped) readStack(addr uint64, b []byte) (int, error) {
+	n, err := transfer(unix.SYS_PROCESS_VM_READV, s.pid, addr, b)
 	if err != nil {
-		n, _ = s.readSome(addr, b)
+		n, err = s.readSome(addr, b)
 	}
-	return n
+	if n == 0 && err != nil && !errors.Is(memError(err), unix.EFAULT) {
+		return 0, fmt.Errorf("process %d: reading a stack at %#x: %w", s.pid, addr, memError(err))
+	}
+	return n, nil
 }
 
 // find returns the first word that lies in an interval.

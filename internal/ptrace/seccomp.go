@@ -21,11 +21,15 @@ func (s *Stopped) clearCalls(t *Thread) error {
 		return nil
 	}
 	file := fmt.Sprintf("task/%d/status", t.TID)
-	if mode := statusField(s.dir, file, "Seccomp"); mode == "0" || mode == "" { // or a kernel without seccomp
+	mode, err := readStatusField(s.dir, file, "Seccomp")
+	if err != nil { // without knowing, a call might kill the process
+		return procError(s.pid, err)
+	}
+	if mode == "0" || mode == "" { // or a kernel without seccomp
 		t.cleared = true
 		return nil
 	}
-	err := request(unix.PTRACE_SETOPTIONS, t.TID, 0, seizeOptions|unix.PTRACE_O_SUSPEND_SECCOMP)
+	err = request(unix.PTRACE_SETOPTIONS, t.TID, 0, seizeOptions|unix.PTRACE_O_SUSPEND_SECCOMP)
 	if err == nil || s.opt.Trial.covers(statusField(s.dir, file, "Seccomp_filters")) {
 		t.cleared = true
 		return nil

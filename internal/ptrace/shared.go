@@ -71,17 +71,9 @@ func (s *Stopped) makeMemfd() (uint64, error) {
 
 // openShared opens the target's file from here, gives it its size and maps it.
 func (s *Stopped) openShared(fd uint64, size int) ([]byte, error) {
-	path := fmt.Sprintf("/proc/%d/fd/%d", s.pid, fd)
-	name, err := os.Readlink(path)
+	f, err := s.openFile(int(fd))
 	if err != nil {
-		return nil, procError(s.pid, err)
-	}
-	if !strings.HasPrefix(name, "/memfd:"+Name) {
-		return nil, fmt.Errorf("process %d: its file %d is %q, not what was made", s.pid, fd, name)
-	}
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		return nil, procError(s.pid, err)
+		return nil, err
 	}
 	defer f.Close()
 	if err := unix.Fallocate(int(f.Fd()), 0, 0, int64(size)); err != nil {
@@ -95,6 +87,46 @@ func (s *Stopped) openShared(fd uint64, size int) ([]byte, error) {
 		return nil, fmt.Errorf("mapping %d KiB of shared memory: %w", size>>10, err)
 	}
 	return mem, nil
+}
+
+// openFile opens here a file that the target has made with makeMemfd.
+func (s *Stopped) openFile(fd int) (*os.File, error) {
+	f, err := os.OpenFile(fmt.Sprintf("/proc/%d/%s/%d", s.pid, s.live("fd"), fd), os.O_RDWR, 0)
+	if errors.Is(err, unix.EACCES) { // only the owner's permissions allow that; CAP_SYS_PTRACE allows the same by a system call
+		f, err = s.duplicate(fd)
+	}
+	if err != nil {
+		return nil, procError(s.pid, err)
+	}
+	name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
+	if err == nil && !strings.HasPrefix(name, sharedName) {
+		err = fmt.Errorf("its file %d is %q, not what was made", fd, name)
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("process %d: %w", s.pid, err)
+	}
+	return f, nil
+}
+
+// duplicate returns a file of the target, by pidfd_getfd (Linux 5.6).
+func (s *Stopped) duplicate(fd int) (*os.File, error) {
+	pidfd, err := unix.PidfdOpen(s.pid, 0)
+	if err != nil {
+		return nil, fmt.Errorf("pidfd_open: %w", err)
+	}
+	defer unix.Close(pidfd)
+	own, err := unix.PidfdGetfd(pidfd, fd, 0)
+	if errors.Is(err, unix.ENOSYS) {
+		return nil, fmt.Errorf("%w: its files can be opened with CAP_DAC_READ_SEARCH or from Linux 5.6 on only", ErrPermission)
+	}
+	if err != nil {
+		if errors.Is(err, unix.EPERM) {
+			return nil, fmt.Errorf("%w: pidfd_getfd", ErrPermission)
+		}
+		return nil, fmt.Errorf("pidfd_getfd: %w", err)
+	}
+	return os.NewFile(uintptr(own), "memfd"), nil
 }
 
 // Close unmaps the memory here. Mem must not be used any more.

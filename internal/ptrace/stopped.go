@@ -43,6 +43,7 @@ type Stopped struct {
 	handlers *[]Interval // the stacks of signal handlers; nil when they are not known
 
 	mem       *os.File
+	byCalls   bool // mem cannot be opened
 	poke      bool // writing through mem is refused
 	foothold  *foothold
 	abandoned bool // a thread is on its way back by itself: nothing it needs may be touched
