@@ -193,7 +193,7 @@ func TestEnds(t *testing.T) {
 			_, err = s.Call(unix.SYS_GETPID)
 		}
 		wantError(t, "a call", err, ErrExited)
-		_, err = s.MapProgram(Window{Lo: 1 << 20, Hi: 1 << 40}, 4096, 0)
+		_, err = mapProgram(s, Window{Lo: 1 << 20, Hi: 1 << 40}, 4096, 0)
 		wantError(t, "mapping", err, ErrExited)
 		s.Release()
 		target.Kill()

@@ -195,7 +195,7 @@ func traceOnce(pid int, one bool) error {
 	}
 	text := slices.IndexFunc(maps, procmap.Mapping.Exec) // of a static program
 	near := Around(maps[text].Start, maps[text].End)
-	shared, err := s.MapShared(near, 1<<16)
+	shared, err := mapShared(s, near, 1<<16)
 	if err != nil {
 		return err
 	}
@@ -208,7 +208,7 @@ func traceOnce(pid int, one bool) error {
 	if one {
 		return nil
 	}
-	code, err := s.MapProgram(near, 4096, 0)
+	code, err := mapProgram(s, near, 4096, 0)
 	if err != nil {
 		return err
 	}

@@ -171,3 +171,28 @@ func wantError(t testing.TB, what string, err error, want error) {
 		t.Errorf("%s: %v, want one line with %q", what, err, want)
 	}
 }
+
+// mapProgram maps a program anywhere in a window.
+func mapProgram(s *Stopped, in Window, code, data int) (addr uint64, err error) {
+	err = s.Do(func() error {
+		page := os.Getpagesize()
+		if addr, err = s.Gap(in, int(align(uint64(code), uint64(page)))+data); err != nil {
+			return err
+		}
+		return s.MapProgram(addr, code, data)
+	})
+	return addr, err
+}
+
+// mapShared maps shared memory anywhere in a window.
+func mapShared(s *Stopped, in Window, size int) (m *Shared, err error) {
+	err = s.Do(func() error {
+		addr, err := s.Gap(in, size)
+		if err != nil {
+			return err
+		}
+		m, err = s.MapShared(addr, size, func([]byte) error { return nil })
+		return err
+	})
+	return m, err
+}

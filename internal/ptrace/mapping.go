@@ -38,14 +38,13 @@ func Around(lo, hi uint64) Window {
 
 // MapProgram maps memory that can be read and executed, which Write fills, and right behind it memory that can be read and
 // written, which is the process's own: one that forks leaves it to the child filled with zeros (Linux 4.14). The sizes are
-// rounded up to whole pages; data may be 0.
-func (s *Stopped) MapProgram(in Window, code, data int) (uint64, error) {
+// rounded up to whole pages; data may be 0. The address is one that Gap has returned: the error wraps ErrBusy when the
+// process has mapped something there since.
+func (s *Stopped) MapProgram(addr uint64, code, data int) error {
 	page := uint64(os.Getpagesize())
 	codeLength, dataLength := align(uint64(code), page), align(uint64(data), page)
-	var addr uint64
-	err := s.Do(func() error {
-		var err error
-		addr, err = s.mapAt(in, codeLength+dataLength, unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS, noFD)
+	return s.Do(func() error {
+		err := s.mapAt(addr, codeLength+dataLength, unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS, noFD)
 		if err != nil {
 			return err
 		}
@@ -57,7 +56,37 @@ func (s *Stopped) MapProgram(in Window, code, data int) (uint64, error) {
 		}
 		return nil
 	})
-	return addr, err
+}
+
+// HasProgram reports whether what MapProgram maps at an address is there: mapped by this process, or by one that was
+// killed. size is that of code and data.
+func (s *Stopped) HasProgram(addr uint64, code, size int) (bool, error) {
+	maps, err := s.Maps()
+	if err != nil {
+		return false, err
+	}
+	page := uint64(os.Getpagesize())
+	data, end := addr+align(uint64(code), page), addr+align(uint64(size), page)
+	at := addr
+	for _, m := range maps {
+		if at == end || m.End <= addr {
+			continue
+		}
+		perms := "rw-p"
+		if at < data { // all of it, until data are mapped over the rest
+			perms = "r-xp"
+		}
+		if m.Start != at || !anonymous(m) || m.Perms != perms {
+			return false, nil
+		}
+		at = min(m.End, end)
+	}
+	return at == end, nil
+}
+
+// anonymous reports whether a mapping is one of no file, with the name that prepare gives or none.
+func anonymous(m procmap.Mapping) bool {
+	return m.Inode == 0 && (m.Path == "" || m.Path == anonymousName)
 }
 
 // mapData maps memory for data over other memory.
@@ -85,30 +114,44 @@ func (s *Stopped) prepare(addr, length uint64, wipe bool) error {
 
 const noFD = ^uint64(0)
 
-// mapAt maps memory at a free place of a window.
-func (s *Stopped) mapAt(in Window, length uint64, prot, flags int, fd uint64) (uint64, error) {
+// Gap returns the address of size free bytes in a window, apart from what else is about to be mapped.
+func (s *Stopped) Gap(in Window, size int, taken ...Interval) (uint64, error) {
 	maps, err := s.Maps()
 	if err != nil {
 		return 0, err
 	}
-	want, ok := findGap(maps, in, length, s.brkRange(maps), uint64(os.Getpagesize()))
+	rooms := []room{s.brkRange(maps)}
+	for _, t := range taken {
+		rooms = append(rooms, room{t.Lo, t.Hi})
+	}
+	page := uint64(os.Getpagesize())
+	length := align(uint64(size), page)
+	addr, ok := findGap(maps, in, length, page, rooms...)
 	if !ok {
 		return 0, fmt.Errorf("process %d: %w: no %d KiB of free addresses between %#x and %#x", s.pid, ErrUnsupported, length>>10,
 			in.Lo, in.Hi)
 	}
-	got, err := s.Call(unix.SYS_MMAP, want, length, uint64(prot), uint64(flags|unix.MAP_FIXED_NOREPLACE), fd, 0)
+	return addr, nil
+}
+
+// mapAt maps memory at a free place.
+func (s *Stopped) mapAt(addr, length uint64, prot, flags int, fd uint64) error {
+	got, err := s.Call(unix.SYS_MMAP, addr, length, uint64(prot), uint64(flags|unix.MAP_FIXED_NOREPLACE), fd, 0)
+	if errors.Is(err, unix.EEXIST) {
+		return fmt.Errorf("process %d: %w: it has just mapped memory at %#x", s.pid, ErrBusy, addr)
+	}
 	if err != nil {
 		what := "memory"
 		if prot&unix.PROT_EXEC != 0 {
 			what = "memory for code"
 		}
-		return 0, s.refusedCall("mapping "+what+" in it", err)
+		return s.refusedCall("mapping "+what+" in it", err)
 	}
-	if got != want { // a kernel before 4.17 takes the address for a hint
-		return 0, both(fmt.Errorf("process %d: %w: the kernel maps at %#x instead of %#x", s.pid, ErrUnsupported, got, want),
+	if got != addr { // a kernel before 4.17 takes the address for a hint
+		return both(fmt.Errorf("process %d: %w: the kernel maps at %#x instead of %#x", s.pid, ErrUnsupported, got, addr),
 			s.Unmap(got, int(length)))
 	}
-	return got, nil
+	return nil
 }
 
 // refusedCall gives the error of a system call in the process its meaning.
@@ -154,10 +197,9 @@ func (s *Stopped) brkRange(maps []procmap.Mapping) room {
 	return r
 }
 
-// findGap returns the address of size free bytes in a window, as near to its middle as can be, with a free page on both
+// findGap returns the address of size free bytes in a window that are not taken, as near to its middle as can be, with a free page on both
 // sides so that the kernel merges the mapping with no other.
-func findGap(maps []procmap.Mapping, in Window, size uint64, brk room, page uint64) (uint64, bool) {
-	taken := []room{brk}
+func findGap(maps []procmap.Mapping, in Window, size, page uint64, taken ...room) (uint64, bool) {
 	for _, m := range maps {
 		r := room{m.Start, m.End}
 		if m.Path == "[stack]" && r.lo > stackReserve {
@@ -197,18 +239,19 @@ func findGap(maps []procmap.Mapping, in Window, size uint64, brk room, page uint
 // has none.
 func Occupied(maps []procmap.Mapping) (addr uint64, ok bool) {
 	for _, m := range maps {
-		if strings.HasPrefix(m.Path, "/memfd:"+Name+" ") {
+		if strings.HasPrefix(m.Path, sharedName) {
 			return m.Start, true
 		}
 	}
 	return 0, false
 }
 
-// OccupiedBy is Occupied for a process that is not stopped. A process whose mappings cannot be read has none.
-func OccupiedBy(pid int) (addr uint64, ok bool) {
+// OccupiedBy is Occupied for a process that is not stopped.
+func OccupiedBy(pid int) (addr uint64, ok bool, err error) {
 	maps, err := procmap.Read(pid)
 	if err != nil {
-		return 0, false
+		return 0, false, procError(pid, err)
 	}
-	return Occupied(maps)
+	addr, ok = Occupied(maps)
+	return addr, ok, nil
 }

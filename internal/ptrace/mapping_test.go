@@ -35,12 +35,12 @@ func TestMappings(t *testing.T) {
 }
 
 func mapTwice(s *Stopped, near Window, look bool) error {
-	code, err := s.MapProgram(near, 100, 3*4096)
+	code, err := mapProgram(s, near, 100, 3*4096)
 	if err != nil {
 		return err
 	}
 	data := code + uint64(os.Getpagesize())
-	shared, err := s.MapShared(near, 1<<20)
+	shared, err := mapShared(s, near, 1<<20)
 	if err != nil {
 		return err
 	}
@@ -179,7 +179,7 @@ func TestFindGap(t *testing.T) {
 		{"not where the stack grows", Window{0x7efffff00000, 0x7f0000000000}, 0x1000, none, 0, false},
 		{"larger than everything", Window{0, 1 << 47}, 1 << 63, none, 0, false},
 	} {
-		got, ok := findGap(maps, test.in, test.size, test.brk, page)
+		got, ok := findGap(maps, test.in, test.size, page, test.brk)
 		if ok != test.wanted || ok && got != test.want {
 			t.Errorf("%s: %#x, %v, want %#x, %v", test.name, got, ok, test.want, test.wanted)
 		}

@@ -162,7 +162,7 @@ func BenchmarkCall(b *testing.B) {
 		near := window(b, target.PID())
 		for range b.N {
 			s := mustStop(b, target.PID(), Options{One: true})
-			addr, err := s.MapProgram(near, 4096, 0)
+			addr, err := mapProgram(s, near, 4096, 0)
 			if err != nil {
 				b.Fatal(err)
 			}

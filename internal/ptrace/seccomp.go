@@ -164,11 +164,18 @@ func tryCalls(ctx context.Context) error {
 func (s *Stopped) tryAll() error {
 	page := os.Getpagesize()
 	anywhere := Window{Lo: lowestAddr, Hi: 1 << 46}
-	program, err := s.MapProgram(anywhere, page, page)
+	program, err := s.Gap(anywhere, 2*page)
 	if err != nil {
 		return err
 	}
-	shared, err := s.MapShared(anywhere, page)
+	if err := s.MapProgram(program, page, page); err != nil {
+		return err
+	}
+	at, err := s.Gap(anywhere, page)
+	if err != nil {
+		return err
+	}
+	shared, err := s.MapShared(at, page, func([]byte) error { return nil })
 	if err != nil {
 		return err
 	}

@@ -20,19 +20,21 @@ type Shared struct {
 // sharedSeals fix the size: nobody can take pages away from under a mapping.
 const sharedSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
-// MapShared maps memory that is shared with this process. size is rounded up to whole pages. The target keeps no file
-// descriptor. Close gives up this process's side; Unmap the target's.
-func (s *Stopped) MapShared(in Window, size int) (*Shared, error) {
+// MapShared maps memory that is shared with this process. size is rounded up to whole pages. The address is one that Gap has
+// returned: the error wraps ErrBusy when the process has mapped something there since. fill is called before the target
+// maps it: what it writes is there from the beginning. The target keeps no file descriptor. Close gives up this process's
+// side; Unmap the target's.
+func (s *Stopped) MapShared(addr uint64, size int, fill func(mem []byte) error) (*Shared, error) {
 	var m *Shared
 	err := s.Do(func() error {
 		var err error
-		m, err = s.mapShared(in, int(align(uint64(size), uint64(os.Getpagesize()))))
+		m, err = s.mapShared(addr, int(align(uint64(size), uint64(os.Getpagesize()))), fill)
 		return err
 	})
 	return m, err
 }
 
-func (s *Stopped) mapShared(in Window, size int) (_ *Shared, err error) {
+func (s *Stopped) mapShared(addr uint64, size int, fill func(mem []byte) error) (_ *Shared, err error) {
 	if _, err := s.enter(); err != nil {
 		return nil, err
 	}
@@ -49,7 +51,9 @@ func (s *Stopped) mapShared(in Window, size int) (_ *Shared, err error) {
 	if err != nil {
 		return nil, err
 	}
-	addr, err := s.mapAt(in, uint64(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED, fd)
+	if err = fill(mem); err == nil {
+		err = s.mapAt(addr, uint64(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED, fd)
+	}
 	if err != nil {
 		return nil, both(err, unix.Munmap(mem))
 	}

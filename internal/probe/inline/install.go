@@ -98,22 +98,35 @@ func displacements(spots []spot) []*codepatch.Displacement {
 	return list
 }
 
-// mapMemory maps the memory in the process.
+// mapMemory maps the memory in the process: first what is shared, with notes of all that comes. An engine that is killed at
+// any moment leaves nothing in the process that they do not name.
 func (in *installation) mapMemory(s *ptrace.Stopped, program *Program, window ptrace.Window) error {
-	var err error
-	if in.base, err = s.MapProgram(window, in.code, in.size-in.code); err != nil {
-		return err
-	}
-	near := ptrace.Window{Lo: in.base - min(in.base, sharedReach), Hi: in.base + sharedReach}
-	in.shared, err = s.MapShared(near, notesSize+Alignment+program.geometry.Size())
+	base, err := s.Gap(window, in.size)
 	if err != nil {
-		if unmapErr := s.Unmap(in.base, in.size); unmapErr != nil {
-			return fmt.Errorf("%w; and %w", err, unmapErr)
-		}
-		in.base = 0
 		return err
 	}
-	in.sharedAt, in.sharedBy = in.shared.Addr, len(in.shared.Mem)
+	size := notesSize + Alignment + program.geometry.Size()
+	near := ptrace.Window{Lo: base - min(base, sharedReach), Hi: base + sharedReach}
+	at, err := s.Gap(near, size, ptrace.Interval{Lo: base, Hi: base + uint64(in.size)})
+	if err != nil {
+		return err
+	}
+	shared, err := s.MapShared(at, size, func(mem []byte) error {
+		return in.note(mem, Notes{Base: base, Shared: at, Length: uint64(len(mem))})
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.MapProgram(base, in.code, in.size-in.code); err != nil {
+		if undoErr := s.Unmap(at, len(shared.Mem)); undoErr != nil {
+			return fmt.Errorf("%w; and %w", err, undoErr)
+		}
+		if undoErr := shared.Close(); undoErr != nil {
+			return fmt.Errorf("%w; and %w", err, undoErr)
+		}
+		return err
+	}
+	in.base, in.shared, in.sharedAt, in.sharedBy = base, shared, at, len(shared.Mem)
 	return nil
 }
 
@@ -133,7 +146,7 @@ func (in *installation) write(s *ptrace.Stopped, program *Program, spots []spot)
 	if err := s.Write(in.base, stubs); err != nil {
 		return err
 	}
-	return in.note()
+	return in.note(in.shared.Mem, Notes{Base: in.base, Shared: in.sharedAt, Length: uint64(in.sharedBy), Edits: in.edits})
 }
 
 // makeStubs makes the code of the stubs, and the edits that lead there.
@@ -248,9 +261,21 @@ func (in *installation) here(s *ptrace.Stopped) (bool, error) {
 	return ok && at == in.sharedAt, nil
 }
 
+// hasProgram reports whether the code and its data are in the process: a killed engine may have noted and not mapped them,
+// or have removed them already.
+func (in *installation) hasProgram(s *ptrace.Stopped) (bool, error) {
+	if in.base == 0 {
+		return false, nil
+	}
+	return s.HasProgram(in.base, in.code, in.size)
+}
+
 // nobodyInside returns an error when a thread is in the memory, or may come back there. When nothing leads there any more
 // and nobody is there, that stays so.
 func (in *installation) nobodyInside(s *ptrace.Stopped) error {
+	if there, err := in.hasProgram(s); err != nil || !there {
+		return err
+	}
 	rest, err := s.Resting([]ptrace.Interval{{Lo: in.base, Hi: in.base + uint64(in.code)}}, false)
 	if err != nil {
 		return err
@@ -267,12 +292,14 @@ func (in *installation) unmap() error {
 		if here, err := in.here(s); err != nil || !here {
 			return err
 		}
-		if in.base != 0 {
+		if there, err := in.hasProgram(s); err != nil {
+			return err
+		} else if there {
 			if err := s.Unmap(in.base, in.size); err != nil {
 				return err
 			}
-			in.base = 0
 		}
+		in.base = 0
 		if err := s.Unmap(in.sharedAt, in.sharedBy); err != nil {
 			return err
 		}

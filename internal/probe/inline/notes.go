@@ -28,21 +28,42 @@ type Notes struct {
 	Length uint64 // of this memory
 	Edits  []ptrace.Edit
 
+	Namespace uint64         // the PID namespace in which Loupe has its number; 0 in notes of older engines
+	Remains   ptrace.Remains // what a killed engine has left besides the memory
+
 	beat uint64 // CLOCK_MONOTONIC when the engine was last seen at work, in nanoseconds
 }
 
-// Alive reports whether the engine that wrote the notes is still there: as a process that can be seen from here, or by
-// what it does, when it is one that cannot.
+// Alive reports whether the engine that wrote the notes is still at work: its process, where that would be visible from
+// here, else what it does.
 func (n *Notes) Alive() bool {
-	if n.Loupe > 0 && n.Begun != 0 && ptrace.Began(int(n.Loupe)) == n.Begun {
+	if n.Loupe <= 0 || n.Begun == 0 {
+		return n.beat != 0 && n.recent()
+	}
+	if ptrace.Began(int(n.Loupe)) == n.Begun {
 		return true
 	}
+	return n.Namespace != pidNamespace() && n.recent()
+}
+
+func (n *Notes) recent() bool {
 	now := uint64(monotonic())
 	return n.beat <= now && now-n.beat < uint64(silence)
 }
 
-// silence is after what time without a sign an engine is taken for dead, unless its process can be seen.
+// silence is the time without a sign after which an engine is taken for dead whose process is in another PID namespace.
 const silence = 3 * time.Second
+
+// pidNamespace returns the identity of this process's PID namespace; noNamespace when it is unknown.
+func pidNamespace() uint64 {
+	var st unix.Stat_t
+	if unix.Stat("/proc/self/ns/pid", &st) != nil {
+		return noNamespace
+	}
+	return st.Ino
+}
+
+const noNamespace = ^uint64(0)
 
 func monotonic() int64 {
 	var ts unix.Timespec
@@ -60,29 +81,34 @@ func (in *installation) beat() {
 
 const (
 	notesSize  = 16 << 10
-	notesMagic = 0x0001_6570_756f_6c00 // the version of the format, and "loupe"
+	notesMagic = 0x0002_6570_756f_6c00 // the version of the format, and "loupe"
+	firstMagic = 0x0001_6570_756f_6c00 // of the version without Namespace
 	maxEdit    = 64
 )
 
 var errNotes = errors.New("no notes that make sense")
 
-// note writes the notes, before anything is changed.
-func (in *installation) note() error {
-	n := Notes{
-		Loupe: int32(os.Getpid()), Begun: ptrace.Began(os.Getpid()), Base: in.base, Code: uint64(in.code), Size: uint64(in.size),
-		Shared: in.sharedAt, Length: uint64(in.sharedBy), Edits: in.edits, beat: uint64(monotonic()),
-	}
+// note writes the notes, before what they name is done: the number of edits behind the edits, and what makes notes of it all
+// last, so that they are right at any moment.
+func (in *installation) note(mem []byte, n Notes) error {
+	n.Loupe, n.Begun, n.Namespace = int32(os.Getpid()), ptrace.Began(os.Getpid()), pidNamespace()
+	n.Code, n.Size, n.beat = uint64(in.code), uint64(in.size), uint64(monotonic())
 	b := n.append(make([]byte, 0, notesSize))
 	if len(b) > notesSize {
 		return fmt.Errorf("%d places are too many", len(in.edits))
 	}
-	copy(in.shared.Mem[8:], b[8:])
-	copy(in.shared.Mem, b[:8])
+	copy(mem[editsAt:], b[editsAt:])
+	for at := editsAt - 8; at >= 0; at -= 8 {
+		atomic.StoreUint64((*uint64)(unsafe.Pointer(&mem[at])), binary.LittleEndian.Uint64(b[at:]))
+	}
 	return nil
 }
 
+// editsAt is where in the notes the edits are, behind their number.
+const editsAt = 11 * 8
+
 func (n *Notes) append(b []byte) []byte {
-	for _, v := range []uint64{notesMagic, n.beat, uint64(n.Loupe), n.Begun, n.Base, n.Code, n.Size, n.Shared, n.Length, uint64(len(n.Edits))} {
+	for _, v := range []uint64{notesMagic, n.beat, uint64(n.Loupe), n.Begun, n.Base, n.Code, n.Size, n.Shared, n.Length, n.Namespace, uint64(len(n.Edits))} {
 		b = binary.LittleEndian.AppendUint64(b, v)
 	}
 	for _, e := range n.Edits {
@@ -102,10 +128,14 @@ func parseNotes(b []byte) (*Notes, error) {
 		}
 		return v
 	}
-	if next() != notesMagic {
+	magic := next()
+	if magic != notesMagic && magic != firstMagic {
 		return nil, errNotes
 	}
 	n := &Notes{beat: next(), Loupe: int32(next()), Begun: next(), Base: next(), Code: next(), Size: next(), Shared: next(), Length: next()}
+	if magic != firstMagic {
+		n.Namespace = next()
+	}
 	count := next()
 	if n.Base == 0 || n.Code > n.Size || n.Size > 1<<40 || n.Length > 1<<40 || count > notesSize {
 		return nil, errNotes
@@ -122,21 +152,36 @@ func parseNotes(b []byte) (*Notes, error) {
 	return n, nil
 }
 
-// Look returns the notes of an engine that has put code into a process; nil when none has. Notes without edits are of an
-// engine that was killed before it had changed anything but the memory.
+// Look returns what an engine has in a process; nil when there is nothing. Shared is 0 when all that is left is what Remains
+// names: then other engines can attach. Notes without Base are of an engine of an older Loupe that was killed before it had
+// changed anything but the memory.
 func Look(pid int) (*Notes, error) {
-	at, ok := ptrace.OccupiedBy(pid)
-	if !ok {
+	n, err := readNotes(pid)
+	if err != nil {
+		return nil, err
+	}
+	if n == nil {
+		n = &Notes{}
+	}
+	n.Remains, err = ptrace.FindRemains(pid, ptrace.Interval{Lo: n.Base, Hi: n.Base + n.Size})
+	if err != nil {
+		return nil, err
+	}
+	if n.Shared == 0 && n.Remains.Empty() {
 		return nil, nil
 	}
-	mem, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
-	if err != nil {
-		return nil, fmt.Errorf("process %d: %w", pid, err)
+	return n, nil
+}
+
+// readNotes returns the notes in a process; nil when there are no.
+func readNotes(pid int) (*Notes, error) {
+	at, ok, err := ptrace.OccupiedBy(pid)
+	if err != nil || !ok {
+		return nil, err
 	}
-	defer mem.Close()
 	b := make([]byte, notesSize)
-	if _, err := mem.ReadAt(b, int64(at)); err != nil {
-		return nil, fmt.Errorf("process %d: reading what an engine has noted there: %w", pid, err)
+	if err := ptrace.ReadMemory(pid, at, b); err != nil {
+		return nil, fmt.Errorf("what an engine has noted there: %w", err)
 	}
 	if binary.LittleEndian.Uint64(b) == 0 {
 		return &Notes{Shared: at}, nil
@@ -161,37 +206,46 @@ func Repair(pid int, signalStacks func() ([]ptrace.Interval, error)) (*Notes, er
 		pid: pid, signalStacks: signalStacks, sharedAt: n.Shared, sharedBy: int(n.Length), base: n.Base, code: int(n.Code),
 		size: int(n.Size), edits: n.Edits,
 	}
-	if n.Base == 0 { // it had not come further than this
-		in.sharedBy = sizeOf(pid, n.Shared)
+	if n.Shared != 0 && n.Base == 0 { // it had not come further than this
+		if in.sharedBy, err = sizeOf(pid, n.Shared); err != nil {
+			return nil, err
+		}
 	}
-	return n, in.repair()
+	if err := in.repair(); err != nil {
+		return nil, err
+	}
+	if n.Remains.Empty() {
+		return n, nil
+	}
+	return n, in.whenFree(func(s *ptrace.Stopped) error {
+		if err := in.knowHandlers(s); err != nil {
+			return err
+		}
+		return s.Clean(ptrace.Interval{})
+	})
 }
 
-func sizeOf(pid int, addr uint64) int {
+// sizeOf returns the size of the mapping at an address; 0 when there is none.
+func sizeOf(pid int, addr uint64) (int, error) {
 	maps, err := procmap.Read(pid)
 	if err != nil {
-		return 0
+		return 0, err
 	}
 	for _, m := range maps {
 		if m.Start == addr {
-			return int(m.End - m.Start)
+			return int(m.End - m.Start), nil
 		}
 	}
-	return 0
+	return 0, nil
 }
 
 // repair is remove for edits of which some may not have been made.
 func (in *installation) repair() error {
-	mem, err := os.Open(fmt.Sprintf("/proc/%d/mem", in.pid))
-	if err != nil {
-		return fmt.Errorf("process %d: %w", in.pid, err)
-	}
-	defer mem.Close()
 	var made []ptrace.Edit
 	for _, e := range in.edits {
 		now := make([]byte, len(e.New))
-		if _, err := mem.ReadAt(now, int64(e.Addr)); err != nil {
-			return fmt.Errorf("process %d: reading its code at %#x: %w", in.pid, e.Addr, err)
+		if err := ptrace.ReadMemory(in.pid, e.Addr, now); err != nil {
+			return err
 		}
 		if !bytes.Equal(now, e.Old) {
 			made = append(made, e)

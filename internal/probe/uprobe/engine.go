@@ -78,7 +78,11 @@ func (e *Engine) prepare() error {
 	}
 	// The kernel carries out the instruction that the file has under a probe, and goes on behind it: in the middle of a jump
 	// that was put there.
-	if at, ok := ptrace.OccupiedBy(e.plan.PID); ok {
+	at, ok, err := ptrace.OccupiedBy(e.plan.PID)
+	if err != nil {
+		return err
+	}
+	if ok {
 		return fmt.Errorf("%w: Loupe observes it with engine inline, or has left something at %#x: see loupe doctor %d",
 			probe.ErrUnsupported, at, e.plan.PID)
 	}
