@@ -33,16 +33,22 @@ const broken = `{"ImportPath":"r","Action":"build-output","Output":"r.go:1: synt
 {"Action":"fail","Package":"r","Elapsed":0,"FailedBuild":"r"}
 `
 
+// cut is the output of a go command that was killed.
+const cut = `{"Action":"start","Package":"q"}
+{"Action":"run","Package":"q","Test":"TestLong"}
+`
+
 func TestReport(t *testing.T) {
 	for _, test := range []struct {
 		name, in   string
 		strict, ok bool
 		want, not  []string
 	}{
-		{"skips", someRun, false, true, []string{"ok  \tp\t0.1s\n", "1 tests passed, 0 failed, 1 skipped", "skipped  p TestSkipped: needs root, and BPF\n"}, []string{"chatter", "PASS", "FAIL"}},
+		{"skips", someRun, false, true, []string{"ok  \tp\t0.1s\n", "1 test passed, 0 failed, 1 skipped\n", "skipped  p TestSkipped: needs root, and BPF\n"}, []string{"chatter", "PASS", "FAIL"}},
 		{"skips in CI", someRun, true, false, []string{"no test may be skipped"}, nil},
 		{"failures", failures, false, false, []string{"some message of the go command", "b_test.go:5: wrong", "FAIL\tq", "1 failed"}, nil},
-		{"broken package", broken, false, false, []string{"r.go:1: syntax error\n"}, nil},
+		{"broken package", broken, false, false, []string{"r.go:1: syntax error\n", "1 package failed without a failed test\n", "failed  r:"}, nil},
+		{"cut off", cut, false, false, []string{"never ended  q TestLong\n", "failed  q:"}, nil},
 		{"nothing", "", true, true, []string{"0 tests passed"}, nil},
 	} {
 		var out strings.Builder
