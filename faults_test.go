@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
@@ -207,7 +207,7 @@ func TestExec(t *testing.T) {
 	for _, command := range []string{"exec", "execother"} {
 		t.Run(command, func(t *testing.T) {
 			path := testtarget.Build(t, testtarget.Spec{Program: "mill", PIE: true})
-			cmd := exec.Command(path)
+			cmd := testcmd.Command(t, path)
 			cmd.Env = append(os.Environ(), "PATH="+slowTrue(t))
 			in, err := cmd.StdinPipe()
 			if err != nil {
@@ -280,7 +280,7 @@ func TestKill(t *testing.T) {
 	}
 	p := startMill(t, testtarget.Latest())
 	before := breakpoints(t, p)
-	observer := exec.Command(os.Args[0], "-test.run=^TestKill$")
+	observer := testcmd.Command(t, os.Args[0], "-test.run=^TestKill$")
 	observer.Env = append(os.Environ(), "LOUPE_TEST_OBSERVE="+strconv.Itoa(p.PID()))
 	if err := observer.Start(); err != nil {
 		t.Fatal(err)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/probe/inline"
 	"github.com/loupe-go/loupe/internal/sched"
+	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
@@ -35,7 +35,7 @@ func TestInlineKilled(t *testing.T) {
 	}
 	p := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "mixer"}))
 	code, maps := textOf(t, p.PID()), foreignMaps(t, p.PID())
-	observer := exec.Command(os.Args[0], "-test.run=^TestInlineKilled$")
+	observer := testcmd.Command(t, os.Args[0], "-test.run=^TestInlineKilled$")
 	observer.Env = append(os.Environ(), "LOUPE_TEST_INLINE="+strconv.Itoa(p.PID()))
 	out := &lines{}
 	observer.Stdout = out

@@ -3,13 +3,13 @@ package loupe_test
 import (
 	"context"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
@@ -23,9 +23,9 @@ func TestPIDNamespace(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root to make a PID namespace")
 	}
-	inside := exec.Command("unshare", "--pid", "--fork", "--mount-proc", "--propagation", "unchanged", os.Args[0], "-test.run=^TestPIDNamespace$", "-test.v")
+	inside := testcmd.Command(t, "unshare", "--pid", "--fork", "--mount-proc", "--propagation", "unchanged", os.Args[0], "-test.run=^TestPIDNamespace$", "-test.v")
 	inside.Env = append(os.Environ(), "LOUPE_TEST_MILL="+testtarget.Build(t, testtarget.Spec{Program: "mill"}))
-	out, err := inside.CombinedOutput()
+	out, err := testcmd.Combined(inside)
 	if err != nil || !strings.Contains(string(out), "--- PASS: TestPIDNamespace") {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -33,7 +33,7 @@ func TestPIDNamespace(t *testing.T) {
 
 func observeInNamespace(t *testing.T, mill string) {
 	t.Run("started", func(t *testing.T) {
-		cmd := exec.Command(mill)
+		cmd := testcmd.Command(t, mill)
 		cmd.Stdin = strings.NewReader("spawn 200\nquit\n")
 		s, err := loupe.Attach(context.Background(), loupe.Command(cmd), loupe.Options{})
 		if err != nil {

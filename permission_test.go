@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"runtime"
 	"slices"
 	"strconv"
@@ -16,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/loupe-go/loupe"
+	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
@@ -28,7 +28,7 @@ func TestPermission(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("leaving out capabilities needs root")
 	}
-	cmd := exec.Command(testtarget.Build(t, testtarget.Spec{Program: "mill"}))
+	cmd := testcmd.Within(t, 0, testtarget.Build(t, testtarget.Spec{Program: "mill"}))
 	keepCapabilities(t) // the thread ends with the test
 	target := testtarget.StartCmd(t, cmd)
 	for _, test := range []struct {
@@ -43,7 +43,7 @@ func TestPermission(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			keepCapabilities(t, test.caps...)
-			child := exec.Command(os.Args[0], "-test.run=^TestPermission$")
+			child := testcmd.Command(t, os.Args[0], "-test.run=^TestPermission$")
 			child.Env = append(os.Environ(), "LOUPE_TEST_ATTACH="+strconv.Itoa(target.PID()))
 			out, err := child.Output()
 			if err != nil {

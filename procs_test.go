@@ -2,11 +2,11 @@ package loupe_test
 
 import (
 	"os"
-	"os/exec"
 	"testing"
 
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
@@ -15,7 +15,7 @@ func TestProcs(t *testing.T) {
 	const procs = 3
 	for _, version := range testtarget.Versions() {
 		t.Run("go"+version, func(t *testing.T) {
-			cmd := exec.Command(testtarget.Build(t, testtarget.Spec{Program: "mill", Go: version}))
+			cmd := testcmd.Within(t, 0, testtarget.Build(t, testtarget.Spec{Program: "mill", Go: version}))
 			cmd.Env = append(os.Environ(), "GOMAXPROCS=3")
 			p := testtarget.StartCmd(t, cmd)
 			s := attach(t, p.PID(), loupe.Options{Kinds: event.KindsGoroutine | event.KindsSyscall, System: true, Procs: true, StackDepth: -1})

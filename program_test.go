@@ -11,6 +11,7 @@ import (
 
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
@@ -22,7 +23,7 @@ func TestCommand(t *testing.T) {
 	}
 	for _, spec := range specs {
 		t.Run(spec.String(), func(t *testing.T) {
-			cmd := exec.Command(testtarget.Build(t, spec))
+			cmd := testcmd.Command(t, testtarget.Build(t, spec))
 			cmd.Stdin = strings.NewReader("spawn 500\nquit\n")
 			var out bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &out, os.Stderr
@@ -63,9 +64,9 @@ func TestCommandThatCannotBe(t *testing.T) {
 		cmd  *exec.Cmd
 		want error
 	}{
-		"missing":   {exec.Command("/no/such/program"), os.ErrNotExist},
-		"not Go":    {exec.Command("sleep", "1000"), loupe.ErrNotGo},
-		"directory": {exec.Command(t.TempDir()), os.ErrPermission},
+		"missing":   {testcmd.Command(t, "/no/such/program"), os.ErrNotExist},
+		"not Go":    {testcmd.Command(t, "sleep", "1000"), loupe.ErrNotGo},
+		"directory": {testcmd.Command(t, t.TempDir()), os.ErrPermission},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := loupe.Attach(context.Background(), loupe.Command(test.cmd), loupe.Options{})

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +20,7 @@ import (
 	"github.com/loupe-go/loupe/internal/probe/inline"
 	"github.com/loupe-go/loupe/internal/procmap"
 	"github.com/loupe-go/loupe/internal/realtarget"
+	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
@@ -146,7 +146,7 @@ func TestTortureKilled(t *testing.T) {
 // killObserver starts another process that observes one with engine inline, and kills it soon.
 func killObserver(t *testing.T, pid int) {
 	t.Helper()
-	observer := exec.Command(os.Args[0], "-test.run=^TestInlineKilled$")
+	observer := testcmd.Command(nil, os.Args[0], "-test.run=^TestInlineKilled$")
 	observer.Env = append(os.Environ(), "LOUPE_TEST_INLINE="+strconv.Itoa(pid))
 	if err := observer.Start(); err != nil {
 		t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/sched"
+	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
 	"github.com/loupe-go/loupe/trace/raw"
 )
@@ -62,10 +62,10 @@ func buildRecorder(t *testing.T, source, release string) string {
 		t.Fatal(err)
 	}
 	program := filepath.Join(dir, "recorder.exe")
-	cmd := exec.Command("go", "build", "-o", program, ".")
+	cmd := testcmd.Command(t, "go", "build", "-o", program, ".")
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GOTOOLCHAIN=go"+release, "GOFLAGS=", "GOWORK=off", "GO111MODULE=on", "CGO_ENABLED=0", "GODEBUG=")
-	if out, err := cmd.CombinedOutput(); err != nil {
+	if out, err := testcmd.Combined(cmd); err != nil {
 		t.Fatalf("build the recorder with Go %s: %v\n%s", release, err, out)
 	}
 	return program
@@ -75,9 +75,9 @@ func buildRecorder(t *testing.T, source, release string) string {
 func recordTrace(t *testing.T, godebug, program string, args ...string) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "trace")
-	cmd := exec.Command(program, append([]string{path}, args...)...)
+	cmd := testcmd.Command(t, program, append([]string{path}, args...)...)
 	cmd.Env = append(os.Environ(), "GODEBUG="+godebug)
-	if out, err := cmd.CombinedOutput(); err != nil {
+	if out, err := testcmd.Combined(cmd); err != nil {
 		t.Fatalf("record a trace: %v\n%s", err, out)
 	}
 	data, err := os.ReadFile(path)

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/trace/raw"
 )
 
@@ -206,7 +206,7 @@ func changedNumber(rng *rand.Rand, x uint64) uint64 {
 
 // TestValidateToolchain holds Validate and Reader against the test cases of the toolchain's reader, which its module has.
 func TestValidateToolchain(t *testing.T) {
-	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "golang.org/x/exp").Output()
+	out, err := testcmd.Command(t, "go", "list", "-m", "-f", "{{.Dir}}", "golang.org/x/exp").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

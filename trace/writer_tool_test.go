@@ -2,12 +2,12 @@ package trace
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/trace/raw"
 )
 
@@ -24,7 +24,7 @@ func TestWriterTool(t *testing.T) {
 			if err := os.WriteFile(path, data, 0o644); err != nil {
 				t.Fatal(err)
 			}
-			cmd := exec.Command("go", "tool", "trace", "-d=parsed", path)
+			cmd := testcmd.Command(t, "go", "tool", "trace", "-d=parsed", path)
 			cmd.Env = append(os.Environ(), "GOTOOLCHAIN="+test.toolchain, "GOFLAGS=", "GOENV=off")
 			out, err := cmd.Output()
 			if err != nil {

@@ -4,12 +4,13 @@ import (
 	"bufio"
 	"bytes"
 	"io"
-	"os/exec"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/loupe-go/loupe/internal/testcmd"
 )
 
 // TestEnd asks Loupe to end while it observes, once and, as timeout(1) does and people do, several times within moments. It
@@ -23,7 +24,7 @@ func TestEnd(t *testing.T) {
 	}{{"Ctrl-C", syscall.SIGINT, 1}, {"terminal gone", syscall.SIGHUP, 1}, {"several times", syscall.SIGTERM, 30}} {
 		for _, engine := range []string{"uprobe", "inline"} {
 			t.Run(test.name+"/"+engine, func(t *testing.T) {
-				cmd := exec.Command(loupe, "trace", "--engine", engine, sample)
+				cmd := testcmd.Command(t, loupe, "trace", "--engine", engine, sample)
 				var stderr bytes.Buffer
 				cmd.Stderr = &stderr
 				stdout, err := cmd.StdoutPipe()

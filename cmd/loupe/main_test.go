@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/loupe-go/loupe/internal/testcmd"
 )
 
 // loupe is the executable under test: static and stripped, as it is released.
@@ -31,9 +32,9 @@ func TestMain(m *testing.M) {
 	}
 	os.Chmod(dir, 0o755)                                             // other users run it, too
 	loupe = filepath.Join(dir, fmt.Sprintf("loupe-%d", os.Getpid())) // a name that no other process has
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", loupe, ".")
+	build := testcmd.Command(nil, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", loupe, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
+	if out, err := testcmd.Combined(build); err != nil {
 		fmt.Fprintf(os.Stderr, "%v: %s", err, out)
 		os.Exit(1)
 	}
@@ -48,9 +49,7 @@ const patience = 2 * time.Minute
 // run runs loupe to its end.
 func run(t *testing.T, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	return finish(t, exec.CommandContext(ctx, loupe, args...))
+	return finish(t, testcmd.Command(t, loupe, args...))
 }
 
 func finish(t *testing.T, cmd *exec.Cmd) (status int, stdout, stderr string) {
@@ -68,7 +67,7 @@ func finish(t *testing.T, cmd *exec.Cmd) (status int, stdout, stderr string) {
 // startSample starts the sample program as a target.
 func startSample(t *testing.T) (pid int) {
 	t.Helper()
-	cmd := exec.Command(loupe, "demo-program")
+	cmd := testcmd.Command(t, loupe, "demo-program")
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -93,7 +92,7 @@ func startSample(t *testing.T) (pid int) {
 func TestExitStatus(t *testing.T) {
 	sample := strconv.Itoa(startSample(t))
 	startSample(t) // a second one, so that the name is ambiguous
-	sleeper := exec.Command("sleep", "600")
+	sleeper := testcmd.Command(t, "sleep", "600")
 	if err := sleeper.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -245,9 +244,7 @@ func TestDemoText(t *testing.T) {
 
 // TestDemoAsOrdinaryUser runs the demo without any privilege.
 func TestDemoAsOrdinaryUser(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, loupe, "demo", "--json")
+	cmd := testcmd.Command(t, loupe, "demo", "--json")
 	cmd.Dir = "/"
 	status, stdout, stderr := finishOrdinary(t, cmd)
 	var report demoReport
@@ -295,7 +292,7 @@ func finishOrdinary(t *testing.T, cmd *exec.Cmd) (status int, stdout, stderr str
 // TestDemoLeavesNothingBehind ends loupe demo in the middle of its work.
 func TestDemoLeavesNothingBehind(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {
-		cmd := exec.Command(loupe, "demo", "--duration", "1h")
+		cmd := testcmd.Command(t, loupe, "demo", "--duration", "1h")
 		var stderr bytes.Buffer
 		cmd.Stderr = &stderr
 		if err := cmd.Start(); err != nil {
@@ -352,9 +349,7 @@ func runs(pid int) bool {
 }
 
 func TestProgramForm(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, loupe, "goroutines", "--json", "--", loupe, "demo-program")
+	cmd := testcmd.Command(t, loupe, "goroutines", "--json", "--", loupe, "demo-program")
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -386,9 +381,7 @@ func TestProgramForm(t *testing.T) {
 
 // TestSignalsArePassedOn asks Loupe to end while it stays with a program: the program is asked instead.
 func TestSignalsArePassedOn(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, loupe, "goroutines", "--json", "--after", "10ms", "--", loupe, "demo-program")
+	cmd := testcmd.Command(t, loupe, "goroutines", "--json", "--after", "10ms", "--", loupe, "demo-program")
 	stdin, err := cmd.StdinPipe() // which keeps the program running
 	if err != nil {
 		t.Fatal(err)
@@ -420,9 +413,8 @@ func TestSignalsArePassedOn(t *testing.T) {
 }
 
 func TestDemoKeepsTheProgramRunning(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, loupe, "demo", "--keep", "--duration", "10ms")
+	cmd := testcmd.Command(t, loupe, "demo", "--keep", "--duration", "10ms")
+	cmd.Stderr = nil
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -447,9 +439,7 @@ func TestDemoKeepsTheProgramRunning(t *testing.T) {
 
 // TestProgramIsNotLeftAlone closes Loupe's stdout before Loupe has written to it, as head does to a long list.
 func TestProgramIsNotLeftAlone(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, loupe, "goroutines", "--", loupe, "demo-program")
+	cmd := testcmd.Command(t, loupe, "goroutines", "--", loupe, "demo-program")
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -477,7 +467,7 @@ func TestProfileIsReadByPprof(t *testing.T) {
 	if status, _, stderr := run(t, "profile", strconv.Itoa(sample), "-o", file); status != 0 {
 		t.Fatalf("status %d, stderr %q", status, stderr)
 	}
-	out, err := exec.Command("go", "tool", "pprof", "-top", "-symbolize=none", file).CombinedOutput()
+	out, err := testcmd.Combined(testcmd.Command(t, "go", "tool", "pprof", "-top", "-symbolize=none", file))
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -1,23 +1,20 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
 // TestPauseOfOwnProgram pauses a program that Loupe has started itself: it is the program's parent and its tracer.
 func TestPauseOfOwnProgram(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
 	zoo := testtarget.Build(t, testtarget.Spec{Program: "zoo", Go: testtarget.Latest(), Stripped: true})
-	cmd := exec.CommandContext(ctx, loupe, "goroutines", "--pause", "--json", "--after", "1s", "--", zoo)
+	cmd := testcmd.Command(t, loupe, "goroutines", "--pause", "--json", "--after", "1s", "--", zoo)
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +47,7 @@ func TestKilledWhilePaused(t *testing.T) {
 	target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "coder", Go: "1.22.12"}))
 	begin := time.Now()
 	for delay := 2 * time.Millisecond; delay < 80*time.Millisecond; delay += 3 * time.Millisecond {
-		cmd := exec.Command(loupe, "goroutines", "--pause", fmt.Sprint(target.PID()))
+		cmd := testcmd.Command(t, loupe, "goroutines", "--pause", fmt.Sprint(target.PID()))
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,6 +14,7 @@ import (
 
 	xtrace "golang.org/x/exp/trace"
 
+	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
@@ -92,7 +92,7 @@ func readWhole(t *testing.T, file string) (events, starts int) {
 // parsedEvents counts the events that go tool trace shows of a trace.
 func parsedEvents(t *testing.T, file string) (n int) {
 	t.Helper()
-	cmd := exec.Command("go", "tool", "trace", "-d=parsed", file)
+	cmd := testcmd.Command(t, "go", "tool", "trace", "-d=parsed", file)
 	var errOut strings.Builder
 	cmd.Stderr = &errOut
 	out, err := cmd.StdoutPipe()

@@ -1,16 +1,17 @@
 package child
 
 import (
-	"os/exec"
 	"runtime"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/loupe-go/loupe/internal/testcmd"
 )
 
 // TestAwaitEnd stops a child as a tracer does while another goroutine waits for its end.
 func TestAwaitEnd(t *testing.T) {
-	cmd := exec.Command("cat")
+	cmd := testcmd.Within(t, 0, "cat")
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -52,10 +52,14 @@ func cannotStart(cmd *exec.Cmd, err error) error {
 }
 
 // catchSignals catches the signals that ask Loupe to end while it stays with a program, for the program. It also lets
-// Loupe live on when whoever reads its stdout has read enough.
+// Loupe live on when whoever reads its stdout has read enough. SIGHUP stays ignored if it is, as with nohup: the program
+// then ignores it too.
 func catchSignals() (signals <-chan os.Signal, release func()) {
 	caught := make(chan os.Signal, 8)
-	signal.Notify(caught, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(caught, syscall.SIGINT, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(caught, syscall.SIGHUP)
+	}
 	releasePipe := catchBrokenPipe()
 	return caught, func() {
 		signal.Stop(caught)

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/testcmd"
 )
 
 // needLive skips a test where live events are not permitted.
@@ -31,7 +31,7 @@ func needLive(t *testing.T) {
 func startSample(t *testing.T) (pid string) {
 	t.Helper()
 	needLive(t)
-	cmd := exec.Command(ownPath(), demoProgram)
+	cmd := testcmd.Command(t, ownPath(), demoProgram)
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/testcmd"
 )
 
 // newStream returns a system whose processes do what sampleEvents tells.
@@ -312,11 +312,11 @@ func TestProfileOfEvents(t *testing.T) {
 		if sys.stream.options.Kinds != test.kinds {
 			t.Errorf("%s observes %v", test.kind, sys.stream.options.Kinds.List())
 		}
-		top, err := exec.Command("go", "tool", "pprof", "-top", "-symbolize=none", file).CombinedOutput()
+		top, err := testcmd.Combined(testcmd.Command(t, "go", "tool", "pprof", "-top", "-symbolize=none", file))
 		if err != nil {
 			t.Fatalf("%s: %v: %s", test.kind, err, top)
 		}
-		comments, err := exec.Command("go", "tool", "pprof", "-comments", file).CombinedOutput()
+		comments, err := testcmd.Combined(testcmd.Command(t, "go", "tool", "pprof", "-comments", file))
 		if err != nil || !strings.Contains(string(comments), "3 events were lost") || !strings.Contains(string(comments), test.kind+" profile of process 42") {
 			t.Errorf("%s: %v: comments %s", test.kind, err, comments)
 		}

@@ -2,7 +2,6 @@ package codepatch_test
 
 import (
 	"bytes"
-	"context"
 	"debug/elf"
 	"embed"
 	"encoding/binary"
@@ -14,9 +13,9 @@ import (
 	"runtime"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/loupe-go/loupe/internal/gobin/insn"
+	"github.com/loupe-go/loupe/internal/testcmd"
 )
 
 // The tests run functions in small programs of their own: a driver calls the function with chosen registers and writes what
@@ -59,9 +58,9 @@ func assemble(t *testing.T, arch, source string) assembled {
 	}
 	target := map[string]string{insn.AMD64: "x86_64-linux-gnu", insn.ARM64: "aarch64-linux-gnu"}[arch]
 	object := filepath.Join(t.TempDir(), "a.o")
-	cmd := exec.Command(clang, "--target="+target, "-c", "-x", "assembler", "-o", object, "-")
+	cmd := testcmd.Command(t, clang, "--target="+target, "-c", "-x", "assembler", "-o", object, "-")
 	cmd.Stdin = bytes.NewReader([]byte(source + "\n"))
-	if out, err := cmd.CombinedOutput(); err != nil {
+	if out, err := testcmd.Combined(cmd); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	f, err := elf.Open(object)
@@ -199,10 +198,8 @@ func run(t *testing.T, r rig, function uint64, blobs ...blob) []record {
 	if arch != runtime.GOARCH {
 		args = append(emulator(t, arch), args...)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
 	var errs bytes.Buffer
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd := testcmd.Command(t, args[0], args[1:]...)
 	cmd.Stderr = &errs
 	out, err := cmd.Output()
 	if err != nil || len(out) != inputs*recordLen {

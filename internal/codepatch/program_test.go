@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -20,6 +19,7 @@ import (
 	"github.com/loupe-go/loupe/internal/gobin"
 	"github.com/loupe-go/loupe/internal/gobin/insn"
 	"github.com/loupe-go/loupe/internal/probe"
+	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
@@ -263,7 +263,7 @@ func (p patchedProgram) start(t *testing.T, args ...string) runningProgram {
 	if p.arch != runtime.GOARCH {
 		words = append(emulator(t, p.arch), words...)
 	}
-	r := runningProgram{p, testtarget.StartCmd(t, exec.Command(words[0], words[1:]...)), t}
+	r := runningProgram{p, testtarget.StartCmd(t, testcmd.Within(t, 0, words[0], words[1:]...)), t}
 	if n := r.count(""); n != magic {
 		t.Fatalf("the counters are not where they should be: %#x", n)
 	}

@@ -4,11 +4,12 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/loupe-go/loupe/internal/testcmd"
 )
 
 // roleEnv makes this test executable play another part: the sample program, or a parent of it that is about to be killed.
@@ -74,7 +75,7 @@ func TestStopEndsAHangingProgram(t *testing.T) {
 }
 
 func TestProgramEndsWithAKilledParent(t *testing.T) {
-	parent := exec.Command("/proc/self/exe")
+	parent := testcmd.Command(t, "/proc/self/exe")
 	parent.Env = append(os.Environ(), roleEnv+"=parent")
 	out, err := parent.StdoutPipe()
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/loupe-go/loupe/internal/gobin/layout"
 	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/internal/testcmd"
 )
 
 const allCaps = Caps(1<<unix.CAP_SYS_PTRACE | 1<<unix.CAP_BPF | 1<<unix.CAP_PERFMON | 1<<unix.CAP_SYS_ADMIN)
@@ -244,7 +244,7 @@ func TestReadSettings(t *testing.T) {
 }
 
 func TestLookAt(t *testing.T) {
-	child := exec.Command("sleep", "60")
+	child := testcmd.Command(t, "sleep", "60")
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/loupe-go/loupe/internal/gobin/layout"
 	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
@@ -117,7 +117,7 @@ func TestNewerRelease(t *testing.T) {
 
 // TestNoProcess asks for processes that are not there.
 func TestNoProcess(t *testing.T) {
-	cmd := exec.Command("true")
+	cmd := testcmd.Command(t, "true")
 	if err := cmd.Run(); err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestNoProcess(t *testing.T) {
 
 // TestNotGo looks at processes of other languages.
 func TestNotGo(t *testing.T) {
-	cmd := exec.Command("sleep", "60")
+	cmd := testcmd.Command(t, "sleep", "60")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"runtime"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
@@ -230,7 +230,7 @@ func TestOtherNamespaces(t *testing.T) {
 		t.Skip("needs root to make a PID namespace")
 	}
 	for _, version := range []string{"1.12.17", testtarget.Latest()} {
-		cmd := exec.Command(testtarget.Build(t, testtarget.Spec{Program: "zoo", Go: version, Stripped: true}))
+		cmd := testcmd.Within(t, 0, testtarget.Build(t, testtarget.Spec{Program: "zoo", Go: version, Stripped: true}))
 		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS}
 		target := testtarget.StartCmd(t, cmd)
 		target.Command("gc")
@@ -273,7 +273,7 @@ int main(int argc, char **argv) {
 	if err := os.WriteFile(source, []byte(program), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("gcc", "-o", host, source, "-ldl").CombinedOutput(); err != nil {
+	if out, err := testcmd.Combined(testcmd.Command(t, "gcc", "-o", host, source, "-ldl")); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	target := testtarget.Start(t, host, library)

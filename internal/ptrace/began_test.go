@@ -3,9 +3,10 @@ package ptrace
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"testing"
 	"time"
+
+	"github.com/loupe-go/loupe/internal/testcmd"
 )
 
 // TestBegan asks for a process while it runs, when it has ended and nobody has taken note, and after that.
@@ -13,7 +14,7 @@ func TestBegan(t *testing.T) {
 	if Began(os.Getpid()) == 0 {
 		t.Error("this process has not begun")
 	}
-	cmd := exec.Command("sleep", "1000")
+	cmd := testcmd.Within(t, 0, "sleep", "1000")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/loupe-go/loupe/internal/child"
+	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
@@ -149,7 +149,7 @@ func TestGroupStop(t *testing.T) {
 
 // TestSignals has signals come while calls are made: each arrives once.
 func TestSignals(t *testing.T) {
-	cmd := helper("signals")
+	cmd := helper(t, "signals")
 	target := testtarget.StartCmd(t, cmd)
 	const rounds = 200
 	for i := range rounds {
@@ -228,7 +228,7 @@ func TestExec(t *testing.T) {
 // TestChildEnds has a child of this process end while it is traced: whoever started it is told how.
 func TestChildEnds(t *testing.T) {
 	for i := range 6 {
-		cmd := exec.Command("cat")
+		cmd := testcmd.Within(t, 0, "cat")
 		in, err := cmd.StdinPipe()
 		if err != nil {
 			t.Fatal(err)

@@ -2,11 +2,11 @@ package ptrace
 
 import (
 	"debug/elf"
-	"os/exec"
 	"reflect"
 	"testing"
 
 	"github.com/loupe-go/loupe/internal/procmap"
+	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
@@ -61,7 +61,7 @@ func TestFootholds(t *testing.T) {
 		target := testtarget.Start(t, path)
 		checkFoothold(t, name, target.PID())
 	}
-	cat := exec.Command("cat")
+	cat := testcmd.Within(t, 0, "cat")
 	in, err := cat.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

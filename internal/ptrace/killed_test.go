@@ -88,7 +88,7 @@ func TestKilledAtStep(t *testing.T) {
 				tids, _ := threadsOf(t, target.PID())
 				killed := 0
 				for _, tid := range tids {
-					cmd := helper("die", strconv.Itoa(target.PID()), strconv.Itoa(tid), strconv.Itoa(int(at)))
+					cmd := helper(t, "die", strconv.Itoa(target.PID()), strconv.Itoa(tid), strconv.Itoa(int(at)))
 					out, err := cmd.Output()
 					if err != nil && cmd.ProcessState.Sys().(interface{ Signaled() bool }).Signaled() {
 						killed++
@@ -111,7 +111,7 @@ func TestKilledAtStep(t *testing.T) {
 
 // TestKilledWithSignal has a tracer's thread end while a thread is stopped for a signal: the signal comes all the same.
 func TestKilledWithSignal(t *testing.T) {
-	target := testtarget.StartCmd(t, helper("signals"))
+	target := testtarget.StartCmd(t, helper(t, "signals"))
 	for n := 1; n <= 10; n++ {
 		s, err := newStopped(target.PID(), Options{})
 		if err != nil {
@@ -220,7 +220,7 @@ func traceOnce(pid int, one bool) error {
 func TestKilled(t *testing.T) {
 	target := startMixer(t, testtarget.Spec{}, 1)
 	for range 40 {
-		cmd := helper("tracer", strconv.Itoa(target.PID()))
+		cmd := helper(t, "tracer", strconv.Itoa(target.PID()))
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)

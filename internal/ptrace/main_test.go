@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/internal/procmap"
+	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
@@ -31,8 +32,8 @@ func TestMain(m *testing.M) {
 }
 
 // helper returns the command that runs this program as a helper.
-func helper(name string, args ...string) *exec.Cmd {
-	cmd := exec.Command("/proc/self/exe", args...)
+func helper(tb testing.TB, name string, args ...string) *exec.Cmd {
+	cmd := testcmd.Within(tb, 0, "/proc/self/exe", args...)
 	cmd.Env = append(os.Environ(), helperEnv+"="+name)
 	return cmd
 }

@@ -1,13 +1,13 @@
 package ptrace
 
 import (
-	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/loupe-go/loupe/internal/testcmd"
 )
 
 // TestARM64 runs what needs no ptrace on an emulated arm64, whose user mode knows signal frames but no tracers: the way
@@ -18,16 +18,14 @@ func TestARM64(t *testing.T) {
 		t.Skip("needs qemu-aarch64 (Debian package qemu-user)")
 	}
 	exe := filepath.Join(t.TempDir(), "ptrace.test")
-	build := exec.Command("go", "test", "-c", "-o", exe, ".")
+	build := testcmd.Command(t, "go", "test", "-c", "-o", exe, ".")
 	build.Env = append(os.Environ(), "GOARCH=arm64", "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
+	if out, err := testcmd.Combined(build); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	run := exec.CommandContext(ctx, qemu, exe, "-test.v", "-test.run=^(TestWayBack|TestIntervals|TestFindGap|TestRooms)$")
+	run := testcmd.Command(t, qemu, exe, "-test.v", "-test.run=^(TestWayBack|TestIntervals|TestFindGap|TestRooms)$")
 	run.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1") // no signals in the middle of foreign code
-	out, err := run.CombinedOutput()
+	out, err := testcmd.Combined(run)
 	if err != nil || !strings.Contains(string(out), "--- PASS: TestWayBack") {
 		t.Errorf("%v\n%s", err, out)
 	}

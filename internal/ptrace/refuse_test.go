@@ -3,7 +3,6 @@ package ptrace
 import (
 	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -12,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
@@ -43,7 +43,7 @@ func TestRefused(t *testing.T) {
 		s.Release()
 	}
 
-	zombie := exec.Command("true")
+	zombie := testcmd.Command(t, "true")
 	if err := zombie.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestAnotherUser(t *testing.T) {
 	if os.Getuid() == 0 {
 		pid = testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "tiny"})).PID()
 	}
-	got := said(t, asNobody(helper("attacher", strconv.Itoa(pid))))
+	got := said(t, asNobody(t, helper(t, "attacher", strconv.Itoa(pid))))
 	if !strings.HasPrefix(got, "seccomp false, denied true") || strings.Contains(got, "\n") {
 		t.Error(got)
 	}
@@ -117,7 +117,7 @@ func TestAnotherUser(t *testing.T) {
 func TestOtherArchitecture(t *testing.T) {
 	foreign := map[string]string{"amd64": "386", "arm64": "arm"}[goarch()]
 	path := testtarget.Build(t, testtarget.Spec{Program: "tiny", Arch: foreign})
-	if out, err := exec.Command(path).CombinedOutput(); err != nil {
+	if out, err := testcmd.Combined(testcmd.Command(t, path)); err != nil {
 		t.Logf("this kernel runs no programs for %s: %v %s", foreign, err, out)
 		return
 	}

@@ -48,7 +48,7 @@ func spinHere(n int) (sum int) {
 
 // TestRestingInHandler finds where threads will come back to from a signal handler.
 func TestRestingInHandler(t *testing.T) {
-	target := testtarget.StartCmd(t, helper("profiled")) // this very program: its code is where ours is
+	target := testtarget.StartCmd(t, helper(t, "profiled")) // this very program: its code is where ours is
 	if textRange(t, target.PID()).Start != textRange(t, os.Getpid()).Start {
 		t.Fatal("the helper was loaded elsewhere")
 	}

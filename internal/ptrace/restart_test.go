@@ -169,7 +169,7 @@ var wholeAgain = map[string]map[string]bool{
 // TestRestart makes calls in threads that wait in the kernel: their own calls go on as if nothing had been. Where one has a
 // time-out it goes on with what is left of it.
 func TestRestart(t *testing.T) {
-	cmd := helper("waits")
+	cmd := helper(t, "waits")
 	cmd.Env = append(cmd.Env, "GODEBUG=asyncpreemptoff=1", "GOGC=off") // the runtime's own signals interrupt calls too
 	target := testtarget.StartCmd(t, cmd)
 	time.Sleep(3 * waitTime)

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
@@ -138,9 +139,9 @@ func container(args []string) {
 		fmt.Println("error", err)
 		return
 	}
-	cmd := exec.Command("cat")
+	cmd := testcmd.Command(nil, "cat")
 	if rules[args[0]].exec { // which a dynamically linked program needs
-		cmd = helper("idle")
+		cmd = helper(nil, "idle")
 	}
 	in, err := cmd.StdinPipe()
 	if err == nil {
@@ -160,10 +161,10 @@ func container(args []string) {
 
 // asNobody has a command run without privileges: as user nobody, or where others may not even enter the root directory, as
 // in some chroots, as root without any capability. When the tests have no privileges, it has none anyway.
-func asNobody(cmd *exec.Cmd) *exec.Cmd {
+func asNobody(tb testing.TB, cmd *exec.Cmd) *exec.Cmd {
 	root, err := os.Stat("/")
 	if os.Getuid() == 0 && (err != nil || root.Mode().Perm()&0o001 == 0) {
-		without := exec.Command("setpriv", append([]string{"--bounding-set=-all", "--inh-caps=-all", os.Args[0]}, cmd.Args[1:]...)...)
+		without := testcmd.Within(tb, 0, "setpriv", append([]string{"--bounding-set=-all", "--inh-caps=-all", os.Args[0]}, cmd.Args[1:]...)...)
 		without.Env = cmd.Env
 		return without
 	}
@@ -190,7 +191,7 @@ func TestSeccomp(t *testing.T) {
 	for name := range rules {
 		t.Run(name, func(t *testing.T) {
 			if os.Getuid() == 0 {
-				target := testtarget.StartCmd(t, helper("confined", name))
+				target := testtarget.StartCmd(t, helper(t, "confined", name))
 				if got := attach(target.PID()); got != "attached" {
 					t.Errorf("with privileges: %s", got)
 				}
@@ -198,8 +199,8 @@ func TestSeccomp(t *testing.T) {
 					t.Error(got)
 				}
 			}
-			target := testtarget.StartCmd(t, asNobody(helper("confined", name)))
-			got := said(t, asNobody(helper("attacher", strconv.Itoa(target.PID()))))
+			target := testtarget.StartCmd(t, asNobody(t, helper(t, "confined", name)))
+			got := said(t, asNobody(t, helper(t, "attacher", strconv.Itoa(target.PID()))))
 			if !strings.HasPrefix(got, "seccomp true") || strings.Contains(got, "\n") {
 				t.Errorf("without privileges: %s", got)
 			}
@@ -221,7 +222,7 @@ func TestSeccompShared(t *testing.T) {
 		"deny mmap exec":    "seccomp true, denied true",
 		"kill prctl":        "seccomp true, denied false",
 	} {
-		for _, cmd := range []*exec.Cmd{helper("container", name), asNobody(helper("container", name))} {
+		for _, cmd := range []*exec.Cmd{helper(t, "container", name), asNobody(t, helper(t, "container", name))} {
 			if got := said(t, cmd); !strings.HasPrefix(got, want) || strings.Contains(got, "\n") || strings.Contains(got, "and the process") {
 				t.Errorf("%s: %s, want %s", name, got, want)
 			}

@@ -146,7 +146,7 @@ func (m *tormentor) unmapStub() {
 // kill has a tracer die in the middle of a call.
 func (m *tormentor) kill() {
 	tids, _ := threadsOf(m.t, m.target.PID())
-	cmd := helper("die", strconv.Itoa(m.target.PID()), strconv.Itoa(tids[rand.IntN(len(tids))]), strconv.Itoa(rand.IntN(int(steps))))
+	cmd := helper(nil, "die", strconv.Itoa(m.target.PID()), strconv.Itoa(tids[rand.IntN(len(tids))]), strconv.Itoa(rand.IntN(int(steps))))
 	if out, err := cmd.Output(); err != nil {
 		m.killed++
 	} else {

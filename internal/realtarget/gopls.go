@@ -8,10 +8,11 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/loupe-go/loupe/internal/testcmd"
 )
 
 // planGopls runs a gopls that serves several editors by TCP. Each has the same
@@ -32,7 +33,7 @@ func planGopls(at *site) (*plan, error) {
 		}
 	}
 	// gopls asks the go command for what the module imports.
-	goroot, err := exec.Command("go", "env", "GOROOT").Output()
+	goroot, err := testcmd.Command(nil, "go", "env", "GOROOT").Output()
 	if err != nil {
 		return nil, fmt.Errorf("go env: %w", err)
 	}

@@ -10,6 +10,9 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/loupe-go/loupe/internal/testcmd"
 )
 
 // Module is a program that is built from a Go module by a given Go release,
@@ -61,7 +64,7 @@ func (m Module) get(dir, name string) error {
 // module cache's copy must stay as it is, and old releases write to go.sum.
 func (m Module) buildCopy(dir, name string) error {
 	var zip struct{ Dir string }
-	cmd := exec.Command("go", "mod", "download", "-json", m.Path+"@"+m.Version)
+	cmd := testcmd.Within(nil, buildTime, "go", "mod", "download", "-json", m.Path+"@"+m.Version)
 	cmd.Dir = dir
 	out, err := cmd.Output()
 	if err != nil {
@@ -104,12 +107,15 @@ func (m Module) minor() (int, error) {
 	return minor, nil
 }
 
+// buildTime is how long one command of a build may take, with its downloads.
+const buildTime = 20 * time.Minute
+
 // run runs a command and puts what it printed into the error. A nil env is the
 // caller's.
 func run(dir string, env []string, name string, args ...string) error {
-	cmd := exec.Command(name, args...)
+	cmd := testcmd.Within(nil, buildTime, name, args...)
 	cmd.Dir, cmd.Env = dir, env
-	out, err := cmd.CombinedOutput()
+	out, err := testcmd.Combined(cmd)
 	if err == nil {
 		return nil
 	}

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/loupe-go/loupe/internal/child"
+	"github.com/loupe-go/loupe/internal/testcmd"
 )
 
 const (
@@ -100,7 +101,7 @@ func (s Spec) start(tb testing.TB, exe string) (*Process, error) {
 		return nil, err
 	}
 	defer logFile.Close()
-	p.cmd = exec.Command(exe, p.plan.args...)
+	p.cmd = testcmd.Within(tb, 0, exe, p.plan.args...)
 	p.cmd.Dir = at.dir
 	p.cmd.Env = append([]string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + at.dir, "TMPDIR=" + at.dir, "LANG=C",
@@ -111,6 +112,9 @@ func (s Spec) start(tb testing.TB, exe string) (*Process, error) {
 		return nil, err
 	}
 	if err := p.prepare(); err != nil {
+		if p.runs() {
+			testcmd.Quit(p.cmd.Process, p.ended) // its output then has the stacks of its goroutines
+		}
 		err = fmt.Errorf("%w%s", err, p.tail())
 		if strings.Contains(p.tail(), "address already in use") {
 			err = errors.Join(errAddressInUse, err)
@@ -198,6 +202,16 @@ func (p *Process) inviteGuests(ctx context.Context) error {
 	return nil
 }
 
+// runs reports whether the program has not ended.
+func (p *Process) runs() bool {
+	select {
+	case <-p.ended:
+		return false
+	default:
+		return true
+	}
+}
+
 // PID returns the process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
@@ -239,8 +253,7 @@ func (p *Process) end() (obeyed bool) {
 	case <-p.ended:
 		return true
 	case <-time.After(stopTime):
-		_ = p.cmd.Process.Kill()
-		<-p.ended
+		testcmd.Quit(p.cmd.Process, p.ended)
 		return false
 	}
 }
@@ -260,7 +273,7 @@ func (p *Process) crash() string {
 }
 
 // logTail is how much of a program's output a message shows, in bytes.
-const logTail = 4 << 10
+const logTail = 32 << 10
 
 // tail returns the end of what the program printed, for the end of a message.
 func (p *Process) tail() string {

@@ -15,6 +15,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/loupe-go/loupe/internal/testcmd"
 )
 
 // Build returns the path of the executable that s describes, building it when
@@ -255,12 +258,16 @@ func (b goBuild) compile(sources, output string) error {
 	return nil
 }
 
+// buildTime is how long one command of a build may take. The first one with a
+// release's toolchain downloads it and builds the standard library.
+const buildTime = 15 * time.Minute
+
 // runTool runs a command and puts what it printed into the error.
 func runTool(dir string, env []string, name string, args ...string) error {
-	cmd := exec.Command(name, args...)
+	cmd := testcmd.Within(nil, buildTime, name, args...)
 	cmd.Dir = dir
 	cmd.Env = env
-	out, err := cmd.CombinedOutput()
+	out, err := testcmd.Combined(cmd)
 	if err == nil {
 		return nil
 	}
@@ -279,7 +286,8 @@ func runTool(dir string, env []string, name string, args ...string) error {
 var cleanEnv = sync.OnceValues(func() ([]string, error) {
 	carried := []string{"GOPROXY", "GONOPROXY", "GOPRIVATE", "GOSUMDB", "GONOSUMDB", "GOINSECURE",
 		"GOPATH", "GOMODCACHE", "GOCACHE"}
-	cmd := exec.Command("go", append([]string{"env", "-json"}, carried...)...)
+	cmd := testcmd.Command(nil, "go", append([]string{"env", "-json"}, carried...)...)
+	cmd.Stderr = nil       // for the error's text
 	cmd.Dir = os.TempDir() // outside any module, whose toolchain line would count
 	out, err := cmd.Output()
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/internal/child"
+	"github.com/loupe-go/loupe/internal/testcmd"
 )
 
 const (
@@ -44,7 +45,7 @@ type Process struct {
 // however that ends.
 func Start(tb testing.TB, path string, args ...string) *Process {
 	tb.Helper()
-	return StartCmd(tb, exec.Command(path, args...))
+	return StartCmd(tb, testcmd.Within(tb, 0, path, args...))
 }
 
 // StartCmd is Start for a command that the caller prepared, such as one with an
@@ -156,7 +157,7 @@ func (p *Process) Stop() {
 	select {
 	case <-p.ended:
 	case <-time.After(quitTime):
-		p.Kill()
+		p.quit()
 		p.tb.Errorf("testtarget: %s (pid %d) did not quit within %v%s", p.cmd.Path, p.PID(), quitTime, p.stderr)
 	}
 	p.out.Close()
@@ -171,6 +172,13 @@ func (p *Process) Kill() {
 	p.killed = true
 	p.cmd.Process.Kill()
 	<-p.ended
+}
+
+// quit ends a target that does not answer. Its goroutines' stacks are then on
+// its standard error.
+func (p *Process) quit() {
+	p.killed = true
+	testcmd.Quit(p.cmd.Process, p.ended)
 }
 
 // send writes one line to the target.
@@ -204,6 +212,8 @@ func (p *Process) fail(step string, err error) {
 			err = fmt.Errorf("it ended: %w", errors.Join(p.err, err))
 		case <-time.After(time.Second):
 		}
+	} else {
+		p.quit()
 	}
 	p.tb.Fatalf("testtarget: %s (pid %d): %s: %v%s", p.cmd.Path, p.PID(), step, err, p.stderr)
 }
@@ -217,7 +227,7 @@ type head struct {
 
 // Write implements io.Writer.
 func (t *head) Write(b []byte) (int, error) {
-	const most = 8 << 10
+	const most = 64 << 10
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if room := most - len(t.text); room > 0 {

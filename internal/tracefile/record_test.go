@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
@@ -74,12 +75,12 @@ func once(tb testing.TB, key any, make func() (string, error)) string {
 func record(tb testing.TB, r release) string {
 	tb.Helper()
 	return once(tb, r, func() (string, error) {
-		program, err := build(r.String(), "../../trace/raw/testdata/recorder", r.version, r.minor)
+		program, err := build(tb, r.String(), "../../trace/raw/testdata/recorder", r.version, r.minor)
 		if err != nil {
 			return "", err
 		}
 		path := filepath.Join(workDir, r.String()+".trace")
-		return path, run(exec.Command(program, path, "2", "1.1s"))
+		return path, run(testcmd.Command(tb, program, path, "2", "1.1s"))
 	})
 }
 
@@ -87,7 +88,7 @@ func record(tb testing.TB, r release) string {
 func recordFlight(tb testing.TB) string {
 	tb.Helper()
 	return once(tb, "flight", func() (string, error) {
-		program, err := build("flight", "testdata/flight", testtarget.Latest(), 25)
+		program, err := build(tb, "flight", "testdata/flight", testtarget.Latest(), 25)
 		if err != nil {
 			return "", err
 		}
@@ -95,12 +96,12 @@ func recordFlight(tb testing.TB) string {
 		if err := os.Mkdir(dir, 0o777); err != nil {
 			return "", err
 		}
-		return dir, run(exec.Command(program, dir))
+		return dir, run(testcmd.Command(tb, program, dir))
 	})
 }
 
 // build builds a program by the toolchain of a release.
-func build(name, source, version string, minor int) (path string, err error) {
+func build(tb testing.TB, name, source, version string, minor int) (path string, err error) {
 	dir := filepath.Join(workDir, name)
 	if err := os.CopyFS(dir, os.DirFS(source)); err != nil {
 		return "", err
@@ -110,7 +111,7 @@ func build(name, source, version string, minor int) (path string, err error) {
 		return "", err
 	}
 	path = filepath.Join(dir, "program.exe")
-	cmd := exec.Command("go", "build", "-o", path, ".")
+	cmd := testcmd.Command(tb, "go", "build", "-o", path, ".")
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GOTOOLCHAIN=go"+version, "GOFLAGS=", "GOWORK=off", "GO111MODULE=on", "CGO_ENABLED=0", "GODEBUG=")
 	return path, run(cmd)
@@ -118,7 +119,7 @@ func build(name, source, version string, minor int) (path string, err error) {
 
 // run runs a command and puts what it printed into the error.
 func run(cmd *exec.Cmd) error {
-	if out, err := cmd.CombinedOutput(); err != nil {
+	if out, err := testcmd.Combined(cmd); err != nil {
 		return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)
 	}
 	return nil

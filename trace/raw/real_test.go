@@ -163,7 +163,7 @@ func TestRealText(t *testing.T) {
 		if rel.minor < 24 {
 			mode = "-d=2"
 		}
-		cmd := rel.command("", "tool", "trace", mode, file)
+		cmd := rel.command(t, "", "tool", "trace", mode, file)
 		var stderr strings.Builder
 		cmd.Stderr = &stderr
 		want, err := cmd.Output()

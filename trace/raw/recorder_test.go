@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
@@ -39,8 +40,8 @@ func releases(tb testing.TB) []release {
 func (r release) allocFree() bool { return r.minor >= 23 }
 
 // command returns a run of the release's go command.
-func (r release) command(dir string, args ...string) *exec.Cmd {
-	cmd := exec.Command("go", args...)
+func (r release) command(tb testing.TB, dir string, args ...string) *exec.Cmd {
+	cmd := testcmd.Command(tb, "go", args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GOTOOLCHAIN=go"+r.version, "GOFLAGS=", "GOWORK=off", "GO111MODULE=on", "CGO_ENABLED=0", "GODEBUG=")
 	return cmd
@@ -83,7 +84,7 @@ func TestMain(m *testing.M) {
 func record(tb testing.TB, rec recording) []byte {
 	tb.Helper()
 	trace, err := once(&recordings, rec, func() ([]byte, error) {
-		program, err := once(&recorders, rec.release, rec.release.buildRecorder)
+		program, err := once(&recorders, rec.release, func() (string, error) { return rec.release.buildRecorder(tb) })
 		if err != nil {
 			return nil, err
 		}
@@ -93,7 +94,7 @@ func record(tb testing.TB, rec recording) []byte {
 		}
 		defer os.Remove(file.Name())
 		defer file.Close()
-		cmd := exec.Command(program, file.Name(), strconv.Itoa(rec.rounds), rec.pause)
+		cmd := testcmd.Command(tb, program, file.Name(), strconv.Itoa(rec.rounds), rec.pause)
 		cmd.Env = append(os.Environ(), "GODEBUG="+rec.godebug)
 		if err := run(cmd); err != nil {
 			return nil, err
@@ -107,7 +108,7 @@ func record(tb testing.TB, rec recording) []byte {
 }
 
 // buildRecorder builds testdata/recorder.
-func (r release) buildRecorder() (path string, err error) {
+func (r release) buildRecorder(tb testing.TB) (path string, err error) {
 	dir := filepath.Join(workDir, r.version)
 	if err := os.CopyFS(dir, os.DirFS("testdata/recorder")); err != nil {
 		return "", err
@@ -117,12 +118,12 @@ func (r release) buildRecorder() (path string, err error) {
 		return "", err
 	}
 	path = filepath.Join(dir, "recorder.exe")
-	return path, run(r.command(dir, "build", "-o", path, "."))
+	return path, run(r.command(tb, dir, "build", "-o", path, "."))
 }
 
 // run runs a command and puts what it printed into the error.
 func run(cmd *exec.Cmd) error {
-	if out, err := cmd.CombinedOutput(); err != nil {
+	if out, err := testcmd.Combined(cmd); err != nil {
 		return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)
 	}
 	return nil

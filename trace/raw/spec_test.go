@@ -17,7 +17,7 @@ import (
 // goRoot returns where a release's source is.
 func (r release) goRoot(t *testing.T) string {
 	t.Helper()
-	out, err := r.command("", "env", "GOROOT").Output()
+	out, err := r.command(t, "", "env", "GOROOT").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/arch/x86/x86asm"
+
+	"github.com/loupe-go/loupe/internal/testcmd"
 )
 
 func TestX86Length(t *testing.T) {
@@ -147,7 +149,7 @@ func TestX86LengthAgainstObjdump(t *testing.T) {
 		f.Close()
 	}
 	const limit = 2 << 20
-	cmd := exec.Command("objdump", "-d", "-w", "-j", ".text", "--insn-width=16",
+	cmd := testcmd.Command(t, "objdump", "-d", "-w", "-j", ".text", "--insn-width=16",
 		"--stop-address="+strconv.FormatUint(base+limit, 10), path)
 	out, err := cmd.StdoutPipe()
 	if err != nil {

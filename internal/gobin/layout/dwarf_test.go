@@ -12,6 +12,7 @@ import (
 
 	"github.com/loupe-go/loupe/internal/gobin/layout/internal/probe"
 	"github.com/loupe-go/loupe/internal/gobin/layout/internal/table"
+	"github.com/loupe-go/loupe/internal/testcmd"
 )
 
 // fromFile is FromDWARF of an executable.
@@ -174,10 +175,10 @@ func TestFromDWARFWithC(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, extld := range []string{"", "-Wl,--compress-debug-sections=zlib-gnu", "-Wl,--compress-debug-sections=zlib", "-Wl,--compress-debug-sections=none"} {
-		cmd := exec.Command("go", "build", "-ldflags=-linkmode=external -extldflags="+extld, "-o", "program", "main.go")
+		cmd := testcmd.Command(t, "go", "build", "-ldflags=-linkmode=external -extldflags="+extld, "-o", "program", "main.go")
 		cmd.Dir = dir
 		cmd.Env = append(os.Environ(), "GOFLAGS=", "CGO_ENABLED=1", "CGO_CFLAGS=-g -gdwarf-5")
-		if out, err := cmd.CombinedOutput(); err != nil {
+		if out, err := testcmd.Combined(cmd); err != nil {
 			t.Fatalf("%s: %v\n%s", extld, err, out)
 		}
 		got, err := fromFile(filepath.Join(dir, "program"))
@@ -204,9 +205,9 @@ func TestFromDWARFOfC(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "runtime.c"), []byte(source), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("gcc", "-g", "-o", "program", "runtime.c")
+	cmd := testcmd.Command(t, "gcc", "-g", "-o", "program", "runtime.c")
 	cmd.Dir = dir
-	if out, err := cmd.CombinedOutput(); err != nil {
+	if out, err := testcmd.Combined(cmd); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if l, err := fromFile(filepath.Join(dir, "program")); !errors.Is(err, ErrNoDWARF) {

@@ -7,19 +7,19 @@ import (
 	"go/parser"
 	"go/token"
 	"go/types"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/loupe-go/loupe/internal/gobin/layout/internal/wanted"
+	"github.com/loupe-go/loupe/internal/testcmd"
 )
 
 // TestSourceAgrees computes every offset of the release that runs the test a second way, without a compiler and without
 // DWARF: from the declarations in the runtime's source and the sizes that go/types knows.
 func TestSourceAgrees(t *testing.T) {
-	out, err := exec.Command("go", "env", "GOROOT").Output()
+	out, err := testcmd.Command(t, "go", "env", "GOROOT").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,14 +1,13 @@
 package inline
 
 import (
-	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/loupe-go/loupe/internal/testcmd"
 )
 
 // TestARM64 runs the tests of this package as arm64 code under qemu's user-mode emulator: the probes' blob, the stubs and
@@ -18,17 +17,15 @@ func TestARM64(t *testing.T) {
 		return // the tests themselves run there
 	}
 	exe := filepath.Join(t.TempDir(), "inline.test")
-	build := exec.Command("go", "test", "-c", "-o", exe, ".")
+	build := testcmd.Command(t, "go", "test", "-c", "-o", exe, ".")
 	build.Env = append(os.Environ(), "GOARCH=arm64", "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
+	if out, err := testcmd.Combined(build); err != nil {
 		t.Fatalf("building for arm64: %v\n%s", err, out)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // its own time-out needs a program that still runs
-	defer cancel()
-	run := exec.CommandContext(ctx, "qemu-aarch64", exe, "-test.v", "-test.timeout=60s")
+	run := testcmd.Command(t, "qemu-aarch64", exe, "-test.v", "-test.timeout=60s")
 	// The emulator has no /proc/self/exe by which TestMain could start again without the runtime's signals.
 	run.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1")
-	out, err := run.CombinedOutput()
+	out, err := testcmd.Combined(run)
 	if err != nil {
 		t.Fatalf("running for arm64 (the Debian package qemu-user has qemu-aarch64): %v\n%s", err, failures(string(out)))
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os/exec"
 	"slices"
 	"testing"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/loupe-go/loupe/internal/probe"
 	"github.com/loupe-go/loupe/internal/procmap"
 	"github.com/loupe-go/loupe/internal/ptrace"
+	"github.com/loupe-go/loupe/internal/testcmd"
 )
 
 // TestEnterAgain has a thread in the way of an installation at first: it goes on as soon as it can, and whatever comes of that,
@@ -28,7 +28,7 @@ func TestEnterAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("sleep", "1000")
+	cmd := testcmd.Within(t, 0, "sleep", "1000")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,111 @@
+package testcmd
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestMain is also the command that tests start.
+func TestMain(m *testing.M) {
+	switch os.Getenv("LOUPE_TESTCMD") {
+	case "hang":
+		fmt.Fprintln(os.Stderr, "it hangs")
+		hang()
+	case "world":
+		fmt.Println(describeWorld())
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+//go:noinline
+func hang() { time.Sleep(time.Hour) }
+
+// record is a test that notes what is reported.
+type record struct {
+	testing.TB
+	mu       sync.Mutex
+	errors   []string
+	logs     []string
+	cleanups []func()
+}
+
+func (r *record) Helper()          {}
+func (r *record) Cleanup(f func()) { r.cleanups = append(r.cleanups, f) }
+func (r *record) Errorf(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.errors = append(r.errors, fmt.Sprintf(format, args...))
+}
+func (r *record) Logf(format string, args ...any) {
+	r.logs = append(r.logs, fmt.Sprintf(format, args...))
+}
+
+func (r *record) end() {
+	for i := len(r.cleanups) - 1; i >= 0; i-- {
+		r.cleanups[i]()
+	}
+}
+
+// TestDeadline lets a Go program hang: the test that started it fails and shows where it hangs.
+func TestDeadline(t *testing.T) {
+	for name, set := range map[string]func(*exec.Cmd){
+		"stderr kept": func(*exec.Cmd) {},
+		"stderr set":  func(cmd *exec.Cmd) { cmd.Stderr = &strings.Builder{} },
+	} {
+		r := &record{TB: t}
+		cmd := Within(r, time.Second, os.Args[0])
+		cmd.Env = append(os.Environ(), "LOUPE_TESTCMD=hang")
+		set(cmd)
+		err := cmd.Run()
+		r.end()
+		if err == nil || len(r.errors) != 1 || !strings.Contains(r.errors[0], "has not ended in time") {
+			t.Errorf("%s: %v, reported %q", name, err, r.errors)
+		}
+		if log := strings.Join(r.logs, ""); !strings.Contains(log, "it hangs") || !strings.Contains(log, "testcmd.hang(") {
+			t.Errorf("%s: the stacks are not shown: %q", name, log)
+		}
+	}
+}
+
+// TestStubbornCommand lets a command hang that ignores SIGQUIT.
+func TestStubbornCommand(t *testing.T) {
+	r := &record{TB: t}
+	cmd := Within(r, time.Second, "sh", "-c", "trap '' QUIT; while :; do sleep 1; done")
+	cmd.WaitDelay = time.Second
+	err := cmd.Run()
+	r.end()
+	if err == nil || len(r.errors) != 1 || cmd.ProcessState.Sys().(interface{ Signal() unix.Signal }).Signal() != unix.SIGKILL {
+		t.Errorf("%v, reported %q", err, r.errors)
+	}
+}
+
+// TestCommandEndsWithTest leaves a command running.
+func TestCommandEndsWithTest(t *testing.T) {
+	r := &record{TB: t}
+	cmd := Within(r, 0, "sleep", "600")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r.end()
+	if err := cmd.Wait(); err == nil || len(r.errors) != 0 || len(r.logs) != 0 {
+		t.Errorf("%v, reported %q %q", err, r.errors, r.logs)
+	}
+}
+
+func TestRun(t *testing.T) {
+	status, out, errOut := Run(t, Command(t, "sh", "-c", "echo out; echo err >&2; exit 3"))
+	if status != 3 || out != "out\n" || errOut != "err\n" {
+		t.Errorf("%d %q %q", status, out, errOut)
+	}
+	if both, err := Combined(Command(t, "sh", "-c", "echo out; echo err >&2")); err != nil || string(both) != "out\nerr\n" {
+		t.Errorf("%q, %v", both, err)
+	}
+}
