@@ -33,7 +33,7 @@ const slack = int64(20 * time.Millisecond)
 func Compare(truth *Trace, events []event.Event, opt Options) *Report {
 	r := &Report{
 		Matched: make(map[event.Kind]int), Reasons: make(map[string]int), Rules: make(RuleCounts),
-		Times: make(map[event.Kind]Spread), Lengths: make(map[string]Lengths),
+		Times: make(map[event.Kind]Spread), Lengths: make(map[string]Lengths), Moved: truth.Moved,
 	}
 	seen := canonicalEvents(events, truth.Release, opt.Syscalls, r.Rules)
 	if seen.lost > 0 {
@@ -71,7 +71,7 @@ func (c *comparison) findShift(truth, seen []Record, bounds Bounds) int64 {
 	}
 	created := make(map[uint64]int64)
 	for i := range truth {
-		if truth[i].Kind == event.GoCreate {
+		if truth[i].Kind == event.GoCreate && !truth[i].Moved {
 			created[truth[i].G] = truth[i].Time
 		}
 	}
@@ -117,8 +117,8 @@ func (c *comparison) compareLanes(truth, seen map[uint64]lane) {
 		}
 	}
 	for _, g := range slices.Sorted(maps.Keys(ids)) {
-		c.compareLane(g, truth[g].window(c.truth.Begin, c.truth.End),
-			seen[g].window(c.truth.Begin+c.shift-slack, c.truth.End+c.shift+slack))
+		inside := truth[g].window(c.truth.Begin, c.truth.End)
+		c.compareLane(g, inside, seen[g].around(inside, c.truth.Begin+c.shift-slack, c.truth.End+c.shift+slack))
 	}
 }
 

@@ -17,9 +17,13 @@
 // # Clocks
 //
 // A mark carries the value of CLOCK_MONOTONIC right before it was written. That maps the time of a trace (processor ticks
-// before Go 1.22) to CLOCK_MONOTONIC. Event.Time is CLOCK_MONOTONIC plus a constant for the observation. Options.Offset
-// bounds that constant, as measured around loupe.Attach by ClockOffset; Compare takes the value in these bounds that fits
-// best.
+// before Go 1.22, CLOCK_MONOTONIC since) to CLOCK_MONOTONIC. A thread that loses the processor between a sequence number and
+// its reading of the clock writes a late time, and the reader of the trace moves the earlier times of later events behind it.
+// The trace alone shows which times were moved. They are counted in the report and not compared, and marks that have them do
+// not count.
+//
+// Event.Time is CLOCK_MONOTONIC plus a constant for the observation. Options.Offset bounds that constant, as measured around
+// loupe.Attach by ClockOffset; Compare takes the value in these bounds that fits best.
 //
 // # Rules
 //

@@ -51,17 +51,29 @@ func isRuntimeWait(wait string, release int) bool {
 }
 
 // window returns the part of a lane between two times. Lanes are ordered by cause; by time only nearly, so the part goes
-// from the first record within to the last.
+// from the first record within to the last. A record that was moved beyond the end may have been within.
 func (l lane) window(begin, end int64) lane {
 	first := slices.IndexFunc(l, func(r *Record) bool { return r.Time >= begin })
 	if first < 0 {
 		return nil
 	}
 	last := len(l)
-	for last > first && l[last-1].Time > end {
+	for last > first && l[last-1].Time > end && !l[last-1].Moved {
 		last--
 	}
 	return l[first:last]
+}
+
+// around returns the part of what Loupe has seen in which the records of a trace must be: between two times, and beyond them
+// where the record of the trace has a time that is later than the step was, or than the end.
+func (l lane) around(truth lane, begin, end int64) lane {
+	if len(truth) > 0 && truth[0].Moved {
+		begin = math.MinInt64
+	}
+	if len(truth) > 0 && truth[len(truth)-1].Moved {
+		end = math.MaxInt64
+	}
+	return l.window(begin, end)
 }
 
 // same reports whether two records are the same step, not regarding the fields that are compared later.

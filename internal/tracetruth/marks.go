@@ -3,13 +3,16 @@ package tracetruth
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"time"
 )
 
 // Categories of the log messages that the program writes into its trace.
 const (
 	logBegin = "loupe.begin"
 	logEnd   = "loupe.end"
+	logClock = "loupe.clock"
 	logPhase = "loupe.phase"
 )
 
@@ -17,25 +20,23 @@ const (
 type mark struct {
 	mono  int64 // CLOCK_MONOTONIC, read right before
 	trace int64 // the trace's time of the message
+	moved bool  // the reader of the trace changed it
 }
 
-// marks are the two groups of marks in a trace.
-type marks struct{ begin, end []mark }
+// marks are the two groups of marks in a trace, and the stamps between them.
+type marks struct{ begin, between, end []mark }
 
 // add takes a log message; false when it is no mark.
-func (m *marks) add(category, message string, at int64) (bool, error) {
-	if category != logBegin && category != logEnd {
+func (m *marks) add(category, message string, at int64, moved bool) (bool, error) {
+	group := map[string]*[]mark{logBegin: &m.begin, logClock: &m.between, logEnd: &m.end}[category]
+	if group == nil {
 		return false, nil
 	}
 	mono, err := strconv.ParseInt(message, 10, 64)
 	if err != nil {
 		return false, fmt.Errorf("mark %s %q: %w", category, message, err)
 	}
-	if category == logBegin {
-		m.begin = append(m.begin, mark{mono, at})
-	} else {
-		m.end = append(m.end, mark{mono, at})
-	}
+	*group = append(*group, mark{mono, at, moved})
 	return true, nil
 }
 
@@ -44,16 +45,44 @@ func (m *marks) add(category, message string, at int64) (bool, error) {
 type clock struct{ first, last mark }
 
 // clock returns the mapping. Of each group the mark with the least delay between clock and message counts: the delay is
-// never negative.
+// never negative. Times that the reader of the trace moved do not count. Where all marks of a group were moved, the stamp next
+// to them counts instead.
 func (m *marks) clock() (clock, error) {
 	if len(m.begin) == 0 || len(m.end) == 0 {
 		return clock{}, errors.New("the trace has no marks at its begin and end")
 	}
-	c := clock{closest(m.begin), closest(m.end)}
+	between := unmoved(m.between)
+	begin, end := unmoved(m.begin), unmoved(m.end)
+	if len(begin) == 0 {
+		begin = between[:min(1, len(between))]
+	}
+	if len(end) == 0 {
+		end = between[max(0, len(between)-1):]
+	}
+	if len(begin) == 0 || len(end) == 0 {
+		return clock{}, errors.New("the times of all marks of the trace were moved by its reader")
+	}
+	c := clock{closest(begin), closest(end)}
 	if c.last.trace <= c.first.trace || c.last.mono <= c.first.mono {
 		return clock{}, errors.New("the marks of the trace are not in order")
 	}
 	return c, nil
+}
+
+// unmoved returns the marks that have the runtime's own time.
+func unmoved(group []mark) []mark {
+	return slices.DeleteFunc(slices.Clone(group), func(m mark) bool { return m.moved })
+}
+
+// movedBy returns the most that the reader of the trace moved a mark by.
+func (m *marks) movedBy(c clock) time.Duration {
+	most := int64(0)
+	for _, mark := range slices.Concat(m.begin, m.between, m.end) {
+		if mark.moved {
+			most = max(most, c.mono(mark.trace)-mark.mono)
+		}
+	}
+	return time.Duration(most)
 }
 
 func closest(group []mark) mark {

@@ -23,7 +23,9 @@ type Record struct {
 	Switch bool
 	// Instant marks a time that the trace does not have but for its order.
 	Instant bool
-	lostP   bool // GoSyscallEnd: the P is gone, a GoStart follows
+	// Moved marks a time that the reader of the trace has changed.
+	Moved bool
+	lostP bool // GoSyscallEnd: the P is gone, a GoStart follows
 
 	// optional marks a step of a trace that Loupe need not have seen.
 	optional bool
@@ -43,9 +45,9 @@ func (r *Record) actor() uint64 {
 	return r.By
 }
 
-// isVague reports whether the time of a trace's record cannot be compared: it has none, or of several optional steps it is
-// not known which one Loupe has seen.
-func (r *Record) isVague() bool { return r.Instant || r.optional }
+// isVague reports whether the time of a trace's record cannot be compared: it has none, it is not the runtime's, or of several
+// optional steps it is not known which one Loupe has seen.
+func (r *Record) isVague() bool { return r.Instant || r.Moved || r.optional }
 
 // String returns one line without the time.
 func (r *Record) String() string {

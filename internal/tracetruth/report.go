@@ -38,6 +38,7 @@ type Report struct {
 	Offset     int64 // from CLOCK_MONOTONIC to Event.Time, in nanoseconds
 	Times      map[event.Kind]Spread
 	Lengths    map[string]Lengths // of runs, waits and latencies
+	Moved      Moved              // times of the trace that were not compared
 	Failures   []Failure
 }
 
@@ -85,7 +86,8 @@ func (r *Report) String() string {
 	for _, name := range slices.Sorted(maps.Keys(r.Lengths)) {
 		fmt.Fprintf(&b, " %s %v", name, r.Lengths[name])
 	}
-	b.WriteByte('\n')
+	fmt.Fprintf(&b, "\nmoved by the reader of the trace, and not compared: the times of %d events, of marks among them by up to %v\n",
+		r.Moved.Events, r.Moved.By)
 	shown := make(map[string]int)
 	for _, f := range r.Failures {
 		if shown[f.What]++; shown[f.What] <= shownFailures {

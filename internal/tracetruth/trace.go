@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"golang.org/x/exp/trace"
 
@@ -24,10 +25,19 @@ type Trace struct {
 	// Phases are the parts of the program's work, in order.
 	Phases []Phase
 
+	// Moved describes the times that are not the runtime's. They are not compared.
+	Moved Moved
+
 	start int64 // of the recording, before Begin
 
 	// initial has the states of goroutines that were alive when the trace began.
 	initial map[uint64]event.State
+}
+
+// Moved describes the events of a trace whose times its reader changed, to put them after an event whose time is late.
+type Moved struct {
+	Events int
+	By     time.Duration // the most that a mark or stamp of the program was moved by
 }
 
 // A Phase is a part of the program's work. It lasts until the next one.
@@ -78,26 +88,42 @@ type parser struct {
 	t     *Trace
 	marks marks
 	first int64 // the trace's time of the first event
+	last  int64 // and of the event before
 }
 
 func (p *parser) add(ev trace.Event) error {
-	if p.first == 0 {
-		p.first = int64(ev.Time())
-	}
+	at := int64(ev.Time())
+	moved := p.note(at)
 	switch ev.Kind() {
 	case trace.EventLog:
 		log := ev.Log()
-		isMark, err := p.marks.add(log.Category, log.Message, int64(ev.Time()))
+		isMark, err := p.marks.add(log.Category, log.Message, at, moved)
 		if err == nil && !isMark && log.Category == logPhase {
-			p.t.Phases = append(p.t.Phases, Phase{log.Message, int64(ev.Time())})
+			p.t.Phases = append(p.t.Phases, Phase{log.Message, at})
 		}
 		return err
 	case trace.EventStateTransition:
 		if tr := ev.StateTransition(); tr.Resource.Kind == trace.ResourceGoroutine {
-			return p.transition(ev, tr)
+			return p.transition(ev, tr, moved)
 		}
 	}
 	return nil
+}
+
+// note takes the time of the next event and reports whether the reader of traces moved it. The runtime reads the clock after
+// it has given an event its sequence number. A thread that loses the processor in between writes an event whose time is late,
+// by as long as the thread waits: 100 ms on a busy machine. Readers keep the order of the sequence numbers. They give each
+// event that comes after the late one and has an earlier time one nanosecond more than the event before. The runtime's own
+// times are equal, or at least 64 ns apart since Go 1.22.
+func (p *parser) note(at int64) (moved bool) {
+	if p.first == 0 {
+		p.first = at
+	}
+	if moved = at == p.last+1; moved {
+		p.t.Moved.Events++
+	}
+	p.last = at
+	return moved
 }
 
 // A step is how a goroutine goes from one state to another.
@@ -125,7 +151,7 @@ var states = map[trace.GoState]event.State{
 	trace.GoSyscall:  event.StateSyscall,
 }
 
-func (p *parser) transition(ev trace.Event, tr trace.StateTransition) error {
+func (p *parser) transition(ev trace.Event, tr trace.StateTransition, moved bool) error {
 	from, to := tr.Goroutine()
 	g := goid(tr.Resource.Goroutine())
 	if from == trace.GoUndetermined {
@@ -139,7 +165,7 @@ func (p *parser) transition(ev trace.Event, tr trace.StateTransition) error {
 	if !ok {
 		return fmt.Errorf("goroutine %d goes from %v to %v", g, from, to)
 	}
-	r := Record{Time: int64(ev.Time()), Kind: kind, G: g, Stack: frames(ev.Stack()), Index: len(p.t.Records)}
+	r := Record{Time: int64(ev.Time()), Moved: moved, Kind: kind, G: g, Stack: frames(ev.Stack()), Index: len(p.t.Records)}
 	switch kind {
 	case event.GoCreate:
 		r.By, r.Waiting = goid(ev.Goroutine()), to == trace.GoWaiting
@@ -180,8 +206,8 @@ func (p *parser) finish() error {
 	for i := range p.t.Phases {
 		p.t.Phases[i].Begin = c.mono(p.t.Phases[i].Begin)
 	}
-	first, last := p.marks.begin[0], p.marks.end[len(p.marks.end)-1]
-	p.t.Begin, p.t.End = c.mono(first.trace), c.mono(last.trace)
+	p.t.Begin, p.t.End = p.marks.begin[0].mono, p.marks.end[len(p.marks.end)-1].mono
+	p.t.Moved.By = p.marks.movedBy(c)
 	p.t.start = c.mono(p.first)
 	return nil
 }

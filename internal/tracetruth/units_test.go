@@ -93,7 +93,7 @@ func TestClock(t *testing.T) {
 		{logBegin, "1090", 95}, {logBegin, "1100", 90}, {logBegin, "1200", 195}, {logPhase, "work", 300},
 		{logEnd, "11090", 9095}, {logEnd, "11100", 9090}, {logEnd, "11110", 9190},
 	} {
-		isMark, err := m.add(log.category, log.message, log.at)
+		isMark, err := m.add(log.category, log.message, log.at, false)
 		if err != nil || isMark != (log.category != logPhase) {
 			t.Fatalf("message %v: mark %v, %v", log, isMark, err)
 		}
@@ -107,13 +107,29 @@ func TestClock(t *testing.T) {
 			t.Errorf("%d is mapped to %d, not %d", at, got, want)
 		}
 	}
-	if _, err := m.add(logEnd, "soon", 1); err == nil {
+	// Times that were moved do not count; where all of a group were, the next stamp does.
+	m.add(logClock, "5100", 4190, false)
+	m.add(logClock, "9100", 7295, false)
+	m.add(logEnd, "11090", 9089, true)
+	if again, err := m.clock(); err != nil || again != c {
+		t.Errorf("with a mark that was moved the clock is %v, not %v (%v)", again, c, err)
+	}
+	for i := range m.end {
+		m.end[i].moved = true
+	}
+	if c, err := m.clock(); err != nil || c.last.mono != 9100 || m.movedBy(c) < 0 {
+		t.Errorf("without marks at the end the clock is %v, %v", c, err)
+	}
+	if _, err := (&marks{begin: m.begin, end: m.end}).clock(); err == nil {
+		t.Error("a trace whose last marks were moved is accepted without stamps")
+	}
+	if _, err := m.add(logEnd, "soon", 1, false); err == nil {
 		t.Error("a mark without a number is accepted")
 	}
 	if _, err := new(marks).clock(); err == nil {
 		t.Error("a trace without marks is accepted")
 	}
-	backwards := marks{begin: []mark{{100, 100}}, end: []mark{{50, 200}}}
+	backwards := marks{begin: []mark{{mono: 100, trace: 100}}, end: []mark{{mono: 50, trace: 200}}}
 	if _, err := backwards.clock(); err == nil {
 		t.Error("marks that go back are accepted")
 	}

@@ -18,8 +18,8 @@
 //
 // Into a trace go log messages: in the category loupe.begin and loupe.end the
 // monotonic time right before the message was written, several in a row, as the
-// first and the last of what counts; in the category loupe.phase the name of
-// the phase that begins.
+// first and the last of what counts; in the category loupe.clock the same once
+// for each phase; in the category loupe.phase the name of the phase that begins.
 package main
 
 import (
@@ -141,6 +141,7 @@ func record(path string, rounds int, list []phase) string {
 	for i := 0; i < rounds; i++ {
 		for _, p := range list {
 			trace.Log(context.Background(), "loupe.phase", p.name)
+			stamp("loupe.clock")
 			p.run()
 		}
 	}
@@ -165,13 +166,19 @@ const rest = 30 * time.Millisecond
 func mark(category string) int64 {
 	var first int64
 	for i := 0; i < 16; i++ {
-		now := clockMonotonic()
-		trace.Log(context.Background(), category, strconv.FormatInt(now, 10))
+		now := stamp(category)
 		if i == 0 {
 			first = now
 		}
 	}
 	return first
+}
+
+// stamp writes the monotonic time into the trace and returns it.
+func stamp(category string) int64 {
+	now := clockMonotonic()
+	trace.Log(context.Background(), category, strconv.FormatInt(now, 10))
+	return now
 }
 
 // clockMonotonic reads CLOCK_MONOTONIC. A raw system call is no event.
