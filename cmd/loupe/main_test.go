@@ -25,6 +25,9 @@ import (
 var loupe string
 
 func TestMain(m *testing.M) {
+	if os.Getenv(serverEnv) != "" {
+		serve()
+	}
 	dir, err := os.MkdirTemp("", "loupe-e2e-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

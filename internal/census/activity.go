@@ -24,7 +24,7 @@ const (
 type Activity struct {
 	Doing   string // "waiting to hand over a value on a channel"
 	EndedBy EndedBy
-	Mend    string // what usually mends a leak of goroutines that do this; empty when there is no usual way
+	Fix     string // the usual fix of a leak of goroutines that do this; empty if there is none
 }
 
 // rule recognises an activity. Empty fields match everything.
@@ -35,18 +35,18 @@ type rule struct {
 	Activity
 }
 
-// What usually mends a leak, by what the goroutines are blocked on.
+// The usual fix of a leak, by what the goroutines are blocked on.
 const (
-	mendSend = "whoever was to receive has gone away: give the channel a buffer for the value, or select on " +
-		"ctx.Done() beside the send"
-	mendReceive = "whoever was to send has gone away: close the channel when nothing more comes, or select on " +
-		"ctx.Done() beside the receive"
-	mendSelect = "none of the select's cases comes true any more: add a case for ctx.Done() or a done channel, and " +
+	fixSend = "nobody receives the value any more: give the channel a buffer for it, or also select on ctx.Done() " +
+		"when sending"
+	fixReceive = "nobody sends a value any more: close the channel when there are no more values, or also select on " +
+		"ctx.Done() when receiving"
+	fixSelect = "no case of the select can become ready any more: add a case for ctx.Done() or a done channel, and " +
 		"make sure that it is closed"
-	mendLock  = "the lock is not released: look for a path that returns without Unlock, or that locks twice"
-	mendGroup = "somebody does not call Done: use defer wg.Done() as the first line of the goroutine"
-	mendCond  = "nobody calls Signal or Broadcast any more"
-	mendNil   = "a nil channel never becomes ready: it was not made, or was set to nil"
+	fixLock  = "the lock is not released: look for a path that returns without Unlock, or that locks twice"
+	fixGroup = "a goroutine does not call Done: make defer wg.Done() its first line"
+	fixCond  = "nobody calls Signal or Broadcast any more"
+	fixNil   = "a nil channel never becomes ready: it was not made, or was set to nil"
 )
 
 // rules are tried in order; the first that matches tells the activity. The reasons are those of waitReasonStrings in
@@ -62,18 +62,18 @@ var rules = []rule{
 	{event.StateSyscall, "", "os.(*Process).", Activity{"waiting for a child process", ByOutside, ""}},
 	{event.StateSyscall, "", "", Activity{"in a system call", ByOutside, ""}},
 
-	{"", "chan send (nil chan)", "", Activity{"sending on a nil channel, for ever", ByNobody, mendNil}},
-	{"", "chan receive (nil chan)", "", Activity{"receiving from a nil channel, for ever", ByNobody, mendNil}},
+	{"", "chan send (nil chan)", "", Activity{"sending on a nil channel, for ever", ByNobody, fixNil}},
+	{"", "chan receive (nil chan)", "", Activity{"receiving from a nil channel, for ever", ByNobody, fixNil}},
 	{"", "select (no cases)", "", Activity{"parked for ever in a select without cases", ByNobody, ""}},
-	{"", "chan send", "", Activity{"waiting to hand over a value on a channel", ByGoroutine, mendSend}},
-	{"", "chan receive", "", Activity{"waiting for a value from a channel", ByGoroutine, mendReceive}},
+	{"", "chan send", "", Activity{"waiting to hand over a value on a channel", ByGoroutine, fixSend}},
+	{"", "chan receive", "", Activity{"waiting for a value from a channel", ByGoroutine, fixReceive}},
 	{"", "select", "net/http.(*persistConn).writeLoop",
 		Activity{"waiting for a request to write to an HTTP connection", ByGoroutine, ""}},
 	{"", "select", "net/http.(*persistConn).readLoop",
 		Activity{"waiting until an HTTP response has been read", ByGoroutine,
 			"close every response's Body; the connection stays with it until then"}},
 	{"", "select", "net/http.(*persistConn).roundTrip", Activity{"waiting for an HTTP response", ByOutside, ""}},
-	{"", "select", "", Activity{"waiting in a select for one of several channels", ByGoroutine, mendSelect}},
+	{"", "select", "", Activity{"waiting in a select for one of several channels", ByGoroutine, fixSelect}},
 	{"", "chan send (durable)", "", Activity{"waiting to hand over a value inside a synctest bubble", ByGoroutine, ""}},
 	{"", "chan receive (durable)", "", Activity{"waiting for a value inside a synctest bubble", ByGoroutine, ""}},
 
@@ -86,17 +86,17 @@ var rules = []rule{
 	{"", "IO wait", "", Activity{"waiting for input or output", ByOutside, ""}},
 
 	{"", "sleep", "", Activity{"sleeping", ByTime, ""}},
-	{"", "sync.Mutex.Lock", "", Activity{"waiting for a mutex that another goroutine holds", ByGoroutine, mendLock}},
-	{"", "sync.RWMutex.RLock", "", Activity{"waiting to read-lock a mutex", ByGoroutine, mendLock}},
-	{"", "sync.RWMutex.Lock", "", Activity{"waiting to write-lock a mutex", ByGoroutine, mendLock}},
-	{"", "sync.WaitGroup.Wait", "", Activity{"waiting for a group of goroutines to finish", ByGoroutine, mendGroup}},
-	{"", "sync.Cond.Wait", "", Activity{"waiting for a condition to be signalled", ByGoroutine, mendCond}},
+	{"", "sync.Mutex.Lock", "", Activity{"waiting for a mutex that another goroutine holds", ByGoroutine, fixLock}},
+	{"", "sync.RWMutex.RLock", "", Activity{"waiting to read-lock a mutex", ByGoroutine, fixLock}},
+	{"", "sync.RWMutex.Lock", "", Activity{"waiting to write-lock a mutex", ByGoroutine, fixLock}},
+	{"", "sync.WaitGroup.Wait", "", Activity{"waiting for a group of goroutines to finish", ByGoroutine, fixGroup}},
+	{"", "sync.Cond.Wait", "", Activity{"waiting for a condition to be signalled", ByGoroutine, fixCond}},
 	{"", "semacquire", "sync.(*WaitGroup).Wait",
-		Activity{"waiting for a group of goroutines to finish", ByGoroutine, mendGroup}},
-	{"", "semacquire", "sync.(*RWMutex).RLock", Activity{"waiting to read-lock a mutex", ByGoroutine, mendLock}},
-	{"", "semacquire", "sync.(*RWMutex).Lock", Activity{"waiting to write-lock a mutex", ByGoroutine, mendLock}},
+		Activity{"waiting for a group of goroutines to finish", ByGoroutine, fixGroup}},
+	{"", "semacquire", "sync.(*RWMutex).RLock", Activity{"waiting to read-lock a mutex", ByGoroutine, fixLock}},
+	{"", "semacquire", "sync.(*RWMutex).Lock", Activity{"waiting to write-lock a mutex", ByGoroutine, fixLock}},
 	{"", "semacquire", "sync.(*Mutex).Lock",
-		Activity{"waiting for a mutex that another goroutine holds", ByGoroutine, mendLock}},
+		Activity{"waiting for a mutex that another goroutine holds", ByGoroutine, fixLock}},
 	{"", "semacquire", "", Activity{"waiting for a semaphore of the runtime", ByGoroutine, ""}},
 	{"", "coroutine", "", Activity{"waiting for its turn in an iterator", ByGoroutine,
 		"call the stop function that iter.Pull returns"}},

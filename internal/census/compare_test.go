@@ -49,7 +49,7 @@ func TestCompareFindsLeak(t *testing.T) {
 	if s.Oldest != 30*time.Second || s.OldestExact {
 		t.Errorf("oldest %v, exact %v: those that stayed have waited for the interval at least", s.Oldest, s.OldestExact)
 	}
-	if want := "all 3 seen at first are still blocked here 30s later, and 2 more have joined"; s.Evidence != want {
+	if want := "all 3 of the first snapshot are still blocked here 30s later, and 2 more have joined"; s.Evidence != want {
 		t.Errorf("evidence: %q, want %q", s.Evidence, want)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/english"
 )
 
 // A crowd is a suspect when it has grown by at least minGrowth, and stayedShare of every stayedOf goroutines seen in it
@@ -27,8 +28,8 @@ type Suspect struct {
 }
 
 // Suspects returns the crowds that look leaked, the fastest growing first: they wait for something that only another
-// goroutine can give them, those seen at first are still at the same line, and more have joined. Waiting for the
-// outside world or for a clock is not held against a goroutine, however many there are.
+// goroutine can give them, those of the first snapshot are still at the same line, and more have joined. A
+// wait for the outside world or for a clock is never suspected.
 func (c *Comparison) Suspects() []Suspect {
 	var suspects []Suspect
 	for _, p := range c.Populations {
@@ -59,18 +60,20 @@ func (c *Crowd) pilesUp() bool {
 // evidence says what was seen of the crowd.
 func (c *Crowd) evidence(certain bool, interval time.Duration) string {
 	later := interval.Round(100 * time.Millisecond)
+	still := fmt.Sprintf("still blocked here %v later, and %d more %s joined", later, c.After-c.Stayed, english.Pick(c.After-c.Stayed, "has", "have"))
 	var text string
-	switch joined := c.After - c.Stayed; {
+	switch {
 	case c.Before == 0:
-		text = fmt.Sprintf("none was here at the first look, %v before", later)
+		text = fmt.Sprintf("there was none here %v before", later)
+	case c.Stayed == c.Before && c.Before == 1:
+		text = "the goroutine of the first snapshot is " + still
 	case c.Stayed == c.Before:
-		text = fmt.Sprintf("all %d seen at first are still blocked here %v later, and %d more have joined", c.Before, later, joined)
+		text = fmt.Sprintf("all %d of the first snapshot are %s", c.Before, still)
 	default:
-		text = fmt.Sprintf("%d of %d seen at first are still blocked here %v later, and %d more have joined",
-			c.Stayed, c.Before, later, joined)
+		text = fmt.Sprintf("%d of %d of the first snapshot %s %s", c.Stayed, c.Before, english.Pick(c.Stayed, "is", "are"), still)
 	}
 	if certain {
-		return "the Go runtime has found that nothing can wake them any more; " + text
+		return fmt.Sprintf("the Go runtime has found that nothing can wake %s any more; %s", english.Pick(c.After, "it", "them"), text)
 	}
 	return text
 }

@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -176,6 +178,9 @@ func TestUsageErrors(t *testing.T) {
 		{"profile app -o - --json", "both want stdout"},
 		{"demo --duration 0s", "not positive"},
 		{"demo app", "unexpected argument"},
+		{"report", "no TARGET"},
+		{"report --interval 0s app", "not positive"},
+		{"report --after 1s app", "--after is for programs"},
 		{"doctor 1 2", "one TARGET expected"},
 	} {
 		r := run(t, newFake(), strings.Fields(test.line)...)
@@ -380,7 +385,7 @@ func TestDemoWithoutLiveEvents(t *testing.T) {
 	for err, want := range map[error]string{
 		fmt.Errorf("process 42: probes: %w", loupe.ErrPermission): "LIVE  not shown: ",
 		errors.New("no\x1b idea"):                                 `LIVE  not shown: no\x1b idea`,
-		context.DeadlineExceeded:                                  "LIVE  not shown: attaching took longer than --duration",
+		context.DeadlineExceeded:                                  "LIVE  not shown: attaching took longer than the time between the snapshots",
 	} {
 		sys := newFake()
 		sys.stream.attachErr = err
@@ -392,6 +397,43 @@ func TestDemoWithoutLiveEvents(t *testing.T) {
 		if err := json.Unmarshal([]byte(r.out), &doc); err != nil || r.status != exitDone || doc.Live.Refused == "" {
 			t.Errorf("%v: %+v", err, r)
 		}
+	}
+}
+
+// TestReportIsThatOfTheDemo prints the same report of the same process by both commands.
+func TestReportIsThatOfTheDemo(t *testing.T) {
+	sys := newFake()
+	sys.stream.events, sys.stream.goesOn = sampleEvents(), true
+	keys := func(args ...string) (list []string) {
+		t.Helper()
+		var doc map[string]any
+		r := run(t, sys, args...)
+		if err := json.Unmarshal([]byte(r.out), &doc); err != nil || r.status != exitDone {
+			t.Fatalf("%v: %+v", err, r)
+		}
+		return slices.Sorted(maps.Keys(doc))
+	}
+	demo, report := keys("demo", "--json", "--duration", "50ms"), keys("report", "--json", "--interval", "50ms", "app")
+	if !slices.Equal(demo, report) || !slices.Contains(report, "live") || !slices.Contains(report, "suspects") {
+		t.Errorf("demo has %q, report %q", demo, report)
+	}
+	r := run(t, sys, "demo", "--duration", "50ms")
+	if !strings.HasSuffix(r.out, "\nThe same report of your own program: loupe report PID (loupe ps lists the PIDs)\n") {
+		t.Errorf("the demo ends with %q", r.out[max(0, len(r.out)-200):])
+	}
+	r = run(t, sys, "report", "--interval", "50ms", "--engine", "inline", "app")
+	for _, want := range []string{"  pid 42, ", "WHAT THEY DO", "LIVE  13 events", "Nothing looks leaked"} {
+		if !strings.Contains(r.out, want) {
+			t.Errorf("no %q in\n%s", want, r.out)
+		}
+	}
+	if sys.stream.options.Engine != loupe.EngineInline {
+		t.Errorf("engine %q", sys.stream.options.Engine)
+	}
+	sys.stream.attachErr = errors.New("must not be called")
+	r = run(t, sys, "report", "--interval", "50ms", "--live=false", "app")
+	if r.status != exitDone || strings.Contains(r.out, "LIVE") || !strings.Contains(r.out, "Nothing looks leaked") {
+		t.Errorf("without live events: %+v", r)
 	}
 }
 

@@ -9,17 +9,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/loupe-go/loupe/internal/census"
+	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/internal/demo"
-	"github.com/loupe-go/loupe/internal/goproc"
-	"github.com/loupe-go/loupe/internal/report"
-	"github.com/loupe-go/loupe/internal/term"
 )
 
 // demoProgram is the hidden command that is the sample program.
 const demoProgram = "demo-program"
 
-// demoWarmUp is how long the sample program runs before the first look, so that there is something to see.
+// demoWarmUp is how long the sample program runs before the first snapshot, so that there is something to see.
 const demoWarmUp = time.Second
 
 func (a *app) demoCommand() *cobra.Command {
@@ -28,10 +25,10 @@ func (a *app) demoCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Start the bundled sample program, attach, show what it does, print a report",
-		Long: `Start the sample program that is bundled with Loupe, look at it twice while it
-runs, and report what its goroutines do and which of them leak, and what happens
-between the two looks: goroutines created, waits, locks, scheduler latency. It
-takes about five seconds, needs no privilege, and leaves nothing behind.
+		Long: `Start the sample program that is bundled with Loupe, and print the report that
+loupe report prints of any program: what its goroutines do, which of them look
+leaked, and what happened between two snapshots. It takes about five seconds,
+needs no privilege, and leaves nothing behind.
 
 The sample program is a small shop backend: workers on channels, a contended
 mutex, network connections, timers, and a search that leaks goroutines. What is
@@ -47,7 +44,7 @@ reported is read from the running process alone.`,
 			return a.demo(cmd.Context(), duration, keep)
 		},
 	}
-	cmd.Flags().DurationVar(&duration, "duration", 3*time.Second, "time between the two looks")
+	cmd.Flags().DurationVar(&duration, "duration", reportInterval, "time between the two snapshots")
 	cmd.Flags().BoolVar(&keep, "keep", false, "leave the sample program running after the report, until Ctrl-C")
 	return cmd
 }
@@ -60,15 +57,17 @@ func (a *app) demo(ctx context.Context, duration time.Duration, keep bool) error
 	}
 	defer program.Stop()
 	if !a.json {
-		fmt.Fprintf(a.Stdout, "The sample program runs as process %d; it is looked at twice, %s apart.\n\n",
-			program.PID(), report.Duration(duration))
+		fmt.Fprintf(a.Stdout, "The sample program runs as process %d.\n\n", program.PID())
 	}
-	err = a.withProcess(program.PID(), func(p process) error { return a.compare(ctx, p, duration) })
+	if err := a.wait(ctx, demoWarmUp, "the sample program warms up"); err != nil {
+		return err
+	}
+	err = a.report(ctx, program.PID(), &reportFlags{interval: duration, live: true, engine: choice{name: string(loupe.EngineAuto)}})
 	if err != nil {
 		return err
 	}
 	if !a.json {
-		fmt.Fprintf(a.Stdout, "\nThe same on programs of your own: loupe ps, then loupe goroutines PID and loupe trace PID\n")
+		fmt.Fprintf(a.Stdout, "\nThe same report of your own program: loupe report PID (loupe ps lists the PIDs)\n")
 	}
 	if keep {
 		a.note("the sample program goes on as process %d until Ctrl-C", program.PID())
@@ -90,42 +89,6 @@ func ownPath() string {
 		return link
 	}
 	return path
-}
-
-// compare looks at a process twice and reports what has changed.
-func (a *app) compare(ctx context.Context, p process, interval time.Duration) error {
-	first, err := a.lookIn(ctx, p, demoWarmUp, "the sample program warms up")
-	if err != nil {
-		return err
-	}
-	live := make(chan *report.Live, 1)
-	go func() { live <- a.watchLive(ctx, p.Info().PID, interval) }()
-	second, err := a.lookIn(ctx, p, interval, "watching process "+fmt.Sprint(p.Info().PID))
-	inBetween := <-live // also when it is of no use any more, so that nothing stays attached
-	if err != nil {
-		return err
-	}
-	c := report.Comparison{Info: p.Info(), Census: census.Compare(first, second), Live: inBetween}
-	if a.json {
-		return c.JSON(a.Stdout)
-	}
-	return c.Text(a.Stdout, a.style(), term.Width(a.Stdout))
-}
-
-// lookIn takes a snapshot after a while.
-func (a *app) lookIn(ctx context.Context, p process, wait time.Duration, meanwhile string) (*goproc.Snapshot, error) {
-	progress := a.progress(meanwhile)
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	progress.Stop()
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	return a.snapshot(ctx, p, goproc.SnapshotOptions{})
 }
 
 // demoProgramCommand is the sample program itself.

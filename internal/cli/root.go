@@ -104,7 +104,7 @@ verified).`,
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "no progress, notes and hints on stderr; errors only")
 	a.logLevel.level = slog.LevelWarn
 	flags.Var(&a.logLevel, "log-level", "log to stderr from this `level` on: debug, info, warn, error")
-	root.AddCommand(a.demoCommand(), a.demoProgramCommand(), a.psCommand(), a.doctorCommand(), a.goroutinesCommand(),
+	root.AddCommand(a.demoCommand(), a.demoProgramCommand(), a.psCommand(), a.doctorCommand(), a.goroutinesCommand(), a.reportCommand(),
 		a.topCommand(), a.traceCommand(), a.recordCommand(), a.profileCommand(), a.tracefileCommand(), a.versionCommand())
 	root.SuggestionsMinimumDistance = 2
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", a.helpWidth())))

@@ -12,7 +12,7 @@ import (
 	"github.com/loupe-go/loupe/internal/term"
 )
 
-// Comparison is what is reported of two looks at one process.
+// Comparison is the report of two snapshots of one process.
 type Comparison struct {
 	Info   goproc.Info
 	Census *census.Comparison
@@ -23,8 +23,8 @@ type Comparison struct {
 type comparisonJSON struct {
 	PID       int              `json:"pid"`
 	GoVersion string           `json:"goVersion"`
-	Seconds   float64          `json:"seconds"` // between the two looks
-	Before    int              `json:"before"`  // goroutines at the first
+	Seconds   float64          `json:"seconds"` // between the two snapshots
+	Before    int              `json:"before"`  // goroutines of the first
 	After     int              `json:"after"`
 	Groups    []populationJSON `json:"groups"`
 	Suspects  []suspectJSON    `json:"suspects"`
@@ -94,7 +94,8 @@ func (c *Comparison) JSON(w io.Writer) error {
 // Text writes the comparison for people. Lines are broken to fit width columns; 0 means no limit.
 func (c *Comparison) Text(out io.Writer, style term.Style, width int) error {
 	w := bufio.NewWriter(out)
-	fmt.Fprintf(w, "%s at the first look, %s at the second, %s later.\n\n", style.Bold(plural(c.Census.Before, "goroutine")),
+	fmt.Fprintf(w, "%s  pid %d, %s\n", style.Bold(term.Escape(programName(c.Info))), c.Info.PID, term.Escape(c.Info.GoVersion))
+	fmt.Fprintf(w, "%s in the first snapshot, %s in the second, %s later.\n\n", style.Bold(plural(c.Census.Before, "goroutine")),
 		style.Bold(number(c.Census.After)), Duration(c.Census.Interval))
 	fmt.Fprintln(w, style.Bold("  NOW  CHANGE  WHAT THEY DO"))
 	gone := 0
@@ -106,7 +107,7 @@ func (c *Comparison) Text(out io.Writer, style term.Style, width int) error {
 		c.population(w, style, width, p)
 	}
 	if gone > 0 {
-		fmt.Fprintln(w, style.Dim(fmt.Sprintf("  %s seen at the first look ended without a successor.", plural(gone, "goroutine"))))
+		fmt.Fprintln(w, style.Dim(fmt.Sprintf("  %s of the first snapshot ended without a successor.", plural(gone, "goroutine"))))
 	}
 	fmt.Fprintln(w)
 	if c.Live != nil {
@@ -218,7 +219,7 @@ func (c *Comparison) suspect(w io.Writer, style term.Style, width int, s *census
 		at("", "for ", s.Population.Task)
 	}
 	lines = append(lines, []struct{ name, text string }{
-		{"evidence", s.Evidence}, {"oldest", oldest(s)}, {"mend", activity.Mend},
+		{"evidence", s.Evidence}, {"oldest", oldest(s)}, {"fix", activity.Fix},
 	}...)
 	const indent = 12
 	for _, l := range lines {

@@ -10,22 +10,22 @@ import (
 	"github.com/loupe-go/loupe/internal/sched"
 )
 
-// watchLive observes a process for a while and tells what was seen, or why nothing was. It never fails: the demonstration
-// goes on without.
-func (a *app) watchLive(ctx context.Context, pid int, interval time.Duration) *report.Live {
+// watchLive observes a process for a while and returns what was seen, or why nothing was. It never fails: the report goes
+// on without.
+func (a *app) watchLive(ctx context.Context, pid int, engine loupe.Engine, interval time.Duration) *report.Live {
 	ctx, cancel := context.WithTimeout(ctx, interval)
 	defer cancel()
-	s, err := a.system.attach(ctx, watched{pid: pid}, loupe.Options{Log: a.log(), Engine: loupe.EngineAuto})
+	s, err := a.system.attach(ctx, watched{pid: pid}, loupe.Options{Log: a.log(), Engine: engine})
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return &report.Live{Refused: "attaching took longer than --duration"}
+		return &report.Live{Refused: "attaching took longer than the time between the snapshots"}
 	case errors.Is(err, loupe.ErrPermission):
-		if missing := engineLacks(loupe.EngineAuto); missing != "" {
+		if missing := engineLacks(engine); missing != "" {
 			return &report.Live{Refused: "live events need " + missing}
 		}
 	}
 	if err != nil {
-		return &report.Live{Refused: (&targetError{pid: pid, err: err, engine: loupe.EngineAuto}).Error()}
+		return &report.Live{Refused: (&targetError{pid: pid, err: err, engine: engine}).Error()}
 	}
 	defer s.Close()
 	live := &report.Live{Machine: sched.New(sched.Options{})}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/loupe-go/loupe/internal/testcmd"
+)
+
+// serverEnv makes this test executable a healthy server until its stdin ends.
+const serverEnv = "LOUPE_TEST_SERVER"
+
+// TestReport reports on the sample program, whose leak the demo finds, as on any other program.
+func TestReport(t *testing.T) {
+	sample := strconv.Itoa(startSample(t))
+	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) { // until something has leaked
+		_, out, _ := run(t, "goroutines", "--reason", "chan send", sample)
+		if strings.Contains(out, "demo.askReplica") {
+			break
+		}
+		if time.Since(begun) > patience {
+			t.Fatal("the sample program leaks nothing")
+		}
+	}
+	status, stdout, stderr := run(t, "report", sample, "--json", "--interval", "2s")
+	var report demoReport
+	if err := json.Unmarshal([]byte(stdout), &report); status != 0 || err != nil {
+		t.Fatalf("status %d, %v, stderr %q", status, err, stderr)
+	}
+	checkDemo(t, &report)
+}
+
+// TestReportOfProgram has Loupe start the sample program, and ends it afterwards.
+func TestReportOfProgram(t *testing.T) {
+	cmd := testcmd.Command(t, loupe, "report", "--json", "--after", "2s", "--interval", "2s", "--", loupe, "demo-program")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var report demoReport
+	if err := json.NewDecoder(stdout).Decode(&report); err != nil {
+		t.Fatal(err)
+	}
+	checkDemo(t, &report)
+	stdin.Close() // the program ends, and Loupe with it
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestReportOfHealthyServer reports on a server under load: nothing leaks.
+func TestReportOfHealthyServer(t *testing.T) {
+	server := startServer(t)
+	for _, args := range [][]string{{"--interval", "3s"}, {"--interval", "500ms"}, {"--live=false", "--interval", "1s"}} {
+		status, stdout, stderr := run(t, append([]string{"report", "--json", strconv.Itoa(server.Process.Pid)}, args...)...)
+		var report demoReport
+		if err := json.Unmarshal([]byte(stdout), &report); status != 0 || err != nil {
+			t.Fatalf("%q: status %d, %v, stderr %q", args, status, err, stderr)
+		}
+		if len(report.Suspects) > 0 || report.After < 20 {
+			t.Errorf("%q: %d goroutines, suspects %+v", args, report.After, report.Suspects)
+		}
+	}
+}
+
+// startServer starts a healthy server.
+func startServer(t *testing.T) *exec.Cmd {
+	t.Helper()
+	cmd := testcmd.Within(t, 0, os.Args[0])
+	cmd.Env = append(os.Environ(), serverEnv+"=1")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		stdin.Close()
+		cmd.Wait()
+	})
+	if _, err := fmt.Fscanln(stdout, new(string)); err != nil {
+		t.Fatal(err)
+	}
+	return cmd
+}
+
+// serve is a healthy server with its clients: connections, a pool of workers on a channel, goroutines that come and go and
+// wait for a lock, for each other and for a clock, and more of them from time to time.
+func serve() {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	jobs := make(chan chan int)
+	for range 8 {
+		go func() {
+			for answer := range jobs {
+				answer <- 1
+			}
+		}()
+	}
+	var mu sync.Mutex
+	handler := func(w http.ResponseWriter, r *http.Request) {
+		var parts sync.WaitGroup
+		for range 3 {
+			parts.Go(func() {
+				answer := make(chan int)
+				jobs <- answer
+				mu.Lock()
+				time.Sleep(100 * time.Microsecond)
+				mu.Unlock()
+				<-answer
+			})
+		}
+		parts.Wait()
+		select {
+		case <-time.After(time.Millisecond):
+		case <-r.Context().Done():
+		}
+		fmt.Fprintln(w, "done")
+	}
+	go http.Serve(listener, http.HandlerFunc(handler))
+	for i := range 10 {
+		go load(context.Background(), "http://"+listener.Addr().String(), time.Duration(i)*2*time.Millisecond)
+	}
+	fmt.Println("ready")
+	os.Stdin.Read(make([]byte, 1))
+	os.Exit(0)
+}
+
+// load makes one request after the other.
+func load(ctx context.Context, url string, pause time.Duration) {
+	client := http.Client{Transport: &http.Transport{}}
+	for ctx.Err() == nil {
+		resp, err := client.Get(url)
+		if err != nil {
+			continue
+		}
+		var text strings.Builder
+		resp.Write(&text)
+		resp.Body.Close()
+		time.Sleep(pause)
+	}
+}
