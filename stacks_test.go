@@ -2,6 +2,7 @@ package loupe_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -23,7 +24,7 @@ func TestStacks(t *testing.T) {
 				t.Fatal(err)
 			}
 			time.AfterFunc(300*time.Millisecond, func() { s.Close() })
-			checked, wrong, interrupted := map[event.Kind]int{}, map[event.Kind]int{}, 0
+			checked, wrong, interrupted, stopped := map[event.Kind]int{}, map[event.Kind]int{}, 0, map[string]int{}
 			for ev := range s.Events() {
 				if ev.Stack == nil || ev.Kind == event.GoStatus {
 					continue
@@ -31,6 +32,12 @@ func TestStacks(t *testing.T) {
 				var funcs []string
 				for _, f := range ev.Stack.Frames {
 					funcs = append(funcs, f.Func)
+				}
+				if ev.Reason == event.StopGosched && slices.Contains(funcs, "main.(*worker).speak") {
+					// Without its innermost frames a word looks like the begin of one.
+					if stopped[funcs[0]]++; funcs[0] != "runtime.Gosched" {
+						t.Errorf("stopped by runtime.Gosched: %v", funcs)
+					}
 				}
 				_, ok, applies := testtarget.CheckCodeWord(funcs)
 				if !applies {
@@ -51,6 +58,9 @@ func TestStacks(t *testing.T) {
 			t.Logf("checked %v, wrong %v", checked, wrong)
 			if checked[event.GoBlock] < 100 {
 				t.Errorf("only %v stacks checked", checked)
+			}
+			if len(stopped) == 0 {
+				t.Error("no goroutine stopped by runtime.Gosched")
 			}
 			if len(wrong) > 0 {
 				t.Errorf("of %v stacks %v are wrong", checked, wrong)

@@ -37,12 +37,26 @@ func (pl *planner) configure(p Program) error {
 	if n, ok := l.Const("runtime.traceBlockPreempted"); ok {
 		c.TraceReasonPreempted = uint32(n)
 	}
-	if f, ok := pl.bin.LookupFunc("runtime.asyncPreempt"); ok && pl.bin.Arch() == insn.AMD64 {
-		c.PreemptStart, c.PreemptSize = f.Entry+p.LoadBias(), f.End-f.Entry // arm64 keeps the caller in a register
-	}
+	pl.setStops(p)
 	pl.setHeap(p)
 	pl.setFilters(p)
 	return nil
+}
+
+// setStops fills in what the probes need to know of the functions in which goroutines stop.
+func (pl *planner) setStops(p Program) {
+	c := &pl.plan.Config
+	if f, ok := pl.bin.LookupFunc("runtime.asyncPreempt"); ok && pl.bin.Arch() == insn.AMD64 {
+		c.PreemptStart, c.PreemptSize = f.Entry+p.LoadBias(), f.End-f.Entry // arm64 keeps the caller in a register
+	}
+	if f, ok := pl.bin.LookupFunc("runtime.asyncPreempt2"); ok {
+		c.Preempt2Start, c.Preempt2Size = f.Entry+p.LoadBias(), f.End-f.Entry
+	}
+	if f, ok := pl.bin.LookupFunc("runtime.systemstack"); ok {
+		if size, ok := pl.bin.FrameSize(f); ok && size == 0 {
+			c.SystemstackFrameless = 1
+		}
+	}
 }
 
 // selectArgs returns which arguments of runtime.selectgo count its cases (runtime/select.go).
@@ -56,7 +70,8 @@ func selectArgs(minor int) (cases, recvs uint32) {
 // setOffsets fills in where fields are. Without a field that some releases lack, its probe does without.
 func setOffsets(c *csrc.Config, l *layout.Layout) error {
 	for path, to := range map[string]*uint32{
-		"runtime.g.goid": &c.G_goid, "runtime.g.m": &c.G_m, "runtime.g.stack.lo": &c.G_stack, "runtime.g.sched.bp": &c.G_schedBp,
+		"runtime.g.goid": &c.G_goid, "runtime.g.m": &c.G_m, "runtime.g.stack.lo": &c.G_stack,
+		"runtime.g.sched.pc": &c.G_schedPc, "runtime.g.sched.sp": &c.G_schedSp, "runtime.g.sched.lr": &c.G_schedLr, "runtime.g.sched.bp": &c.G_schedBp,
 		"runtime.g.startpc": &c.G_startpc, "runtime.g.gopc": &c.G_gopc, "runtime.m.curg": &c.M_curg, "runtime.p.m": &c.P_m,
 		"runtime.m.p": &c.M_p, "runtime.p.id": &c.P_id,
 		"runtime.hchan.dataqsiz": &c.HchanDataqsiz,
@@ -79,7 +94,7 @@ func setOffsets(c *csrc.Config, l *layout.Layout) error {
 	if hi, err := l.Offset("runtime.g.stack.hi"); err != nil || hi != uint64(c.G_stack)+8 {
 		return fmt.Errorf("runtime.g.stack is not two words")
 	}
-	for _, offset := range []uint32{c.G_goid, c.G_stack + 8, c.G_schedBp} {
+	for _, offset := range []uint32{c.G_goid, c.G_stack + 8, c.G_schedPc, c.G_schedSp, c.G_schedLr, c.G_schedBp} {
 		if int(offset) > csrc.GHead-8 {
 			return fmt.Errorf("a field of runtime.g is at %d, beyond what probes read of it", offset)
 		}

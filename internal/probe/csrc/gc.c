@@ -26,8 +26,14 @@ PROBE(gcBgMarkStartWorkers)
 
 	if (!tid || !CALLED(gcBgMarkStartWorkers))
 		return 0;
-	if (reported(GCBegin))
-		emit(GCBegin, tid, goid_of(CURRENT_G(gcBgMarkStartWorkers)), 0, 0);
+	if (reported(GCBegin)) {
+		struct goroutine gr;
+
+		if (read_goroutine(&gr, CURRENT_G(gcBgMarkStartWorkers)))
+			emit(GCBegin, tid, gr.id, 0, OWN_STACK(gcBgMarkStartWorkers, &gr));
+		else
+			emit(GCBegin, tid, 0, 0, 0);
+	}
 	heap(tid);
 	return 0;
 }
@@ -60,11 +66,19 @@ PROBE(stopTheWorldWithSema)
 	if (!tid || !CALLED(stopTheWorldWithSema))
 		return 0;
 
-	u64 goid = goid_of(user_g(CURRENT_G(stopTheWorldWithSema)));
-	struct loupe_record *r = begin(STWBegin, tid, goid);
+	struct goroutine gr;
+	u64 stack = 0;
+
+	if (read_goroutine(&gr, user_g(CURRENT_G(stopTheWorldWithSema))))
+		stack = system_stack(&gr);
+	else
+		gr.id = 0;
+
+	struct loupe_record *r = begin(STWBegin, tid, gr.id);
 
 	if (!r)
 		return 0;
+	r->stack = stack;
 	if (CONFIG(stw_reason)) {
 		r->reason = ARG(stopTheWorldWithSema, 0, 0);
 		r->flags = LOUPE_HAS_REASON;

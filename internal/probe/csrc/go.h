@@ -21,6 +21,9 @@ INLINE u64 read_word(u64 addr)
 INLINE u64 stack_pointer(struct regs *ctx) { return REGISTER(ctx, sp); }
 INLINE u64 frame_pointer(struct regs *ctx) { return REGISTER(ctx, bp); }
 
+/* The return address of a function without a frame in which a goroutine stopped, or where it is on the stack. */
+#define RETURN_ADDRESS(gr) SAVED(gr, sp)
+
 /* The branch of a stack check is taken when the carry or the zero flag is set. */
 INLINE int branch_taken(struct regs *ctx) { return (REGISTER(ctx, flags) & 0x41) != 0; }
 
@@ -56,6 +59,7 @@ INLINE u64 numbered_register(struct regs *ctx, u32 n)
 
 INLINE u64 stack_pointer(struct regs *ctx) { return REGISTER(ctx, sp); }
 INLINE u64 frame_pointer(struct regs *ctx) { return REGISTER(ctx, regs[29]); }
+#define RETURN_ADDRESS(gr) SAVED(gr, lr)
 
 /* The branch of a stack check (B.LS) is taken when C is clear or Z is set. */
 INLINE int branch_taken(struct regs *ctx)
@@ -142,42 +146,58 @@ struct goroutine {
 	u64 g; /* its address */
 	u64 id;
 	u64 stack_lo, stack_hi;
-	u64 fp; /* its frame pointer while it does not run, or its thread is on another stack */
+#if HAS_WINDOW
+	u64 pc, sp, lr, bp; /* see SAVED */
+#endif
 };
+
+/*
+ * A register of a goroutine while it does not run or its thread is on another stack: pc, sp, lr (the link register, where there
+ * is one) or bp (the frame pointer).
+ */
+#if HAS_WINDOW
+#define SAVED(gr, name) ((gr)->name)
+#else
+#define SAVED(gr, name) field((gr)->g, CONFIG(g_sched_##name))
+#endif
 
 INLINE u64 head_word(const u64 *head, u32 offset)
 {
 	return offset / 8 < LOUPE_G_HEAD ? head[offset / 8] : 0;
 }
 
-/* Returns whether it could be read. */
-INLINE int read_goroutine(struct goroutine *to, u64 g)
+/* Reads a g. Returns whether it could be read. The ID of a thread's own g, on which the runtime works, is 0. */
+INLINE int read_any_g(struct goroutine *to, u64 g)
 {
 	to->g = g;
-	to->stack_lo = to->stack_hi = to->fp = 0;
-	if (!CONFIG(stack_depth)) {
-		to->id = goid_of(g);
-		return to->id != 0;
-	}
+	to->stack_lo = to->stack_hi = 0;
 #if HAS_WINDOW
 	u64 head[LOUPE_G_HEAD];
 
+	to->pc = to->sp = to->lr = to->bp = 0;
+	if (!CONFIG(stack_depth))
+		return g && !read_memory(&to->id, sizeof(to->id), g + CONFIG(g_goid));
 	if (!g || read_memory(head, sizeof(head), g))
 		return 0;
 	to->id = head_word(head, CONFIG(g_goid));
 	to->stack_lo = head_word(head, CONFIG(g_stack));
 	to->stack_hi = head_word(head, CONFIG(g_stack) + 8);
-	to->fp = head_word(head, CONFIG(g_sched_bp));
+	to->pc = head_word(head, CONFIG(g_sched_pc));
+	to->sp = head_word(head, CONFIG(g_sched_sp));
+	to->lr = head_word(head, CONFIG(g_sched_lr));
+	to->bp = head_word(head, CONFIG(g_sched_bp));
 #else
 	if (!plausible(g, 8))
 		return 0;
 	to->id = field(g, CONFIG(g_goid));
 	to->stack_lo = field(g, CONFIG(g_stack));
 	to->stack_hi = field(g, CONFIG(g_stack) + 8);
-	to->fp = field(g, CONFIG(g_sched_bp));
 #endif
-	return to->id != 0;
+	return 1;
 }
+
+/* The same of a goroutine. Returns 0 for a thread's own g. */
+INLINE int read_goroutine(struct goroutine *to, u64 g) { return read_any_g(to, g) && to->id; }
 
 /* What is told of a new goroutine. */
 struct newborn {
@@ -341,8 +361,11 @@ FUNCTION u64 hash_window(u64 lo, u64 hi, u64 top, u64 fp)
 }
 #endif
 
+/* Whether a goroutine was interrupted and has called the runtime, by the address at which it goes on. */
+INLINE int interrupted(u64 pc) { return pc - CONFIG(preempt2_start) < CONFIG(preempt2_size); }
+
 /* Sends the addresses of a goroutine's stack. */
-FUNCTION int send_stack(u64 g, u64 top, u64 fp, u64 hidden, u64 id)
+FUNCTION int send_stack(u64 g, u64 pc, u64 top, u64 fp, u64 id)
 {
 	u64 bounds[2];
 	u32 n = 0;
@@ -350,14 +373,17 @@ FUNCTION int send_stack(u64 g, u64 top, u64 fp, u64 hidden, u64 id)
 	if (read_memory(bounds, sizeof(bounds), g + CONFIG(g_stack)) || bounds[1] < bounds[0] + sizeof(struct frame))
 		return 0;
 
-	u64 lo = bounds[0], hi = bounds[1] - sizeof(struct frame), pc = caller_of(lo, hi, top);
+	u64 lo = bounds[0], hi = bounds[1] - sizeof(struct frame), next = caller_of(lo, hi, top);
+	u64 hidden = interrupted(pc) ? hidden_caller(lo, hi, fp) : 0;
 	struct loupe_stack *s = reserve(LOUPE_KIND_STACK, sizeof(*s), 0);
 
 	if (!s)
 		return 0;
 	__builtin_memset(&s->r, 0, sizeof(s->r));
-	s->pcs[0] = pc;
 	if (pc)
+		s->pcs[n++] = pc;
+	s->pcs[n] = next;
+	if (next && n < CONFIG(stack_depth))
 		n++;
 	WALK(lo, hi, fp, if (n < LOUPE_MAX_STACK) s->pcs[n] = f.pc)
 	s->r.kind = LOUPE_KIND_STACK;
@@ -371,39 +397,54 @@ FUNCTION int send_stack(u64 g, u64 top, u64 fp, u64 hidden, u64 id)
 	return 0;
 }
 
-/* The stack of a goroutine (see hash_slowly) with a hidden caller, or 0. Its addresses are sent when that has not been done. */
-COMMON u64 stack_of(const struct goroutine *gr, u64 top, u64 fp, u64 hidden)
+/*
+ * What identifies a stack of a goroutine; 0 when none is asked for. Its addresses are sent when that has not been done: pc, or 0
+ * for none, and those of hash_slowly.
+ */
+COMMON u64 stack_of(const struct goroutine *gr, u64 pc, u64 top, u64 fp)
 {
-	u64 lo = gr->stack_lo, hi = gr->stack_hi - sizeof(struct frame), id = 0;
+	u64 lo = gr->stack_lo, hi = gr->stack_hi - sizeof(struct frame), id = 0, hidden = 0;
 
 	if (!CONFIG(stack_depth) || gr->stack_hi < lo + sizeof(struct frame))
 		return 0;
+	if (interrupted(pc))
+		hidden = hidden_caller(lo, hi, fp);
 #if HAS_WINDOW
 	id = hash_window(lo, hi, top, fp);
 #endif
 	if (!id)
 		id = hash_slowly(lo, hi, top, fp);
+	if (pc)
+		id = mix(id, pc) | 1;
 	if (hidden)
 		id = mix(id, hidden) | 1;
 	if (!stack_known(id))
-		send_stack(gr->g, top, fp, hidden, id);
+		send_stack(gr->g, pc, top, fp, id);
 	return id;
 }
 
 /* The stack of the goroutine that runs at a probe in one of its own functions. */
-#define OWN_STACK(probe, gr) stack_of(gr, CALLER(probe), frame_pointer(ctx), 0)
+#define OWN_STACK(probe, gr) stack_of(gr, 0, CALLER(probe), frame_pointer(ctx))
 
-/* The stack of a goroutine that has switched to its thread's own stack, or does not run. */
-INLINE u64 saved_stack(const struct goroutine *gr) { return stack_of(gr, 0, gr->fp, 0); }
-
-/* The same of a goroutine that may have been interrupted. */
-INLINE u64 stopped_stack(const struct goroutine *gr)
+/*
+ * The stack of a goroutine that has called systemstack. Its frame pointer is that of systemstack, or of the caller in releases
+ * where systemstack has no frame and its return address is where the stack pointer was.
+ */
+INLINE u64 system_stack(const struct goroutine *gr)
 {
-	u64 hidden = 0;
+	return stack_of(gr, 0, CONFIG(systemstack_frameless) ? SAVED(gr, sp) : 0, SAVED(gr, bp));
+}
 
-	if (CONFIG(stack_depth) && gr->stack_hi >= gr->stack_lo + sizeof(struct frame))
-		hidden = hidden_caller(gr->stack_lo, gr->stack_hi - sizeof(struct frame), gr->fp);
-	return stack_of(gr, 0, gr->fp, hidden);
+/*
+ * The stack of a goroutine that has stopped. The address at which it goes on and its frame pointer were saved, by mcall or in
+ * the check of a function's prologue (checked says that it may have been there). That check comes before the function has a frame:
+ * the frame pointer is the caller's, and the return address is still where the call has put it.
+ */
+INLINE u64 stopped_stack(const struct goroutine *gr, int checked)
+{
+	u64 pc = SAVED(gr, pc);
+
+	return stack_of(gr, pc, checked && !interrupted(pc) ? RETURN_ADDRESS(gr) : 0, SAVED(gr, bp));
 }
 
 /* The address that a probed function returns to, or where it is on the stack. */

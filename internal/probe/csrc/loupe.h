@@ -84,6 +84,7 @@ struct loupe_config {
 
 	/* The function by which the runtime interrupts goroutines (asyncPreempt); size 0: none. */
 	u64 preempt_start, preempt_size;
+	u64 preempt2_start, preempt2_size; /* the Go function that it calls (asyncPreempt2); size 0: none */
 
 	u32 sample;         /* report one of so many goroutines; 0 and 1: all */
 	u8 only_listed;     /* report only goroutines listed in the filter */
@@ -91,9 +92,10 @@ struct loupe_config {
 	u8 reg_abi;         /* arguments are in registers; else on the stack */
 	u8 stw_reason;      /* stopTheWorldWithSema has the argument that says why */
 	u8 procs;           /* report the P that a goroutine starts on */
+	u8 systemstack_frameless; /* systemstack has no frame */
 
 	/* Byte offsets in the runtime's structs. */
-	u32 g_goid, g_m, g_stack, g_sched_bp, g_startpc, g_gopc, g_parent, g_coroarg, g_coroexit;
+	u32 g_goid, g_m, g_stack, g_sched_pc, g_sched_sp, g_sched_lr, g_sched_bp, g_startpc, g_gopc, g_parent, g_coroarg, g_coroexit;
 	u32 m_curg, m_p, m_procid, p_m, p_id;
 	u32 coro_gp;
 	u32 hchan_dataqsiz;

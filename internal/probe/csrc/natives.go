@@ -7,71 +7,71 @@ import _ "embed"
 //go:embed native_amd64.bin
 var nativeAMD64Code []byte
 
-var nativeAMD64 = Native{Settings: 0x4000, SettingsSize: 400, Page: 4096, StackUse: 2240, Probes: [ProbeCount]uint32{
+var nativeAMD64 = Native{Settings: 0x4000, SettingsSize: 432, Page: 4096, StackUse: 2152, Probes: [ProbeCount]uint32{
 	0x0,    // gopark
-	0x520,  // ready
-	0x780,  // casgstatus
-	0xd60,  // execute
-	0x10a0, // goschedImpl
-	0x13b0, // gosched_m
-	0x1430, // goschedguarded_m
-	0x14b0, // gopreempt_m
-	0x15d0, // preemptPark
-	0x1810, // newproc_runqput
-	0x1930, // newproc1_casgstatus
-	0x1ac0, // newcoro
-	0x1540, // goyield_m
-	0x1b50, // goexit0
-	0x1c00, // coroswitch_m
-	0x2100, // reentersyscall
-	0x2270, // entersyscallblock
-	0x23e0, // exitsyscall
-	0x24a0, // makechan
-	0x2680, // chansend
-	0x2890, // chanrecv
-	0x2aa0, // closechan
-	0x2cb0, // selectgo
-	0x2f80, // semacquire1
-	0x3190, // semrelease1
-	0x33a0, // gcBgMarkStartWorkers
-	0x3500, // gcMarkTermination
-	0x3560, // gcSweep
-	0x3660, // stopTheWorldWithSema
-	0x3800, // startTheWorldWithSema
+	0x580,  // ready
+	0x7a0,  // casgstatus
+	0xd40,  // execute
+	0x1080, // goschedImpl
+	0x12c0, // gosched_m
+	0x1350, // goschedguarded_m
+	0x13e0, // gopreempt_m
+	0x1500, // preemptPark
+	0x1670, // newproc_runqput
+	0x1790, // newproc1_casgstatus
+	0x1920, // newcoro
+	0x1470, // goyield_m
+	0x19b0, // goexit0
+	0x1a60, // coroswitch_m
+	0x1f10, // reentersyscall
+	0x2010, // entersyscallblock
+	0x2110, // exitsyscall
+	0x21d0, // makechan
+	0x2370, // chansend
+	0x2510, // chanrecv
+	0x26b0, // closechan
+	0x2850, // selectgo
+	0x2ad0, // semacquire1
+	0x2c70, // semrelease1
+	0x2e10, // gcBgMarkStartWorkers
+	0x2fd0, // gcMarkTermination
+	0x3030, // gcSweep
+	0x3130, // stopTheWorldWithSema
+	0x3350, // startTheWorldWithSema
 }}
 
 //go:embed native_arm64.bin
 var nativeARM64Code []byte
 
-var nativeARM64 = Native{Settings: 0x10000, SettingsSize: 400, Page: 65536, StackUse: 3000, Probes: [ProbeCount]uint32{
+var nativeARM64 = Native{Settings: 0x10000, SettingsSize: 432, Page: 65536, StackUse: 2904, Probes: [ProbeCount]uint32{
 	0x0,    // gopark
-	0x540,  // ready
-	0x7a0,  // casgstatus
-	0xda4,  // execute
-	0x10ec, // goschedImpl
-	0x13fc, // gosched_m
-	0x1490, // goschedguarded_m
-	0x1524, // gopreempt_m
-	0x164c, // preemptPark
-	0x18a4, // newproc_runqput
-	0x19c8, // newproc1_casgstatus
-	0x1b40, // newcoro
-	0x15b8, // goyield_m
-	0x1be8, // goexit0
-	0x1cac, // coroswitch_m
-	0x2198, // reentersyscall
-	0x232c, // entersyscallblock
-	0x24c0, // exitsyscall
-	0x25a0, // makechan
-	0x27a4, // chansend
-	0x29c4, // chanrecv
-	0x2be4, // closechan
-	0x2e04, // selectgo
-	0x3118, // semacquire1
-	0x3338, // semrelease1
-	0x3558, // gcBgMarkStartWorkers
-	0x36bc, // gcMarkTermination
-	0x3720, // gcSweep
-	0x3828, // stopTheWorldWithSema
-	0x39c0, // startTheWorldWithSema
+	0x5a8,  // ready
+	0x7e4,  // casgstatus
+	0xdb8,  // execute
+	0x1100, // goschedImpl
+	0x137c, // gosched_m
+	0x1414, // goschedguarded_m
+	0x14ac, // gopreempt_m
+	0x15dc, // preemptPark
+	0x1768, // newproc_runqput
+	0x188c, // newproc1_casgstatus
+	0x1a04, // newcoro
+	0x1544, // goyield_m
+	0x1aac, // goexit0
+	0x1b70, // coroswitch_m
+	0x2018, // reentersyscall
+	0x2150, // entersyscallblock
+	0x2288, // exitsyscall
+	0x2368, // makechan
+	0x2530, // chansend
+	0x2700, // chanrecv
+	0x28d0, // closechan
+	0x2aa0, // selectgo
+	0x2d68, // semacquire1
+	0x2f38, // semrelease1
+	0x3108, // gcBgMarkStartWorkers
+	0x32d8, // gcMarkTermination
+	0x333c, // gcSweep
+	0x3444, // stopTheWorldWithSema
+	0x3670, // startTheWorldWithSema
 }}

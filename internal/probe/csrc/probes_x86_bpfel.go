@@ -24,16 +24,22 @@ type ProbesLoupeConfig struct {
 	HeapLive             uint64
 	PreemptStart         uint64
 	PreemptSize          uint64
+	Preempt2Start        uint64
+	Preempt2Size         uint64
 	Sample               uint32
 	OnlyListed           uint8
 	SkipListed           uint8
 	RegAbi               uint8
 	StwReason            uint8
 	Procs                uint8
-	_                    [3]byte
+	SystemstackFrameless uint8
+	_                    [2]byte
 	G_goid               uint32
 	G_m                  uint32
 	G_stack              uint32
+	G_schedPc            uint32
+	G_schedSp            uint32
+	G_schedLr            uint32
 	G_schedBp            uint32
 	G_startpc            uint32
 	G_gopc               uint32
@@ -59,6 +65,7 @@ type ProbesLoupeConfig struct {
 	SelectCases          uint32
 	SelectRecvs          uint32
 	Sites                [30]ProbesLoupeSite
+	_                    [4]byte
 }
 
 type ProbesLoupeControl struct {

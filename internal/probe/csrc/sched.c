@@ -82,7 +82,7 @@ COMMON void unblock(u32 tid, u64 gp, u64 g0)
 	struct goroutine waker;
 
 	if (read_goroutine(&waker, user_g(g0)))
-		emit(GoUnblock, tid, goid, waker.id, saved_stack(&waker));
+		emit(GoUnblock, tid, goid, waker.id, system_stack(&waker));
 	else
 		emit(GoUnblock, tid, goid, 0, 0);
 }
@@ -133,7 +133,7 @@ COMMON void create(u32 tid, u64 newg, u64 creator, u32 flags)
 	u64 stack = 0;
 
 	if (read_goroutine(&parent, creator))
-		stack = saved_stack(&parent);
+		stack = system_stack(&parent);
 	else
 		parent.id = 0;
 
@@ -235,7 +235,8 @@ PROBE(execute)
 	return 0;
 }
 
-COMMON void stop(u32 tid, u64 gp, int preempted)
+/* gp stops. preempted says why; checked that it may have been made to in the prologue of a function. */
+COMMON void stop(u32 tid, u64 gp, int preempted, int checked)
 {
 	struct goroutine gr;
 
@@ -246,7 +247,7 @@ COMMON void stop(u32 tid, u64 gp, int preempted)
 	if (!wanted(gr.id))
 		return;
 
-	u64 stack = stopped_stack(&gr);
+	u64 stack = stopped_stack(&gr, checked);
 	struct loupe_record *r = begin(GoStop, tid, gr.id);
 
 	if (!r)
@@ -257,26 +258,26 @@ COMMON void stop(u32 tid, u64 gp, int preempted)
 }
 
 /* A function of the scheduler that stops the goroutine of its first argument. */
-#define STOP_PROBE(function, preempted)                                                        \
+#define STOP_PROBE(function, preempted, checked)                                               \
 	PROBE(function)                                                                        \
 	{                                                                                      \
 		u32 tid = target_thread();                                                     \
                                                                                                \
 		if (tid && CALLED(function))                                                   \
-			stop(tid, ARG(function, 0, 0), preempted);                             \
+			stop(tid, ARG(function, 0, 0), preempted, checked);                    \
 		return 0;                                                                      \
 	}
 
 /* func goschedImpl(gp *g, preempted bool) */
-STOP_PROBE(goschedImpl, (u8)ARG(goschedImpl, 1, 8))
+STOP_PROBE(goschedImpl, (u8)ARG(goschedImpl, 1, 8), (u8)ARG(goschedImpl, 1, 8))
 
 /* func gosched_m(gp *g), goschedguarded_m, gopreempt_m: releases in which goschedImpl does not say why */
-STOP_PROBE(gosched_m, 0)
-STOP_PROBE(goschedguarded_m, 0)
-STOP_PROBE(gopreempt_m, 1)
+STOP_PROBE(gosched_m, 0, 0)
+STOP_PROBE(goschedguarded_m, 0, 0)
+STOP_PROBE(gopreempt_m, 1, 1)
 
 /* func goyield_m(gp *g): gives way to the next on its P */
-STOP_PROBE(goyield_m, 1)
+STOP_PROBE(goyield_m, 1, 0)
 
 /* func preemptPark(gp *g): stops for the garbage collector, which makes it runnable again through ready */
 PROBE(preemptPark)
@@ -291,7 +292,7 @@ PROBE(preemptPark)
 	if (!read_goroutine(&gr, ARG(preemptPark, 0, 0)))
 		unreadable(GoBlock);
 	else if (wanted(gr.id))
-		block(tid, gr.id, CONFIG(reason_preempted), CONFIG(trace_reason_preempted), 0, stopped_stack(&gr));
+		block(tid, gr.id, CONFIG(reason_preempted), CONFIG(trace_reason_preempted), 0, stopped_stack(&gr, 1));
 	return 0;
 }
 
@@ -372,7 +373,7 @@ PROBE(coroswitch_m)
 	if (!wanted(from.id) && !wanted(to))
 		return 0;
 
-	u64 stack = saved_stack(&from);
+	u64 stack = stopped_stack(&from, 0);
 
 	if (CONFIG(min_block)) {
 		if (!exits)

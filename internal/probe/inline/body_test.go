@@ -105,7 +105,7 @@ func TestGopark(t *testing.T) {
 type hitCase struct {
 	name  string
 	probe csrc.Probe
-	own   bool // on the thread's own g
+	own   bool // on the thread's own g, which has no ID
 	args  []uint64
 	want  []csrc.Record // without time, tid, stack
 	stack string        // "": none; own, parked: whose
@@ -171,9 +171,9 @@ func TestProbes(t *testing.T) {
 		{"selectgo", csrc.ProbesLoupeProbePROBE_selectgo, false, []uint64{0, 0, 0, 2, 3}, one(event.Select, 7, 0, 5), "caller"},
 		{"semacquire1", csrc.ProbesLoupeProbePROBE_semacquire1, false, []uint64{hchan}, one(event.SemAcquire, 7, hchan, 0), "caller"},
 		{"semrelease1", csrc.ProbesLoupeProbePROBE_semrelease1, false, []uint64{hchan}, one(event.SemRelease, 7, hchan, 0), "caller"},
-		{"gcBgMarkStartWorkers", csrc.ProbesLoupeProbePROBE_gcBgMarkStartWorkers, false, nil, one(event.GCBegin, 7, 0, 0), ""},
+		{"gcBgMarkStartWorkers", csrc.ProbesLoupeProbePROBE_gcBgMarkStartWorkers, false, nil, one(event.GCBegin, 7, 0, 0), "caller"},
 		{"gcMarkTermination", csrc.ProbesLoupeProbePROBE_gcMarkTermination, false, nil, one(event.GCEnd, 0, 0, 0), ""},
-		{"stopTheWorldWithSema", csrc.ProbesLoupeProbePROBE_stopTheWorldWithSema, true, []uint64{4}, []csrc.Record{stw}, ""},
+		{"stopTheWorldWithSema", csrc.ProbesLoupeProbePROBE_stopTheWorldWithSema, true, []uint64{4}, []csrc.Record{stw}, "own"},
 		{"startTheWorldWithSema", csrc.ProbesLoupeProbePROBE_startTheWorldWithSema, true, nil, one(event.STWEnd, 0, 0, 0), ""},
 	} {
 		t.Run(c.name, func(t *testing.T) { w.checkHit(t, th, c) })

@@ -102,20 +102,76 @@ func TestBadFramePointers(t *testing.T) {
 	}
 }
 
+// TestStopped: the stack of a goroutine that stops begins with the function that it stops in, whichever way it stops.
+func TestStopped(t *testing.T) {
+	const async, async2, pc, caller, outer, hidden = 0x700050, 0x710020, 0x400100, 0x401000, 0x402000, 0x403000
+	w := newWorld(t, func(o *Options) {
+		o.Config.PreemptStart, o.Config.PreemptSize = 0x700000, 0x100
+		o.Config.Preempt2Start, o.Config.Preempt2Size = 0x710000, 0x100
+	})
+	th, other := w.thread(7, 1234, 1), w.thread(8, 1235, 2)
+	th.setG(th.g0)
+	impl, yield, park := w.probe(csrc.ProbesLoupeProbePROBE_goschedImpl), w.probe(csrc.ProbesLoupeProbePROBE_goyieldM),
+		w.probe(csrc.ProbesLoupeProbePROBE_preemptPark)
+	for _, test := range []struct {
+		name      string
+		body      uintptr
+		preempted uint64
+		pc        uint64
+		frames    []uint64 // return addresses from the frame pointer on
+		want      []uint64
+	}{
+		{"runtime.Gosched", impl, 0, pc, []uint64{caller, outer}, []uint64{pc, caller, outer}},
+		{"runtime.goyield", yield, 0, pc, []uint64{caller}, []uint64{pc, caller}},
+		{"check of a prologue", impl, 1, pc, []uint64{hidden, outer}, []uint64{pc, caller, hidden, outer}},
+		{"check of a prologue, for the collector", park, 0, pc, []uint64{hidden}, []uint64{pc, caller, hidden}},
+		{"interrupted", impl, 1, async2, []uint64{async, pc, outer}, []uint64{async2, async, pc, outer}},
+		{"interrupted, for the collector", park, 0, async2, []uint64{async, pc, caller}, []uint64{async2, async, pc, caller}},
+	} {
+		inner := other.frames(test.frames...)
+		put(other.lo, caller) // where the check of a prologue leaves the return address: on the stack, or in the link register
+		put(*word(inner)+16, hidden)
+		put(other.g+atSchedPC, test.pc)
+		put(other.g+atSchedSP, other.lo)
+		put(other.g+atSchedLR, caller)
+		put(other.g+atSchedBP, inner)
+		th.args(other.g, test.preempted).hit(test.body)
+		events, stacks := w.events()
+		if len(events) != 1 {
+			t.Errorf("%s: %d events", test.name, len(events))
+			continue
+		}
+		if got := stacks[events[0].Stack]; !slices.Equal(got, test.want) {
+			t.Errorf("%s: the stack is %#x, want %#x", test.name, got, test.want)
+		}
+	}
+}
+
 // TestHiddenCaller: the word on top of a goroutine's stack where the runtime interrupted it is told.
 func TestHiddenCaller(t *testing.T) {
-	w := newWorld(t, func(o *Options) { o.Config.PreemptStart, o.Config.PreemptSize = 0x700000, 0x100 })
+	w := newWorld(t, func(o *Options) {
+		o.Config.PreemptStart, o.Config.PreemptSize = 0x700000, 0x100
+		o.Config.Preempt2Start, o.Config.Preempt2Size = 0x710000, 0x100
+	})
 	th, other := w.thread(7, 1234, 1), w.thread(8, 1235, 2)
 	inner := other.frames(0x700050, 0x401000)
 	outer := *word(inner)
 	put(outer+16, 0x402000) // what the interrupted function found on top of its stack
+	put(other.g+atSchedPC, 0x710020)
 	put(other.g+atSchedBP, inner)
 	th.setG(th.g0)
 	th.args(other.g, 1).hit(w.probe(csrc.ProbesLoupeProbePROBE_goschedImpl))
+	stacks := 0
 	for _, r := range w.drain() {
-		if r.Kind == csrc.KindStack && r.Arg != 0x402000 {
+		if r.Kind != csrc.KindStack {
+			continue
+		}
+		if stacks++; r.Arg != 0x402000 {
 			t.Errorf("hidden caller %#x, want 0x402000", r.Arg)
 		}
+	}
+	if stacks != 1 {
+		t.Errorf("%d stacks", stacks)
 	}
 	// The same where the frame is the last on its stack: there is no word above it.
 	put(other.hi-16, other.hi-16)

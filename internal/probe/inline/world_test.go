@@ -30,10 +30,10 @@ type world struct {
 
 // Offsets of the made-up runtime.
 const (
-	atStack, atGoM, atSchedBP, atGoid, atGopc, atParent, atStartpc, atCoroarg, atCoroexit = 0, 48, 96, 152, 160, 168, 176, 184, 192
-	atProcid, atCurg, atP                                                                 = 64, 184, 208
-	atPID, atPM                                                                           = 4, 56
-	atCoroGp, atDataqsiz                                                                  = 8, 16
+	atStack, atGoM, atSchedSP, atSchedPC, atSchedLR, atSchedBP, atGoid, atGopc, atParent, atStartpc, atCoroarg, atCoroexit = 0, 48, 56, 64, 88, 96, 152, 160, 168, 176, 184, 192
+	atProcid, atCurg, atP                                                                                                  = 64, 184, 208
+	atPID, atPM                                                                                                            = 4, 56
+	atCoroGp, atDataqsiz                                                                                                   = 8, 16
 )
 
 // States of the made-up runtime.
@@ -42,7 +42,8 @@ const stRunnable, stRunning, stSyscall, stWaiting, stDead = 1, 2, 3, 4, 6
 func madeUpConfig() csrc.Config {
 	c := csrc.Config{
 		StackDepth: 32, Kinds: uint64(event.KindsAll), RegAbi: 1, SelectCases: 3, SelectRecvs: 4, Procs: 1,
-		G_goid: atGoid, G_m: atGoM, G_stack: atStack, G_schedBp: atSchedBP, G_startpc: atStartpc, G_gopc: atGopc,
+		G_goid: atGoid, G_m: atGoM, G_stack: atStack, G_schedBp: atSchedBP,
+		G_schedPc: atSchedPC, G_schedSp: atSchedSP, G_schedLr: atSchedLR, G_startpc: atStartpc, G_gopc: atGopc,
 		G_parent: atParent, G_coroarg: atCoroarg, G_coroexit: atCoroexit, M_curg: atCurg, M_p: atP, M_procid: atProcid,
 		P_m: atPM, P_id: atPID, CoroGp: atCoroGp, HchanDataqsiz: atDataqsiz,
 		StRunnable: stRunnable, StSyscall: stSyscall, StWaiting: stWaiting, StDead: stDead, StDeadExtra: ^uint32(0),
