@@ -19,14 +19,19 @@ INLINE int chan_event(u32 kind, u32 tid, u64 goid, u64 object, u64 value, u64 st
 	return 0;
 }
 
-/* Whether the goroutine that runs could be read and passes the filters. */
-INLINE int chan_goroutine(struct goroutine *gr, u32 kind, u64 g)
+/*
+ * Whether the g that runs could be read and passes the filters. It may be a thread's own: timers send on their channels from the
+ * scheduler. Then the event has neither a goroutine nor a stack.
+ */
+INLINE int chan_actor(struct goroutine *gr, u32 kind, u64 g)
 {
-	if (read_goroutine(gr, g))
+	if (read_any_g(gr, g))
 		return wanted(gr->id);
 	unreadable(kind);
 	return 0;
 }
+
+#define ACTOR_STACK(probe, gr) ((gr)->id ? OWN_STACK(probe, gr) : 0)
 
 /* func makechan(t *chantype, size int) *hchan, where it returns */
 PROBE(makechan)
@@ -40,7 +45,7 @@ PROBE(makechan)
 
 	struct goroutine gr;
 
-	if (!chan_goroutine(&gr, ChanMake, CURRENT_G_OR_TLS(makechan)))
+	if (!chan_actor(&gr, ChanMake, CURRENT_G_OR_TLS(makechan)))
 		return 0;
 	return chan_event(ChanMake, tid, gr.id, c, c ? read_word(c + CONFIG(hchan_dataqsiz)) : 0, 0);
 }
@@ -51,9 +56,9 @@ PROBE(makechan)
 		u32 tid = target_thread();                                                     \
 		struct goroutine gr;                                                           \
                                                                                                \
-		if (!tid || !CALLED(function) || !chan_goroutine(&gr, kind, CURRENT_G(function))) \
+		if (!tid || !CALLED(function) || !chan_actor(&gr, kind, CURRENT_G(function))) \
 			return 0;                                                              \
-		return chan_event(kind, tid, gr.id, ARG(function, 0, 0), 0, OWN_STACK(function, &gr)); \
+		return chan_event(kind, tid, gr.id, ARG(function, 0, 0), 0, ACTOR_STACK(function, &gr)); \
 	}
 
 /* func chansend(c *hchan, ep unsafe.Pointer, block bool, callerpc uintptr) bool */
@@ -72,14 +77,14 @@ PROBE(selectgo)
 
 	struct goroutine gr;
 
-	if (!tid || !CALLED(selectgo) || !chan_goroutine(&gr, Select, CURRENT_G(selectgo)))
+	if (!tid || !CALLED(selectgo) || !chan_actor(&gr, Select, CURRENT_G(selectgo)))
 		return 0;
 
 	u64 cases = ARG(selectgo, CONFIG(select_cases), CONFIG(select_cases) * 8);
 
 	if (CONFIG(select_recvs) != LOUPE_NO_FIELD)
 		cases += ARG(selectgo, CONFIG(select_recvs), CONFIG(select_recvs) * 8);
-	return chan_event(Select, tid, gr.id, 0, cases, OWN_STACK(selectgo, &gr));
+	return chan_event(Select, tid, gr.id, 0, cases, ACTOR_STACK(selectgo, &gr));
 }
 
 /* func semacquire1(addr *uint32, ...): a lock was not free at once */

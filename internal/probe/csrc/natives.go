@@ -7,7 +7,7 @@ import _ "embed"
 //go:embed native_amd64.bin
 var nativeAMD64Code []byte
 
-var nativeAMD64 = Native{Settings: 0x4000, SettingsSize: 432, Page: 4096, StackUse: 2152, Probes: [ProbeCount]uint32{
+var nativeAMD64 = Native{Settings: 0x4000, SettingsSize: 432, Page: 4096, StackUse: 2232, Probes: [ProbeCount]uint32{
 	0x0,    // gopark
 	0x580,  // ready
 	0x7a0,  // casgstatus
@@ -28,16 +28,16 @@ var nativeAMD64 = Native{Settings: 0x4000, SettingsSize: 432, Page: 4096, StackU
 	0x2110, // exitsyscall
 	0x21d0, // makechan
 	0x2370, // chansend
-	0x2510, // chanrecv
-	0x26b0, // closechan
-	0x2850, // selectgo
-	0x2ad0, // semacquire1
-	0x2c70, // semrelease1
-	0x2e10, // gcBgMarkStartWorkers
-	0x2fd0, // gcMarkTermination
-	0x3030, // gcSweep
-	0x3130, // stopTheWorldWithSema
-	0x3350, // startTheWorldWithSema
+	0x2520, // chanrecv
+	0x26d0, // closechan
+	0x2880, // selectgo
+	0x2ae0, // semacquire1
+	0x2c90, // semrelease1
+	0x2e40, // gcBgMarkStartWorkers
+	0x3000, // gcMarkTermination
+	0x3060, // gcSweep
+	0x3160, // stopTheWorldWithSema
+	0x3380, // startTheWorldWithSema
 }}
 
 //go:embed native_arm64.bin
@@ -63,15 +63,15 @@ var nativeARM64 = Native{Settings: 0x10000, SettingsSize: 432, Page: 65536, Stac
 	0x2150, // entersyscallblock
 	0x2288, // exitsyscall
 	0x2368, // makechan
-	0x2530, // chansend
-	0x2700, // chanrecv
-	0x28d0, // closechan
-	0x2aa0, // selectgo
-	0x2d68, // semacquire1
-	0x2f38, // semrelease1
-	0x3108, // gcBgMarkStartWorkers
-	0x32d8, // gcMarkTermination
-	0x333c, // gcSweep
-	0x3444, // stopTheWorldWithSema
-	0x3670, // startTheWorldWithSema
+	0x252c, // chansend
+	0x26f4, // chanrecv
+	0x28bc, // closechan
+	0x2a84, // selectgo
+	0x2d40, // semacquire1
+	0x2f08, // semrelease1
+	0x30d0, // gcBgMarkStartWorkers
+	0x32a0, // gcMarkTermination
+	0x3304, // gcSweep
+	0x340c, // stopTheWorldWithSema
+	0x3638, // startTheWorldWithSema
 }}
