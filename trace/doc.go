@@ -5,7 +5,8 @@
 //
 // A Reader yields the events of a trace, of Go 1.11 and later, in an order in which they can have happened. It puts them in
 // order by the rules that the toolchain's reader has, and refuses what that refuses; its type says which event of a trace
-// becomes which event.Event. Memory is bounded by one generation, before Go 1.22 by the trace.
+// becomes which event.Event. Memory is bounded by one generation, before Go 1.22 by the
+// trace, and in any case by Reader.MaxMemory.
 //
 // Validate reads a trace for what is wrong with it, and goes on behind what it finds: an Error is something for which the
 // toolchain's reader refuses the trace, a Warning something that no Go program writes.

@@ -19,6 +19,7 @@ type modelInput struct {
 	err      error // why reading ended; io.EOF at the end of the trace
 
 	used [][]byte // chunks that have data of the current generation, but for buf
+	held int64    // bytes of the chunks that have data
 	free [][]byte
 }
 
@@ -39,6 +40,7 @@ func newModelInput(r io.Reader) *modelInput {
 
 // chunk returns memory of at least n bytes and slack.
 func (in *modelInput) chunk(n int) []byte {
+	in.held += int64(max(n, modelChunk))
 	if last := len(in.free) - 1; n <= modelChunk && last >= 0 {
 		b := in.free[last]
 		in.free = in.free[:last]
@@ -50,6 +52,7 @@ func (in *modelInput) chunk(n int) []byte {
 // recycle takes back the chunks of a generation.
 func (in *modelInput) recycle(chunks [][]byte) {
 	for _, b := range chunks {
+		in.held -= int64(len(b) - modelSlack)
 		if len(b) == modelChunk+modelSlack && len(in.free) < modelFreeChunks {
 			in.free = append(in.free, b)
 		}

@@ -22,6 +22,10 @@ type modelLoader struct {
 	atEnd   bool // the trace has ended within the generation
 	broken  bool // the header of a batch cannot be read
 
+	memory int64 // bytes that may be used; 0 for any number
+	state  int64 // bytes that are used besides generations
+	over   error // set when memory does not suffice
+
 	spare *modelGeneration // one that was used
 }
 
@@ -95,6 +99,9 @@ func (l *modelLoader) next() (*modelGeneration, error) {
 	}
 	l.begin()
 	l.batchesOfGeneration()
+	if l.over != nil {
+		return nil, l.end()
+	}
 	g := l.g
 	failed := l.judge.failed
 	switch {
@@ -131,6 +138,9 @@ func (l *modelLoader) nothing() (*modelGeneration, error) {
 // end returns the error that ends all.
 func (l *modelLoader) end() error {
 	l.ended = true
+	if l.over != nil {
+		return l.over
+	}
 	if err := l.in.failure(); err != nil {
 		return err
 	}
@@ -161,6 +171,18 @@ func (l *modelLoader) release(g *modelGeneration) {
 	l.spare = g
 }
 
+// fits reports whether what was read fits into memory, and sets over if not.
+func (l *modelLoader) fits() bool {
+	used := l.in.held + l.g.memory() + l.state
+	if list := l.judge.list; list != nil {
+		used += int64(len(list.kept)) * memoryProblem
+	}
+	if l.memory > 0 && used > l.memory {
+		l.over = &MemoryError{Version: l.version, Limit: l.memory, Offset: l.in.offset()}
+	}
+	return l.over == nil
+}
+
 // place returns the place of the batch that comes next.
 func (l *modelLoader) place() modelPlace {
 	return modelPlace{offset: l.in.offset(), generation: l.g.number, batch: -1, thread: modelNone, event: -1}
@@ -168,7 +190,7 @@ func (l *modelLoader) place() modelPlace {
 
 // batchesOfGeneration reads the batches of a generation.
 func (l *modelLoader) batchesOfGeneration() {
-	for l.judge.goesOn() {
+	for l.judge.goesOn() && l.fits() {
 		h := l.peek()
 		switch {
 		case h.fault != "":

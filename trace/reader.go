@@ -32,6 +32,11 @@ import (
 // The same stack is the same *event.Stack, and the same origin the same *event.Origin, for as long as somebody refers to
 // it. The Reader itself keeps one generation of the trace in memory; traces of before Go 1.22 it keeps as a whole.
 type Reader struct {
+	// MaxMemory bounds the memory that reading takes, in bytes: of one generation and what is alive, before Go 1.22 of the
+	// trace. 0 means DefaultMaxMemory. It must be set before the first event is read. A trace that needs more ends with a
+	// MemoryError.
+	MaxMemory int64
+
 	version raw.Version
 	source  readSource
 	part    readPart
@@ -87,9 +92,9 @@ func NewReader(r io.Reader) (*Reader, error) {
 	}
 	rd := &Reader{version: v, part: readPart{stats: Stats{Version: v}}}
 	if v.V1() {
-		rd.source = newReadOld(in, v)
+		rd.source = newReadOld(in, v, &rd.MaxMemory)
 	} else {
-		rd.source = newReadModel(in, v)
+		rd.source = newReadModel(in, v, &rd.MaxMemory)
 	}
 	return rd, nil
 }

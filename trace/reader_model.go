@@ -22,6 +22,7 @@ type readModel struct {
 	// the clock was set; the stream's time does not jump then.
 	wall int64
 
+	limit   *int64 // Reader.MaxMemory
 	intern  *readIntern
 	reasons []readReason // by the index of a string in the generation's list
 	frames  []event.Frame
@@ -29,20 +30,25 @@ type readModel struct {
 	part *readPart
 }
 
-func newReadModel(in *modelInput, v raw.Version) *readModel {
+func newReadModel(in *modelInput, v raw.Version, limit *int64) *readModel {
 	return &readModel{
 		md:     newModel(v, nil),
 		loader: newModelLoader(in, v, 0),
 		intern: newReadIntern(),
+		limit:  limit,
 	}
 }
 
 // fill implements readSource.
 func (r *readModel) fill(part *readPart) error {
 	r.part = part
+	r.loader.memory = memoryLimit(*r.limit)
 	before := len(part.events)
 	defer func() { part.stats.Events += uint64(len(part.events) - before) }()
-	for len(part.events) <= cap(part.events)-readPartRoom {
+	for steps := 0; len(part.events) <= cap(part.events)-readPartRoom; steps++ {
+		if steps%readPartSize == 0 && r.gen != nil && !r.fits() {
+			return r.loader.over
+		}
 		if r.gen == nil {
 			if err := r.begin(); err != nil {
 				return err
@@ -357,4 +363,10 @@ const readLogCategory = "loupe"
 func (r *readModel) sample(s *modelSample) {
 	e := r.add(event.CPUSample, r.time(s.time), &modelContext{m: s.m, p: s.p}, s.g)
 	e.Stack = r.stack(s.stack)
+}
+
+// fits reports whether the generation and what is alive fit into memory.
+func (r *readModel) fits() bool {
+	r.loader.state = r.md.memory()
+	return r.loader.fits()
 }

@@ -23,49 +23,26 @@ type readOld struct {
 	m      readMapper
 }
 
-func newReadOld(in *modelInput, v raw.Version) *readOld {
+func newReadOld(in *modelInput, v raw.Version, limit *int64) *readOld {
 	return &readOld{
 		open: func() (*trace.Reader, error) {
-			data, err := io.ReadAll(io.MultiReader(&readHeader{v: v}, modelRest{in}))
+			o, err := readOldInput(in, v, memoryLimit(*limit))
 			if err != nil {
 				return nil, err
 			}
-			return readOpenOld(data)
+			return o.open()
 		},
 		m: newReadMapper(v),
 	}
 }
 
-// readOpenOld opens a trace of before Go 1.22.
-//
-// The toolchain's reader calls itself once for each of the events in a row that it has no counterpart for, and a program
-// whose stack is full cannot be saved. So a trace is refused that may have too many of them.
-func readOpenOld(data []byte) (*trace.Reader, error) {
-	r, err := raw.NewReader(bytes.NewReader(data))
-	if err != nil {
-		return nil, err
-	}
-	var ev raw.Event
-	p, row := uint64(0), map[uint64]int{}
-	longest, sum := map[uint64]int{}, 0
-	for r.ReadEvent(&ev) == nil { // what else is wrong, the reader will find
-		switch ev.Type {
-		case raw.EvV1Batch:
-			p = ev.Args[0]
-		case raw.EvV1GoCreate, raw.EvV1GoSysBlock:
-			if row[p]++; row[p] > longest[p] {
-				longest[p]++
-				sum++
-			}
-		case raw.EvV1String, raw.EvV1Stack:
-		default:
-			row[p] = 0
-		}
-	}
-	if sum > readMaxRow {
+// open opens the trace with the toolchain's reader, which calls itself once for each of the events in a row that it has no
+// counterpart for. A program whose stack is full cannot be saved, so a trace with too many of them is refused.
+func (o *oldInput) open() (*trace.Reader, error) {
+	if o.deep > readMaxRow {
 		return nil, fmt.Errorf("trace with more than %d goroutines created in a row, which is not supported", readMaxRow)
 	}
-	return trace.NewReader(bytes.NewReader(data))
+	return trace.NewReader(bytes.NewReader(o.data))
 }
 
 // readMaxRow bounds how often the toolchain's reader calls itself.

@@ -13,6 +13,8 @@ import (
 type ValidateOptions struct {
 	// PerCode is how many problems of each code the report has at most; 0 means DefaultPerCode. All are counted.
 	PerCode int
+	// MaxMemory bounds the memory that is used, as Reader.MaxMemory does.
+	MaxMemory int64
 }
 
 // DefaultPerCode is how many problems of each code a Report has at most.
@@ -79,7 +81,7 @@ func Validate(r io.Reader, opt ValidateOptions) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	val := &validation{version: v, list: newValidList(opt.PerCode), report: Report{Version: v, PerCode: opt.PerCode}}
+	val := &validation{version: v, list: newValidList(opt.PerCode), report: Report{Version: v, PerCode: opt.PerCode}, memory: memoryLimit(opt.MaxMemory)}
 	if v.V1() {
 		err = val.old(in)
 	} else {
@@ -93,6 +95,7 @@ type validation struct {
 	version raw.Version
 	list    *validList
 	report  Report
+	memory  int64 // bytes that may be used
 }
 
 // finish completes the report.
@@ -107,6 +110,7 @@ func (v *validation) finish() *Report {
 // generations looks at a trace of Go 1.22 or later.
 func (v *validation) generations(in *modelInput) error {
 	loader := newModelLoader(in, v.version, v.report.PerCode)
+	loader.memory = v.memory
 	md := newModel(v.version, v.list)
 	for {
 		g, err := loader.next()
@@ -119,14 +123,16 @@ func (v *validation) generations(in *modelInput) error {
 		}
 		v.list.addAll(g.problems)
 		if !g.empty {
-			v.generation(md, g)
+			if err := v.generation(md, g, loader); err != nil {
+				return err
+			}
 		}
 		loader.release(g)
 	}
 }
 
 // generation looks at the events of a generation.
-func (v *validation) generation(md *model, g *modelGeneration) {
+func (v *validation) generation(md *model, g *modelGeneration, loader *modelLoader) error {
 	v.report.Generations++
 	v.report.Batches += g.batches
 	v.report.Events += int64(len(g.samples))
@@ -137,7 +143,12 @@ func (v *validation) generation(md *model, g *modelGeneration) {
 		case modelStepEvent:
 			v.report.Events++
 		default:
-			return
+			return nil
+		}
+		if v.report.Events%1024 == 0 {
+			if loader.state = md.memory() + int64(len(v.list.kept))*memoryProblem; !loader.fits() {
+				return loader.over
+			}
 		}
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"io"
 	"math"
 
-	"golang.org/x/exp/trace"
-
 	"github.com/loupe-go/loupe/trace/raw"
 )
 
@@ -19,12 +17,14 @@ const (
 
 // old looks at a trace of before Go 1.22.
 func (v *validation) old(in *modelInput) error {
-	data, err := io.ReadAll(io.MultiReader(&readHeader{v: v.version}, modelRest{in}))
-	v.report.Bytes = int64(len(data))
+	input, err := readOldInput(in, v.version, v.memory)
+	v.report.Bytes = int64(len(input.data))
 	v.report.Generations = 1
-	if err != nil {
-		return err
+	var syntax *raw.SyntaxError
+	if err != nil && !errors.As(err, &syntax) {
+		return err // what cannot be read will be reported
 	}
+	data := input.data
 	o := &validOld{v: v, judge: modelJudge{list: v.list}, strings: map[uint64]bool{}, stacks: map[uint64]bool{}, frames: map[uint64]bool{}}
 	o.walk(data, o.table)
 	o.walk(data, o.event)
@@ -32,7 +32,7 @@ func (v *validation) old(in *modelInput) error {
 		o.judge.add(Error, CodeNoFrequency, o.place(), "the trace has no Frequency")
 	}
 	if v.list.errors == 0 {
-		o.accept(data)
+		o.accept(input)
 	}
 	return nil
 }
@@ -210,8 +210,8 @@ func (o *validOld) checkFrames(ev *raw.Event, at modelPlace) {
 }
 
 // accept lets the toolchain's reader read the trace.
-func (o *validOld) accept(data []byte) {
-	r := &readOld{open: func() (*trace.Reader, error) { return readOpenOld(data) }, m: newReadMapper(o.v.version)}
+func (o *validOld) accept(input *oldInput) {
+	r := &readOld{open: input.open, m: newReadMapper(o.v.version)}
 	for {
 		err := r.read()
 		r.m.events = r.m.events[:0]
