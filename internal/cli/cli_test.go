@@ -25,9 +25,9 @@ import (
 	"github.com/loupe-go/loupe/internal/goproc"
 )
 
-// TestMain lets this test executable be the sample program that loupe demo starts.
+// TestMain lets this test executable be the sample program that loupe demo starts, and loupe tracefile.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == demoProgram {
+	if len(os.Args) > 1 && (os.Args[1] == demoProgram || os.Args[1] == "tracefile") {
 		os.Exit(Run(context.Background(), Env{Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv}))
 	}
 	os.Exit(m.Run())

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"strings"
 	"syscall"
 	"time"
@@ -197,6 +198,31 @@ func (b *byteSize) String() string {
 const maxBufferBytes = 1 << 30
 
 func (b *byteSize) Set(text string) error {
+	n, ok := parseSize(text, maxBufferBytes)
+	if !ok {
+		return errors.New("a size from 1 to 1GiB is expected, such as 16MiB")
+	}
+	*b = byteSize(n)
+	return nil
+}
+
+// memorySize is a byteSize without an upper limit.
+type memorySize int64
+
+func (m *memorySize) Type() string   { return "size" }
+func (m *memorySize) String() string { return (*byteSize)(m).String() }
+
+func (m *memorySize) Set(text string) error {
+	n, ok := parseSize(text, math.MaxInt64)
+	if !ok {
+		return errors.New("a size is expected, such as 512MiB or 4GiB")
+	}
+	*m = memorySize(n)
+	return nil
+}
+
+// parseSize returns the size that a text tells; false if it is no size from 1 to most.
+func parseSize(text string, most int64) (int64, bool) {
 	unit := int64(1)
 	number := text
 	for _, u := range byteUnits {
@@ -207,9 +233,8 @@ func (b *byteSize) Set(text string) error {
 		}
 	}
 	n, err := parseCount(strings.TrimSpace(number))
-	if err != nil || n == 0 || n > uint64(maxBufferBytes/unit) {
-		return errors.New("a size from 1 to 1GiB is expected, such as 16MiB")
+	if err != nil || n == 0 || n > uint64(most/unit) {
+		return 0, false
 	}
-	*b = byteSize(int64(n) * unit)
-	return nil
+	return int64(n) * unit, true
 }

@@ -32,6 +32,8 @@ type app struct {
 	json     bool
 	quiet    bool
 	logLevel logLevel
+	// maxMemory bounds the memory that reading a trace takes.
+	maxMemory memorySize
 
 	running bool // the command line has been understood and its command runs
 }

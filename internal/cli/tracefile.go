@@ -8,10 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/loupe-go/loupe/internal/footprint"
 	"github.com/loupe-go/loupe/internal/record"
 	"github.com/loupe-go/loupe/internal/report"
 	"github.com/loupe-go/loupe/internal/term"
 	"github.com/loupe-go/loupe/internal/tracefile"
+	"github.com/loupe-go/loupe/trace"
 )
 
 func (a *app) tracefileCommand() *cobra.Command {
@@ -33,9 +35,33 @@ complete: when something fails, what was there before is there still.`,
 		RunE: a.noCommand,
 	}
 	cmd.SuggestionsMinimumDistance = 2
+	cmd.PersistentFlags().Var(&a.maxMemory, "max-memory", "refuse a trace that takes more than `SIZE` of memory to read (default half of\nwhat is available)")
+	cmd.PersistentFlags().Lookup("max-memory").DefValue = ""
 	cmd.AddCommand(a.tracefileTextCommand(), a.tracefileWireCommand(), a.tracefileStatCommand(), a.tracefileValidateCommand(),
 		a.tracefileConvertCommand(), a.tracefileMergeCommand(), a.tracefileFilterCommand())
+	for _, verb := range cmd.Commands() {
+		verb.RunE = a.withinMemory(verb.RunE)
+	}
 	return cmd
+}
+
+// minMemory is what the verbs may take even where less seems to be available.
+const minMemory = 64 << 20
+
+// withinMemory has a verb run within --max-memory.
+func (a *app) withinMemory(run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		if a.maxMemory == 0 {
+			a.maxMemory = max(memorySize(footprint.Available()/2), minMemory)
+		}
+		defer footprint.LimitMemory(int64(a.maxMemory))()
+		err := run(cmd, args)
+		var memory *trace.MemoryError
+		if errors.As(err, &memory) {
+			return &advisedError{err, "--max-memory SIZE allows more"}
+		}
+		return err
+	}
 }
 
 // oneFile refuses any other number of arguments than one.

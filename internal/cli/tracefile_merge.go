@@ -112,7 +112,7 @@ func (a *app) tracefileMerge(cmd *cobra.Command, flags *mergeFlags, paths []stri
 	return a.write(cmd, &flags.outputFlags, paths, func(ctx context.Context, out *tracefile.Output) (writtenJSON, error) {
 		format := tracefile.Format(flags.format)
 		if !flags.processes() {
-			done, err := tracefile.MergeParts(ctx, out, paths, tracefile.MergeOptions{Format: format, Partial: flags.partial})
+			done, err := tracefile.MergeParts(ctx, out, paths, tracefile.MergeOptions{Format: format, Partial: flags.partial, MaxMemory: int64(a.maxMemory)})
 			return convertedJSON(format, &done), err
 		}
 		names := flags.names
@@ -122,7 +122,7 @@ func (a *app) tracefileMerge(cmd *cobra.Command, flags *mergeFlags, paths []stri
 			}
 		}
 		done, err := tracefile.MergeProcesses(ctx, out, paths, tracefile.MergeOptions{Format: format, Align: tracefile.Align(flags.align),
-			Threads: flags.threads, Names: names, Partial: flags.partial})
+			Threads: flags.threads, Names: names, Partial: flags.partial, MaxMemory: int64(a.maxMemory)})
 		return convertedJSON(format, &done), err
 	})
 }

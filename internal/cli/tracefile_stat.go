@@ -79,6 +79,7 @@ func (a *app) tracefileStat(cmd *cobra.Command, path string, opt tracefile.StatO
 		return err
 	}
 	defer in.Close()
+	in.MaxMemory = int64(a.maxMemory)
 	progress := a.progress("reading " + in.Name)
 	sum, err := tracefile.Stat(cmd.Context(), in, opt)
 	progress.Stop()
@@ -143,6 +144,7 @@ func (a *app) tracefileValidate(cmd *cobra.Command, path string, limit int) erro
 		return err
 	}
 	defer in.Close()
+	in.MaxMemory = int64(a.maxMemory)
 	if limit == 0 {
 		limit = math.MaxInt
 	}

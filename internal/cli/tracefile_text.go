@@ -74,6 +74,7 @@ func (a *app) writeFrom(cmd *cobra.Command, flags *outputFlags, path string,
 		return err
 	}
 	defer in.Close()
+	in.MaxMemory = int64(a.maxMemory)
 	if err := refuseSame(cmd, in, flags.path); err != nil {
 		return err
 	}

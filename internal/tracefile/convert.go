@@ -54,6 +54,7 @@ func search(ctx context.Context, in *Input, sel *Selection) (func(g uint64) bool
 		return nil, err
 	}
 	defer again.Close()
+	again.MaxMemory = in.MaxMemory
 	ev, err := again.Events(ctx)
 	if err != nil {
 		return nil, err

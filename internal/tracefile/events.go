@@ -36,6 +36,7 @@ func (in *Input) events(ctx context.Context, r io.Reader) (*Events, error) {
 	if err != nil {
 		return nil, in.noTrace(err)
 	}
+	reader.MaxMemory = in.MaxMemory
 	return &Events{in: in, ctx: ctx, reader: reader}, nil
 }
 

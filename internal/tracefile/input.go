@@ -16,6 +16,8 @@ const Stdin = "-"
 // An Input is a trace file that is being read, or standard input.
 type Input struct {
 	Name string // for messages: the path, or "standard input"
+	// MaxMemory bounds the memory that reading events takes, in bytes; 0 means trace.DefaultMaxMemory.
+	MaxMemory int64
 
 	path string
 	file *os.File // nil for standard input

@@ -23,8 +23,9 @@ const (
 
 // MergeOptions say how traces are put together.
 type MergeOptions struct {
-	Format  Format // Perfetto or Chrome for MergeProcesses, Go or GoText for MergeParts
-	Partial bool   // take of a damaged input what precedes the damage, instead of giving up
+	Format    Format // Perfetto or Chrome for MergeProcesses, Go or GoText for MergeParts
+	Partial   bool   // take of a damaged input what precedes the damage, instead of giving up
+	MaxMemory int64  // bounds the memory that reading an input takes, in bytes; 0 means trace.DefaultMaxMemory
 
 	// For MergeProcesses.
 	Align   Align
@@ -42,13 +43,14 @@ type part struct {
 }
 
 // lookAt reads the beginning of an input.
-func lookAt(ctx context.Context, path string) (part, error) {
+func lookAt(ctx context.Context, path string, maxMemory int64) (part, error) {
 	p := part{path: path, empty: true}
 	in, err := Open(path, nil)
 	if err != nil {
 		return p, err
 	}
 	defer in.Close()
+	in.MaxMemory = maxMemory
 	ev, err := in.Events(ctx)
 	if err != nil {
 		return p, err
@@ -61,15 +63,15 @@ func lookAt(ctx context.Context, path string) (part, error) {
 	return p, err
 }
 
-// lookAtAll looks at all inputs. With partial, one that is damaged from the beginning on has no event.
-func lookAtAll(ctx context.Context, paths []string, partial bool) ([]part, error) {
+// lookAtAll looks at all inputs. With opt.Partial, one that is damaged from the beginning on has no event.
+func lookAtAll(ctx context.Context, paths []string, opt *MergeOptions) ([]part, error) {
 	var parts []part
 	for _, path := range paths {
 		if path == Stdin {
 			return nil, fmt.Errorf("standard input cannot be merged: each trace is read twice; give files")
 		}
-		p, err := lookAt(ctx, path)
-		if err != nil && !(partial && IsDamage(err)) {
+		p, err := lookAt(ctx, path, opt.MaxMemory)
+		if err != nil && !(opt.Partial && IsDamage(err)) {
 			return nil, err
 		}
 		parts = append(parts, p)
@@ -79,7 +81,7 @@ func lookAtAll(ctx context.Context, paths []string, partial bool) ([]part, error
 
 // MergeProcesses writes the traces of several processes as one, each a process of its own.
 func MergeProcesses(ctx context.Context, out *Output, paths []string, opt MergeOptions) (Converted, error) {
-	parts, err := lookAtAll(ctx, paths, opt.Partial)
+	parts, err := lookAtAll(ctx, paths, &opt)
 	if err != nil {
 		return Converted{}, err
 	}
@@ -158,6 +160,7 @@ func (m *merger) add(p *part, w io.WriteCloser, pid int32, name string) error {
 		return err
 	}
 	defer in.Close()
+	in.MaxMemory = m.opt.MaxMemory
 	ev, err := in.Events(m.ctx)
 	if err != nil {
 		return err

@@ -89,7 +89,7 @@ func TestMergeChrome(t *testing.T) {
 
 // beginnings returns the times at which traces begin.
 func beginnings(t *testing.T, paths []string) []int64 {
-	parts, err := lookAtAll(t.Context(), paths, false)
+	parts, err := lookAtAll(t.Context(), paths, &MergeOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

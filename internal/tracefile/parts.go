@@ -30,7 +30,7 @@ func MergeParts(ctx context.Context, out *Output, paths []string, opt MergeOptio
 	if err != nil {
 		return Converted{}, err
 	}
-	s := &splicer{ctx: ctx, sink: sink, alive: map[uint64]bool{}}
+	s := &splicer{ctx: ctx, sink: sink, alive: map[uint64]bool{}, maxMemory: opt.MaxMemory}
 	s.done.Version = list[0].version
 	for i := range list {
 		err = s.add(&list[i])
@@ -62,6 +62,8 @@ type splicer struct {
 	part int    // number of the part, from 1 on
 	done Converted
 
+	maxMemory int64 // see MergeOptions
+
 	alive   map[uint64]bool // goroutines
 	missing map[uint64]bool // those of the parts before that this part has not told of; nil when that is settled
 	mark    string          // is to be written as soon as a goroutine runs
@@ -79,6 +81,7 @@ func (s *splicer) add(rec *recording) error {
 		return err
 	}
 	defer in.Close()
+	in.MaxMemory = s.maxMemory
 	var ev *Events
 	shared := slices.IndexFunc(rec.generations, func(g generation) bool { return g.number > s.last })
 	if shared > 0 {

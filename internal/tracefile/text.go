@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/loupe-go/loupe/trace"
 	"github.com/loupe-go/loupe/trace/raw"
 )
 
@@ -95,9 +96,12 @@ func (e *DamageError) Unwrap() error { return e.Err }
 
 // damage returns the error for an input that cannot be read on.
 func (in *Input) damage(err error) error {
+	var memory *trace.MemoryError
 	switch {
 	case errors.Is(err, context.Canceled):
 		return err
+	case errors.As(err, &memory):
+		return fmt.Errorf("%s: %w", in.Name, err)
 	case plainCause(err) != err:
 		return fmt.Errorf("reading %s: %w", in.Name, plainCause(err))
 	}

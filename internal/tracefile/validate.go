@@ -12,6 +12,7 @@ func Validate(ctx context.Context, in *Input, opt trace.ValidateOptions) (*trace
 	if err := in.NeedWire(); err != nil {
 		return nil, err
 	}
+	opt.MaxMemory = in.MaxMemory
 	r, err := trace.Validate(interruptible{ctx, in}, opt)
 	if err != nil {
 		err = in.damage(err)
