@@ -16,6 +16,21 @@ func (b *Binary) PrologueSite(f Func, words int) (insn.Site, error) {
 	return site, nil
 }
 
+// LaterSites returns the places behind a function's entry that every call passes once, with its first words argument words
+// still where insn.ArgLocation says. See insn.LaterSites.
+func (b *Binary) LaterSites(f Func, words int) ([]insn.Site, error) {
+	c, err := b.code(f)
+	if err != nil {
+		return nil, err
+	}
+	throw, _ := b.LookupFunc("runtime.throw")
+	sites, err := insn.LaterSites(c, b.version.Minor, words, throw.Entry)
+	if err != nil {
+		return nil, b.errorf("probe sites of %s: %w", f.Name, err)
+	}
+	return sites, nil
+}
+
 // CallSites returns the direct calls that a function makes.
 func (b *Binary) CallSites(f Func) ([]insn.Call, error) {
 	c, err := b.code(f)

@@ -23,9 +23,11 @@ const (
 	SiteAddress
 	// SiteReturn returns to the caller.
 	SiteReturn
+	// SiteBody is any other instruction behind the first.
+	SiteBody
 )
 
-var siteKinds = [...]string{"entry", "stack check", "push", "branch", "call", "nop", "address", "return"}
+var siteKinds = [...]string{"entry", "stack check", "push", "branch", "call", "nop", "address", "return", "body"}
 
 func (k SiteKind) String() string {
 	if int(k) < len(siteKinds) {
@@ -47,6 +49,8 @@ type Site struct {
 	Since    Kernel
 	// SPMoved is how many bytes the stack pointer is below what it was at entry.
 	SPMoved int
+	// Framed says that the frame pointer is the function's own already: it points to the caller's.
+	Framed bool
 	// CheckTaken says that a hit with the branch about to be taken must be
 	// ignored: the stack grows and the function starts over. It is taken when
 	// the carry or the zero flag is set on amd64, and when the carry flag is
