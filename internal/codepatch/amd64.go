@@ -41,13 +41,22 @@ func (p *planner) amd64() (*Displacement, error) {
 	if err != nil {
 		return nil, err
 	}
-	best, err := p.amd64From(p.at, joins)
-	for first := p.at - 1; first >= 0 && p.at-first < x86MaxDisplaced && (best == nil || best.MayFault); first-- {
+	last := p.at
+	if p.site.Kind == insn.SiteReturn {
+		if joins[p.site.PC] {
+			return nil, errors.New("a branch leads to the return")
+		}
+		if last--; last < 0 {
+			return nil, errors.New("the function returns at once")
+		}
+	}
+	best, err := p.amd64From(last, joins)
+	for first := last - 1; first >= 0 && last-first < x86MaxDisplaced && (best == nil || best.rank() > 0); first-- {
 		d, e := p.amd64From(first, joins)
 		switch {
-		case e == nil && (best == nil || !d.MayFault):
+		case e == nil && (best == nil || d.rank() < best.rank()):
 			best = d
-		case e != nil && best == nil && first == p.at-1:
+		case e != nil && best == nil && first == last-1:
 			err = fmt.Errorf("%w; nor with the instruction before: %w", err, e)
 		}
 	}
@@ -55,6 +64,17 @@ func (p *planner) amd64() (*Displacement, error) {
 		return nil, err
 	}
 	return best, nil
+}
+
+// rank orders displacements of a site: the lowest is best.
+func (d *Displacement) rank() int {
+	n := 0
+	for i, bad := range []bool{!d.Durable, !d.Single, d.AtEntry, d.MayFault} {
+		if bad {
+			n |= 1 << i
+		}
+	}
+	return n
 }
 
 // understood checks that every instruction of the function is known: an unknown
@@ -99,7 +119,7 @@ func (p *planner) amd64Call() (*Displacement, error) {
 	}
 	d := p.displace(p.at, p.at)
 	d.SPMoved += 8 // the return address
-	d.jump = x86Call(0)
+	d.jump, d.Durable = x86Call(0), true
 	d.after = []piece{x86Jump(i.Target)}
 	return d, nil
 }
@@ -125,7 +145,8 @@ func (p *planner) amd64From(first int, joins map[uint64]bool) (*Displacement, er
 		return nil, err
 	}
 	d := p.displace(first, last)
-	d.jump = x86Jump(0)
+	d.jump = p.amd64Jump(first, last)
+	d.Durable = d.Single && d.jump.code[0] == d.Old[0]
 	ended := false
 	for n := first; n <= last && !ended; n++ {
 		i := p.list[n]
@@ -134,7 +155,7 @@ func (p *planner) amd64From(first int, joins map[uint64]bool) (*Displacement, er
 			return nil, err
 		}
 		d.MayFault = d.MayFault || faults
-		if n < p.at || n == p.at && p.probesAfter() {
+		if n < p.at || n == p.at && p.probesAfter() { // all of them at a return
 			d.before = append(d.before, m)
 		} else {
 			d.after = append(d.after, m)
@@ -152,11 +173,49 @@ func (p *planner) amd64From(first int, joins map[uint64]bool) (*Displacement, er
 	return d, nil
 }
 
+// amd64Jump returns the jump that replaces list[first:last+1]. Where that can be
+// done it begins with the same byte: that is all that the kernel restores when
+// another tracer removes a breakpoint there.
+func (p *planner) amd64Jump(first, last int) piece {
+	i := p.list[first]
+	code := p.bytes(i)
+	switch room := p.list[last].Next() - i.PC; {
+	case code[0]&0xF0 == 0x40 && room > x86JumpLen: // JMP ignores REX prefixes
+		return piece{code: []byte{code[0], 0xE9, 0, 0, 0, 0}, form: relX86, field: 2}
+	case first == last && first == p.at && p.probesAfter() && code[0] == 0x0F && code[1] == 0x86 && p.comparesBefore(first):
+		// JNO: the stack check compares two addresses, or an address and a small negative number (stackPreempt and its
+		// kin), whose difference always fits a signed word.
+		return piece{code: []byte{0x0F, 0x81, 0, 0, 0, 0}, form: relX86, field: 2}
+	}
+	return x86Jump(0)
+}
+
+// comparesBefore says whether the instruction before list[n] compares words of 64 bits.
+func (p *planner) comparesBefore(n int) bool {
+	if n == 0 {
+		return false
+	}
+	x, err := x86asm.Decode(p.bytes(p.list[n-1]), 64)
+	return err == nil && x.Op == x86asm.CMP && x.DataSize == 64
+}
+
 // amd64Last returns the last instruction to displace when the first is given:
-// enough for a jump, and the site's own among them. After an instruction that
-// never goes on only padding is taken.
+// enough for a jump, and the site's own among them, or at a return all that
+// precedes it. After an instruction that never goes on only padding is taken.
 func (p *planner) amd64Last(first int) (int, error) {
 	room, ended := 0, false
+	if p.site.Kind == insn.SiteReturn {
+		room = int(p.site.PC - p.list[first].PC)
+		if room < x86JumpLen {
+			return 0, fmt.Errorf("%d bytes before the return are no room for a jump", room)
+		}
+		for _, i := range p.list[first:p.at] {
+			if i.Flow != insn.FlowNext {
+				return 0, fmt.Errorf("the code before does not go on at %#x", i.PC)
+			}
+		}
+		return p.at - 1, nil
+	}
 	for n := first; n < len(p.list); n++ {
 		i := p.list[n]
 		if ended && p.bytes(i)[0] != x86Int3 {

@@ -239,12 +239,18 @@ site:
 	nop
 end:
 `},
-	{name: "return with padding", kind: insn.SiteReturn, code: x86Callees + `
+	{name: "return of a frame", kind: insn.SiteReturn, start: "begin", code: x86Callees + `
 func:
+	pushq %rbp
+	movq %rsp, %rbp
+	subq $16, %rsp
 	testq %rax, %rax
 	je site1
 	movq %rdx, (%rdi)
 site1:
+begin:
+	addq $16, %rsp
+	popq %rbp
 ` + probeLine + `
 site:
 	ret
@@ -311,11 +317,14 @@ on:
 	ret
 end:
 `},
-	{name: "return of a function that restores flags", kind: insn.SiteReturn, live: true, code: x86Callees + `
+	{name: "return of a function that restores flags", kind: insn.SiteReturn, start: "begin", live: true, code: x86Callees + `
 func:
 	pushfq
 	xorl %edx, %edx
 	popfq
+begin:
+	leaq 64(%rdx), %rdx
+	movq %rdx, %rcx
 ` + probeLine + `
 site:
 	ret

@@ -58,6 +58,7 @@ func (p *planner) arm64() (*Displacement, error) {
 	}
 	d := p.displace(p.at, p.at)
 	d.jump = armBranch(armB, 0)
+	d.Durable = true // breakpoints have the size of the jump
 	d.FlagsLive = p.armFlagsLive(i.PC)
 	var m piece
 	switch i.Flow {

@@ -41,6 +41,16 @@ type Displacement struct {
 	// pointer that may be bad. The Go runtime turns a fault in its own code into
 	// a panic but ends the program when it comes from a stub.
 	MayFault bool
+	// AtEntry says that the function's first instruction is displaced, where
+	// other tracers put their breakpoints.
+	AtEntry bool
+	// Single says that one instruction is displaced: no other one begins inside
+	// the replaced bytes, so no breakpoint of another tracer can be there.
+	Single bool
+	// Durable says that another tracer may also put a breakpoint on Start, and
+	// remove it, while the jump is there: Single holds, and the byte that the
+	// kernel then restores from the file is the one that the jump begins with.
+	Durable bool
 
 	site   uint64
 	jump   piece   // to the stub; its target is filled in
@@ -52,6 +62,9 @@ type Displacement struct {
 // PC, Kind, SPMoved and GReg are looked at. The probe runs before the
 // instruction at PC; at a stack check after its branch, when that is not taken.
 // An error wraps ErrRefused.
+//
+// On amd64 the return itself is not displaced at a return, but what precedes it: other tracers put
+// breakpoints there.
 func Plan(f Function, site insn.Site) (*Displacement, error) {
 	d, err := plan(f, site)
 	if err != nil {
@@ -127,6 +140,7 @@ func (p *planner) displace(first, last int) *Displacement {
 	d := &Displacement{Start: p.list[first].PC, End: p.list[last].Next(), SPMoved: p.site.SPMoved, site: p.site.PC}
 	off := d.Start - p.f.Entry
 	d.Old = append(d.Old, p.f.Code[off:off+(d.End-d.Start)]...)
+	d.AtEntry, d.Single = d.Start == p.f.Entry, first == last
 	return d
 }
 
