@@ -251,11 +251,11 @@ func (s *sweep) report(t *testing.T) {
 
 // expectedReasons are why sites of real functions are refused.
 var expectedReasons = []string{
-	"no room for a jump",                  // a return or a short branch that others join just before
-	"a branch leads to",                   // a loop begins right behind
-	"jump to a computed address",          // a tail call, or a switch
-	"returns at once",                     // nothing precedes the return
-	"the code before does not go on",      // or little
+	"no room for a jump",             // a return or a short branch that others join just before
+	"a branch leads to",              // a loop begins right behind
+	"jump to a computed address",     // a tail call, or a switch
+	"returns at once",                // nothing precedes the return
+	"the code before does not go on", // or little
 	"a branch leads to the return",
 	"return address in the stub",          // a function that calls at once
 	"is not an instruction that is moved", // vector instructions, PUSHFQ, INT3

@@ -64,14 +64,25 @@ func (p *Plan) Code(site Site) (entry uint64, code []byte, err error) {
 	return f.Entry, code, err
 }
 
-// AtEntry returns a place at the beginning of the function that a site is in.
-func (p *Plan) AtEntry(site Site) (Site, error) {
-	f, ok := p.bin.FuncForPC(site.Addr)
-	if !ok {
-		return Site{}, fmt.Errorf("no function at %#x", site.Addr)
+// Later returns the places behind the first instruction of a probe's function that would do as well as the one that it has,
+// in order of address. There is none unless the probe sits where its function begins.
+func (p *Plan) Later(probe *Probe) ([]Site, error) {
+	if !probe.begins || len(probe.Sites) != 1 {
+		return nil, nil
 	}
-	at := insn.Site{PC: f.Entry, Kind: insn.SiteEntry, GReg: insn.GAt(p.bin.Arch(), p.bin.Version().Minor).Reg}
-	return Site{Func: f.Name, Addr: f.Entry, At: at}, nil
+	f, ok := p.bin.FuncForPC(probe.Sites[0].Addr)
+	if !ok {
+		return nil, fmt.Errorf("no function at %#x", probe.Sites[0].Addr)
+	}
+	places, err := p.bin.LaterSites(f, probe.words)
+	if err != nil {
+		return nil, err
+	}
+	sites := make([]Site, len(places))
+	for i, at := range places {
+		sites[i] = Site{Func: f.Name, Addr: at.PC, At: at}
+	}
+	return sites, nil
 }
 
 // Settings returns how registers are to be read at a site.
@@ -90,6 +101,9 @@ type Probe struct {
 	Kinds   event.Kinds // that it reports
 	Sites   []Site
 	Without string // what users miss when it cannot be attached
+
+	begins bool // it sits where its function begins
+	words  int  // of arguments that it needs there
 }
 
 // Site is one place of a probe.
@@ -146,7 +160,7 @@ func (pl *planner) warn(format string, args ...any) {
 
 // add finds the places of one probe.
 func (pl *planner) add(d *declaration) {
-	probe := Probe{ID: d.id, Program: d.program, Kinds: d.kinds, Without: d.without}
+	probe := Probe{ID: d.id, Program: d.program, Kinds: d.kinds, Without: d.without, begins: d.place == atEntry, words: d.words}
 	for _, name := range d.funcs {
 		f, ok := pl.bin.LookupFunc(name)
 		if !ok {

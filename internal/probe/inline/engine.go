@@ -14,7 +14,6 @@ import (
 
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/codepatch"
-	"github.com/loupe-go/loupe/internal/gobin/insn"
 	"github.com/loupe-go/loupe/internal/probe"
 	"github.com/loupe-go/loupe/internal/probe/csrc"
 	"github.com/loupe-go/loupe/internal/ptrace"
@@ -142,25 +141,40 @@ func (e *Engine) choose() error {
 	return nil
 }
 
-// spotsOf works out how the places of a probe are patched: all of them, or none. It changes the plan where a probe has to
-// sit at the beginning of its function instead.
+// spotsOf works out how the places of a probe are patched: all of them, or none. Where another place of the function is
+// safer from other tracers, it changes the plan.
 func (e *Engine) spotsOf(p *probe.Probe) ([]spot, error) {
-	spots, err := e.spotsAt(p)
-	if err == nil || len(p.Sites) != 1 || p.Sites[0].At.Kind != insn.SiteBranch {
-		return spots, err
+	best, err := e.spotsAt(p)
+	if best != nil && best[0].d.Durable {
+		return best, nil
 	}
-	entry, entryErr := e.plan.AtEntry(p.Sites[0])
-	if entryErr != nil {
-		return nil, err
+	later, laterErr := e.plan.Later(p)
+	if laterErr != nil {
+		return nil, laterErr
 	}
 	instead := *p
-	instead.Sites = []probe.Site{entry}
-	if spots, entryErr = e.spotsAt(&instead); entryErr != nil {
+	for _, site := range later {
+		moved := *p
+		moved.Sites = []probe.Site{site}
+		spots, err := e.spotsAt(&moved)
+		if err == nil && (best == nil || safer(spots[0].d, best[0].d)) {
+			best, instead = spots, moved
+		}
+	}
+	if best == nil {
 		return nil, err
 	}
 	*p = instead
-	e.plan.Config.Sites[p.ID] = entry.Settings()
-	return spots, nil
+	e.plan.Config.Sites[p.ID] = p.Sites[0].Settings()
+	return best, nil
+}
+
+// safer reports whether a place is less in the way of other tracers than another one is.
+func safer(a, b *codepatch.Displacement) bool {
+	if a.Durable != b.Durable {
+		return a.Durable
+	}
+	return a.Single && !b.Single
 }
 
 func (e *Engine) spotsAt(p *probe.Probe) ([]spot, error) {
@@ -188,9 +202,12 @@ func (e *Engine) spotsAt(p *probe.Probe) ([]spot, error) {
 	return spots, nil
 }
 
-// unfit says why a place that can be patched will not do; empty when it will.
+// unfit says why a place that can be patched will not do; empty when it will. No function's first instruction will: other
+// tracers put their breakpoints there, at any time.
 func (e *Engine) unfit(d *codepatch.Displacement, others []spot) string {
 	switch {
+	case d.AtEntry:
+		return "only the function's first instruction would do, where other tracers put breakpoints"
 	case d.FlagsLive:
 		return "the flags are needed behind its place"
 	case d.MayFault:

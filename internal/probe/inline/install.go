@@ -22,7 +22,7 @@ type spot struct {
 func (s *spot) place(program *Program, addr uint64) Place {
 	return Place{
 		Probe: s.probe.ID, G: program.settings.Config.Sites[s.probe.ID].G_reg, Addr: addr,
-		SPAdjust: int32(s.d.SPMoved - s.site.At.SPMoved),
+		SPAdjust: int32(s.d.SPMoved - s.site.At.SPMoved), Framed: s.site.At.Framed,
 	}
 }
 

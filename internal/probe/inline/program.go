@@ -138,6 +138,8 @@ type Place struct {
 
 	// SPAdjust is added to the stack pointer to get what it is where the probe's settings describe (Config.Sites).
 	SPAdjust int32
+	// Framed says that the frame pointer is the function's own, and points to the caller's, which the probe is to have.
+	Framed bool
 }
 
 // MaxBody is more bytes than any body has.

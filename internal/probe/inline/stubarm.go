@@ -34,7 +34,12 @@ func (b *body) arm() ([]byte, error) {
 	for r := uint8(0); r < 16; r += 2 {
 		a.storePair(x19, offRegs+8*int32(r), r, r+1)
 	}
-	a.storePair(x19, offRegs+8*x29, x29, x30)
+	fp := uint8(x29)
+	if b.Framed {
+		a.load(x25, x29, 0)
+		fp = x25
+	}
+	a.storePair(x19, offRegs+8*x29, fp, x30)
 	a.addImmediate(x24, armSP, 0)
 	a.moveImmediate(x25, uint64(int64(b.SPAdjust)))
 	a.add(x25, x24, x25, 0)

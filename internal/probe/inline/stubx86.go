@@ -83,7 +83,12 @@ func (b *body) x86() ([]byte, error) {
 	}
 	a.store(r12, offStamp, rax)
 	a.store(r12, offRegs+8*x86WordBX, rbx)
-	a.store(r12, offRegs+8*x86WordBP, rbp)
+	bp := uint8(rbp)
+	if b.Framed {
+		a.load(r13, rbp, 0)
+		bp = r13
+	}
+	a.store(r12, offRegs+8*x86WordBP, bp)
 	sp := uint8(rsp)
 	if b.SPAdjust != 0 {
 		a.lea(r13, rsp, b.SPAdjust)

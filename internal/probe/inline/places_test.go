@@ -1,0 +1,126 @@
+package inline
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/gobin"
+	"github.com/loupe-go/loupe/internal/gobin/insn"
+	"github.com/loupe-go/loupe/internal/gobin/layout"
+	"github.com/loupe-go/loupe/internal/probe"
+	"github.com/loupe-go/loupe/internal/ptrace"
+	"github.com/loupe-go/loupe/internal/testtarget"
+)
+
+// onDisk is an executable that no process runs.
+type onDisk struct{ bin *gobin.Binary }
+
+func (o onDisk) PID() int                                 { return 1 }
+func (o onDisk) ImagePath() string                        { return o.bin.Path() }
+func (o onDisk) Binary() *gobin.Binary                    { return o.bin }
+func (o onDisk) Layout() *layout.Layout                   { return o.bin.Layout() }
+func (o onDisk) LoadBias() uint64                         { return 0 }
+func (o onDisk) SystemStarts() []uint64                   { return nil }
+func (o onDisk) SignalStacks() ([]ptrace.Interval, error) { return nil, nil }
+
+// TestPlaces checks which bytes engine inline replaces, in every release and each way to build: never the first instruction
+// of a function, nor a return on amd64, where other tracers put their breakpoints; and a breakpoint on any other place that
+// comes and goes does no harm, except where the instructions are too short for that. No probe is left out.
+func TestPlaces(t *testing.T) {
+	var specs []testtarget.Spec
+	for _, version := range testtarget.Versions() {
+		tiny := testtarget.Spec{Program: "tiny", Go: version}
+		for _, arch := range []string{testtarget.AMD64, testtarget.ARM64} {
+			tiny.Arch = arch
+			stripped := tiny
+			stripped.Stripped = true
+			specs = append(specs, tiny, stripped)
+		}
+		specs = append(specs, testtarget.Spec{Program: "tiny", Go: version, Arch: testtarget.AMD64, PIE: true},
+			testtarget.Spec{Program: "mixer", Go: version, Arch: testtarget.AMD64})
+	}
+	for _, version := range []string{"1.12.17", "1.16.15", "1.20.14", testtarget.Latest()} {
+		specs = append(specs, testtarget.Spec{Program: "mixer", Go: version, Arch: testtarget.AMD64, Cgo: true})
+	}
+	for _, spec := range specs {
+		t.Run(spec.String(), func(t *testing.T) {
+			bin, err := gobin.Open(testtarget.Build(t, spec))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer bin.Close()
+			e := New(nil, "")
+			if e.plan, _, err = probe.NewPlan(onDisk{bin}, probe.Want{Kinds: event.KindsAll, StackDepth: 32}); err != nil {
+				t.Fatal(err)
+			}
+			if err := e.choose(); err != nil || len(e.warnings) > 0 {
+				t.Fatalf("%v, warnings %q", err, e.warnings)
+			}
+			for _, s := range e.spots {
+				checkPlaceOf(t, bin, e.plan, s)
+			}
+		})
+	}
+}
+
+func checkPlaceOf(t *testing.T, bin *gobin.Binary, plan *probe.Plan, s spot) {
+	t.Helper()
+	entry, code, err := plan.Code(s.site)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := insn.Instructions(insn.Code{Arch: plan.Arch(), Entry: entry, Bytes: code})
+	if err != nil {
+		t.Fatal(err)
+	}
+	replaced := slices.DeleteFunc(list, func(i insn.Instruction) bool { return i.Next() <= s.d.Start || i.PC >= s.d.End })
+	for _, i := range replaced {
+		if i.PC == entry {
+			t.Errorf("the first instruction of %s is replaced", s.site.Func)
+		}
+		if i.Flow == insn.FlowReturn && plan.Arch() == insn.AMD64 {
+			t.Errorf("a return of %s is replaced, at +%#x", s.site.Func, i.PC-entry)
+		}
+	}
+	minor := bin.Version().Minor
+	switch f := s.site.Func; {
+	case f == "runtime.makechan", f == "runtime.newcoro": // at their ends
+		return
+	case f == "runtime.gcBgMarkStartWorkers" && minor >= 16 && minor <= 22:
+		return
+	}
+	if len(replaced) != 1 {
+		t.Errorf("%d instructions of %s are replaced, at +%#x", len(replaced), s.site.Func, s.d.Start-entry)
+	}
+	// What the kernel writes when a foreign probe is removed: a byte on amd64, an instruction on arm64.
+	jump, err := s.d.Jump(s.d.Start&^3 + 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if plan.Arch() == insn.AMD64 && jump[0] != s.d.Old[0] {
+		t.Errorf("%s at +%#x: the jump %x replaces %x", s.site.Func, s.d.Start-entry, jump, s.d.Old)
+	}
+}
+
+// TestNoOtherPlace leaves a probe out rather than replace the first instruction of its function.
+func TestNoOtherPlace(t *testing.T) {
+	bin, err := gobin.Open(testtarget.Build(t, testtarget.Spec{Program: "tiny", Arch: testtarget.AMD64}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bin.Close()
+	want := probe.Want{Kinds: event.KindsOf(event.GoBlock, event.GoSyscallEnd), AtEntry: true}
+	e := New(nil, "")
+	if e.plan, _, err = probe.NewPlan(onDisk{bin}, want); err != nil {
+		t.Fatal(err)
+	}
+	for i := range e.plan.Probes {
+		p := e.plan.Probes[i]
+		spots, err := e.spotsAt(&p)
+		if len(spots) > 0 || err == nil || !strings.Contains(err.Error(), "first instruction") {
+			t.Errorf("%s: %d places, %v", p.Program, len(spots), err)
+		}
+	}
+}
