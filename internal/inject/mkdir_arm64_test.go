@@ -1,0 +1,5 @@
+package inject
+
+import "golang.org/x/sys/unix"
+
+const mkdir = unix.SYS_MKDIRAT
