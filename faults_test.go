@@ -163,6 +163,50 @@ func TestSlowConsumer(t *testing.T) {
 	}
 }
 
+// TestBlockedConsumer ends the context while the consumer of Events is blocked: the probes are removed at once, and what is
+// in the buffer is yielded later.
+func TestBlockedConsumer(t *testing.T) {
+	target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "churn"}))
+	before := textOf(t, target.PID())
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s, err := loupe.Attach(ctx, loupe.PID(target.PID()), loupe.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	deadline := time.Now().Add(time.Minute)
+	n := 0
+	for range s.Events() {
+		if n++; n != 1 {
+			continue
+		}
+		if textOf(t, target.PID()) == before {
+			t.Error("no probe is there")
+		}
+		time.Sleep(100 * time.Millisecond) // for the buffer
+		cancel()
+		for textOf(t, target.PID()) != before {
+			if time.Now().After(deadline) {
+				t.Fatal("the probes stay")
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+	if err := s.Err(); err != nil || n < 100 {
+		t.Errorf("%d events, %v", n, err)
+	}
+	if err := s.Detach(); err != nil {
+		t.Error(err)
+	}
+	stats := s.Stats()
+	for kind, c := range stats.Kinds {
+		if c.Produced != c.Received+c.Lost {
+			t.Errorf("%v: %+v", kind, c)
+		}
+	}
+}
+
 func TestTargetDies(t *testing.T) {
 	t.Run("while observed", func(t *testing.T) {
 		p := startMill(t, testtarget.Latest())

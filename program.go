@@ -23,7 +23,8 @@ type program struct {
 }
 
 // start starts a program and observes it from its first instruction on. The program is killed when that fails.
-func start(ctx context.Context, cmd *exec.Cmd, opt Options) (*Session, error) {
+func start(ctx context.Context, target Target, opt Options) (*Session, error) {
+	cmd := target.cmd
 	if err := ptrace.StartStopped(cmd); err != nil {
 		return nil, err
 	}

@@ -28,19 +28,32 @@ var (
 
 // Session is an observation under way.
 type Session struct {
-	probes  *probe.Session
-	program *program // nil when the target was running already
+	probes    *probe.Session
+	program   *program    // nil when the target was running already
+	unwatched func() bool // the context no longer ends the session
 }
 
 // Attach begins to observe a program and returns when the probes are in place and the goroutines that are alive are
-// known. The context ends the session: Events then returns after what is already in the buffer.
+// known. The context ends the session: the probes are removed at once, even when the consumer of Events is blocked, and
+// Events returns after what is already in the buffer.
 func Attach(ctx context.Context, target Target, opt Options) (*Session, error) {
 	if err := opt.check(); err != nil {
 		return nil, err
 	}
+	open := running
 	if target.cmd != nil {
-		return start(ctx, target.cmd, opt)
+		open = start
 	}
+	s, err := open(ctx, target, opt)
+	if err != nil {
+		return nil, err
+	}
+	s.unwatched = context.AfterFunc(ctx, func() { s.Detach() })
+	return s, nil
+}
+
+// running begins to observe a program that runs already.
+func running(ctx context.Context, target Target, opt Options) (*Session, error) {
 	probes, err := opt.withEngine(func(engine probe.Engine) (*probe.Session, error) {
 		p, err := goproc.Open(target.pid, goproc.Options{Log: opt.Log})
 		if err != nil {
@@ -143,7 +156,7 @@ func (o Options) want() probe.Want {
 	return w
 }
 
-// Events yields what happens, until the target ends, the context is done, or Close is called. First comes a GoStatus for
+// Events yields what happens, until the target ends, the context is done, or Detach or Close is called. First comes a GoStatus for
 // every goroutine that was alive when the observation began, then the events in order. The event is valid until the next
 // one is yielded; copy it to keep it. Events may be called once.
 func (s *Session) Events() iter.Seq[*event.Event] { return s.probes.Events() }
@@ -173,9 +186,15 @@ func (s *Session) Warnings() []string { return s.probes.Warnings() }
 // PID returns the process that is observed.
 func (s *Session) PID() int { return s.probes.PID() }
 
-// Close ends the observation and leaves the target as it was. It may be called more than once. A program that Attach
-// started goes on.
-func (s *Session) Close() error { return s.probes.Close() }
+// Detach removes the probes and leaves the target as it was. Events still yields what is in the buffer, so Detach may be
+// called while the consumer of Events is blocked. It may be called more than once. A program that Attach started goes on.
+func (s *Session) Detach() error { return s.probes.Detach() }
+
+// Close is Detach, and gives up what is in the buffer unless Events is yielding it. It may be called more than once.
+func (s *Session) Close() error {
+	s.unwatched()
+	return s.probes.Close()
+}
 
 // ExitStatus waits for a program that Attach started to end, and returns its exit status as a shell shows it: 128 and the
 // signal's number when a signal ended it. ok is false when the program was not started by Attach.

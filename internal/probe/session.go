@@ -38,8 +38,8 @@ type Session struct {
 	closeErr error
 	counts   *[256]Counts // final; nil while the engine has them
 
-	started, running bool // Events has been called, and is yielding
-	closed, released bool
+	started, running           bool // Events has been called, and is yielding
+	detached, closed, released bool
 }
 
 // ErrExec says that the process has replaced itself by another program.
@@ -125,7 +125,8 @@ func (s *Session) PID() int { return s.proc.PID() }
 // Process returns the observed process.
 func (s *Session) Process() *goproc.Process { return s.proc }
 
-// Events yields what happens until the target ends, the context is done or the session is closed. It may be called once.
+// Events yields what happens until the target ends, the context is done or the session is detached or closed. It may be
+// called once.
 func (s *Session) Events() iter.Seq[*event.Event] {
 	return func(yield func(*event.Event) bool) {
 		if !s.start() {
@@ -279,9 +280,19 @@ func (s *Session) start() bool {
 func (s *Session) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.running = false
-	s.close()
+	s.running, s.closed = false, true
+	s.detach()
 	s.release()
+}
+
+// Detach removes the probes, also while Events yields to a consumer that is held up. Events still yields what is in the
+// buffer. It may be called more than once.
+func (s *Session) Detach() error {
+	s.engine.Stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.detach()
+	return s.closeErr
 }
 
 // Close ends the observation and leaves the target as it was. It may be called more than once, and while Events yields:
@@ -290,17 +301,18 @@ func (s *Session) Close() error {
 	s.engine.Stop()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.close()
+	s.closed = true
+	s.detach()
 	if !s.running {
 		s.release()
 	}
 	return s.closeErr
 }
 
-// close removes the probes. The caller holds the lock.
-func (s *Session) close() {
-	if !s.closed {
-		s.closed = true
+// detach removes the probes. The caller holds the lock.
+func (s *Session) detach() {
+	if !s.detached {
+		s.detached = true
 		s.cancel()
 		s.closeErr = s.engine.Close()
 	}
