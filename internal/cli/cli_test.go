@@ -28,7 +28,7 @@ import (
 // TestMain lets this test executable be the sample program that loupe demo starts, and loupe tracefile.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && (os.Args[1] == demoProgram || os.Args[1] == "tracefile") {
-		os.Exit(Run(context.Background(), Env{Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv}))
+		os.Exit(Main(Env{Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv}))
 	}
 	os.Exit(m.Run())
 }
@@ -302,11 +302,11 @@ func TestProfile(t *testing.T) {
 	}
 	r = run(t, newFake(), "profile", "app", "-o", file, "--json")
 	var done profileJSON
-	if err := json.Unmarshal([]byte(r.out), &done); err != nil || done.Goroutines != 3 || done.File != file || done.Bytes != len(doc) {
+	if err := json.Unmarshal([]byte(r.out), &done); err != nil || done.Goroutines != 3 || done.File != file || done.Bytes != int64(len(doc)) {
 		t.Errorf("%v: %s", err, r.out)
 	}
 	r = run(t, newFake(), "profile", "app", "-o", filepath.Join(t.TempDir(), "no", "such", "dir"))
-	if r.status != exitFailed || !strings.Contains(r.errOut, "choose another file") {
+	if r.status != exitFailed || !strings.Contains(r.errOut, "such/dir: no such file or directory") {
 		t.Errorf("unwritable file: %+v", r)
 	}
 }

@@ -30,6 +30,7 @@ type session interface {
 	Warnings() []string
 	Alive() ([]uint64, error)
 	PID() int
+	Detach() error
 	Close() error
 	ExitStatus() (status int, ok bool)
 }

@@ -87,7 +87,7 @@ func (a *app) observeProgram(ctx context.Context, argv []string, opt loupe.Optio
 	if program.Err != nil {
 		return cannotStart(program, program.Err)
 	}
-	signals, release := catchSignals()
+	signals, release := a.catchSignals()
 	defer release()
 	ended := make(chan struct{})
 	defer close(ended)
@@ -109,12 +109,13 @@ func (a *app) attached(ctx context.Context, target watched, opt loupe.Options, d
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	progress := a.progress("attaching to " + target.String())
-	s, err := a.system.attach(ctx, target, opt)
+	s, err := a.attach(ctx, target, opt)
 	progress.Stop()
 	if err != nil {
 		return attachError(target, opt.Engine, err)
 	}
 	defer s.Close()
+	defer context.AfterFunc(ctx, a.endOutput)()
 	warnings := s.Warnings()
 	a.notes(warnings)
 	if duration > 0 {

@@ -13,13 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/loupe-go/loupe/internal/child"
+	"github.com/loupe-go/loupe/internal/output"
 )
 
 // onProgram starts a program, calls look with its PID after a while, and stays until the program ends. The error passes
 // on the program's exit status.
 func (a *app) onProgram(ctx context.Context, argv []string, after time.Duration, look func(ctx context.Context, pid int) error) error {
 	cmd := a.programCommand(argv)
-	signals, release := catchSignals()
+	signals, release := a.catchSignals()
 	defer release()
 	if err := cmd.Start(); err != nil {
 		return cannotStart(cmd, err)
@@ -42,7 +43,9 @@ func (a *app) onProgram(ctx context.Context, argv []string, after time.Duration,
 func (a *app) programCommand(argv []string) *exec.Cmd {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	// What Loupe says on stdout may be read by a program, so the target's output must not be in between.
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.Stdin, a.Stderr, a.Stderr
+	// It writes to the file itself, not through Loupe.
+	stderr := output.Writer(a.Stderr)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.Stdin, stderr, stderr
 	return cmd
 }
 
@@ -54,7 +57,8 @@ func cannotStart(cmd *exec.Cmd, err error) error {
 // catchSignals catches the signals that ask Loupe to end while it stays with a program, for the program. It also lets
 // Loupe live on when whoever reads its stdout has read enough. SIGHUP stays ignored if it is, as with nohup: the program
 // then ignores it too.
-func catchSignals() (signals <-chan os.Signal, release func()) {
+func (a *app) catchSignals() (signals <-chan os.Signal, release func()) {
+	a.state.staying.Store(true)
 	caught := make(chan os.Signal, 8)
 	signal.Notify(caught, syscall.SIGINT, syscall.SIGTERM)
 	if !signal.Ignored(syscall.SIGHUP) {
@@ -64,6 +68,7 @@ func catchSignals() (signals <-chan os.Signal, release func()) {
 	return caught, func() {
 		signal.Stop(caught)
 		releasePipe()
+		a.state.staying.Store(false)
 	}
 }
 

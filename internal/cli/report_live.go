@@ -15,7 +15,7 @@ import (
 func (a *app) watchLive(ctx context.Context, pid int, engine loupe.Engine, interval time.Duration) *report.Live {
 	ctx, cancel := context.WithTimeout(ctx, interval)
 	defer cancel()
-	s, err := a.system.attach(ctx, watched{pid: pid}, loupe.Options{Log: a.log(), Engine: engine})
+	s, err := a.attach(ctx, watched{pid: pid}, loupe.Options{Log: a.log(), Engine: engine})
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return &report.Live{Refused: "attaching took longer than the time between the snapshots"}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/internal/output"
 	"github.com/loupe-go/loupe/internal/term"
 )
 
@@ -36,6 +37,8 @@ type app struct {
 	maxMemory memorySize
 
 	running bool // the command line has been understood and its command runs
+
+	state *state
 }
 
 // system is the machine that the commands look at.
@@ -47,12 +50,13 @@ type system interface {
 	attach(ctx context.Context, target watched, opt loupe.Options) (session, error)
 }
 
-// Run runs a command line and returns its exit status.
-func Run(ctx context.Context, env Env) int {
-	return (&app{Env: env, system: machine{}}).run(ctx)
-}
-
+// run runs the command line and returns its exit status. The context ends it.
 func (a *app) run(ctx context.Context) int {
+	if a.state == nil {
+		a.state = &state{}
+	}
+	a.Stdout, a.Stderr = output.NewStream(a.Stdout, "stdout"), output.NewStream(a.Stderr, "stderr")
+	defer context.AfterFunc(ctx, a.endOutput)()
 	root := a.rootCommand()
 	root.SetArgs(a.Args)
 	cmd, err := root.ExecuteContextC(ctx)
@@ -66,6 +70,15 @@ func (a *app) run(ctx context.Context) int {
 		}
 	}
 	return exitStatus(err)
+}
+
+// endOutput bounds how long writing to stdout and stderr waits from now on.
+func (a *app) endOutput() {
+	for _, w := range []io.Writer{a.Stdout, a.Stderr} {
+		if s, ok := w.(*output.Stream); ok {
+			s.End()
+		}
+	}
 }
 
 func (a *app) rootCommand() *cobra.Command {

@@ -107,6 +107,11 @@ func (s *fakeSession) Close() error {
 	return nil
 }
 
+func (s *fakeSession) Detach() error {
+	s.close.Do(func() { close(s.over) })
+	return nil
+}
+
 func (s *fakeSession) Alive() ([]uint64, error) { return s.alive, nil }
 func (s *fakeSession) ExitStatus() (int, bool) {
 	if s.target.program == nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/output"
 	"github.com/loupe-go/loupe/internal/report"
 	"github.com/loupe-go/loupe/internal/stream"
 	"github.com/loupe-go/loupe/internal/term"
@@ -164,10 +165,24 @@ func (a *app) writeEvents(ctx context.Context, s session, kinds event.Kinds, fil
 	err := w.Close()
 	s.Close() // for the final numbers; an error comes again when the session is ended
 	stats := s.Stats()
+	if errors.Is(err, output.ErrBlocked) {
+		err = fmt.Errorf("%w: %d events and the summary are missing there", err, sum.Shown-w.Written()+unread(stats))
+	}
 	sum.Lost, sum.LostByKind = stats.Lost, lostByKind(stats)
 	sum.Created, sum.Ended, sum.Goroutines = tally.Created, tally.Ended, tally.Alive()
 	a.tellLoss(stats)
 	return sum, err
+}
+
+// unread returns how many events were left in the buffer.
+func unread(stats loupe.Stats) uint64 {
+	n := uint64(0)
+	for _, c := range stats.Kinds {
+		if done := c.Received + c.Lost; c.Produced > done {
+			n += c.Produced - done
+		}
+	}
+	return n
 }
 
 // tellLoss tells the user what was lost, with --quiet too.

@@ -29,6 +29,8 @@ type EventWriter struct {
 
 	mu    sync.Mutex
 	buf   []byte
+	held  uint64      // events in buf
+	total uint64      // events that were written
 	err   error       // of the first write that failed; nothing is written after that
 	timer *time.Timer // flushes what came liveFlushPeriod ago; while nothing comes, nobody wakes up
 }
@@ -47,6 +49,7 @@ func (w *EventWriter) Write(e *event.Event, ended *stream.Interval) error {
 		w.timer.Reset(liveFlushPeriod)
 	}
 	w.buf = w.encoder.Append(w.buf, e, ended)
+	w.held++
 	if len(w.buf) >= liveBufferBytes {
 		w.flush()
 	}
@@ -62,6 +65,9 @@ func (w *EventWriter) Close() error {
 	return w.err
 }
 
+// Written returns how many events were written, after Close.
+func (w *EventWriter) Written() uint64 { return w.total }
+
 func (w *EventWriter) flushNow() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -71,7 +77,9 @@ func (w *EventWriter) flushNow() {
 // flush writes the buffer. The caller holds mu.
 func (w *EventWriter) flush() {
 	if len(w.buf) > 0 && w.err == nil {
-		_, w.err = w.out.Write(w.buf)
+		if _, w.err = w.out.Write(w.buf); w.err == nil {
+			w.total += w.held
+		}
 	}
-	w.buf = w.buf[:0]
+	w.buf, w.held = w.buf[:0], 0
 }

@@ -2,7 +2,6 @@ package term
 
 import (
 	"io"
-	"os"
 
 	xterm "golang.org/x/term"
 )
@@ -42,15 +41,18 @@ func (s Style) wrap(sgr, t string) string {
 	return sgr + t + sgrReset
 }
 
+// file is a stream with a file descriptor.
+type file interface{ Fd() uintptr }
+
 // IsTerminal reports whether a stream is a terminal.
 func IsTerminal(w any) bool {
-	f, ok := w.(*os.File)
+	f, ok := w.(file)
 	return ok && xterm.IsTerminal(int(f.Fd()))
 }
 
 // Width returns the number of columns of the terminal that a stream is, 0 when it is none or does not say.
 func Width(w io.Writer) int {
-	f, ok := w.(*os.File)
+	f, ok := w.(file)
 	if !ok {
 		return 0
 	}
