@@ -118,7 +118,7 @@ func TestExitStatus(t *testing.T) {
 		{words("goroutines --pause " + sample), 0, ""},
 		{words("profile -q -o " + profile + " " + sample), 0, ""},
 		{words("goroutines -- true"), 1, "use a shorter --after"},
-		{words("profile -o /no/such/dir/p " + sample), 1, "choose another file"},
+		{words("profile -o /no/such/dir/p " + sample), 1, "cannot write /no/such/dir/p: no such file or directory"},
 		{words("goroutines"), 2, "no TARGET"},
 		{words("gorutines " + sample), 2, "did you mean goroutines"},
 		{words("goroutines " + filepath.Base(loupe)), 2, "names 2 processes"},

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/loupe-go/loupe/internal/procmap"
+	"github.com/loupe-go/loupe/internal/testcmd"
 )
 
 // outputCase is a command whose output goes somewhere, and how it is ended.
@@ -90,7 +91,7 @@ func TestBlockedOutput(t *testing.T) {
 
 // try runs the case.
 func (c *outputCase) try(t *testing.T) error {
-	target := exec.Command(loupe, "demo-program")
+	target := testcmd.Command(t, loupe, "demo-program")
 	stdin, err := target.StdinPipe()
 	if err != nil {
 		return err
@@ -124,9 +125,9 @@ func (c *outputCase) try(t *testing.T) error {
 		args = append(args, "--duration", "1s")
 	}
 	args = append(args, "--engine", c.engine, fmt.Sprint(target.Process.Pid))
-	cmd := exec.Command(loupe, args...)
+	cmd := testcmd.Command(t, loupe, args...)
 	if c.output == "none" {
-		cmd = exec.Command("sh", append([]string{"-c", `exec "$0" "$@" >&-`, loupe}, args...)...)
+		cmd = testcmd.Command(t, "sh", append([]string{"-c", `exec "$0" "$@" >&-`, loupe}, args...)...)
 	}
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -294,9 +295,9 @@ func TestFullDisk(t *testing.T) {
 			{"tracefile", "convert", whole, "-o", file, "--format", "chrome"},
 			{"tracefile", "text", whole, "-o", file},
 		} {
-			cmd := exec.Command(loupe, args...)
+			cmd := testcmd.Command(t, loupe, args...)
 			if why == "file too large" {
-				cmd = exec.Command("sh", append([]string{"-c", `ulimit -f 16; exec "$0" "$@"`, loupe}, args...)...)
+				cmd = testcmd.Command(t, "sh", append([]string{"-c", `ulimit -f 16; exec "$0" "$@"`, loupe}, args...)...)
 			}
 			if status, stdout, stderr := finish(t, cmd); status != 1 || stdout != "" || stderr != "loupe: cannot write "+file+": "+why+"\n" {
 				t.Errorf("%q: status %d, %q, stderr %q", args, status, stdout, stderr)
@@ -312,7 +313,7 @@ func TestFullDisk(t *testing.T) {
 func TestKilledRecording(t *testing.T) {
 	sample := startSample(t)
 	dir := t.TempDir()
-	cmd := exec.Command(loupe, "record", "--engine", "uprobe", "-o", filepath.Join(dir, "orders.trace"), fmt.Sprint(sample))
+	cmd := testcmd.Command(t, loupe, "record", "--engine", "uprobe", "-o", filepath.Join(dir, "orders.trace"), fmt.Sprint(sample))
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -347,7 +348,7 @@ func TestSuspended(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cmd := exec.Command(loupe, "trace", "--json", "--engine", engine, "--buffer", "64KiB", fmt.Sprint(sample))
+		cmd := testcmd.Command(t, loupe, "trace", "--json", "--engine", engine, "--buffer", "64KiB", fmt.Sprint(sample))
 		var out, errOut bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &errOut
 		if err := cmd.Start(); err != nil {

@@ -1,18 +1,16 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/loupe-go/loupe/internal/census"
-	"github.com/loupe-go/loupe/internal/export/pprof"
 	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/internal/output"
 	"github.com/loupe-go/loupe/internal/report"
 	"github.com/loupe-go/loupe/internal/stream"
 	"github.com/loupe-go/loupe/internal/term"
@@ -36,7 +34,7 @@ type profileJSON struct {
 	Type       string `json:"type"`
 	Goroutines int    `json:"goroutines"`
 	Samples    int    `json:"samples"` // distinct stacks and labels
-	Bytes      int    `json:"bytes"`
+	Bytes      int64  `json:"bytes"`
 }
 
 // profileFlags are the flags of loupe profile.
@@ -97,12 +95,17 @@ goroutine observe it from its first goroutine.`,
 		if problem := flags.problem(cmd, a); problem != "" {
 			return &usageError{problem: problem, command: cmd.CommandPath()}
 		}
+		out, err := a.create(cmd.Context(), flags.output)
+		if err != nil {
+			return err
+		}
+		defer out.Discard()
 		if kind, ok := stream.ProfileTypeOf(flags.kind); ok {
-			return a.profileEvents(cmd, args, kind, &flags)
+			return a.profileEvents(cmd, args, kind, &flags, out)
 		}
 		return a.onTarget(cmd, args, &flags.target, func(ctx context.Context, pid int) error {
 			return a.withProcess(pid, func(p process) error {
-				return a.profile(ctx, p, flags.output, goproc.SnapshotOptions{Pause: flags.pause})
+				return a.profile(ctx, p, &flags, out, goproc.SnapshotOptions{Pause: flags.pause})
 			})
 		})
 	}
@@ -139,41 +142,19 @@ func (f *profileFlags) problem(cmd *cobra.Command, a *app) string {
 }
 
 // profile takes a goroutine profile and writes it to a file.
-func (a *app) profile(ctx context.Context, p process, output string, opt goproc.SnapshotOptions) error {
+func (a *app) profile(ctx context.Context, p process, flags *profileFlags, out *output.File, opt goproc.SnapshotOptions) error {
 	snap, err := a.snapshot(ctx, p, opt)
 	if err != nil {
 		return err
 	}
 	prof := census.Profile(snap, p.Mapping())
-	size, err := a.writeProfile(prof, output)
-	if err != nil || output == "-" {
+	if err := finish(out, prof.Write(out)); err != nil || flags.output == output.Stdout {
 		return err
 	}
-	done := profileJSON{File: output, Type: goroutineProfile, Goroutines: len(census.Program(snap)), Samples: prof.Samples(), Bytes: size}
+	done := profileJSON{File: out.Name, Type: goroutineProfile, Goroutines: len(census.Program(snap)), Samples: prof.Samples(), Bytes: out.Bytes()}
 	if a.json {
 		return report.WriteJSON(a.Stdout, done)
 	}
-	a.note("%d goroutines in %d distinct stacks written to %s; view them: go tool pprof -top %s", done.Goroutines, done.Samples, output, output)
+	a.note("%d goroutines in %d distinct stacks written to %s; view them: go tool pprof -top %s", done.Goroutines, done.Samples, out.Name, out.Name)
 	return nil
-}
-
-// writeProfile writes a profile to a file, or to stdout, and returns its size in bytes.
-func (a *app) writeProfile(prof *pprof.Builder, output string) (int, error) {
-	var doc bytes.Buffer
-	if err := prof.Write(&doc); err != nil {
-		return 0, fmt.Errorf("making the profile: %w", err)
-	}
-	size := doc.Len()
-	if output == "-" {
-		_, err := doc.WriteTo(a.Stdout)
-		return size, err
-	}
-	if err := os.WriteFile(output, doc.Bytes(), 0o666); err != nil {
-		return 0, unwritable(err)
-	}
-	return size, nil
-}
-
-func unwritable(err error) error {
-	return &advisedError{fmt.Errorf("writing the profile: %w", err), "choose another file with -o"}
 }

@@ -2,14 +2,12 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/loupe-go/loupe/internal/output"
 	"github.com/loupe-go/loupe/internal/report"
 	"github.com/loupe-go/loupe/internal/stream"
 )
@@ -23,43 +21,21 @@ type eventProfileJSON struct {
 	Uncertain uint64  `json:"uncertain"` // waits during which events were lost: not counted
 	Lost      uint64  `json:"lost"`
 	Samples   int     `json:"samples"` // distinct stacks and labels
-	Bytes     int     `json:"bytes"`
+	Bytes     int64   `json:"bytes"`
 }
 
 // profileEvents observes the target of a command line for a while and writes a profile of its events.
-func (a *app) profileEvents(cmd *cobra.Command, args []string, kind stream.ProfileType, flags *profileFlags) error {
-	if flags.output != "-" {
-		if err := tryWriting(flags.output); err != nil {
-			return unwritable(err)
-		}
-	}
+func (a *app) profileEvents(cmd *cobra.Command, args []string, kind stream.ProfileType, flags *profileFlags, out *output.File) error {
 	flags.live.engine = flags.target.engine
 	opt := flags.live.options(a)
 	opt.Kinds = kind.Kinds
 	return a.observe(cmd, args, opt, flags.live.duration, func(ctx context.Context, s session) error {
-		return a.profileSession(ctx, s, kind, flags)
+		return a.profileSession(ctx, s, kind, flags, out)
 	})
 }
 
-// tryWriting finds out whether a file can be written, so that nobody waits for a profile in vain. It leaves nothing behind.
-func tryWriting(path string) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-	isNew := err == nil
-	if errors.Is(err, fs.ErrExist) {
-		f, err = os.OpenFile(path, os.O_WRONLY, 0)
-	}
-	if err != nil {
-		return err
-	}
-	f.Close()
-	if isNew {
-		return os.Remove(path)
-	}
-	return nil
-}
-
 // profileSession makes a profile of the events of a session and writes it.
-func (a *app) profileSession(ctx context.Context, s session, kind stream.ProfileType, flags *profileFlags) error {
+func (a *app) profileSession(ctx context.Context, s session, kind stream.ProfileType, flags *profileFlags, out *output.File) error {
 	prof := stream.NewProfile(kind, flags.reasons)
 	began, watch := time.Now(), stopwatch(ctx)
 	meanwhile := fmt.Sprintf("observing process %d", s.PID())
@@ -81,13 +57,12 @@ func (a *app) profileSession(ctx context.Context, s session, kind stream.Profile
 		doc.Comment(lost + ": what they would have added is missing")
 	}
 	a.tellLoss(stats)
-	size, err := a.writeProfile(doc.Builder, flags.output)
-	if err != nil || flags.output == "-" {
+	if err := finish(out, doc.Write(out)); err != nil || flags.output == output.Stdout {
 		return err
 	}
 	if a.json {
 		return report.WriteJSON(a.Stdout, eventProfileJSON{File: flags.output, Type: kind.Name, Seconds: elapsed.Seconds(), Counted: doc.Counted,
-			Uncertain: doc.Uncertain, Lost: stats.Lost, Samples: doc.Samples(), Bytes: size})
+			Uncertain: doc.Uncertain, Lost: stats.Lost, Samples: doc.Samples(), Bytes: out.Bytes()})
 	}
 	a.note("%d %s in %d distinct stacks written to %s; view them: go tool pprof -top %s", doc.Counted, kind.Values[0].Type, doc.Samples(), flags.output, flags.output)
 	return nil

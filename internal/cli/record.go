@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/output"
 	"github.com/loupe-go/loupe/internal/record"
 	"github.com/loupe-go/loupe/internal/report"
 	"github.com/loupe-go/loupe/internal/stream"
@@ -48,6 +48,10 @@ FORMAT is one of
   text      the same as text, one event a line; "loupe tracefile wire" goes back
   perfetto  for ui.perfetto.dev and its trace processor
   chrome    JSON, for chrome://tracing and ui.perfetto.dev
+FILE gets its name when the recording is complete, after Ctrl-C too, and only
+its owner can read it. Until then it is FILE.partial-PID, which remains when
+Loupe is killed. A pipe needs a reader. A symbolic link is refused.
+
 System calls are recorded with --kinds default,syscall. What a trace has no
 event for (--kinds chan,lock) is written as messages.
 
@@ -91,15 +95,15 @@ forgotten, the oldest first, and the time that the file covers is told.
 		if err != nil {
 			return &usageError{problem: err.Error(), command: cmd.CommandPath()}
 		}
-		if flags.output != "-" {
-			if err := tryWriting(flags.output); err != nil {
-				return cannotRecord(err)
-			}
+		out, err := a.create(cmd.Context(), flags.output)
+		if err != nil {
+			return err
 		}
+		defer out.Discard()
 		opt := flags.live.options(a)
 		opt.Kinds, opt.System, opt.Procs = flags.kinds.kinds, flags.system, true
 		return a.observe(cmd, args, opt, flags.live.duration, func(ctx context.Context, s session) error {
-			return a.record(ctx, s, format, &flags)
+			return a.record(ctx, s, format, &flags, out)
 		})
 	}
 	return cmd
@@ -168,19 +172,14 @@ type recordJSON struct {
 }
 
 // record writes the events of a session.
-func (a *app) record(ctx context.Context, s session, format record.Format, flags *recordFlags) error {
+func (a *app) record(ctx context.Context, s session, format record.Format, flags *recordFlags, out *output.File) error {
 	opt := record.Options{Process: processName(s.PID()), Kinds: flags.kinds.kinds}
 	if flags.last > 0 {
-		return a.recordLast(ctx, s, format, flags, opt)
+		return a.recordLast(ctx, s, format, flags, opt, out)
 	}
-	out, err := a.create(flags.output)
-	if err != nil {
-		return err
-	}
-	defer out.Close()
 	sink, err := record.NewSink(out, format, opt)
 	if err != nil {
-		return cannotRecord(err)
+		return err
 	}
 	elapsed, done := stopwatch(ctx), recordJSON{File: flags.output, Format: string(format)}
 	progress := a.progress(fmt.Sprintf("recording process %d", s.PID()))
@@ -194,10 +193,13 @@ func (a *app) record(ctx context.Context, s session, format record.Format, flags
 	}
 	progress.Stop()
 	done.Seconds, done.Goroutines = elapsed().Seconds(), tally.Alive()
-	if err = errors.Join(err, sink.Close(), out.Close()); err != nil {
-		return cannotRecord(err)
+	if closeErr := sink.Close(); err == nil {
+		err = closeErr
 	}
-	done.Bytes = out.bytes
+	if err = finish(out, err); err != nil {
+		return err
+	}
+	done.Bytes = out.Bytes()
 	return a.recorded(s, &done)
 }
 
@@ -223,42 +225,28 @@ func (a *app) tellRecorded(done *recordJSON) {
 		record.Format(done.Format).Viewer(done.File))
 }
 
-// outputFile is a file that counts what is written to it, or stdout.
-type outputFile struct {
-	io.Writer
-	file  *os.File // nil for stdout
-	bytes int64
-}
-
-func (a *app) create(path string) (*outputFile, error) {
-	if path == "-" {
-		return &outputFile{Writer: a.Stdout}, nil
-	}
-	f, err := os.Create(path)
+// create begins an output file.
+func (a *app) create(ctx context.Context, path string) (*output.File, error) {
+	out, err := output.Create(ctx, path, output.Options{Stdout: a.Stdout, Owner: output.SudoUser(a.Getenv)})
 	if err != nil {
-		return nil, cannotRecord(err)
+		return nil, err
 	}
-	return &outputFile{Writer: f, file: f}, nil
-}
-
-func (o *outputFile) Write(b []byte) (int, error) {
-	n, err := o.Writer.Write(b)
-	o.bytes += int64(n)
-	return n, err
-}
-
-// Close closes the file; again it does nothing.
-func (o *outputFile) Close() error {
-	f := o.file
-	o.file = nil
-	if f == nil {
-		return nil
+	if name := out.Partial(); name != "" {
+		a.state.partial.Store(&name)
 	}
-	return f.Close()
+	return out, nil
 }
 
-func cannotRecord(err error) error {
-	return &advisedError{fmt.Errorf("writing the trace: %w", err), "choose another file with -o"}
+// finish completes an output file, or discards it after an error. An error of the file comes before what became of it.
+func finish(out *output.File, err error) error {
+	if out.Err() != nil {
+		err = out.Err()
+	}
+	if err != nil {
+		out.Discard()
+		return err
+	}
+	return out.Commit()
 }
 
 // processName is what a process is called.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/output"
 	"github.com/loupe-go/loupe/internal/record"
 	"github.com/loupe-go/loupe/internal/report"
 	"github.com/loupe-go/loupe/internal/stream"
@@ -37,13 +38,14 @@ type flight struct {
 }
 
 // recordLast keeps the last events of a session and writes them when it is time.
-func (a *app) recordLast(ctx context.Context, s session, format record.Format, flags *recordFlags, opt record.Options) error {
+func (a *app) recordLast(ctx context.Context, s session, format record.Format, flags *recordFlags, opt record.Options, out *output.File) error {
 	kept, err := record.NewFlight(flags.last, int64(flags.memory), opt)
 	if err != nil {
-		return cannotRecord(err)
+		return err
 	}
 	f := &flight{app: a, format: format, file: flags.output, kept: kept, trigger: record.NewTrigger(flags.when, opt.Kinds),
 		tally: stream.NewTally(opt.Kinds)}
+	a.state.dumps.Store(true)
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGUSR1)
 	defer signal.Stop(asked)
@@ -51,7 +53,7 @@ func (a *app) recordLast(ctx context.Context, s session, format record.Format, f
 	done, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
-		f.watch(asked, done, func() { s.Close() })
+		f.watch(ctx, asked, done, func() { s.Close() })
 	}()
 	for e := range s.Events() {
 		if f.next(e) {
@@ -62,12 +64,12 @@ func (a *app) recordLast(ctx context.Context, s session, format record.Format, f
 	<-stopped
 	progress.Stop()
 	if f.err != nil {
-		return cannotRecord(f.err)
+		return f.err
 	}
 	if f.why != "" {
 		a.note("%s", f.why)
 	}
-	written, err := f.dump(f.file)
+	written, err := f.dump(out)
 	if err != nil {
 		return err
 	}
@@ -95,7 +97,7 @@ func (f *flight) next(e *event.Event) bool {
 
 // watch looks at the conditions while nothing happens, and writes a file whenever it is asked to. It calls end when a
 // condition is met.
-func (f *flight) watch(asked <-chan os.Signal, done <-chan struct{}, end func()) {
+func (f *flight) watch(ctx context.Context, asked <-chan os.Signal, done <-chan struct{}, end func()) {
 	tick := time.NewTicker(lookInterval)
 	defer tick.Stop()
 	for {
@@ -104,7 +106,11 @@ func (f *flight) watch(asked <-chan os.Signal, done <-chan struct{}, end func())
 			return
 		case <-asked:
 			f.dumps++
-			written, err := f.dump(numbered(f.file, f.dumps))
+			out, err := f.app.create(ctx, numbered(f.file, f.dumps))
+			var written *recordJSON
+			if err == nil {
+				written, err = f.dump(out)
+			}
 			if err != nil {
 				f.app.note("%v", err)
 				continue
@@ -126,31 +132,23 @@ func (f *flight) watch(asked <-chan os.Signal, done <-chan struct{}, end func())
 }
 
 // dump writes what is kept to a file. Events are taken in meanwhile.
-func (f *flight) dump(path string) (*recordJSON, error) {
+func (f *flight) dump(out *output.File) (*recordJSON, error) {
 	f.mu.Lock()
 	stretch, err := f.kept.Take()
-	done := &recordJSON{File: path, Format: string(f.format), Events: f.events, Goroutines: f.tally.Alive()}
+	done := &recordJSON{File: out.Name, Format: string(f.format), Events: f.events, Goroutines: f.tally.Alive()}
 	f.mu.Unlock()
 	if err != nil {
-		return nil, cannotRecord(err)
-	}
-	out, err := f.app.create(path)
-	if err != nil {
+		out.Discard()
 		return nil, err
 	}
-	err = stretch.Write(out, f.format)
-	if closeErr := out.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		os.Remove(path)
-		return nil, cannotRecord(err)
+	if err := finish(out, stretch.Write(out, f.format)); err != nil {
+		return nil, err
 	}
 	covered := stretch.To.Sub(stretch.From)
 	if stretch.Short {
 		f.app.note("only the last %s fit into the memory; a larger --memory keeps more", report.ShortTime(covered))
 	}
-	done.Seconds, done.Bytes = covered.Seconds(), out.bytes
+	done.Seconds, done.Bytes = covered.Seconds(), out.Bytes()
 	return done, nil
 }
 

@@ -93,7 +93,7 @@ func TestRecordUsage(t *testing.T) {
 		}
 	}
 	r := run(t, newStream(), "record", "app", "-o", "/nonexistent/f")
-	if r.status != exitFailed || !strings.Contains(r.errOut, "writing the trace: open /nonexistent/f") {
+	if r.status != exitFailed || !strings.Contains(r.errOut, "cannot write /nonexistent/f: no such file or directory") {
 		t.Errorf("status %d, %q", r.status, r.errOut)
 	}
 	r = run(t, newStream(), "record", "app", "-o", "/dev/full")

@@ -339,7 +339,7 @@ func TestProfileOfEventsFiles(t *testing.T) {
 	}
 	sys := newStream()
 	bad := filepath.Join(t.TempDir(), "no", "such", "dir")
-	if r := run(t, sys, "profile", "app", "--type", "block", "-o", bad); r.status != exitFailed || !strings.Contains(r.errOut, "choose another file") || sys.stream.closed {
+	if r := run(t, sys, "profile", "app", "--type", "block", "-o", bad); r.status != exitFailed || !strings.Contains(r.errOut, "cannot write ") || sys.stream.closed {
 		t.Errorf("an unwritable file is found out too late: %+v", r)
 	}
 	sys = newStream()

@@ -24,8 +24,8 @@ func (a *app) tracefileCommand() *cobra.Command {
 		Long: `Work with files of execution traces: those that runtime/trace, go test -trace, a
 flight recorder or loupe record have written, of Go 1.11 and later.
 
-FILE - is standard input. What is written to a file gets its name when it is
-complete: when something fails, what was there before is there still.`,
+FILE - is standard input. An output file gets its name when it is complete, so a
+failure leaves what was there before. Only its owner can read it.`,
 		Example: `  loupe tracefile stat app.trace
   loupe tracefile validate app.trace
   loupe tracefile convert app.trace -o app.pftrace --format perfetto
@@ -127,9 +127,9 @@ func (a *app) write(cmd *cobra.Command, flags *outputFlags, inputs []string, wor
 	if problem := flags.problem(a); problem != "" {
 		return &usageError{problem: problem, command: cmd.CommandPath()}
 	}
-	out, err := tracefile.Create(flags.path, a.Stdout)
+	out, err := a.create(cmd.Context(), flags.path)
 	if err != nil {
-		return &advisedError{err, "choose another file with -o"}
+		return err
 	}
 	progress := a.progress("reading " + inputName(inputs))
 	done, err := work(cmd.Context(), out)

@@ -163,13 +163,14 @@ func TestTracefileText(t *testing.T) {
 		if r := tracefileTest(t, "text", "--exact", file); r.out != string(content(t, text)) || r.errOut != "" {
 			t.Errorf("go%s: to stdout another text: %q", release, r.errOut)
 		}
-		a := &app{Env: Env{Args: []string{"tracefile", "wire", "-", "-o", wire, "--json"}, Stdin: bytes.NewReader(content(t, text)), Stdout: new(bytes.Buffer),
-			Stderr: new(bytes.Buffer)}, system: newFake()}
+		var stdout, stderr bytes.Buffer
+		a := &app{Env: Env{Args: []string{"tracefile", "wire", "-", "-o", wire, "--json"}, Stdin: bytes.NewReader(content(t, text)), Stdout: &stdout,
+			Stderr: &stderr, Getenv: os.Getenv}, system: newFake()}
 		var done writtenJSON
 		if status := a.run(t.Context()); status != exitDone {
-			t.Errorf("go%s: status %d: %s", release, status, a.Stderr)
+			t.Errorf("go%s: status %d: %s", release, status, stderr.String())
 		}
-		if err := json.Unmarshal(a.Stdout.(*bytes.Buffer).Bytes(), &done); err != nil || done.File != wire || done.Events < 100 || done.Bytes < 1000 ||
+		if err := json.Unmarshal(stdout.Bytes(), &done); err != nil || done.File != wire || done.Events < 100 || done.Bytes < 1000 ||
 			done.Inputs[0] != "-" || !strings.HasPrefix(done.GoFormat, "Go1.") {
 			t.Errorf("go%s: %+v, %v", release, done, err)
 		}

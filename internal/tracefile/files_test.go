@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/loupe-go/loupe/internal/output"
 )
 
 func TestOpenRefuses(t *testing.T) {
@@ -62,90 +64,19 @@ type failing struct{}
 func (failing) Read([]byte) (int, error)  { return 0, errors.New("broken") }
 func (failing) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
-func TestOutput(t *testing.T) {
+// TestIsFile recognises an output that is the input.
+func TestIsFile(t *testing.T) {
 	dir := t.TempDir()
-	path := filepath.Join(dir, "out")
-	for i, content := range []string{"first", "second"} {
-		out, err := Create(path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		io.WriteString(out, content)
-		if old, err := os.ReadFile(path); i == 0 && err == nil || i == 1 && string(old) != "first" {
-			t.Errorf("before it is complete there is %q, %v", old, err)
-		}
-		if err := out.Commit(); err != nil || out.Bytes() != int64(len(content)) {
-			t.Errorf("%d bytes, %v", out.Bytes(), err)
-		}
-		if got := contentOf(t, path); string(got) != content {
-			t.Errorf("%q is written, want %q", got, content)
-		}
-	}
-	if err := os.Chmod(path, 0o640); err != nil {
+	path, link := filepath.Join(dir, "out"), filepath.Join(dir, "link")
+	if err := os.WriteFile(path, []byte("third"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	link := filepath.Join(dir, "link")
 	if err := os.Symlink("out", link); err != nil {
 		t.Fatal(err)
-	}
-	out, err := Create(link, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	io.WriteString(out, "third")
-	if err := out.Commit(); err != nil {
-		t.Fatal(err)
-	}
-	info, err := os.Stat(path)
-	if err != nil || info.Mode().Perm() != 0o640 || string(contentOf(t, path)) != "third" {
-		t.Errorf("through a link: %v, %v", info.Mode(), err)
-	}
-	if out, err = Create(path, nil); err != nil {
-		t.Fatal(err)
-	}
-	io.WriteString(out, "fourth")
-	out.Discard()
-	if string(contentOf(t, path)) != "third" {
-		t.Error("what was discarded is there")
-	}
-	if list, _ := os.ReadDir(dir); len(list) != 2 {
-		t.Errorf("%v is left behind", list)
 	}
 	in := open(t, path)
 	if !in.IsFile(link) || in.IsFile(filepath.Join(dir, "no")) || in.IsFile(os.DevNull) {
 		t.Error("the input is not recognised as an output")
-	}
-}
-
-func TestOutputFails(t *testing.T) {
-	dir := t.TempDir()
-	for _, path := range []string{"", dir, filepath.Join(dir, "no", "such"), "/dev/null/x"} {
-		if _, err := Create(path, nil); err == nil || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%q: %v", path, err)
-		}
-	}
-	for _, path := range []string{"/dev/full", Stdout} {
-		out, err := Create(path, failing{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		out.Write(make([]byte, 2*outputSize))
-		if err := out.Commit(); !errors.Is(err, syscall.ENOSPC) || !strings.HasPrefix(err.Error(), "writing ") {
-			t.Errorf("%s: %v", path, err)
-		}
-	}
-	path := filepath.Join(dir, "out")
-	out, err := Create(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out.file.Close() // what is written fails from now on
-	io.WriteString(out, "lost")
-	if err := out.Commit(); err == nil {
-		t.Error("no error")
-	}
-	if list, _ := os.ReadDir(dir); len(list) != 0 {
-		t.Errorf("%v is left behind", list)
 	}
 }
 
@@ -175,14 +106,14 @@ func TestWriteErrors(t *testing.T) {
 		}
 	}
 	for name, verb := range verbs {
-		out, err := Create("/dev/full", nil)
+		out, err := output.Create(t.Context(), "/dev/full", output.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err = verb(out); err == nil {
 			err = out.Commit()
 		}
-		if !errors.Is(err, syscall.ENOSPC) || err.Error() != "writing /dev/full: no space left on device" {
+		if !errors.Is(err, syscall.ENOSPC) || err.Error() != "cannot write /dev/full: no space left on device" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -193,7 +124,7 @@ func TestInterrupted(t *testing.T) {
 	path := record(t, releases(t)[5])
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	out, err := Create(os.DevNull, nil)
+	out, err := output.Create(t.Context(), os.DevNull, output.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +193,7 @@ func FuzzVerbs(f *testing.F) {
 		if err != nil {
 			return
 		}
-		out, err := Create(Stdout, io.Discard)
+		out, err := output.Create(t.Context(), Stdout, output.Options{Stdout: io.Discard})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,7 @@ import (
 	xtrace "golang.org/x/exp/trace"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/output"
 	"github.com/loupe-go/loupe/trace"
 )
 
@@ -103,7 +104,7 @@ func filterInto(t *testing.T, path string, sel *Selection, sink Sink) error {
 	if err != nil {
 		return err
 	}
-	out, err := Create(Stdout, io.Discard)
+	out, err := output.Create(t.Context(), Stdout, output.Options{Stdout: io.Discard})
 	if err != nil {
 		return err
 	}
@@ -314,7 +315,7 @@ func TestFilterRefuses(t *testing.T) {
 		{old, Selection{From: moment(t, "2026-01-01T00:00:00Z")}, "does not tell the time of day"},
 		{old, Selection{To: moment(t, "2026-01-01T00:00:00Z"), Reasons: []string{"sleep"}}, "does not tell the time of day"},
 	} {
-		out, err := Create(Stdout, io.Discard)
+		out, err := output.Create(t.Context(), Stdout, output.Options{Stdout: io.Discard})
 		if err != nil {
 			t.Fatal(err)
 		}

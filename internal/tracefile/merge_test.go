@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/output"
 	"github.com/loupe-go/loupe/trace"
 )
 
@@ -262,7 +263,7 @@ func TestMergeRefuses(t *testing.T) {
 	flight := recordFlight(t)
 	old, first, last := record(t, all[0]), record(t, all[1]), record(t, all[5])
 	processes := func(opt MergeOptions, paths ...string) error {
-		out, err := Create(Stdout, io.Discard)
+		out, err := output.Create(t.Context(), Stdout, output.Options{Stdout: io.Discard})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -271,7 +272,7 @@ func TestMergeRefuses(t *testing.T) {
 		return err
 	}
 	parts := func(paths ...string) error {
-		out, err := Create(Stdout, io.Discard)
+		out, err := output.Create(t.Context(), Stdout, output.Options{Stdout: io.Discard})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -409,7 +410,7 @@ func TestMergePartial(t *testing.T) {
 			return MergeProcesses(t.Context(), out, []string{cut, second}, MergeOptions{Format: Chrome, Partial: partial, Names: []string{"a", "b"}})
 		},
 	} {
-		out, err := Create(Stdout, io.Discard)
+		out, err := output.Create(t.Context(), Stdout, output.Options{Stdout: io.Discard})
 		if err != nil {
 			t.Fatal(err)
 		}

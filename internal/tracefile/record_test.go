@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/loupe-go/loupe/internal/output"
 	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
@@ -140,7 +141,7 @@ func open(tb testing.TB, path string) *Input {
 func made(tb testing.TB, write func(*Output) error) string {
 	tb.Helper()
 	path := filepath.Join(tb.TempDir(), "out")
-	out, err := Create(path, io.Discard)
+	out, err := output.Create(tb.Context(), path, output.Options{Stdout: io.Discard})
 	if err != nil {
 		tb.Fatal(err)
 	}
