@@ -12,20 +12,23 @@ import (
 	"github.com/loupe-go/loupe/internal/probe"
 )
 
-// Source is where the times of events come from, by the names of loupe.Clock. Unless it is one of these, it is the
-// processor's counter, or where that is no clock coarse times with a warning.
+// Source is where the times of events come from, by the names of loupe.Clock. Any other value means the processor's counter,
+// or a coarse clock with a warning where that counter is no clock.
 type Source string
 
 const (
 	SourcePrecise Source = "precise" // the processor's counter
-	SourceCoarse  Source = "coarse"  // events are counted, and the reader tells when it looked: their order is exact, their times are not
+	SourceCoarse  Source = "coarse"  // events are numbered; a time is exact to the interval between two samples of the reader
 )
 
-// Clock turns the ticks of the processor's counter into CLOCK_MONOTONIC, by lines between points at which both were read.
-// It is used by one goroutine.
+// Clock turns ticks of the processor's counter into CLOCK_MONOTONIC, by lines between points at which both were read. It is
+// used by one goroutine.
 //
-// A coarse clock does the same with a number that all hits of probes increase, and the clock itself whenever it reads it: the
-// times of events between two samples are spread evenly over the time between.
+// The counter is read between two readings of CLOCK_MONOTONIC. The time of a point is within these, whatever happened
+// meanwhile to this thread or machine; where they are far apart, the line through the points before says where within.
+//
+// A coarse clock does the same with a number that all hits of probes increase, and the clock itself whenever it reads it. The
+// times of events between two samples are spread evenly over the time between. Doubt returns how far one can be off.
 type Clock struct {
 	coarse bool
 	delay  uint64 // ticks that a time can be older than the moment its lane was taken
@@ -38,10 +41,14 @@ type Clock struct {
 	startNanos int64         // its CLOCK_MONOTONIC
 }
 
+// reading is a reading of the counter between two of CLOCK_MONOTONIC.
+type reading struct{ tick, low, high uint64 }
+
 // point is a moment, and the slope of the line to the next.
 type point struct {
-	tick, nanos uint64
-	slope       uint64 // nanoseconds per tick, times 2^32
+	reading
+	nanos uint64 // between low and high
+	slope uint64 // nanoseconds per tick, times 2^32
 }
 
 const (
@@ -50,9 +57,13 @@ const (
 	spacing = 20 * time.Microsecond
 	// warmup is how long the rate is measured at the beginning.
 	warmup = 5 * time.Millisecond
+	// rateOver is how many points back the rate is measured from, by which a time within two distant readings is chosen.
+	rateOver = 32
 	// goodRead is how close together two readings of CLOCK_MONOTONIC are that leave no doubt about a tick between them.
 	goodRead = 200 * time.Nanosecond
 	maxReads = 20
+	// firstReads is maxReads for the first two points, to which no line leads.
+	firstReads = 1000
 )
 
 // NewClock returns a clock. The error wraps probe.ErrUnsupported when the machine's counter is no clock.
@@ -87,9 +98,10 @@ func (c *Clock) count(number *uint64) {
 
 // begin takes the first two points.
 func (c *Clock) begin(wait func()) {
-	c.add(c.pair())
+	c.add(c.take(firstReads))
 	wait()
-	c.add(c.pair())
+	for !c.add(c.take(firstReads)) {
+	}
 }
 
 // anchor finds CLOCK_MONOTONIC at a time of this process. The kernel need not be asked again then.
@@ -109,53 +121,70 @@ func (c *Clock) anchor() error {
 	return nil
 }
 
-// pair reads both clocks at one moment: the tick is between two readings of the time, the closest of some.
-func (c *Clock) pair() (tick, nanos uint64) {
-	best := int64(1 << 62)
-	for range maxReads {
-		before := c.now()
-		t := c.read()
-		width := c.now() - before
-		if width < best {
-			best, tick, nanos = width, t, uint64(before+width/2)
+// take reads the counter between two readings of CLOCK_MONOTONIC, the closest of at most most tries.
+func (c *Clock) take(most int) reading {
+	var best reading
+	for i := range most {
+		low := uint64(c.now())
+		r := reading{tick: c.read(), low: low}
+		r.high = uint64(c.now())
+		if i == 0 || r.width() < best.width() {
+			best = r
 		}
-		if best < int64(goodRead) {
+		if best.width() < uint64(goodRead) {
 			break
 		}
 	}
-	return tick, nanos
+	return best
 }
+
+func (r reading) width() uint64 { return r.high - r.low }
 
 // Sample reads both clocks. Ticks up to that one have their final time from then on. It waits for some microseconds when it
 // was called just before.
 func (c *Clock) Sample() (tick, nanos uint64) {
-	for {
-		tick, nanos := c.pair()
-		if c.add(tick, nanos) {
-			return tick, nanos
-		}
+	for !c.add(c.take(maxReads)) {
 	}
+	p := &c.points[len(c.points)-1]
+	return p.tick, p.nanos
 }
 
 // add adds a point, unless it is too close to the last one.
-func (c *Clock) add(tick, nanos uint64) bool {
-	n := len(c.points)
-	if n > 0 {
+func (c *Clock) add(r reading) bool {
+	p := point{reading: r, nanos: r.low + r.width()/2}
+	if n := len(c.points); n > 0 {
 		last := &c.points[n-1]
-		if tick <= last.tick || nanos < last.nanos+uint64(spacing) {
+		p.slope = last.slope // for what comes after
+		switch {
+		case r.low < last.nanos+uint64(spacing):
 			return false
+		case r.tick <= last.tick:
+			// The counter began anew, as after the machine was suspended: so do the lines.
+			c.points = c.points[:0]
+		default:
+			p.nanos = c.choose(r)
+			last.slope = slopeOf(*last, p)
+			p.slope = last.slope
 		}
-		last.slope = slopeOf(*last, point{tick: tick, nanos: nanos})
 	}
 	if len(c.points) == maxPoints {
 		c.thin()
 	}
-	c.points = append(c.points, point{tick: tick, nanos: nanos})
+	c.points = append(c.points, p)
 	c.last = min(c.last, len(c.points)-1)
-	if n := len(c.points); n > 1 {
-		c.points[n-1].slope = c.points[n-2].slope // for what comes after
-	}
 	return true
+}
+
+// choose returns the time of a tick that was read between two readings of CLOCK_MONOTONIC: the time on the line through the
+// points before, or that nearest to it which the readings allow.
+func (c *Clock) choose(r reading) uint64 {
+	n := len(c.points)
+	if n < 2 || c.coarse { // numbers do not increase evenly
+		return r.low + r.width()/2
+	}
+	last := c.points[n-1]
+	rate := slopeOf(c.points[max(0, n-1-rateOver)], last)
+	return min(max(last.nanos+scale(r.tick-last.tick, rate), r.low), r.high)
 }
 
 // thin drops every second one of the older half of the points: few records are that old. The newer ones stay as they are
@@ -193,6 +222,19 @@ func (c *Clock) Nanos(tick uint64) uint64 {
 		return p.nanos - scale(p.tick-tick, p.slope)
 	}
 	return p.nanos + scale(tick-p.tick, p.slope)
+}
+
+// Doubt returns how far the time that Nanos returns for an event of a coarse clock can be off: the event was counted between
+// the samples around its number.
+func (c *Clock) Doubt(tick uint64) uint64 {
+	at := c.Nanos(tick)
+	low, high := c.points[c.last].low, uint64(0)
+	if next := c.last + 1; next < len(c.points) {
+		high = c.points[next].high
+	} else {
+		high = uint64(c.now())
+	}
+	return max(at-min(at, low), high-min(high, at))
 }
 
 // find looks for the last point that is not after a tick; the first one when there is none.
