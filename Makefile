@@ -15,7 +15,7 @@ BENCH       ?= .
 FUZZTIME    ?= 30s
 TORTURE     ?= 1m
 # Tests of package loupe that choose engine inline themselves: they need not run once more with it.
-INLINE_ANYWAY = ^(TestTorture|TestInline|TestLibrary|TestCoarseClock)
+INLINE_ANYWAY = ^(TestTorture|TestInline|TestLibrary|TestCoarse)
 ARCH        ?= arm64
 KERNEL      ?= linux-image-$(ARCH)
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/loupe-go/loupe/internal/sched"
 	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
+	"github.com/loupe-go/loupe/internal/tracetruth"
 )
 
 // TestInlineKilled kills a Loupe with engine inline: the program goes on, nobody else attaches to what is left, and it can
@@ -171,6 +173,45 @@ func TestCoarseClock(t *testing.T) {
 	}
 	if _, err := loupe.Attach(context.Background(), loupe.PID(p.PID()), loupe.Options{Clock: "sundial"}); err == nil || !strings.Contains(err.Error(), "there are auto, precise, coarse") {
 		t.Errorf("an unknown clock: %v", err)
+	}
+}
+
+// TestCoarseTimes compares coarse times with those that a program writes into its own trace, while the reader does not get a
+// processor for half of the time, 15 ms and more at a time. No time may be further off than the session says.
+func TestCoarseTimes(t *testing.T) {
+	release := testtarget.Latest()
+	target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "selftrace", Go: release}))
+	path := filepath.Join(t.TempDir(), "trace")
+	opt := truthOptions(event.KindsGoroutine)
+	opt.Engine, opt.Clock = loupe.EngineInline, loupe.ClockCoarse
+	const delay = 15 * time.Millisecond
+	slept := time.Now()
+	delayed := func() {
+		if time.Since(slept) > delay {
+			time.Sleep(delay)
+			slept = time.Now()
+		}
+	}
+	events, offset, stats := observeEach(t, target.PID(), opt, delayed, func() { target.Command("trace " + path + " 1") })
+	if stats.TimeError.P99 <= 0 || stats.TimeError.Max < delay || stats.TimeError.P99 > stats.TimeError.Max {
+		t.Fatalf("the session says that its times are off by at most %+v", stats.TimeError)
+	}
+	truth := readTrace(t, path, release)
+	compare := func(bound time.Duration) *tracetruth.Report {
+		return tracetruth.Compare(truth, events, tracetruth.Options{Offset: offset, TimeError: bound})
+	}
+	report := compare(stats.TimeError.Max)
+	t.Logf("%+v\n%v", stats.TimeError, report)
+	if !report.OK() {
+		t.Error("times are further off than the session says")
+	}
+	// The bound is needed: times are not exact to a millisecond.
+	if report := compare(time.Millisecond); report.Failed(tracetruth.FailTime) == 0 {
+		t.Errorf("the times are exact to a millisecond:\n%v", report)
+	}
+	// As many may be further off than P99 as that says, besides those that the trace has late.
+	if report := compare(stats.TimeError.P99); report.Failed(tracetruth.FailTime) > 0 {
+		t.Errorf("more times than 1 %% are further off than %v:\n%v", stats.TimeError.P99, report)
 	}
 }
 

@@ -65,7 +65,7 @@ type Clock string
 const (
 	ClockAuto    Clock = "auto"    // ClockPrecise where the machine's counter is a clock, else ClockCoarse, with a warning
 	ClockPrecise Clock = "precise" // the processor's counter (TSC, CNTVCT), calibrated to CLOCK_MONOTONIC all the time
-	ClockCoarse  Clock = "coarse"  // to about a millisecond, without a look at the counter: events are counted, MinBlock is refused
+	ClockCoarse  Clock = "coarse"  // cheaper: events are numbered, and times are exact to Stats.TimeError; MinBlock is refused
 )
 
 // Defaults of Options.
@@ -83,6 +83,15 @@ type Stats struct {
 	Lost   uint64                // events that happened and could not be delivered
 	Kinds  map[event.Kind]Counts // by kind; kinds without events are absent
 	Err    error                 // the numbers could not be read: they are those of before
+
+	// TimeError bounds how far times of events are off with ClockCoarse; it is zero otherwise. A time is exact to the interval
+	// between two samples of the reader: 0.5 to 2 ms, or as long as this process did not get a processor.
+	TimeError TimeError
+}
+
+// TimeError bounds how far the times of events are off.
+type TimeError struct {
+	P99, Max time.Duration // of 99 % of the events, and of all
 }
 
 // Counts are the numbers of one kind of events: Produced is Received plus Lost once the session is closed and drained.

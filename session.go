@@ -167,7 +167,7 @@ func (s *Session) Err() error { return s.probes.Err() }
 // Stats returns the numbers so far. It may be called at any time from any goroutine.
 func (s *Session) Stats() Stats {
 	yielded, kinds, err := s.probes.Numbers()
-	stats := Stats{Events: yielded, Kinds: map[event.Kind]Counts{}, Err: err}
+	stats := Stats{Events: yielded, Kinds: map[event.Kind]Counts{}, Err: err, TimeError: TimeError(s.probes.TimeError())}
 	for k, c := range kinds {
 		stats.Kinds[k] = Counts(c)
 		stats.Lost += c.Lost

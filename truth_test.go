@@ -79,9 +79,21 @@ func TestTruthScript(t *testing.T) {
 	}
 }
 
-// observeWhile returns all events of a process, its system goroutines included, while something is done, and bounds for
-// what has to be subtracted from their times to have those of CLOCK_MONOTONIC.
+// truthOptions observe all goroutines of a process, those of the system included.
+func truthOptions(kinds event.Kinds) loupe.Options {
+	return loupe.Options{Kinds: kinds, System: true, BufferBytes: 64 << 20, Procs: true}
+}
+
+// observeWhile is observeEach for all goroutines and a reader that does nothing but read.
 func observeWhile(t *testing.T, pid int, kinds event.Kinds, do func()) ([]event.Event, tracetruth.Bounds) {
+	t.Helper()
+	events, offset, _ := observeEach(t, pid, truthOptions(kinds), func() {}, do)
+	return events, offset
+}
+
+// observeEach returns all events of a process while something is done, bounds for what has to be subtracted from their times
+// to have those of CLOCK_MONOTONIC, and the session's numbers. It calls each after each event.
+func observeEach(t *testing.T, pid int, opt loupe.Options, each func(), do func()) ([]event.Event, tracetruth.Bounds, loupe.Stats) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
@@ -89,7 +101,7 @@ func observeWhile(t *testing.T, pid int, kinds event.Kinds, do func()) ([]event.
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := loupe.Attach(ctx, loupe.PID(pid), loupe.Options{Kinds: kinds, System: true, BufferBytes: 64 << 20, Procs: true})
+	s, err := loupe.Attach(ctx, loupe.PID(pid), opt)
 	if errors.Is(err, loupe.ErrPermission) {
 		t.Skip(err)
 	}
@@ -110,6 +122,7 @@ func observeWhile(t *testing.T, pid int, kinds event.Kinds, do func()) ([]event.
 		defer close(done)
 		for ev := range s.Events() {
 			events = append(events, *ev)
+			each()
 		}
 	}()
 	do()
@@ -120,11 +133,12 @@ func observeWhile(t *testing.T, pid int, kinds event.Kinds, do func()) ([]event.
 	if err := s.Err(); err != nil {
 		t.Error(err)
 	}
-	if stats := s.Stats(); stats.Lost > 0 {
+	stats := s.Stats()
+	if stats.Lost > 0 {
 		t.Errorf("%d events lost: %v", stats.Lost, stats.Kinds)
 	}
 	// The constant is the difference of two looks at the clocks, between which the machine may do something else.
-	return events, before.Widen(after, 20*time.Millisecond)
+	return events, before.Widen(after, 20*time.Millisecond), stats
 }
 
 func readTrace(t *testing.T, path, release string) *tracetruth.Trace {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/loupe-go/loupe"
+	"github.com/loupe-go/loupe/internal/report"
 )
 
 // liveFlags are the flags of a command that observes the live events of a TARGET.
@@ -29,7 +30,7 @@ func (f *liveFlags) add(cmd *cobra.Command, duration time.Duration) {
 	f.buffer = loupe.DefaultBufferBytes
 	flags := cmd.Flags()
 	flags.DurationVar(&f.duration, "duration", duration, "stop after so long, such as 10s; 0 goes on until Ctrl-C or the end of the program")
-	f.clock.add(cmd, "clock", "`name` of where engine inline has times from", "; coarse is cheaper, to about a millisecond",
+	f.clock.add(cmd, "clock", "`name` of where engine inline has times from", "; coarse is cheaper: its times are exact to the interval between two samples of Loupe, which is reported at the end",
 		string(loupe.ClockAuto), string(loupe.ClockPrecise), string(loupe.ClockCoarse))
 	flags.IntVar(&f.stack, "stack", loupe.DefaultStackDepth, "record so many return addresses of a stack; 0 records no stacks, which is cheaper")
 	flags.Var(&f.buffer, "buffer", "`SIZE` of the buffer between the program and Loupe; what does not fit is lost and counted")
@@ -128,6 +129,7 @@ func (a *app) attached(ctx context.Context, target watched, opt loupe.Options, d
 	if later := s.Warnings(); len(later) > len(warnings) {
 		a.notes(later[len(warnings):])
 	}
+	a.tellTimeError(s.Stats().TimeError)
 	if err := s.Err(); err != nil {
 		return fmt.Errorf("the observation of process %d ended: %w", s.PID(), err)
 	}
@@ -135,6 +137,13 @@ func (a *app) attached(ctx context.Context, target watched, opt loupe.Options, d
 		return fmt.Errorf("detaching from process %d: %w", s.PID(), err)
 	}
 	return nil
+}
+
+// tellTimeError tells the user how exact times by a coarse clock are.
+func (a *app) tellTimeError(e loupe.TimeError) {
+	if e.Max > 0 {
+		a.note("note: times are exact to %s for 99 %% of the events and to %s for all (coarse clock)", report.ShortTime(e.P99), report.ShortTime(e.Max))
+	}
 }
 
 // stopwatch measures the time until it is asked or, when that is earlier, until the context is done: what is left in the

@@ -169,6 +169,7 @@ func (a *app) writeEvents(ctx context.Context, s session, kinds event.Kinds, fil
 		err = fmt.Errorf("%w: %d events and the summary are missing there", err, sum.Shown-w.Written()+unread(stats))
 	}
 	sum.Lost, sum.LostByKind = stats.Lost, lostByKind(stats)
+	sum.TimeErrorP99, sum.TimeErrorMax = stats.TimeError.P99, stats.TimeError.Max
 	sum.Created, sum.Ended, sum.Goroutines = tally.Created, tally.Ended, tally.Alive()
 	a.tellLoss(stats)
 	return sum, err

@@ -145,6 +145,26 @@ func TestTraceFilters(t *testing.T) {
 	}
 }
 
+// TestTimeError reports how exact the times of a coarse clock are, for every command with live events.
+func TestTimeError(t *testing.T) {
+	sys := newStream()
+	sys.stream.stats.TimeError = loupe.TimeError{P99: 1900 * time.Microsecond, Max: 14 * time.Millisecond}
+	const note = "loupe: note: times are exact to 1.9ms for 99 % of the events and to 14ms for all (coarse clock)\n"
+	for _, line := range [][]string{
+		{"trace", "app", "--json"}, {"top", "app", "-n", "1"}, {"record", "app", "-o", filepath.Join(t.TempDir(), "trace")},
+		{"profile", "app", "--type", "block", "-o", filepath.Join(t.TempDir(), "profile")},
+	} {
+		r := run(t, sys, line...)
+		if r.status != exitDone || !strings.Contains(r.errOut, note) {
+			t.Errorf("%q: status %d, stderr %q", line, r.status, r.errOut)
+		}
+		if line[0] == "trace" && !strings.Contains(r.out, `"timeError":{"p99Seconds":0.0019,"maxSeconds":0.014}`) {
+			t.Errorf("the summary is\n%s", r.out)
+		}
+		sys.stream = fakeStream{stats: sys.stream.stats, events: newStream().stream.events}
+	}
+}
+
 func TestTraceTellsLoss(t *testing.T) {
 	sys := newStream()
 	sys.stream.events = append(sys.stream.events, event.Event{Kind: event.Lost, PID: 42, Value: 1234})

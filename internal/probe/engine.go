@@ -3,6 +3,7 @@ package probe
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/loupe-go/loupe/internal/probe/csrc"
 )
@@ -14,6 +15,11 @@ var (
 	// ErrUnsupported says that the kernel or the machine cannot do it.
 	ErrUnsupported = errors.New("not supported here")
 )
+
+// TimeError bounds how far the times of events are off.
+type TimeError struct {
+	P99, Max time.Duration // of 99 % of the events, and of all
+}
 
 // Engine carries out a Plan: it makes probes fire in the target and brings their records.
 //
@@ -45,6 +51,9 @@ type Engine interface {
 
 	// NewEpoch makes the probes send all stacks anew, by other identities.
 	NewEpoch()
+
+	// TimeError returns how far the times of the drained events can be off; zero where each event has its own reading of a clock.
+	TimeError() TimeError
 
 	// Counts returns what became of the events, by the number of their kind.
 	Counts() ([256]csrc.Count, error)

@@ -34,6 +34,7 @@ type Session struct {
 	received [256]uint64
 	garbled  uint64
 	yielded  uint64
+	doubt    TimeError
 	err      error
 	closeErr error
 	counts   *[256]Counts // final; nil while the engine has them
@@ -194,9 +195,17 @@ func (s *Session) finish(yield func(*event.Event) bool, n uint64) {
 
 // account publishes the numbers.
 func (s *Session) account(yielded uint64) {
+	doubt := s.engine.TimeError()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.received, s.garbled, s.yielded = s.decoder.received, s.decoder.garbled, yielded
+	s.received, s.garbled, s.yielded, s.doubt = s.decoder.received, s.decoder.garbled, yielded, doubt
+}
+
+// TimeError returns how far the times of the events so far can be off.
+func (s *Session) TimeError() TimeError {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.doubt
 }
 
 func (s *Session) fail(err error) {

@@ -22,6 +22,8 @@ type EventSummary struct {
 	Lost       uint64
 	LostByKind map[event.Kind]uint64 // kinds without loss are absent
 
+	TimeErrorP99, TimeErrorMax time.Duration // how far times can be off, for 99 % of the events and for all; 0 when they are exact
+
 	Kinds      event.Kinds // that were observed: what tells of others is left out
 	Created    uint64
 	Ended      uint64
@@ -36,9 +38,16 @@ type summaryJSON struct {
 	Shown      *uint64           `json:"shown,omitempty"` // when a filter has left some out
 	Lost       uint64            `json:"lost"`
 	LostByKind map[string]uint64 `json:"lostByKind,omitempty"`
+	TimeError  *timeErrorJSON    `json:"timeError,omitempty"` // with a coarse clock
 	Created    *uint64           `json:"created,omitempty"`
 	Ended      *uint64           `json:"ended,omitempty"`
 	Goroutines *int              `json:"goroutines,omitempty"`
+}
+
+// timeErrorJSON says how far times can be off.
+type timeErrorJSON struct {
+	P99 float64 `json:"p99Seconds"`
+	Max float64 `json:"maxSeconds"`
 }
 
 // JSON writes the summary for programs, as one line.
@@ -52,6 +61,9 @@ func (s *EventSummary) JSON(w io.Writer) error {
 		for k, n := range s.LostByKind {
 			line.LostByKind[k.String()] = n
 		}
+	}
+	if s.TimeErrorMax > 0 {
+		line.TimeError = &timeErrorJSON{P99: s.TimeErrorP99.Seconds(), Max: s.TimeErrorMax.Seconds()}
 	}
 	if s.Kinds.Has(event.GoCreate) {
 		line.Created = &s.Created

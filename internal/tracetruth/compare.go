@@ -19,6 +19,9 @@ type Options struct {
 	// Untimed reports differences of times and lengths but lets none of them fail: for an emulated machine, on which what
 	// takes a microsecond elsewhere may take milliseconds. Steps and their order are compared as always.
 	Untimed bool
+	// TimeError bounds, by its own account, how far the observer's times are off; zero means not at all. Only this bound is
+	// compared then, and neither medians nor lengths. Offset must be known.
+	TimeError time.Duration
 }
 
 // Bounds are the least and the greatest value of something, in nanoseconds.
@@ -42,15 +45,20 @@ func Compare(truth *Trace, events []event.Event, opt Options) *Report {
 	}
 	c := &comparison{truth: truth, report: r}
 	records := truth.canonical(opt.Syscalls, r.Rules)
-	c.shift = c.findShift(records, seen.records, opt.Offset)
+	c.shift = opt.Offset.middle()
+	if opt.TimeError == 0 {
+		c.shift = c.findShift(records, seen.records, opt.Offset)
+	}
 	r.Offset = c.shift
 	c.timing = newTiming(c.shift)
+	c.timing.bound = max(maxDelta, opt.TimeError)
+	c.slack = slack + int64(opt.TimeError)
 	c.waits = c.initialWaits(seen)
 	c.compareLanes(
 		lanes(records, c.waits, truth.Release),
 		lanes(seen.records, seen.waits, truth.Release))
 	c.compareInitial(seen)
-	c.timing.judge(r, opt.Untimed)
+	c.timing.judge(r, opt)
 	return r
 }
 
@@ -59,6 +67,7 @@ type comparison struct {
 	truth  *Trace
 	shift  int64           // from CLOCK_MONOTONIC to the times of events
 	waits  map[uint64]bool // goroutines that were in a wait that the runtime may end when the trace began
+	slack  int64           // the constant, and how far the observer's times may be off
 	report *Report
 	timing *timing
 }
@@ -85,7 +94,7 @@ func (c *comparison) findShift(truth, seen []Record, bounds Bounds) int64 {
 		if bounds.Max == math.MaxInt64 {
 			return 0
 		}
-		return bounds.Min + (bounds.Max-bounds.Min)/2
+		return bounds.middle()
 	}
 	slices.Sort(shifts)
 	shift := shifts[len(shifts)/2]
@@ -118,7 +127,7 @@ func (c *comparison) compareLanes(truth, seen map[uint64]lane) {
 	}
 	for _, g := range slices.Sorted(maps.Keys(ids)) {
 		inside := truth[g].window(c.truth.Begin, c.truth.End)
-		c.compareLane(g, inside, seen[g].around(inside, c.truth.Begin+c.shift-slack, c.truth.End+c.shift+slack))
+		c.compareLane(g, inside, seen[g].around(inside, c.truth.Begin+c.shift-c.slack, c.truth.End+c.shift+c.slack))
 	}
 }
 
@@ -127,7 +136,7 @@ func (c *comparison) compareLane(g uint64, truth, seen lane) {
 	if len(truth) > 0 {
 		c.report.Goroutines++
 	}
-	at := align(truth, seen, c.shift, slack)
+	at := align(truth, seen, c.shift, c.slack)
 	if at.inTruth < len(truth) {
 		c.report.fail(FailSequence, g, "during %q\n%s", c.truth.phaseAt(truth[at.inTruth].Time),
 			c.excerpt(truth, seen[at.first:], at.inTruth, at.inSeen))
@@ -157,7 +166,7 @@ func (c *comparison) compareEdges(g uint64, seen lane, at place) {
 			continue
 		}
 		mono := r.Time - c.shift
-		if mono > c.truth.Begin+slack && mono < c.truth.End-slack {
+		if mono > c.truth.Begin+c.slack && mono < c.truth.End-c.slack {
 			c.report.fail(FailSequence, g, "during %q, not in the trace\n%s", c.truth.phaseAt(mono), c.excerpt(nil, seen, 0, i))
 			return
 		}

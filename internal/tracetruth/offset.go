@@ -34,6 +34,8 @@ func monotonic() (int64, error) {
 	return ts.Nano(), nil
 }
 
+func (b Bounds) middle() int64 { return b.Min + (b.Max-b.Min)/2 }
+
 // Widen returns bounds that hold both and are wider by some time on both sides.
 func (b Bounds) Widen(other Bounds, by time.Duration) Bounds {
 	return Bounds{min(b.Min, other.Min) - int64(by), max(b.Max, other.Max) + int64(by)}

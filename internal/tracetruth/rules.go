@@ -34,7 +34,7 @@ const (
 	RuleNoTraceReason
 	// RuleEdge: Loupe saw it right before the first mark or right after the last.
 	RuleEdge
-	// RuleLate: the times differ by more than maxDelta. Both observers look at the clock within less than a microsecond of
+	// RuleLate: the times differ by more than maxDelta, or than the observer says that they may. Both observers look at the clock within less than a microsecond of
 	// code; when the machine takes the processor away from the thread just there, the second look is late.
 	RuleLate
 

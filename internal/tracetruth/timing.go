@@ -68,6 +68,7 @@ type pair struct{ truth, seen *Record }
 // timing collects the times of pairs.
 type timing struct {
 	shift  int64
+	bound  time.Duration // of a single difference
 	deltas map[event.Kind][]int64
 	ratios map[string][]float64
 	sums   map[string]Lengths
@@ -76,7 +77,7 @@ type timing struct {
 
 func newTiming(shift int64) *timing {
 	return &timing{
-		shift: shift, deltas: make(map[event.Kind][]int64),
+		shift: shift, bound: maxDelta, deltas: make(map[event.Kind][]int64),
 		ratios: make(map[string][]float64), sums: make(map[string]Lengths),
 	}
 }
@@ -89,7 +90,7 @@ func (t *timing) add(own []pair) {
 		}
 		delta := p.seen.Time - t.shift - p.truth.Time
 		t.deltas[p.truth.Kind] = append(t.deltas[p.truth.Kind], delta)
-		if abs(delta) > int64(maxDelta) {
+		if abs(delta) > int64(t.bound) {
 			t.late = append(t.late, p)
 		}
 		if i > 0 && !own[i-1].truth.isVague() {
@@ -121,11 +122,15 @@ func (t *timing) addLength(from, to pair) {
 	t.sums[name] = sum
 }
 
-// judge puts the result into a report; untimed lets nothing of it fail.
-func (t *timing) judge(r *Report, untimed bool) {
-	fail := r.fail
-	if untimed {
-		fail = func(string, uint64, string, ...any) {}
+// judge puts the result into a report.
+func (t *timing) judge(r *Report, opt Options) {
+	ignore := func(string, uint64, string, ...any) {}
+	fail, failPrecise := r.fail, r.fail
+	if opt.Untimed {
+		fail = ignore
+	}
+	if opt.Untimed || opt.TimeError > 0 {
+		failPrecise = ignore
 	}
 	total := 0
 	for kind, deltas := range t.deltas {
@@ -133,14 +138,14 @@ func (t *timing) judge(r *Report, untimed bool) {
 		r.Times[kind] = s
 		total += s.Count
 		if s.Count >= minSamples && abs(int64(s.Median)) > int64(maxMedian) {
-			fail(FailTime, 0, "%v: the median of the differences is %v, at most %v are allowed", kind, s.Median, maxMedian)
+			failPrecise(FailTime, 0, "%v: the median of the differences is %v, at most %v are allowed", kind, s.Median, maxMedian)
 		}
 	}
 	r.Rules[RuleLate] += len(t.late)
 	if most := lateFew + total/lateOneIn; len(t.late) > most {
 		p := t.late[0]
 		fail(FailTime, p.truth.G, "%d of %d times differ by more than %v, at most %d may; the first: %v by %v",
-			len(t.late), total, maxDelta, most, p.truth, time.Duration(p.seen.Time-t.shift-p.truth.Time))
+			len(t.late), total, t.bound, most, p.truth, time.Duration(p.seen.Time-t.shift-p.truth.Time))
 	}
 	for name, ratios := range t.ratios {
 		slices.Sort(ratios)
@@ -148,7 +153,7 @@ func (t *timing) judge(r *Report, untimed bool) {
 		l.Median = ratios[len(ratios)/2]
 		r.Lengths[name] = l
 		if l.Count >= minSamples && (l.Median > maxRatio || l.Median < 1/maxRatio) {
-			fail(FailLength, 0, "%s: by the median of %d, Loupe's lengths are %.3f times the trace's", name, l.Count, l.Median)
+			failPrecise(FailLength, 0, "%s: by the median of %d, Loupe's lengths are %.3f times the trace's", name, l.Count, l.Median)
 		}
 	}
 }

@@ -73,12 +73,12 @@ func TestLengths(t *testing.T) {
 		seen := []*Record{{Time: begin - 40_000, Kind: event.GoBlock}, {Time: begin + 340_000, Kind: event.GoUnblock}}
 		timing.add([]pair{{truth[0], seen[0]}, {truth[1], seen[1]}})
 	}
-	timing.judge(r, false)
+	timing.judge(r, Options{})
 	if r.Failed(FailLength) != 1 || r.Failed(FailTime) != 0 {
 		t.Errorf("waits that are 27 %% too long: %v", r)
 	}
 	r.Failures = nil
-	if timing.judge(r, true); !r.OK() || r.Lengths["wait"].Count == 0 {
+	if timing.judge(r, Options{Untimed: true}); !r.OK() || r.Lengths["wait"].Count == 0 {
 		t.Errorf("untimed: %v", r)
 	}
 }

@@ -114,7 +114,7 @@ func (e *Engine) newClock() (*Clock, error) {
 	}
 	c, err := NewClock()
 	if e.source != SourcePrecise && errors.Is(err, probe.ErrUnsupported) {
-		e.warn("times are coarse, to about a millisecond, and the order of events is exact: %v", err)
+		e.warn("times are coarse, exact to the interval between two samples of the reader, and the order of events is exact: %v", err)
 		return NewCoarseClock()
 	}
 	return c, err
@@ -295,6 +295,14 @@ func (e *Engine) Lost() uint32 {
 		return 0
 	}
 	return e.region.Lost()
+}
+
+// TimeError implements probe.Engine.
+func (e *Engine) TimeError() probe.TimeError {
+	if e.reader == nil || !e.clock.coarse {
+		return probe.TimeError{}
+	}
+	return e.reader.doubts.bound()
 }
 
 // NewEpoch implements probe.Engine.

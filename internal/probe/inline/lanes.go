@@ -53,6 +53,7 @@ type Reader struct {
 	missed    uint32 // of these by none, for want of a free one
 	late      uint64
 	garbled   uint64
+	doubts    doubts // about times, with a coarse clock
 }
 
 // readLane is what the reader knows of a lane.
@@ -255,6 +256,9 @@ func (r *Reader) run(l *readLane, until uint64, record func(raw []byte) bool) (m
 		}
 		if l.events.tail-l.freed >= freeEvery {
 			l.free()
+			if r.clock.coarse {
+				r.clock.Sample() // events of meanwhile get nearer times
+			}
 		}
 	}
 	return more, true
@@ -265,6 +269,9 @@ func (r *Reader) convert(rec *csrc.Record) {
 	rec.Lost = r.lost
 	ticks := rec.Time
 	rec.Time = r.clock.Nanos(ticks)
+	if r.clock.coarse {
+		r.doubts.add(r.clock.Doubt(ticks))
+	}
 	if isWait(rec) {
 		rec.Value = r.clock.Nanos(ticks+rec.Value) - rec.Time
 	}

@@ -221,6 +221,9 @@ func (e *Engine) Lost() uint32 {
 	return e.control.lost()
 }
 
+// TimeError implements probe.Engine. The kernel reads its clock for each event.
+func (e *Engine) TimeError() probe.TimeError { return probe.TimeError{} }
+
 // NewEpoch implements probe.Engine.
 func (e *Engine) NewEpoch() { e.control.newEpoch() }
 

@@ -1,0 +1,51 @@
+package inline
+
+import (
+	"math/bits"
+	"time"
+
+	"github.com/loupe-go/loupe/internal/probe"
+)
+
+// doubts counts how far the times of events can be off, in steps of an eighth.
+type doubts struct {
+	counts [64 << doubtBits]uint64
+	total  uint64
+	most   uint64
+}
+
+const doubtBits = 3
+
+func (d *doubts) add(nanos uint64) {
+	d.counts[doubtStep(nanos)]++
+	d.total++
+	d.most = max(d.most, nanos)
+}
+
+// doubtStep returns the number of the step that a value is in.
+func doubtStep(nanos uint64) int {
+	shift := max(bits.Len64(nanos)-doubtBits-1, 0)
+	return shift<<doubtBits + int(nanos>>shift)
+}
+
+// doubtEnd returns the value at which a step ends.
+func doubtEnd(step int) uint64 {
+	shift := max(step>>doubtBits-1, 0)
+	return (uint64(step-shift<<doubtBits) + 1) << shift
+}
+
+// bound returns what the counts say.
+func (d *doubts) bound() probe.TimeError {
+	const part = 100 // one in so many may be above
+	above := d.total / part
+	e := probe.TimeError{P99: time.Duration(d.most), Max: time.Duration(d.most)}
+	for step := len(d.counts) - 1; step >= 0; step-- {
+		if n := d.counts[step]; n > above {
+			e.P99 = min(e.P99, time.Duration(doubtEnd(step)))
+			break
+		} else {
+			above -= n
+		}
+	}
+	return e
+}
