@@ -325,3 +325,29 @@ func TestPauseInFork(t *testing.T) {
 		})
 	}
 }
+
+// TestEach passes the goroutines of a snapshot on one by one: the same ones that a snapshot keeps.
+func TestEach(t *testing.T) {
+	target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "zoo"}))
+	p, err := goproc.Open(target.PID(), goproc.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	kept := take(t, p, goproc.SnapshotOptions{})
+	passed := map[uint64]string{}
+	snap := take(t, p, goproc.SnapshotOptions{Each: func(g *goproc.Goroutine) {
+		passed[g.ID] = fmt.Sprint(g.Parent, g.CreatedBy, g.Start, g.System, g.Labels)
+	}})
+	if snap.Goroutines != nil || len(passed) != len(kept.Goroutines) || len(passed) < 50 {
+		t.Errorf("%d kept, %d passed on, and %d kept nevertheless", len(kept.Goroutines), len(passed), len(snap.Goroutines))
+	}
+	for _, g := range kept.Goroutines {
+		if want := fmt.Sprint(g.Parent, g.CreatedBy, g.Start, g.System, g.Labels); passed[g.ID] != want {
+			t.Errorf("goroutine %d: %s, want %s", g.ID, passed[g.ID], want)
+		}
+	}
+	if _, err := p.Snapshot(context.Background(), goproc.SnapshotOptions{Pause: true, Each: func(*goproc.Goroutine) {}}); err == nil {
+		t.Error("passed on while paused")
+	}
+}

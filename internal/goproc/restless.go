@@ -91,5 +91,5 @@ func (t *taker) addRestless(o *observation) {
 	if o.g.status != t.p.rt.status.running {
 		t.snap.Unsettled++
 	}
-	t.snap.Goroutines = append(t.snap.Goroutines, g)
+	t.keep(g)
 }

@@ -20,6 +20,11 @@ type SnapshotOptions struct {
 	// Pause stops all threads by ptrace while reading, so that the goroutines are seen at one moment and the stacks of
 	// running ones are exact. Needs the right to trace the process.
 	Pause bool
+
+	// Each, if not nil, is called with each goroutine instead of keeping them all: the snapshot's Goroutines is nil. They
+	// come in no particular order. What the goroutine points to may be kept, the goroutine itself is used for the next one.
+	// Not with Pause, since a paused process may have to be read again.
+	Each func(*Goroutine)
 }
 
 // settleRounds is how often a goroutine that moved while it was read is tried again.
@@ -42,11 +47,14 @@ var errCaught = errors.New("a goroutine is changing its stack")
 func (p *Process) Snapshot(ctx context.Context, opt SnapshotOptions) (*Snapshot, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if opt.Pause && opt.Each != nil {
+		return nil, errors.New("a snapshot of a paused process cannot pass on its goroutines one by one")
+	}
 	for attempt := 1; ; attempt++ {
 		t := &taker{
 			p: p, ctx: ctx, snap: &Snapshot{Time: time.Now(), PID: p.pid, GoVersion: p.main.bin.GoVersion(), Paused: opt.Pause},
 			labels: newLabelReader(p.mem, p.main.bin.Version().Minor), starts: map[startKey]event.Frame{},
-			last: !opt.Pause || attempt == pauseAttempts,
+			last: !opt.Pause || attempt == pauseAttempts, each: opt.Each,
 		}
 		t.snap.Warnings = append(t.snap.Warnings, p.warnings...)
 		err := t.snapshot()
@@ -84,7 +92,9 @@ func (t *taker) snapshot() error {
 	if err := p.alive(t.ctx); err != nil {
 		return err
 	}
-	t.sort()
+	if t.each == nil {
+		t.sort()
+	}
 	t.snap.Elapsed = time.Since(t.snap.Time)
 	return nil
 }
@@ -94,6 +104,8 @@ type taker struct {
 	p       *Process
 	ctx     context.Context
 	snap    *Snapshot
+	each    func(*Goroutine)
+	passed  Goroutine // the one that each is called with
 	last    bool      // what cannot be read exactly is read as well as it can
 	caught  *Progress // of the threads, where the next attempt has to wait for them
 	labels  *labelReader
@@ -149,7 +161,9 @@ func (t *taker) take() error {
 	if err := t.checkThreads(); err != nil { // before the many that are no trouble
 		return err
 	}
-	t.snap.Goroutines = make([]Goroutine, 0, len(addrs))
+	if t.each == nil {
+		t.snap.Goroutines = make([]Goroutine, 0, len(addrs))
+	}
 	var unsettled []uint64
 	for round := 0; len(addrs) > 0 && (round == 0 || !t.snap.Paused && round < settleRounds); round++ {
 		if err := t.ctx.Err(); err != nil {
@@ -377,7 +391,17 @@ func (t *taker) add(b *bracket) {
 		t.snap.Incomplete++
 		g.Truncated = true
 	}
-	t.snap.Goroutines = append(t.snap.Goroutines, g)
+	t.keep(g)
+}
+
+// keep adds a goroutine to the snapshot, or passes it on.
+func (t *taker) keep(g Goroutine) {
+	if t.each == nil {
+		t.snap.Goroutines = append(t.snap.Goroutines, g)
+		return
+	}
+	t.passed = g
+	t.each(&t.passed)
 }
 
 // goroutine makes the public form of a goroutine.

@@ -28,7 +28,17 @@ func (s *Session) begin() error {
 		s.collect(done)
 	}()
 	s.awaitThreads()
-	snap, err := s.proc.Snapshot(s.ctx, goproc.SnapshotOptions{})
+	list := newInitialList()
+	var system []uint64
+	wanted := s.plan.Want.Kinds.Has(event.GoStatus)
+	snap, err := s.proc.Snapshot(s.ctx, goproc.SnapshotOptions{Each: func(g *goproc.Goroutine) {
+		if g.System {
+			system = append(system, g.ID)
+		}
+		if wanted && s.selects(g) {
+			list.add(g)
+		}
+	}})
 	close(done)
 	<-stopped
 	if err != nil {
@@ -39,11 +49,13 @@ func (s *Session) begin() error {
 			s.warnings = append(s.warnings, w)
 		}
 	}
-	if err := s.hideSystem(snap); err != nil {
+	if err := s.hideSystem(system); err != nil {
 		return err
 	}
-	if s.plan.Want.Kinds.Has(event.GoStatus) {
-		s.first = s.statuses(snap, start)
+	if wanted {
+		s.correct(list)
+		list.event = event.Event{Kind: event.GoStatus, PID: int32(s.PID()), Time: start}
+		s.first = list
 	}
 	return nil
 }
@@ -99,16 +111,12 @@ func (s *Session) collect(done <-chan struct{}) {
 }
 
 // hideSystem makes the filters leave out the runtime's own goroutines that are alive.
-func (s *Session) hideSystem(snap *goproc.Snapshot) error {
+func (s *Session) hideSystem(system []uint64) error {
 	if s.plan.Config.SkipListed == 0 {
 		return nil
 	}
-	var system []uint64
-	for i := range snap.Goroutines {
-		if g := &snap.Goroutines[i]; g.System {
-			system = append(system, g.ID)
-			s.decoder.hide(g.ID)
-		}
+	for _, g := range system {
+		s.decoder.hide(g)
 	}
 	return s.engine.List(system)
 }
@@ -119,35 +127,26 @@ type move struct {
 	created bool
 }
 
-// statuses returns the goroutines that were alive when the probes were enabled.
-func (s *Session) statuses(snap *goproc.Snapshot, at int64) []event.Event {
+// correct makes the list that of the goroutines that were alive when the probes were enabled, by what moved meanwhile.
+func (s *Session) correct(list *initialList) {
 	moves := s.firstMoves()
-	var list []event.Event
-	add := func(ev event.Event) {
-		ev.Time, ev.Kind, ev.PID = at, event.GoStatus, int32(s.PID())
-		list = append(list, ev)
-	}
-	b := newStatusBuilder()
-	for i := range snap.Goroutines {
-		g := &snap.Goroutines[i]
-		m, moved := moves[g.ID]
-		delete(moves, g.ID)
-		if m.created || !s.selects(g) {
+	for i := range list.n {
+		g := list.at(i)
+		m, moved := moves[g.id]
+		delete(moves, g.id)
+		if g.created = m.created; m.created {
 			continue
 		}
-		ev := b.status(g)
-		settle(&ev, g)
-		if state := m.before(); moved && state != ev.State {
-			ev.State, ev.Reason, ev.Value, ev.Stack = state, "", 0, nil
+		if state := m.before(); moved && state != list.states.of(uint16(g.state)) {
+			g.state, g.reason, g.wait, g.stack = uint8(list.states.number(state)), 0, 0, nil
 		}
-		add(ev)
 	}
 	for id, m := range moves { // gone before the snapshot came to them
 		if !m.created && id != 0 && !s.decoder.system[id] {
-			add(event.Event{G: id, State: m.before()})
+			list.append(initial{id: id, state: uint8(list.states.number(m.before()))})
 		}
 	}
-	return list
+	list.sort()
 }
 
 // selects reports whether the filters let a goroutine of the snapshot pass.
@@ -204,47 +203,4 @@ func (m move) before() event.State {
 		return event.StateSyscall
 	}
 	return event.StateRunning
-}
-
-// settle makes one of the states of the stream out of a state that a snapshot may find.
-func settle(ev *event.Event, g *goproc.Goroutine) {
-	switch {
-	case g.State == event.StateCopystack:
-		ev.State = event.StateRunning
-	case g.State == event.StatePreempted:
-		ev.State, ev.Reason = event.StateWaiting, "preempted"
-	case g.Lent:
-		ev.State, ev.Reason, ev.Value = event.StateRunning, "", 0
-	}
-}
-
-// statusBuilder makes events of a snapshot's goroutines. Equal stacks and origins become the same pointer.
-type statusBuilder struct {
-	stacks  map[*goproc.Frame]*event.Stack
-	origins map[event.Origin]*event.Origin
-}
-
-func newStatusBuilder() *statusBuilder {
-	return &statusBuilder{stacks: map[*goproc.Frame]*event.Stack{}, origins: map[event.Origin]*event.Origin{}}
-}
-
-func (b *statusBuilder) status(g *goproc.Goroutine) event.Event {
-	ev := event.Event{G: g.ID, TID: int32(g.ThreadID), Parent: g.Parent, State: g.State, Reason: g.Reason, Value: int64(g.Wait)}
-	key := event.Origin{CreatedBy: g.CreatedBy, Start: g.Start, System: g.System}
-	origin, ok := b.origins[key]
-	if !ok {
-		origin = &key
-		b.origins[key] = origin
-	}
-	ev.Origin = origin
-	if len(g.Stack) == 0 {
-		return ev
-	}
-	stack, ok := b.stacks[&g.Stack[0]]
-	if !ok {
-		stack = &event.Stack{Frames: goproc.Visible(g.Stack), Truncated: g.Truncated}
-		b.stacks[&g.Stack[0]] = stack
-	}
-	ev.Stack = stack
-	return ev
 }

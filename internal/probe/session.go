@@ -24,8 +24,8 @@ type Session struct {
 	decoder  *decoder
 	warnings []string
 
-	first    []event.Event // the goroutines that were alive at the beginning
-	buffered *backlog      // records of the time of the snapshot
+	first    *initialList // the goroutines that were alive at the beginning
+	buffered *backlog     // records of the time of the snapshot
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -151,10 +151,8 @@ func (s *Session) Events() iter.Seq[*event.Event] {
 
 // run yields until there is no more. It returns false when yield did.
 func (s *Session) run(yield func(*event.Event) bool) bool {
-	for i := range s.first {
-		if !yield(&s.first[i]) {
-			return false
-		}
+	if !s.first.yield(yield) {
+		return false
 	}
 	s.first = nil
 	goOn, ended := true, false

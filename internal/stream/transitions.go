@@ -37,12 +37,24 @@ type recentGoroutine struct {
 
 // situation is the state that a goroutine is in, with an empty one when it runs, or nothing can end what it does.
 type situation struct {
-	state   event.State
 	since   int64
 	reason  string
 	losses  uint32
+	state   followed
 	partial bool
 }
+
+// followed is a state that an event ends.
+type followed uint8
+
+const (
+	inNone followed = iota
+	inWaiting
+	inRunnable
+)
+
+// followedStates are the states that an Interval can have.
+var followedStates = [...]event.State{inWaiting: event.StateWaiting, inRunnable: event.StateRunnable}
 
 // NewTransitions follows a stream that has the given kinds of events. What never could end is not remembered.
 func NewTransitions(kinds event.Kinds) *Transitions {
@@ -54,29 +66,36 @@ func NewTransitions(kinds event.Kinds) *Transitions {
 func (t *Transitions) Next(e *event.Event) *Interval {
 	switch e.Kind {
 	case event.GoStatus:
-		t.begin(e.G, e.State, e.Reason, e.Time, true)
+		state := inNone
+		switch e.State {
+		case event.StateWaiting:
+			state = inWaiting
+		case event.StateRunnable:
+			state = inRunnable
+		}
+		t.begin(e.G, state, e.Reason, e.Time, true)
 	case event.GoCreate:
-		state := event.StateRunnable
+		state := inRunnable
 		if e.State == event.StateWaiting {
-			state = e.State
+			state = inWaiting
 		}
 		t.begin(e.G, state, "", e.Time, false)
 	case event.GoBlock:
-		t.begin(e.G, event.StateWaiting, e.Reason, e.Time, false)
+		t.begin(e.G, inWaiting, e.Reason, e.Time, false)
 	case event.GoStop:
-		t.begin(e.G, event.StateRunnable, e.Reason, e.Time, false)
+		t.begin(e.G, inRunnable, e.Reason, e.Time, false)
 	case event.GoUnblock:
 		s := t.find(e.G)
 		if s == nil {
-			t.begin(e.G, event.StateRunnable, "", e.Time, false)
+			t.begin(e.G, inRunnable, "", e.Time, false)
 			break
 		}
-		ended := t.end(s, event.StateWaiting, e.Time)
-		t.begin(e.G, event.StateRunnable, s.reason, e.Time, false)
+		ended := t.end(s, inWaiting, e.Time)
+		t.begin(e.G, inRunnable, s.reason, e.Time, false)
 		return ended
 	case event.GoStart:
 		if s := t.find(e.G); s != nil {
-			ended := t.end(s, event.StateRunnable, e.Time)
+			ended := t.end(s, inRunnable, e.Time)
 			t.leave(e.G, s)
 			return ended
 		}
@@ -95,9 +114,9 @@ func (t *Transitions) Next(e *event.Event) *Interval {
 
 // begin remembers the state that a goroutine now is in, when there can be an event that ends it; otherwise it forgets what
 // was before.
-func (t *Transitions) begin(g uint64, state event.State, reason string, now int64, partial bool) {
+func (t *Transitions) begin(g uint64, state followed, reason string, now int64, partial bool) {
 	s := t.find(g)
-	if !(state == event.StateWaiting && t.follow.Has(event.GoUnblock) || state == event.StateRunnable && t.follow.Has(event.GoStart)) {
+	if !(state == inWaiting && t.follow.Has(event.GoUnblock) || state == inRunnable && t.follow.Has(event.GoStart)) {
 		if s != nil {
 			t.leave(g, s)
 		}
@@ -114,7 +133,7 @@ func (t *Transitions) begin(g uint64, state event.State, reason string, now int6
 // leave notes that a goroutine is in no state that an event could end.
 func (t *Transitions) leave(g uint64, s *situation) {
 	if t.follow.Has(event.GoDestroy) {
-		s.state, s.reason = "", ""
+		s.state, s.reason = inNone, ""
 	} else {
 		t.forget(g, s)
 	}
@@ -123,7 +142,7 @@ func (t *Transitions) leave(g uint64, s *situation) {
 func (t *Transitions) forget(g uint64, s *situation) {
 	delete(t.goroutines, g)
 	*t.place(g) = recentGoroutine{}
-	s.state, s.reason = "", ""
+	s.state, s.reason = inNone, ""
 	t.unused = append(t.unused, s)
 }
 
@@ -155,11 +174,11 @@ func (t *Transitions) situation() *situation {
 }
 
 // end returns the interval that ends when a goroutine leaves a state.
-func (t *Transitions) end(s *situation, state event.State, now int64) *Interval {
+func (t *Transitions) end(s *situation, state followed, now int64) *Interval {
 	if s.state != state {
 		return &t.none
 	}
-	t.ended = Interval{State: state, Reason: s.reason, Duration: time.Duration(max(now-s.since, 0)),
+	t.ended = Interval{State: followedStates[state], Reason: s.reason, Duration: time.Duration(max(now-s.since, 0)),
 		Partial: s.partial, Doubtful: s.losses != t.losses}
 	return &t.ended
 }

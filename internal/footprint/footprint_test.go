@@ -1,0 +1,44 @@
+package footprint
+
+import (
+	"runtime"
+	"runtime/debug"
+	"testing"
+	"time"
+)
+
+func TestPercentFor(t *testing.T) {
+	for live, want := range map[uint64]int{0: 400, 1 << 20: 400, 16 << 20: 400, 32 << 20: 200, 64 << 20: 100, 128 << 20: 50, 1 << 40: 50} {
+		if got := percentFor(live); got != want {
+			t.Errorf("percentFor(%d) = %d, want %d", live, got, want)
+		}
+	}
+}
+
+// TestLimit allocates much and keeps it: garbage is collected more often then, and rarely again afterwards.
+func TestLimit(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	Limit()
+	await := func(want int) {
+		t.Helper()
+		deadline := time.Now().Add(time.Minute)
+		for {
+			runtime.GC()
+			time.Sleep(time.Millisecond) // for the finalizer
+			got := debug.SetGCPercent(want)
+			debug.SetGCPercent(got)
+			if got == want {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("the percentage is %d, want %d", got, want)
+			}
+		}
+	}
+	await(maxPercent)
+	much := make([]byte, 256<<20)
+	await(minPercent)
+	runtime.KeepAlive(much)
+	await(maxPercent)
+}
