@@ -6,7 +6,7 @@ SHELL       := /bin/bash
 # What the tests use beside Go, as Debian packages: compilers for cgo programs, for programs that are no Go programs, and for
 # the probes' C sources; qemu-user runs code of the other architecture.
 # Real programs that the tests look at are not installed: internal/realtarget unpacks them into the user's cache.
-TEST_PACKAGES ?= gcc libc6-dev gccgo-12 clang-19 llvm-19 libbpf-dev qemu-user
+TEST_PACKAGES ?= gcc libc6-dev gccgo-12 clang-19 llvm-19 libbpf-dev qemu-user strace gdb
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 TESTFLAGS   ?=

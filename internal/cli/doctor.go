@@ -19,16 +19,16 @@ func (a *app) doctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                   "doctor [flags] [TARGET | -- PROG ARGS...]",
 		DisableFlagsInUseLine: true,
-		Short:                 "What can be observed here, what not, why, and how to mend it",
+		Short:                 "What can be observed here, what not, why, and how to fix it",
 		Long: `Check what can be observed on this machine, and in a target: kernel, BPF,
 capabilities, ptrace restrictions; for a target its Go release, its executable,
 whether the runtime's data structures are where they should be, and who traces
 it. Each finding that is in the way comes with what it means and what to do.
-Nothing is changed, unless --repair says so: it puts a process back as it was in
-which a Loupe with engine inline was killed.
+Nothing is changed without --repair, which restores a process in which a Loupe
+with engine inline was killed.
 
-The last part tells what that allows: "met" when all requirements of an ability
-are there, for the engines that attach to live events too.
+The last part lists what is available, with what each unavailable ability
+requires.
 
 ` + targetHelp + `
 
@@ -78,7 +78,7 @@ func (a *app) examine(pid int) *doctor.Target {
 	if notes, err := inline.Look(pid); err != nil {
 		t.Warnings = append(t.Warnings, err.Error())
 	} else if notes != nil {
-		t.Inline = &doctor.Inline{Loupe: int(notes.Loupe), Alive: notes.Alive(), Places: len(notes.Edits)}
+		t.Inline = &doctor.Inline{Loupe: int(notes.Loupe), Alive: notes.Alive(), Places: len(notes.Edits), Memory: notes.Shared != 0}
 	}
 	return t
 }
@@ -97,7 +97,7 @@ func (a *app) repair(pid int) error {
 	case notes == nil:
 		a.note("process %d: there is nothing to repair", pid)
 	default:
-		a.note("process %d: %d places of its code are as they were, and the memory is removed", pid, len(notes.Edits))
+		a.note("process %d: restored %d places of its code, removed what was left", pid, len(notes.Edits))
 	}
 	return nil
 }

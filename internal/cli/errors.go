@@ -9,6 +9,8 @@ import (
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/internal/doctor"
 	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/internal/probe"
+	"github.com/loupe-go/loupe/internal/ptrace"
 	"github.com/loupe-go/loupe/internal/term"
 )
 
@@ -47,23 +49,47 @@ type targetError struct {
 func (e *targetError) Unwrap() error { return e.err }
 
 func (e *targetError) Error() string {
-	unsupported := errors.Is(e.err, goproc.ErrUnsupported)
-	if e.engine != "" && (unsupported || errors.Is(e.err, goproc.ErrPermission)) {
+	why, remedy := e.explain()
+	text := e.err.Error()
+	if why != "" {
+		text += ": " + why
+	}
+	if remedy != "" {
+		text += "; " + remedy
+	}
+	return text
+}
+
+// explain returns what the error does not say, and what to do; both may be empty.
+func (e *targetError) explain() (why, remedy string) {
+	var traced *ptrace.TracedError
+	permission, unsupported := errors.Is(e.err, goproc.ErrPermission), errors.Is(e.err, goproc.ErrUnsupported)
+	switch {
+	case errors.As(e.err, &traced):
+		return "", doctor.Detach(ptrace.TracerWords(traced.Tracer, traced.Name), e.engine == loupe.EngineInline)
+	case errors.Is(e.err, goproc.ErrUnreadable):
+		return "", doctor.Remedy(e.err)
+	case permission && e.fromEngine() && e.engine != loupe.EngineInline:
+		if missing := engineLacks(e.engine); missing == "" {
+			return "", "run loupe doctor for what is missing"
+		} else if e.engine == loupe.EngineUprobe {
+			return "", "run with sudo, or use --engine inline"
+		}
+		return "", "run with sudo"
+	case permission && e.pid != 0:
+		return doctor.GatherAccess("/").WhyDenied(doctor.LookAt(e.pid), e.engine == loupe.EngineUprobe)
+	case e.engine != "" && unsupported:
 		if missing := engineLacks(e.engine); missing != "" {
-			return fmt.Sprintf("%v; live events need %s", e.err, missing)
+			return "", "live events require " + missing
 		}
-		if unsupported {
-			return fmt.Sprintf("%v; loupe doctor tells what can be observed", e.err)
-		}
+		return "", "loupe doctor shows what can be observed"
 	}
-	if errors.Is(e.err, goproc.ErrPermission) && e.pid != 0 {
-		why, remedy := doctor.GatherAccess("/").WhyDenied(doctor.LookAt(e.pid))
-		return fmt.Sprintf("%v: %s; %s", e.err, why, remedy)
-	}
-	if remedy := doctor.Remedy(e.err); remedy != "" {
-		return fmt.Sprintf("%v; %s", e.err, remedy)
-	}
-	return e.err.Error()
+	return "", doctor.Remedy(e.err)
+}
+
+// fromEngine reports whether the target could be read and an engine could not attach.
+func (e *targetError) fromEngine() bool {
+	return e.engine != "" && errors.Is(e.err, probe.ErrPermission)
 }
 
 // engineLacks tells what an engine needs and does not have on this machine; empty when it has everything.

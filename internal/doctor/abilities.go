@@ -6,6 +6,8 @@ import (
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
+
+	"github.com/loupe-go/loupe/internal/ptrace"
 )
 
 // need is one requirement of an ability.
@@ -25,8 +27,8 @@ func (f Facts) abilities(t *Target) []Ability {
 		return []Ability{
 			with("snapshot", "goroutines, profile: read while the program runs on", readable),
 			with("pause", "--pause: an exact picture while the program stands still", f.needPtrace(), readable, untraced),
-			with("uprobe", "what the engine for live events by eBPF needs", append(f.uprobeNeeds(), readable, sameArch)...),
-			with("inline", "what the engine for live events without eBPF needs", f.needPtrace(), readable, untraced, sameArch),
+			with("uprobe", "what the engine for live events by eBPF needs", append(f.uprobeNeeds(), readable, sameArch, needFree(t))...),
+			with("inline", "what the engine for live events without eBPF needs", f.needPtrace(), readable, untraced, sameArch, f.needCalls(t), needFree(t)),
 		}
 	}
 	return []Ability{
@@ -71,9 +73,17 @@ func (f Facts) needSameArch(t *Target) need {
 	return need{t.Err != nil || t.Info.Arch == f.Arch, fmt.Sprintf("a target of this machine's architecture, %s", f.Arch)}
 }
 
+// needCalls is that the target's seccomp filter cannot end it for a system call that an engine has it make. A filter that this
+// process may be under, too, is tried when an engine attaches.
+func (f Facts) needCalls(t *Target) need {
+	return need{t.Seccomp == 0 || f.Seccomp != 0 || f.Caps.Has(unix.CAP_SYS_ADMIN),
+		"CAP_SYS_ADMIN, to suspend the target's seccomp filter: run with sudo, or use --engine uprobe"}
+}
+
 // needUntraced is that nobody traces the target: the kernel lets one process do so at a time.
 func needUntraced(t *Target) need {
-	return need{t.Tracer == 0, fmt.Sprintf("process %d traces the target already: end that debugger first", t.Tracer)}
+	tracer := ptrace.TracerWords(t.Tracer, t.TracedBy)
+	return need{t.Tracer == 0, tracer + " traces the target already: " + Detach(tracer, false)}
 }
 
 // uprobeNeeds are the requirements of the uprobe engine on the machine.

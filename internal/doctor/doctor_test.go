@@ -121,7 +121,14 @@ func TestTarget(t *testing.T) {
 		mention string // in some check
 	}{
 		{"readable", func(*Target) {}, true, "", "module example.com/app@v1.0.0, static, stripped"},
-		{"traced", func(t *Target) { t.Tracer = 99 }, true, "pause, inline", "process 99 traces it"},
+		{"traced", func(t *Target) { t.Tracer = 99 }, true, "pause, inline", "process 99 first, or use --engine uprobe"},
+		{"traced by", func(t *Target) { t.Tracer, t.TracedBy = 99, "strace" }, true, "pause, inline", "strace (process 99) traces it"},
+		{"filtered", func(t *Target) { t.Seccomp = 2 }, true, "", "go1.22.1"},
+		{"observed", func(t *Target) { t.Inline = &Inline{Loupe: 5, Alive: true, Places: 9, Memory: true} }, true, "uprobe, inline", "a Loupe (process 5) observes it"},
+		{"left", func(t *Target) { t.Inline = &Inline{Loupe: 5, Places: 9, Memory: true} }, true, "uprobe, inline", "a Loupe (process 5) was killed and left code at 9 places"},
+		{"remains", func(t *Target) { t.Inline = &Inline{} }, true, "", "a Loupe was killed and left memory"},
+		{"executable", func(t *Target) { t.Err = fmt.Errorf("process 7: %w", goproc.ErrUnreadable) }, false,
+			"snapshot, pause, uprobe, inline", "CAP_DAC_READ_SEARCH"},
 		{"other architecture", func(t *Target) { t.Info.Arch = "arm64" }, true, "uprobe, inline", "arm64"},
 		{"deleted", func(t *Target) { t.Info.Deleted = true }, true, "", "removed or replaced"},
 		{"warned", func(t *Target) { t.Warnings = []string{"nearest layout"} }, true, "", "nearest layout"},
@@ -159,7 +166,7 @@ func TestWhyDenied(t *testing.T) {
 		target Target
 		why    string
 	}{
-		{"another user's", user, Target{Owner: 0}, "runs as user root"},
+		{"another user's", user, Target{Owner: 0}, "runs as user root, which requires CAP_SYS_PTRACE"},
 		{"Yama 1", Facts{UID: 1000, PtraceScope: 1}, mine, "ptrace_scope is 1"},
 		{"Yama 1, own child", Facts{UID: 1000, PtraceScope: 1}, Target{Owner: 1000, Ancestor: true}, "unreadable"},
 		{"Yama 2", Facts{UID: 1000, PtraceScope: 2}, mine, "ptrace_scope is 2"},
@@ -169,7 +176,7 @@ func TestWhyDenied(t *testing.T) {
 		{"sandbox", Facts{UID: 0, Caps: allCaps, PtraceScope: -1, ReadMemory: unix.EPERM}, mine, "sandbox"},
 		{"security module", Facts{UID: 0, Caps: allCaps, PtraceScope: -1}, mine, "security module"},
 	} {
-		why, remedy := test.facts.WhyDenied(&test.target)
+		why, remedy := test.facts.WhyDenied(&test.target, false)
 		if !strings.Contains(why, test.why) || remedy == "" {
 			t.Errorf("%s: %q, %q", test.name, why, remedy)
 		}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/internal/ptrace"
 )
 
 // LookAt finds out what /proc says of a process beside what package goproc knows.
@@ -21,6 +22,11 @@ func LookAt(pid int) *Target {
 		return t
 	}
 	t.Tracer, _ = strconv.Atoi(statusField(status, "TracerPid")) // 0 for none, also when it is not said
+	t.Seccomp, _ = strconv.Atoi(statusField(status, "Seccomp"))  // likewise
+	if t.Tracer != 0 {
+		comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", t.Tracer)) // for people only
+		t.TracedBy = strings.TrimSpace(string(comm))
+	}
 	if uids := strings.Fields(statusField(status, "Uid")); len(uids) > 1 {
 		if uid, err := strconv.Atoi(uids[1]); err == nil {
 			t.Owner = uid
@@ -49,8 +55,9 @@ func descends(pid, ancestor int) bool {
 	return false
 }
 
-// WhyDenied explains why the kernel does not let this process read a target, and what to do about it.
-func (f Facts) WhyDenied(t *Target) (why, remedy string) {
+// WhyDenied explains why the kernel does not let this process read a target, and what to do about it. uprobe says that more
+// is wanted than to read it, by that engine.
+func (f Facts) WhyDenied(t *Target, uprobe bool) (why, remedy string) {
 	switch {
 	case f.PtraceScope == 3:
 		return "kernel.yama.ptrace_scope is 3: nobody may read processes until the next boot",
@@ -63,7 +70,11 @@ func (f Facts) WhyDenied(t *Target) (why, remedy string) {
 	case f.UID == 0:
 		return "root lacks CAP_SYS_PTRACE here", "run on the host, or start the container with --cap-add=SYS_PTRACE --pid=host"
 	case t.Owner >= 0 && t.Owner != f.UID:
-		return "it runs as " + userName(t.Owner), "sudo loupe ..., or run Loupe as that user"
+		why = "it runs as " + userName(t.Owner) + ", which requires CAP_SYS_PTRACE"
+		if uprobe && !f.mayTraceWithBPF() {
+			return why + "; engine uprobe also requires CAP_BPF and CAP_PERFMON", "run with sudo"
+		}
+		return why, "run with sudo, or as that user"
 	case f.PtraceScope == 1 && !t.Ancestor:
 		return "kernel.yama.ptrace_scope is 1: only its parents may read it",
 			"sudo loupe ..., or start it by loupe ... -- PROG, or sudo sysctl kernel.yama.ptrace_scope=0"
@@ -80,6 +91,14 @@ func userName(uid int) string {
 		return "user " + u.Username
 	}
 	return fmt.Sprintf("user %d", uid)
+}
+
+// Detach says what to do about a process that traces a target. uprobe says whether engine uprobe can be used instead.
+func Detach(tracer string, uprobe bool) string {
+	if uprobe {
+		return "detach " + tracer + " first, or use --engine uprobe"
+	}
+	return "detach " + tracer + " first"
 }
 
 // target checks a target.
@@ -107,9 +126,30 @@ func (f Facts) target(t *Target) []Check {
 
 // Inline is what an engine of trampolines has in a process.
 type Inline struct {
-	Loupe  int  // the process of the engine
+	Loupe  int  // the process of the engine; 0 when it is unknown
 	Alive  bool // it is at work
 	Places int  // of the code that it has changed
+	Memory bool // it has memory there: no other engine attaches
+}
+
+// words name the engine's process.
+func (i *Inline) words() string {
+	if i.Loupe == 0 {
+		return "a Loupe"
+	}
+	return fmt.Sprintf("a Loupe (process %d)", i.Loupe)
+}
+
+// needFree is that no engine has code in the target.
+func needFree(t *Target) need {
+	i := t.Inline
+	switch {
+	case i == nil || !i.Memory:
+		return need{met: true}
+	case i.Alive:
+		return need{lacked: i.words() + " observes the target with engine inline: end it first"}
+	}
+	return need{lacked: fmt.Sprintf("%s was killed and left code in the target: loupe doctor %d --repair", i.words(), t.PID)}
 }
 
 func (t *Target) checkInline() []Check {
@@ -117,13 +157,16 @@ func (t *Target) checkInline() []Check {
 	case i == nil:
 		return nil
 	case i.Alive:
-		return []Check{{Name: "inline engine", Status: Warn, Found: fmt.Sprintf("Loupe, process %d, has code at %d places", i.Loupe, i.Places),
-			Means: "no other engine may attach; snapshots work", Remedy: "end that Loupe"}}
-	default:
+		return []Check{{Name: "inline engine", Status: Warn, Found: fmt.Sprintf("%s observes it with engine inline, by code at %d places", i.words(), i.Places),
+			Means: "live events are unavailable to others; snapshots work", Remedy: "end that Loupe"}}
+	case i.Memory:
 		return []Check{{Name: "inline engine", Status: Warn,
-			Found:  fmt.Sprintf("Loupe, process %d, was killed and has left code at %d places", i.Loupe, i.Places),
-			Means:  "the program runs well, some nanoseconds slower at these places; no engine may attach",
+			Found:  fmt.Sprintf("%s was killed and left code at %d places", i.words(), i.Places),
+			Means:  "the program runs well, some nanoseconds slower at these places; live events are unavailable; snapshots work",
 			Remedy: fmt.Sprintf("loupe doctor %d --repair", t.PID)}}
+	default:
+		return []Check{{Name: "inline engine", Status: Warn, Found: "a Loupe was killed and left memory, a file descriptor, or bytes behind the end of the code",
+			Means: "the program runs well", Remedy: fmt.Sprintf("loupe doctor %d --repair", t.PID)}}
 	}
 }
 
@@ -131,8 +174,10 @@ func (t *Target) checkInline() []Check {
 func (f Facts) checkRefused(t *Target) Check {
 	c := Check{Name: "process", Status: Fail, Found: t.Err.Error(), Means: "the target cannot be observed"}
 	switch {
+	case errors.Is(t.Err, goproc.ErrUnreadable):
+		c.Remedy = Remedy(t.Err)
 	case errors.Is(t.Err, goproc.ErrPermission):
-		c.Means, c.Remedy = f.WhyDenied(t)
+		c.Means, c.Remedy = f.WhyDenied(t, false)
 	default:
 		c.Remedy = Remedy(t.Err)
 	}
@@ -143,6 +188,8 @@ func (f Facts) checkRefused(t *Target) Check {
 // is nothing to be done.
 func Remedy(err error) string {
 	switch {
+	case errors.Is(err, goproc.ErrUnreadable):
+		return "run with sudo, or with CAP_DAC_READ_SEARCH"
 	case errors.Is(err, goproc.ErrNoProcess):
 		return "loupe ps lists the Go processes here"
 	case errors.Is(err, goproc.ErrExited):
@@ -161,8 +208,9 @@ func (f Facts) checkTracer(t *Target) []Check {
 	if t.Tracer == 0 {
 		return nil
 	}
-	return []Check{{Name: "tracer", Status: Warn, Found: fmt.Sprintf("process %d traces it already", t.Tracer),
-		Means: "no --pause, no inline engine; snapshots work", Remedy: "end that debugger"}}
+	tracer := ptrace.TracerWords(t.Tracer, t.TracedBy)
+	return []Check{{Name: "tracer", Status: Warn, Found: tracer + " traces it",
+		Means: "--pause and engine inline are unavailable; snapshots and engine uprobe work", Remedy: Detach(tracer, true)}}
 }
 
 func processWords(t *Target) string {

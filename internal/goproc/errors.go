@@ -11,8 +11,14 @@ import (
 var (
 	ErrNoProcess   = ptrace.ErrNoProcess
 	ErrPermission  = ptrace.ErrPermission
+	ErrUnreadable  = unreadable{} // the file permissions of its executable; wraps ErrPermission
 	ErrNotGo       = errors.New("not a Go program")
 	ErrUnsupported = ptrace.ErrUnsupported
 	ErrLayout      = errors.New("layout not verified") // the runtime's data structures are not where they should be
 	ErrExited      = ptrace.ErrExited
 )
+
+type unreadable struct{}
+
+func (unreadable) Error() string { return "its executable is not readable by this user" }
+func (unreadable) Unwrap() error { return ErrPermission }

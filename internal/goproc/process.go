@@ -115,6 +115,11 @@ func openExe(pid int) (*gobin.Binary, error) {
 			return nil, fmt.Errorf("process %d: %w: a kernel thread or a process that is ending", pid, ErrNotGo)
 		}
 		return nil, fmt.Errorf("process %d: %w", pid, ErrNoProcess)
+	case errors.Is(err, fs.ErrPermission):
+		if _, linkErr := os.Readlink(link); linkErr == nil { // which needs the right to trace the process
+			return nil, fmt.Errorf("process %d: %w", pid, ErrUnreadable)
+		}
+		return nil, procError(pid, err)
 	case err != nil:
 		return nil, procError(pid, err)
 	}

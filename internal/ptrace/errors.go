@@ -16,6 +16,23 @@ var (
 	ErrReleased    = errors.New("the process goes on already")
 )
 
+// TracedError is why a process cannot be traced that another one traces: the kernel allows one tracer. It wraps ErrPermission.
+type TracedError struct {
+	Tracer int
+	Name   string // of the tracer's program; empty when it is unknown
+}
+
+func (e *TracedError) Error() string { return TracerWords(e.Tracer, e.Name) + " traces it already" }
+func (e *TracedError) Unwrap() error { return ErrPermission }
+
+// TracerWords names a tracer: "strace (process 77)".
+func TracerWords(tracer int, name string) string {
+	if name == "" {
+		return fmt.Sprintf("process %d", tracer)
+	}
+	return fmt.Sprintf("%s (process %d)", name, tracer)
+}
+
 // both returns two errors as one of one line; either may be nil.
 func both(err, more error) error {
 	switch {

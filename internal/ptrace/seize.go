@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 	"unsafe"
 
@@ -330,7 +332,9 @@ func (s *Stopped) refuse() error {
 // denied says why a process cannot be traced.
 func (s *Stopped) denied(err error) error {
 	if tracer := s.tracedBy(); tracer != "" {
-		return fmt.Errorf("process %d: %w: process %s traces it already", s.pid, ErrPermission, tracer)
+		n, _ := strconv.Atoi(tracer)                                   // the kernel's number
+		name, _ := os.ReadFile(filepath.Join("/proc", tracer, "comm")) // for people only
+		return fmt.Errorf("process %d: %w", s.pid, &TracedError{n, strings.TrimSpace(string(name))})
 	}
 	if _, statErr := s.dir.Stat("status"); statErr != nil {
 		return fmt.Errorf("process %d: %w", s.pid, ErrExited)

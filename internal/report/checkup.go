@@ -43,26 +43,26 @@ type checkUpWriter struct {
 	name  int // width of the names
 }
 
-// verdictWidth is that of the longest verdict, "not met".
-const verdictWidth = 7
+// verdictWidth is that of the longest verdict.
+const verdictWidth = len("unavailable")
 
 func (c *checkUpWriter) checks(title string, checks []doctor.Check) {
 	fmt.Fprintln(c.w, c.style.Bold(title))
 	for _, check := range checks {
 		c.line(string(check.Status), c.judge(check.Status), check.Name, check.Found)
 		c.more("means:", check.Means)
-		c.more("do:", check.Remedy)
+		c.more("fix:", check.Remedy)
 	}
 }
 
 func (c *checkUpWriter) ability(a doctor.Ability) {
 	if a.Met {
-		c.line("met", c.style.Good, a.Name, a.Does)
+		c.line("available", c.style.Good, a.Name, a.Does)
 	} else {
-		c.line("not met", c.style.Warn, a.Name, a.Does)
+		c.line("unavailable", c.style.Warn, a.Name, a.Does)
 	}
 	for _, m := range a.Missing {
-		c.more("needs:", m)
+		c.more("requires:", m)
 	}
 }
 

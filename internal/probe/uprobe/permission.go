@@ -44,7 +44,7 @@ func checkCapabilities() error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %s missing; sudo has it", probe.ErrPermission, strings.Join(missing, " and "))
+	return fmt.Errorf("%w: %s missing", probe.ErrPermission, strings.Join(missing, " and "))
 }
 
 // lockdownFile tells how far the kernel is locked down (kernel_lockdown(7)).
