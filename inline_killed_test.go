@@ -20,6 +20,7 @@ import (
 	"github.com/loupe-go/loupe/internal/inject"
 	"github.com/loupe-go/loupe/internal/probe/inline"
 	"github.com/loupe-go/loupe/internal/ptrace"
+	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
@@ -114,9 +115,9 @@ func observer(t *testing.T, pid int) (cmd *exec.Cmd, said func() string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd = exec.Command(os.Args[0], "-test.run=^TestInlineObserver$")
+	cmd = testcmd.Command(t, os.Args[0], "-test.run=^TestInlineObserver$")
 	cmd.Env = append(os.Environ(), "LOUPE_TEST_COME_AND_GO="+strconv.Itoa(pid))
-	cmd.Stdout, cmd.Stderr = out, out
+	cmd.Stdout = out
 	return cmd, func() string {
 		b, err := os.ReadFile(out.Name())
 		if err != nil {

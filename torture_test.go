@@ -97,7 +97,7 @@ func TestTortureRealPrograms(t *testing.T) {
 }
 
 // TestTortureKilled kills a Loupe with engine inline at any moment, again and again: the program's work goes on all of the
-// time, and once what was left is repaired, and another one has come and gone, its code is as it was.
+// time, and once what was left is repaired, its code is as it was.
 func TestTortureKilled(t *testing.T) {
 	specs := []testtarget.Spec{{Cgo: true}}
 	if *torture >= 10*time.Second {

@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"runtime"
 	"syscall"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -42,11 +41,9 @@ func Run(cmd *exec.Cmd, at func(Call) bool) (unix.WaitStatus, error) {
 		done <- run(cmd, at, &status)
 	}()
 	err := <-done
+	_ = cmd.Wait() // it has been waited for; this ends what the command itself needs
 	return status, err
 }
-
-// patience is how long a program may take; one that hangs is killed.
-const patience = 2 * time.Minute
 
 const options = unix.PTRACE_O_TRACESYSGOOD | unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_EXITKILL
 
@@ -55,8 +52,6 @@ func run(cmd *exec.Cmd, at func(Call) bool, status *unix.WaitStatus) error {
 		return err
 	}
 	pid := cmd.Process.Pid
-	limit := time.AfterFunc(patience, func() { cmd.Process.Kill() })
-	defer limit.Stop()
 	if _, err := wait(pid, status); err != nil {
 		return err
 	}

@@ -2,11 +2,12 @@ package inject
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/loupe-go/loupe/internal/testcmd"
 )
 
 // TestRun kills a program before and after the call by which it makes a directory.
@@ -18,7 +19,7 @@ func TestRun(t *testing.T) {
 	}{{"before", true, false, false}, {"after", true, true, true}, {"not killed", false, false, true}} {
 		path := filepath.Join(t.TempDir(), "made")
 		seen := 0
-		status, err := Run(exec.Command("mkdir", path), func(c Call) bool {
+		status, err := Run(testcmd.Command(t, "mkdir", path), func(c Call) bool {
 			if c.Nr != unix.SYS_MKDIRAT && c.Nr != mkdir {
 				return true
 			}
