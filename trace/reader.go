@@ -12,8 +12,9 @@ import (
 //
 // # What becomes what
 //
-// The events come in an order in which they can have happened, and their times increase. From Go 1.25 on Time is the time
-// since the Unix epoch; before, a trace does not tell when it was made, and Time counts nanoseconds from some moment.
+// The events come in an order in which they can have happened, and their times increase. From Go 1.25 on, and in all traces
+// that a Writer has written, Time is the time since the Unix epoch. In other traces of before Go 1.25 it counts nanoseconds
+// from some moment.
 //
 //   - The first state of a goroutine that was there when the trace began is a GoStatus. What later parts of the trace say
 //     again is left out. The origin has the function that the goroutine started with, if the stack reaches there.

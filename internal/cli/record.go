@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"debug/buildinfo"
 	"errors"
 	"fmt"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"github.com/loupe-go/loupe/internal/record"
 	"github.com/loupe-go/loupe/internal/report"
 	"github.com/loupe-go/loupe/internal/stream"
+	"github.com/loupe-go/loupe/trace/raw"
 )
 
 // recordFlags are the flags of loupe record.
@@ -44,7 +46,9 @@ within the program, and write it to FILE for "go tool trace" and other viewers.
 The program needs no trace endpoint; it is not changed or restarted.
 
 FORMAT is one of
-  go        a Go execution trace: go tool trace FILE, gotraceui (the default)
+  go        a Go execution trace: go tool trace FILE, gotraceui (the default),
+            in the format of the program's Go release, or of 1.23 for programs
+            built by releases before Go 1.22
   text      the same as text, one event a line; "loupe tracefile wire" goes back
   perfetto  for ui.perfetto.dev and its trace processor
   chrome    JSON, for chrome://tracing and ui.perfetto.dev
@@ -173,7 +177,7 @@ type recordJSON struct {
 
 // record writes the events of a session.
 func (a *app) record(ctx context.Context, s session, format record.Format, flags *recordFlags, out *output.File) error {
-	opt := record.Options{Process: processName(s.PID()), Kinds: flags.kinds.kinds}
+	opt := record.Options{Process: processName(s.PID()), Kinds: flags.kinds.kinds, Version: traceVersion(s.PID())}
 	if flags.last > 0 {
 		return a.recordLast(ctx, s, format, flags, opt, out)
 	}
@@ -247,6 +251,15 @@ func finish(out *output.File, err error) error {
 		return err
 	}
 	return out.Commit()
+}
+
+// traceVersion returns the format of a recording of a process; 0 when its release is not known.
+func traceVersion(pid int) raw.Version {
+	info, err := buildinfo.ReadFile(fmt.Sprintf("/proc/%d/exe", pid))
+	if err != nil {
+		return 0
+	}
+	return record.VersionFor(info.GoVersion)
 }
 
 // processName is what a process is called.

@@ -70,7 +70,7 @@ func TestRecord(t *testing.T) {
 		t.Errorf("%+v, %v, stderr %q", done, err, r.errOut)
 	}
 	r = run(t, newStream(), "record", "app", "-o", "-", "--format", "text")
-	if r.status != exitDone || !strings.HasPrefix(r.out, "Trace Go1.23\n") || !strings.Contains(r.out, "\nGoStart dt=") {
+	if r.status != exitDone || !strings.HasPrefix(r.out, "Trace Go1.2") || !strings.Contains(r.out, "\nGoStart dt=") {
 		t.Errorf("status %d, %.200q, stderr %q", r.status, r.out, r.errOut)
 	}
 }

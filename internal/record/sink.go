@@ -2,8 +2,10 @@ package record
 
 import (
 	"fmt"
+	"go/version"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/loupe-go/loupe/event"
@@ -11,6 +13,7 @@ import (
 	"github.com/loupe-go/loupe/internal/export/perfetto"
 	"github.com/loupe-go/loupe/internal/export/timeline"
 	"github.com/loupe-go/loupe/trace"
+	"github.com/loupe-go/loupe/trace/raw"
 )
 
 // Format is what a file is for.
@@ -56,6 +59,34 @@ func (f Format) Viewer(file string) string {
 type Options struct {
 	Process string      // its name
 	Kinds   event.Kinds // that are observed
+	// Version is the format of a Go execution trace; 0 means that of trace.WriterOptions.
+	Version raw.Version
+}
+
+// VersionFor returns the format of a recording of a program, by the Go release that built it ("go1.26.3"): the newest one
+// that the tools of the release read. Those of before Go 1.22 read none that can be written, and an unknown release may
+// be one: they get 0.
+func VersionFor(release string) raw.Version {
+	_, number, ok := strings.Cut(version.Lang(goRelease(release)), "go1.")
+	minor, err := strconv.Atoi(number)
+	if !ok || err != nil {
+		return 0
+	}
+	if v, ok := raw.ReadBy(minor); ok && !v.V1() {
+		return v
+	}
+	return 0
+}
+
+// goRelease returns the release in what an executable says of the toolchain that built it: "go1.26.3 X:nodwarf5", or
+// "devel go1.27-1234567 Mon Jan 2 15:04:05 2006".
+func goRelease(text string) string {
+	for word := range strings.FieldsSeq(text) {
+		if release, _, _ := strings.Cut(word, "-"); strings.HasPrefix(release, "go1") {
+			return release
+		}
+	}
+	return ""
 }
 
 func (o Options) timeline() timeline.Options {
@@ -72,9 +103,9 @@ type Sink interface {
 func NewSink(w io.Writer, f Format, opt Options) (Sink, error) {
 	switch f {
 	case Go:
-		return trace.NewWriter(w, trace.WriterOptions{})
+		return trace.NewWriter(w, trace.WriterOptions{Version: opt.Version})
 	case Text:
-		return trace.NewWriter(w, trace.WriterOptions{Text: true})
+		return trace.NewWriter(w, trace.WriterOptions{Version: opt.Version, Text: true})
 	case Perfetto:
 		return perfetto.NewWriter(w, opt.timeline()), nil
 	case Chrome:

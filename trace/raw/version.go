@@ -16,6 +16,17 @@ const (
 	Go126 Version = 26 // Go 1.26 and 1.27
 )
 
+// ReadBy returns the newest format that the tools of a Go release read, by its minor version: 24 for Go 1.24. ok is false
+// for releases before Go 1.11, which have formats of their own.
+func ReadBy(minor int) (v Version, ok bool) {
+	for known := range formats {
+		if known <= minor && formats[known] != nil {
+			v = Version(known)
+		}
+	}
+	return v, v.Valid()
+}
+
 // String returns the version as it stands in the header of a text trace: "Go1.22".
 func (v Version) String() string { return "Go1." + strconv.Itoa(int(v)) }
 
