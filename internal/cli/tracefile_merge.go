@@ -34,10 +34,10 @@ func (a *app) tracefileMergeCommand() *cobra.Command {
 
 Traces of several processes become one for a viewer that shows them beside each
 other, with --format perfetto or chrome. Each is a process of its own there; as
-traces do not tell the IDs of their processes, they are 1, 2 and so on. If all
-traces tell the time of day, as they do from Go 1.25 on, that brings them
-together; else they are shown as if they had begun at the same moment. --align
-chooses, and which it was is told.
+traces do not have the IDs of their processes, they are 1, 2 and so on. If all
+traces have the time of day, as traces of Go 1.25 and later and recordings of
+Loupe do, they are aligned by it; else they are shown as if they had begun at
+the same moment. --align chooses, and a note says which it was.
 
 Traces that one process has made, such as files of a flight recorder, become one
 Go trace with --format go or text, whatever order they are named in. What

@@ -72,16 +72,12 @@ func (ev *Events) Stats() trace.Stats { return ev.reader.Stats() }
 // Span returns the times of the first and the last event so far; false when there was none.
 func (ev *Events) Span() (first, last int64, ok bool) { return ev.first, ev.last, ev.seen }
 
-// Wall reports whether times are since the Unix epoch. Traces tell so from Go 1.25 on; one that lacks it all the same has
-// times that lie decades back. It is known once there were events.
-func (ev *Events) Wall() bool { return hasWall(ev.Version(), ev.first) }
+// Wall reports whether times are since the Unix epoch. It is known once there were events. Traces tell the time of day from
+// Go 1.25 on. In older formats times count from the start of the machine, but trace.Writer takes the Unix epoch: no machine
+// has been up for decades.
+func (ev *Events) Wall() bool { return ev.first >= wallEpoch }
 
-// hasWall reports whether a trace of a version that begins at a time tells the time of day.
-func hasWall(v raw.Version, first int64) bool {
-	return v >= raw.Go125 && first >= wallEpoch
-}
-
-// wallEpoch is a time that no trace with the time of day is from before.
+// wallEpoch is a time that no trace with the time of day precedes.
 var wallEpoch = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano()
 
 // errStop ends the reading of events without an error.

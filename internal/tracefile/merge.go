@@ -17,7 +17,7 @@ type Align string
 // The ways.
 const (
 	AlignAuto  Align = "auto"  // by the time of day if all traces tell it, else by their beginnings
-	AlignWall  Align = "wall"  // by the time of day, which traces tell from Go 1.25 on
+	AlignWall  Align = "wall"  // by the time of day, which traces of Go 1.25 and later and recordings of Loupe have
 	AlignBegin Align = "begin" // as if all had begun at the same moment
 )
 
@@ -127,7 +127,7 @@ func (m *merger) align(parts []part) error {
 	case len(parts) == 0:
 		return nil
 	case m.opt.Align == AlignWall && without >= 0:
-		return fmt.Errorf("%s does not tell the time of day, which traces do from Go 1.25 on; --align begin takes all to have begun together", parts[without].path)
+		return fmt.Errorf("%s does not have the time of day, as traces of Go 1.25 and later and recordings of Loupe do; use --align begin to start all at the same moment", parts[without].path)
 	case m.wall:
 		m.base = slices.MinFunc(parts, func(a, b part) int { return int(min(max(a.first-b.first, -1), 1)) }).first
 		for _, p := range parts {
@@ -141,7 +141,7 @@ func (m *merger) align(parts []part) error {
 			m.note("the traces are taken to have begun at the same moment")
 			break
 		}
-		m.note("the traces are taken to have begun at the same moment: %s does not tell the time of day, which traces do from Go 1.25 on",
+		m.note("the traces are taken to have begun at the same moment: %s does not have the time of day, as traces of Go 1.25 and later and recordings of Loupe do",
 			parts[without].path)
 	}
 	m.done.First = m.base

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/output"
 	"github.com/loupe-go/loupe/trace"
+	"github.com/loupe-go/loupe/trace/raw"
 )
 
 // chromeEvent is an event of a Chrome document.
@@ -85,6 +87,39 @@ func TestMergeChrome(t *testing.T) {
 			compareChrome(t, part, alone[i], shift, i+1)
 		}
 		checkIDs(t, merged)
+	}
+}
+
+// TestMergeRecordings merges recordings of Loupe in formats without clock snapshots: their times are those of the day.
+func TestMergeRecordings(t *testing.T) {
+	day := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC).UnixNano()
+	var paths []string
+	for i, v := range []raw.Version{raw.Go122, raw.Go123, raw.Go126} {
+		path := filepath.Join(t.TempDir(), "recording")
+		f, err := os.Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := trace.NewWriter(f, trace.WriterOptions{Version: v})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range int64(10) {
+			e := event.Event{Time: day + int64(i)*5e9 + n*1e6, Kind: event.GoStart + event.Kind(n%2)*(event.GoBlock-event.GoStart), G: 7, TID: 5, P: event.ProcOf(0)}
+			if err := w.Write(&e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := errors.Join(w.Close(), f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, path)
+	}
+	slices.Reverse(paths)
+	_, done := mergeChrome(t, paths, MergeOptions{Align: AlignAuto, Names: []string{"a", "b", "c"}})
+	notes := strings.Join(done.Notes, "\n")
+	if !done.Wall || done.First/1e6 != day/1e6 || (done.Last-done.First)/1e6 != 10009 || !strings.Contains(notes, "begins 10s after the first one, by the time of day") {
+		t.Errorf("%+v from %d, which is %d after %d", done, done.First, done.First-day, day)
 	}
 }
 
@@ -283,7 +318,7 @@ func TestMergeRefuses(t *testing.T) {
 		err  error
 		want string
 	}{
-		{processes(MergeOptions{Format: Perfetto, Align: AlignWall}, first, last), "does not tell the time of day"},
+		{processes(MergeOptions{Format: Perfetto, Align: AlignWall}, first, last), "does not have the time of day"},
 		{processes(MergeOptions{Format: CSV}, first, last), "cannot be merged in format csv"},
 		{processes(MergeOptions{Format: Chrome}, Stdin, last), "read twice"},
 		{parts(Stdin, last), "read twice"},
