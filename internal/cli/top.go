@@ -176,7 +176,7 @@ func (a *app) watch(ctx context.Context, s session, flags *topFlags, named func(
 	w := &watching{session: s, over: make(chan struct{}), ctx: ctx,
 		feed: tui.NewFeed(sched.New(sched.Options{Kinds: flags.kinds(), History: flags.history}))}
 	w.target = tui.Target{PID: s.PID(), System: flags.system, Syscalls: flags.syscalls}
-	w.sampler = tui.NewSampler(w.feed, tui.SamplerOptions{Clock: w.feed.Now, Window: flags.interval / 2, Health: func() tui.Health {
+	w.sampler = tui.NewSampler(w.feed, tui.SamplerOptions{Clock: w.feed.Now, CatchUp: w.feed.CatchUp, Window: flags.interval / 2, Health: func() tui.Health {
 		return tui.Health{Lost: s.Stats().Lost, Warnings: s.Warnings()}
 	}})
 	go func() {

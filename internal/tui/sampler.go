@@ -24,6 +24,7 @@ type Sampler struct {
 	growth       growth
 	live, events []float64 // trends
 	trendAt      int64
+	took         int64 // when the last picture was taken; 0 when none was
 }
 
 // SamplerOptions says what a Sampler needs to know beside the source.
@@ -33,7 +34,13 @@ type SamplerOptions struct {
 	// Window is the shortest time that differences are told of. A picture that is taken sooner after another one tells
 	// of the same time as that one, and of what came since.
 	Window time.Duration
+	// CatchUp, unless nil, waits for events that have not been read. It is called for a picture that is late: this process was
+	// stopped or did not get a processor, and events of the time since the last picture may be in the buffer.
+	CatchUp func()
 }
+
+// lateAfter is how much later than expected a picture is late.
+const lateAfter = 250 * time.Millisecond
 
 // NewSampler returns a sampler. The observation counts from now on.
 func NewSampler(source Source, opt SamplerOptions) *Sampler {
@@ -50,7 +57,13 @@ const trendLength = 120
 
 // Take takes a picture.
 func (s *Sampler) Take(q Query) *Picture {
-	s.source.Advance(s.opt.Clock())
+	now := s.opt.Clock()
+	if s.took != 0 && s.opt.CatchUp != nil && time.Duration(now-s.took) > 2*s.opt.Window+lateAfter {
+		s.opt.CatchUp()
+		now = s.opt.Clock()
+	}
+	s.took = now
+	s.source.Advance(now)
 	p := &Picture{Query: q, Totals: s.source.Totals(), Runtime: s.source.Runtime(), Latency: s.source.Latency(), Health: s.opt.Health()}
 	p.Now = max(p.Totals.Now, s.growth.began)
 	p.Elapsed = time.Duration(p.Now - s.growth.began)

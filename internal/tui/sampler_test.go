@@ -76,6 +76,37 @@ func TestFeed(t *testing.T) {
 	}
 }
 
+// TestCatchUp takes a picture after this process was stopped, before the reader has read what came meanwhile: the picture has
+// all of it, and so has the next one nothing of it.
+func TestCatchUp(t *testing.T) {
+	f := NewFeed(sched.New(sched.Options{}))
+	s := NewSampler(f, SamplerOptions{Clock: f.Now, CatchUp: f.CatchUp, Health: func() Health { return Health{} }, Window: 50 * time.Millisecond})
+	s.Take(Query{})
+	stopped := f.Now()
+	time.Sleep(2*lateAfter + 100*time.Millisecond)
+	const n = 1000
+	go func() {
+		time.Sleep(2 * catchUpPause)
+		step := (f.Now() - stopped) / n
+		for g := uint64(1); g <= n; g++ {
+			f.Add(&event.Event{Kind: event.GoCreate, Time: stopped + int64(g)*step, G: g})
+			if g%100 == 0 {
+				time.Sleep(catchUpPause)
+			}
+		}
+	}()
+	p := s.Take(Query{})
+	if p.TotalsDelta.Created != n || p.Interval < 2*lateAfter {
+		t.Errorf("%d of %d goroutines in a picture of %v", p.TotalsDelta.Created, n, p.Interval)
+	}
+	// When nothing comes, it does not wait for long.
+	began := time.Now()
+	f.CatchUp()
+	if waited := time.Since(began); waited >= catchUpLimit {
+		t.Errorf("waited %v for nothing", waited)
+	}
+}
+
 // BenchmarkTake is a picture of a million goroutines for each page.
 func BenchmarkTake(b *testing.B) {
 	w := newWorld()

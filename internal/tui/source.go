@@ -53,6 +53,8 @@ type Feed struct {
 	pending []event.Event
 	clock   func() int64
 	over    bool // no event comes any more: time stands still
+	added   uint64
+	latest  int64 // the time of the event that was added last
 }
 
 // NewFeed returns a feed of a machine. The time of the events goes on from now on as the monotonic clock does, whatever
@@ -68,6 +70,8 @@ func (f *Feed) Add(e *event.Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.pending = append(f.pending, *e)
+	f.added++
+	f.latest = e.Time
 	if len(f.pending) == feedBatch {
 		f.flush()
 	}
@@ -78,6 +82,37 @@ func (f *Feed) flush() {
 	f.ApplyBatch(f.pending)
 	clear(f.pending) // for the collector
 	f.pending = f.pending[:0]
+}
+
+// How CatchUp waits for events.
+const (
+	catchUpPause = 10 * time.Millisecond
+	catchUpQuiet = 5                     // pauses without an event, after which there are none to wait for
+	catchUpNear  = 50 * time.Millisecond // the age of an event that shows that no older ones are left
+	catchUpLimit = 2 * time.Second
+)
+
+// CatchUp waits until the events of the time before the call were added, at most for two seconds. It is for after this process
+// was stopped: events wait in the buffer then.
+func (f *Feed) CatchUp() {
+	seen, _ := f.progress()
+	for quiet, deadline := 0, time.Now().Add(catchUpLimit); quiet < catchUpQuiet && time.Now().Before(deadline); quiet++ {
+		time.Sleep(catchUpPause)
+		added, near := f.progress()
+		if added > seen {
+			if near {
+				return
+			}
+			seen, quiet = added, 0
+		}
+	}
+}
+
+// progress returns how many events were added, and whether the last one is of just now.
+func (f *Feed) progress() (added uint64, near bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.added, f.clock()-f.latest < int64(catchUpNear)
 }
 
 // End says that no event comes any more: times in states stay as they are.
