@@ -111,7 +111,7 @@ func ReadMemory(pid int, addr uint64, b []byte) error {
 // it ends for good with the address space.
 func memError(err error) error {
 	switch {
-	case errors.Is(err, io.EOF), errors.Is(err, unix.ESRCH):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, unix.ESRCH):
 		return ErrExited
 	case errors.Is(err, unix.EIO):
 		return unix.EFAULT

@@ -2,6 +2,7 @@ package ptrace
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 )
 
@@ -34,7 +35,9 @@ func (s *Stopped) Patch(edits []Edit, allStacks bool) error {
 			return fmt.Errorf("process %d: %w: thread %d, at %#x", s.pid, ErrBusy, rest[0].TID, rest[0].PC)
 		}
 		for i, e := range edits {
-			if err := s.write(e.Addr, e.New); err != nil {
+			if err := s.write(e.Addr, e.New); errors.Is(err, ErrExited) {
+				return err
+			} else if err != nil {
 				return both(err, s.undo(edits[:i+1]))
 			}
 		}
