@@ -163,6 +163,12 @@ func (s *Stopped) refusedCall(step string, err error) error {
 	if errno == unix.EPERM || errno == unix.EACCES || errno == unix.ENOSYS {
 		return fmt.Errorf("process %d: %s: %w: %w", s.pid, step, ErrPermission, err)
 	}
+	switch errno {
+	case unix.EMFILE:
+		err = fmt.Errorf("%w: its limit of open files (RLIMIT_NOFILE) is reached", err)
+	case unix.ENOMEM:
+		err = fmt.Errorf("%w: its limit of address space (RLIMIT_AS) or of mappings (vm.max_map_count) is reached", err)
+	}
 	return fmt.Errorf("process %d: %s: %w", s.pid, step, err)
 }
 

@@ -1,0 +1,86 @@
+package inline
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/loupe-go/loupe/internal/ptrace"
+)
+
+// memoryNeed is how much memory of its own an installation makes a target use in general: pages of code that are patched,
+// stubs, probes, and what these remember.
+const memoryNeed = 2 << 20
+
+// checkMemory refuses a process whose memory cgroup is so full that the kernel might end it for memoryNeed. A cgroup whose
+// files are not visible here is not considered.
+func checkMemory(pid int, root string) error {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	if err != nil {
+		return nil // a kernel without cgroups, or the process has ended, which the next step finds
+	}
+	for line := range strings.Lines(string(b)) {
+		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(f) < 3 {
+			continue
+		}
+		v1 := strings.Contains(","+f[1]+",", ",memory,")
+		if !v1 && f[1] != "" {
+			continue
+		}
+		top := root
+		if v1 {
+			top = filepath.Join(root, "memory")
+		}
+		for name := path.Clean("/" + f[2]); ; name = path.Dir(name) {
+			if room := memoryRoom(filepath.Join(top, name), v1); room < memoryNeed {
+				return fmt.Errorf("process %d: %w: its memory cgroup %s has room for %d KiB, and engine inline may need %d KiB of it: raise its limit, or use --engine uprobe",
+					pid, ptrace.ErrUnsupported, name, max(room, 0)>>10, memoryNeed>>10)
+			}
+			if name == "/" {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// memoryRoom returns how many bytes a cgroup can take before the kernel must end a process: up to its limit, and what it has
+// cached of files.
+func memoryRoom(dir string, v1 bool) int64 {
+	limitFile, usageFile, prefix := "memory.max", "memory.current", ""
+	if v1 {
+		limitFile, usageFile, prefix = "memory.limit_in_bytes", "memory.usage_in_bytes", "total_"
+	}
+	number := func(name string) (int64, bool) {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			return 0, false
+		}
+		n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64) // "max" is no number
+		return n, err == nil
+	}
+	limit, limited := number(limitFile)
+	usage, known := number(usageFile)
+	if !limited || !known {
+		return math.MaxInt64
+	}
+	room := limit - usage
+	stat, err := os.ReadFile(filepath.Join(dir, "memory.stat"))
+	if err != nil {
+		return math.MaxInt64
+	}
+	for line := range strings.Lines(string(stat)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if name == prefix+"inactive_file" || name == prefix+"active_file" {
+			if n, err := strconv.ParseInt(value, 10, 64); err == nil {
+				room += n
+			}
+		}
+	}
+	return room
+}
