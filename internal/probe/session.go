@@ -94,10 +94,12 @@ func OpenRunning(ctx context.Context, p *goproc.Process, engine Engine, want Wan
 	return s, nil
 }
 
-// clockOffset returns what to add to the monotonic clock for Unix time. The closest of a few readings is taken.
+// clockOffset returns what to add to the monotonic clock for Unix time. The closest of at most 1000 readings is taken: on a busy
+// machine any of them may be interrupted.
 func clockOffset() int64 {
+	const near = int64(time.Microsecond)
 	best, offset := int64(1<<62), int64(0)
-	for range 5 {
+	for i := 0; i < 1000 && best > near; i++ {
 		before := monotonic()
 		wall := time.Now().UnixNano()
 		after := monotonic()
