@@ -30,6 +30,7 @@ type recordFlags struct {
 	last   time.Duration
 	memory byteSize
 	when   record.Conditions
+	after  time.Duration
 }
 
 // flightMemory is how much memory a flight recorder takes unless it is told otherwise.
@@ -67,8 +68,9 @@ a file with a number of its own, and it goes on; or when a condition is met:
                       collector; --reason chooses other waits
   --when-goroutines   there are more goroutines than that
   --when-latency      a runnable goroutine waits for longer than that to run
-It ends then, and says what it was. What does not fit into --memory is
-forgotten, the oldest first, and the time that the file covers is told.
+It goes on for --after then, so that the file has what ended the wait, and ends.
+The message names the goroutine and the place. What does not fit into --memory
+is forgotten, the oldest first; the message has the time that the file covers.
 
 ` + liveTargetHelp,
 		Example: `  loupe record 1234 -o orders.trace --duration 10s && go tool trace orders.trace
@@ -88,6 +90,7 @@ forgotten, the oldest first, and the time that the file covers is told.
 	f.BoolVar(&flags.system, "system", false, "the runtime's own goroutines too")
 	f.DurationVar(&flags.last, "last", 0, "keep the events of the last so long, and write them when it ends, on SIGUSR1 or when a condition is met")
 	f.Var(&flags.memory, "memory", "`SIZE` of the memory that --last may take for events")
+	f.DurationVar(&flags.after, "after", time.Second, "go on for this long after a condition is met")
 	f.DurationVar(&flags.when.Blocked, "when-blocked", 0, "with --last: write and end when a goroutine is blocked for longer than that")
 	f.IntVar(&flags.when.Goroutines, "when-goroutines", 0, "with --last: write and end when there are more goroutines than `N`")
 	f.DurationVar(&flags.when.Latency, "when-latency", 0, "with --last: write and end when a runnable goroutine does not run for longer than that")
@@ -132,8 +135,8 @@ func (f *recordFlags) check() (record.Format, error) {
 		return "", errors.New(problem)
 	case f.output == "":
 		return "", errors.New("where to? give a file with -o FILE")
-	case f.last < 0 || f.when.Blocked < 0 || f.when.Latency < 0 || f.when.Goroutines < 0:
-		return "", errors.New("--last and the conditions cannot be negative")
+	case f.last < 0 || f.when.Blocked < 0 || f.when.Latency < 0 || f.when.Goroutines < 0 || f.after < 0:
+		return "", errors.New("--last, --after and the conditions cannot be negative")
 	case f.last == 0 && f.when.Any():
 		return "", errors.New("conditions need --last, which says how much to keep for when one is met")
 	case len(f.when.Reasons) > 0 && f.when.Blocked == 0:

@@ -16,6 +16,7 @@ import (
 	"github.com/loupe-go/loupe/internal/record"
 	"github.com/loupe-go/loupe/internal/report"
 	"github.com/loupe-go/loupe/internal/stream"
+	"github.com/loupe-go/loupe/internal/term"
 )
 
 // lookInterval is how often the conditions are looked at while nothing happens.
@@ -33,18 +34,24 @@ type flight struct {
 	tally   *stream.Tally
 	events  uint64
 	dumps   int
-	why     string // the condition that was met
+	met     record.Finding
+	after   time.Duration // goes on after a condition is met
+	until   time.Time     // when it ends then
 	err     error
 }
 
 // recordLast keeps the last events of a session and writes them when it is time.
 func (a *app) recordLast(ctx context.Context, s session, format record.Format, flags *recordFlags, opt record.Options, out *output.File) error {
-	kept, err := record.NewFlight(flags.last, int64(flags.memory), opt)
+	keep := flags.last
+	if flags.when.Any() {
+		keep += flags.after
+	}
+	kept, err := record.NewFlight(keep, int64(flags.memory), opt)
 	if err != nil {
 		return err
 	}
 	f := &flight{app: a, format: format, file: flags.output, kept: kept, trigger: record.NewTrigger(flags.when, opt.Kinds),
-		tally: stream.NewTally(opt.Kinds)}
+		tally: stream.NewTally(opt.Kinds), after: flags.after}
 	a.state.dumps.Store(true)
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGUSR1)
@@ -66,14 +73,18 @@ func (a *app) recordLast(ctx context.Context, s session, format record.Format, f
 	if f.err != nil {
 		return f.err
 	}
-	if f.why != "" {
-		a.note("%s", f.why)
+	why := findingText(&f.met)
+	switch {
+	case why != "":
+		a.note("%s", why)
+	case f.trigger.Any():
+		a.note("no condition was met (%s)", conditionsText(&flags.when))
 	}
 	written, err := f.dump(out)
 	if err != nil {
 		return err
 	}
-	written.Why = f.why
+	written.Why = why
 	return a.recorded(s, written)
 }
 
@@ -81,7 +92,7 @@ func (a *app) recordLast(ctx context.Context, s session, format record.Format, f
 func (f *flight) next(e *event.Event) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.why != "" || f.err != nil {
+	if f.err != nil || f.met.Met() && e.Time > f.until.UnixNano() {
 		return true
 	}
 	f.events++
@@ -89,10 +100,47 @@ func (f *flight) next(e *event.Event) bool {
 	if f.err = f.kept.Write(e); f.err != nil {
 		return true
 	}
-	if f.trigger.Any() {
-		f.why = f.trigger.Next(e)
+	if f.trigger.Any() && !f.met.Met() {
+		f.meet(f.trigger.Next(e), time.Unix(0, e.Time))
 	}
-	return f.why != ""
+	return f.met.Met() && f.after == 0
+}
+
+// meet notes that a condition is met at a time, if it is.
+func (f *flight) meet(found record.Finding, now time.Time) {
+	if found.Met() {
+		f.met, f.until = found, now.Add(f.after)
+	}
+}
+
+// findingText says which condition was met, by which goroutine and where; it is empty when none was.
+func findingText(f *record.Finding) string {
+	if !f.Met() {
+		return ""
+	}
+	text := f.What
+	if place := report.PlaceOf(f.Stack, f.Origin); place != "" {
+		text += " in " + place
+	}
+	return text + f.Detail
+}
+
+// conditionsText names the conditions as they were given.
+func conditionsText(c *record.Conditions) string {
+	var all []string
+	if c.Blocked > 0 {
+		all = append(all, "--when-blocked "+c.Blocked.String())
+	}
+	for _, r := range c.Reasons {
+		all = append(all, "--reason "+term.Escape(r))
+	}
+	if c.Goroutines > 0 {
+		all = append(all, fmt.Sprintf("--when-goroutines %d", c.Goroutines))
+	}
+	if c.Latency > 0 {
+		all = append(all, "--when-latency "+c.Latency.String())
+	}
+	return strings.Join(all, " ")
 }
 
 // watch looks at the conditions while nothing happens, and writes a file whenever it is asked to. It calls end when a
@@ -118,12 +166,12 @@ func (f *flight) watch(ctx context.Context, asked <-chan os.Signal, done <-chan 
 			f.app.tellRecorded(written)
 		case now := <-tick.C:
 			f.mu.Lock()
-			if f.trigger.Any() && f.why == "" {
-				f.why = f.trigger.Look(now)
+			if f.trigger.Any() && !f.met.Met() {
+				f.meet(f.trigger.Look(now), now)
 			}
-			met := f.why != ""
+			over := f.met.Met() && now.After(f.until)
 			f.mu.Unlock()
-			if met {
+			if over {
 				end()
 				return
 			}

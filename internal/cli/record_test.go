@@ -141,6 +141,49 @@ func TestRecordLast(t *testing.T) {
 	}
 }
 
+// TestRecordLastAfter sees that a recording goes on after a condition is met, so that it has the end of the wait, and that
+// the message names the place.
+func TestRecordLastAfter(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "app.trace")
+	begin := time.Now().UnixNano()
+	at := func(d time.Duration, e event.Event) event.Event {
+		e.Time, e.TID, e.P = begin+int64(d), 5, event.ProcOf(0)
+		return e
+	}
+	stack := &event.Stack{Frames: []event.Frame{{Func: "sync.(*Mutex).Lock", File: "/go/src/sync/mutex.go", Line: 1}, {Func: "main.transfer", File: "/src/bank.go", Line: 12}}}
+	const ms = time.Millisecond
+	events := []event.Event{
+		at(0, event.Event{Kind: event.GoStatus, G: 9, State: event.StateRunning}),
+		at(1*ms, event.Event{Kind: event.GoBlock, G: 9, Reason: "chan receive"}),
+		at(2*ms, event.Event{Kind: event.GoStart, G: 7}),
+		at(3*ms, event.Event{Kind: event.GoBlock, G: 7, Reason: "sync.Mutex.Lock", Stack: stack}),
+		at(14*ms, event.Event{Kind: event.GCBegin}), // the wait is too long now
+		at(15*ms, event.Event{Kind: event.GCEnd}),
+		at(500*ms, event.Event{Kind: event.GoUnblock, G: 7, By: 9}),
+		at(501*ms, event.Event{Kind: event.GoStart, G: 7}),
+		at(2000*ms, event.Event{Kind: event.GoBlock, G: 7, Reason: "chan receive"}),
+	}
+	for _, test := range []struct {
+		flags  string
+		starts int // those that the writer adds included
+		want   string
+	}{
+		{"--when-blocked 10ms --after 0s", 2, "goroutine 7 has been blocked for 11ms in main.transfer (/src/bank.go:12): sync.Mutex.Lock"},
+		{"--when-blocked 10ms", 5, "goroutine 7 has been blocked for 11ms in main.transfer (/src/bank.go:12): sync.Mutex.Lock"},
+		{"--when-blocked 10s --when-goroutines 7", 5, "no condition was met (--when-blocked 10s --when-goroutines 7)"},
+	} {
+		sys := newStream()
+		sys.stream.events = events
+		r := run(t, sys, append([]string{"record", "app", "-o", file, "--last", "5s"}, strings.Fields(test.flags)...)...)
+		if r.status != exitDone || !strings.Contains(r.errOut, test.want) {
+			t.Errorf("%s: status %d, %q", test.flags, r.status, r.errOut)
+		}
+		if _, starts := transitions(t, file); starts != test.starts {
+			t.Errorf("%s: %d starts are in the file, want %d", test.flags, starts, test.starts)
+		}
+	}
+}
+
 // TestRecordSample records the sample program, once as a whole and once its last second.
 func TestRecordSample(t *testing.T) {
 	pid := startSample(t)

@@ -79,7 +79,7 @@ func targetArgs(optional bool) cobra.PositionalArgs {
 			problem = "no program after --"
 		case dash > 0:
 			problem = "give either a TARGET or -- PROG ARGS..., not both"
-		case dash < 0 && cmd.Flags().Changed("after"):
+		case dash < 0 && startsLater(cmd):
 			problem = "--after is for programs that Loupe starts: -- PROG ARGS..."
 		case dash < 0 && len(args) == 0 && !optional:
 			problem = "no TARGET: a PID, an executable's path, a process name, or -- PROG ARGS..."
@@ -91,6 +91,12 @@ func targetArgs(optional bool) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// startsLater reports whether --after was given to a command where it is the time that a program runs first. To record it
+// is something else.
+func startsLater(cmd *cobra.Command) bool {
+	return cmd.Flags().Changed("after") && cmd.Name() != "record"
 }
 
 // onTarget finds the target of a command line, or starts it, and calls look with its PID.

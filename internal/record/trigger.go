@@ -26,6 +26,18 @@ type Conditions struct {
 // Any reports whether there is a condition.
 func (c *Conditions) Any() bool { return c.Blocked > 0 || c.Goroutines > 0 || c.Latency > 0 }
 
+// Finding is why a condition is met. The zero value says that none is.
+type Finding struct {
+	G      uint64       // the goroutine
+	What   string       // "goroutine 18 has been blocked for 501ms"
+	Detail string       // what follows the place: ": sync.Mutex.Lock"
+	Stack  *event.Stack // where the goroutine waits, or waited last; nil when not known
+	Origin *event.Origin
+}
+
+// Met reports whether a condition is met.
+func (f *Finding) Met() bool { return f.What != "" }
+
 // Trigger finds out when a condition is met. It is not safe for use by several goroutines.
 type Trigger struct {
 	Conditions
@@ -34,13 +46,16 @@ type Trigger struct {
 	waits   queue // in the order in which they began
 	ready   queue // runnable
 	current map[uint64]span
-	reasons map[string]bool // whether a wait of the reason counts
+	reasons map[string]bool         // whether a wait of the reason counts
+	places  map[uint64]*event.Stack // where goroutines waited or stopped last, for Latency
 }
 
 // span is a wait or a delay that is under way.
 type span struct {
 	since  int64
 	reason string // of a wait; empty for a delay
+	stack  *event.Stack
+	origin *event.Origin
 }
 
 // queue has what began, the oldest first. Entries stay until they are looked at: what current says counts.
@@ -64,53 +79,70 @@ func (q *queue) push(e entry) {
 
 // NewTrigger watches a stream that has the given kinds.
 func NewTrigger(c Conditions, kinds event.Kinds) *Trigger {
-	return &Trigger{Conditions: c, tally: stream.NewTally(kinds), current: map[uint64]span{}, reasons: map[string]bool{}}
+	return &Trigger{Conditions: c, tally: stream.NewTally(kinds), current: map[uint64]span{}, reasons: map[string]bool{}, places: map[uint64]*event.Stack{}}
 }
 
-// Next takes an event in and returns why the stretch before it is worth keeping; empty when it is not.
-func (t *Trigger) Next(e *event.Event) string {
+// Next takes an event in and returns why the stretch before it is worth keeping, if it is.
+func (t *Trigger) Next(e *event.Event) Finding {
 	t.now = max(t.now, e.Time)
 	t.tally.Add(e)
 	switch e.Kind {
 	case event.GoStatus, event.GoBlock, event.GoStop, event.GoCreate, event.GoUnblock, event.GoStart, event.GoDestroy:
-		if why := t.move(e); why != "" {
-			return why
+		if f := t.move(e); f.Met() {
+			return f
 		}
 	case event.Exec:
 		clear(t.current)
+		clear(t.places)
 	}
 	if n := t.tally.Alive(); t.Goroutines > 0 && n > t.Goroutines {
-		return fmt.Sprintf("there are %d goroutines", n)
+		f := Finding{G: e.G, What: fmt.Sprintf("there are %d goroutines, more than %d", n, t.Goroutines), Stack: e.Stack, Origin: e.Origin}
+		if e.Kind == event.GoCreate {
+			f.What += fmt.Sprintf("; goroutine %d was created", e.G)
+		}
+		return f
 	}
 	return t.due()
 }
 
 // Look tells what is worth keeping at a time when nothing has happened since.
-func (t *Trigger) Look(now time.Time) string {
+func (t *Trigger) Look(now time.Time) Finding {
 	t.now = max(t.now, now.UnixNano())
 	return t.due()
 }
 
 // move follows the state of a goroutine.
-func (t *Trigger) move(e *event.Event) string {
+func (t *Trigger) move(e *event.Event) Finding {
 	was, known := t.current[e.G]
 	delete(t.current, e.G)
+	t.note(e)
 	switch {
 	case e.Kind == event.GoBlock, e.Kind == event.GoStatus && e.State == event.StateWaiting:
 		if t.Blocked > 0 && t.counts(e.Reason) {
-			t.current[e.G] = span{since: e.Time, reason: e.Reason}
+			t.current[e.G] = span{since: e.Time, reason: e.Reason, stack: e.Stack, origin: e.Origin}
 			t.waits.push(entry{e.G, e.Time})
 		}
 	case e.Kind == event.GoStart, e.Kind == event.GoDestroy, e.Kind == event.GoStatus && e.State != event.StateRunnable,
 		e.Kind == event.GoCreate && e.State == event.StateWaiting:
 	case t.Latency > 0:
-		t.current[e.G] = span{since: e.Time}
+		t.current[e.G] = span{since: e.Time, stack: t.places[e.G], origin: e.Origin}
 		t.ready.push(entry{e.G, e.Time})
 	}
 	if !known {
-		return ""
+		return Finding{}
 	}
 	return t.judge(e.G, was, e.Time)
+}
+
+// note keeps where a goroutine goes on when it runs again.
+func (t *Trigger) note(e *event.Event) {
+	switch {
+	case t.Latency == 0:
+	case e.Kind == event.GoDestroy:
+		delete(t.places, e.G)
+	case e.Stack != nil && e.Kind != event.GoUnblock && e.Kind != event.GoCreate: // those have the stack of another goroutine
+		t.places[e.G] = e.Stack
+	}
 }
 
 // counts reports whether a wait is of those that count.
@@ -130,19 +162,21 @@ func (t *Trigger) counts(reason string) bool {
 }
 
 // judge tells whether something took too long until a time.
-func (t *Trigger) judge(g uint64, s span, until int64) string {
+func (t *Trigger) judge(g uint64, s span, until int64) Finding {
 	took := time.Duration(until - s.since)
+	f := Finding{G: g, Stack: s.stack, Origin: s.origin}
 	switch {
 	case s.reason != "" && took > t.Blocked:
-		return fmt.Sprintf("goroutine %d has been blocked for %v: %s", g, took.Round(time.Microsecond), s.reason)
+		f.What = fmt.Sprintf("goroutine %d has been blocked for %v", g, took.Round(time.Microsecond))
+		f.Detail = ": " + s.reason
 	case s.reason == "" && took > t.Latency:
-		return fmt.Sprintf("goroutine %d has been runnable for %v and did not run", g, took.Round(time.Microsecond))
+		f.What = fmt.Sprintf("goroutine %d has been runnable for %v and did not run", g, took.Round(time.Microsecond))
 	}
-	return ""
+	return f
 }
 
 // due looks at what is under way.
-func (t *Trigger) due() string {
+func (t *Trigger) due() Finding {
 	for _, q := range []struct {
 		*queue
 		limit time.Duration
@@ -151,11 +185,11 @@ func (t *Trigger) due() string {
 			e := q.entries[q.head]
 			q.head++
 			if s, ok := t.current[e.g]; ok && s.since == e.since {
-				if why := t.judge(e.g, s, t.now); why != "" {
-					return why
+				if f := t.judge(e.g, s, t.now); f.Met() {
+					return f
 				}
 			}
 		}
 	}
-	return ""
+	return Finding{}
 }

@@ -12,6 +12,8 @@ const ms = int64(time.Millisecond)
 
 func at(t int64, k event.Kind, g uint64) event.Event { return event.Event{Time: t * ms, Kind: k, G: g} }
 
+func text(f Finding) string { return f.What + f.Detail }
+
 func waiting(t int64, g uint64, reason string) event.Event {
 	e := at(t, event.GoBlock, g)
 	e.Reason = reason
@@ -49,7 +51,7 @@ func TestTrigger(t *testing.T) {
 			"goroutine 7 has been runnable for 11ms and did not run", 2},
 		{"in time", Conditions{Latency: 10 * time.Millisecond}, []event.Event{at(1, event.GoCreate, 7), at(11, event.GoStart, 7)}, 90, "", 0},
 		{"never run", Conditions{Latency: 10 * time.Millisecond}, []event.Event{at(1, event.GoStop, 7)}, 12, "goroutine 7 has been runnable for 11ms and did not run", 1},
-		{"too many", Conditions{Goroutines: 2}, []event.Event{status, at(2, event.GoCreate, 10), at(3, event.GoCreate, 11)}, 0, "there are 3 goroutines", 3},
+		{"too many", Conditions{Goroutines: 2}, []event.Event{status, at(2, event.GoCreate, 10), at(3, event.GoCreate, 11)}, 0, "there are 3 goroutines, more than 2; goroutine 11 was created", 3},
 		{"not too many", Conditions{Goroutines: 2},
 			[]event.Event{status, at(2, event.GoCreate, 10), at(3, event.GoDestroy, 10), at(4, event.GoCreate, 11)}, 0, "", 0},
 		{"another program", Conditions{Blocked: 10 * time.Millisecond}, []event.Event{waiting(1, 7, "chan send"), at(5, event.Exec, 0)}, 90, "", 0},
@@ -58,11 +60,11 @@ func TestTrigger(t *testing.T) {
 		got, after := "", 0
 		for i := range test.events {
 			if got == "" {
-				got, after = trigger.Next(&test.events[i]), i+1
+				got, after = text(trigger.Next(&test.events[i])), i+1
 			}
 		}
 		if got == "" {
-			got = trigger.Look(time.Unix(0, test.look*ms))
+			got = text(trigger.Look(time.Unix(0, test.look*ms)))
 		}
 		if got != test.want || got != "" && after != test.after {
 			t.Errorf("%s: %q after %d events, want %q after %d", test.name, got, after, test.want, test.after)
@@ -78,8 +80,8 @@ func TestTriggerMemory(t *testing.T) {
 		u := event.Event{Time: i*10_000 + 1, Kind: event.GoUnblock, G: b.G}
 		s := event.Event{Time: i*10_000 + 2, Kind: event.GoStart, G: b.G}
 		for _, e := range []*event.Event{&b, &u, &s} {
-			if why := trigger.Next(e); why != "" {
-				t.Fatal(why)
+			if f := trigger.Next(e); f.Met() {
+				t.Fatal(f)
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"fmt"
 	"path"
 	"strconv"
 	"strings"
@@ -248,6 +249,25 @@ func (t *EventText) appendPlace(b []byte, f event.Frame) []byte {
 	}
 	b = append(b, t.style.Name(term.Escape(census.ShortFunc(f.Func)))...)
 	return append(b, term.Escape(" "+path.Base(f.File)+":"+strconv.Itoa(f.Line))...)
+}
+
+// PlaceOf names where a goroutine is, by its stack: "main.transfer (/src/bank.go:12)". Without a stack it is the function
+// that the goroutine starts with; empty when that is not known either.
+func PlaceOf(s *event.Stack, o *event.Origin) string {
+	var f event.Frame
+	switch {
+	case s != nil:
+		f = placeOf(s)
+	case o != nil:
+		f = o.Start
+	}
+	switch {
+	case f.IsZero():
+		return ""
+	case f.File == "":
+		return term.Escape(f.Func)
+	}
+	return term.Escape(fmt.Sprintf("%s (%s:%d)", f.Func, f.File, f.Line))
 }
 
 // placeOf returns the innermost frame that belongs to the program rather than to the Go distribution; when there is none,
