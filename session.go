@@ -179,6 +179,30 @@ func (s *Session) Stats() Stats {
 // lost it tells which goroutines have ended unseen.
 func (s *Session) Alive() ([]uint64, error) { return s.probes.Process().Alive() }
 
+// Usage returns what the kernel accounts of the process now, and which goroutines have a P.
+func (s *Session) Usage() (Usage, error) {
+	u, err := s.probes.Process().Usage()
+	if err != nil {
+		return Usage{}, sentinel(err)
+	}
+	usage := Usage{CPU: u.CPU, RSS: u.RSS, Procs: u.Procs, Err: u.Err}
+	_, inner := s.probes.Engine().(*inline.Engine) // it has the numbers that the runtime knows
+	for _, t := range u.Threads {
+		id := t.ID
+		if inner {
+			id = t.Inner
+		}
+		usage.Threads = append(usage.Threads, ThreadUsage{TID: int32(id), CPU: t.CPU, Wait: t.Wait})
+	}
+	if u.Running != nil {
+		usage.Running = map[uint64]event.Proc{}
+		for _, on := range u.Running {
+			usage.Running[on.G] = event.ProcOf(on.P)
+		}
+	}
+	return usage, nil
+}
+
 // Warnings returns what a user should know about this observation, one line each: a probe that could not be attached, a
 // kernel feature that is missing.
 func (s *Session) Warnings() []string { return s.probes.Warnings() }

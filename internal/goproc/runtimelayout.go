@@ -10,6 +10,8 @@ import (
 type runtimeLayout struct {
 	allgs, allglen, allgptr uint64 // addresses; allglen and allgptr are 0 where unknown
 	allm                    uint64
+	allp                    uint64 // 0 where unknown
+	procM                   int    // offset of runtime.p.m; none where unknown
 	work                    uint64 // address of runtime.work's tstart; 0 where unknown
 
 	g gOffsets
@@ -57,7 +59,7 @@ func newRuntimeLayout(l *layout.Layout, main *module) (runtimeLayout, error) {
 		return addr + main.bias
 	}
 	rt := runtimeLayout{
-		allgs: at(globals.Allgs), allglen: at(globals.Allglen), allgptr: at(globals.Allgptr), allm: at(globals.Allm),
+		allgs: at(globals.Allgs), allglen: at(globals.Allglen), allgptr: at(globals.Allgptr), allm: at(globals.Allm), allp: at(globals.Allp),
 		waitReasons: bin.WaitReasons(),
 	}
 	if rt.allgs == 0 && (rt.allglen == 0 || rt.allgptr == 0) {
@@ -76,6 +78,7 @@ func newRuntimeLayout(l *layout.Layout, main *module) (runtimeLayout, error) {
 	if rt.m, err = newMOffsets(l); err != nil {
 		return rt, err
 	}
+	rt.procM = (&fieldReader{layout: l}).first("runtime.p.m")
 	rt.m.vdsoBelow = vdsoBelow(bin.Arch(), bin.Version().Minor)
 	rt.status = newStatusValues(l)
 	return rt, nil

@@ -116,6 +116,9 @@ func monotonic() int64 {
 	return ts.Nano()
 }
 
+// Engine returns the engine that observes.
+func (s *Session) Engine() Engine { return s.engine }
+
 // Warnings returns what the user should know, one line each.
 func (s *Session) Warnings() []string { return slices.Concat(s.proc.Warnings(), s.warnings) }
 

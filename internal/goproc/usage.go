@@ -1,0 +1,169 @@
+package goproc
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Usage is what the kernel accounts of a process, and what its runtime says of its Ps, at one moment.
+type Usage struct {
+	CPU     time.Duration // processor time of all threads, those that have ended included: utime + stime
+	RSS     int64         // resident memory in bytes
+	Threads []ThreadUsage // those that live, in no order
+
+	Procs   int   // GOMAXPROCS; 0 if it could not be read
+	Running []OnP // goroutines that have a P and are not in a system call; nil if that could not be read
+	Err     error // why something could not be read
+}
+
+// ThreadUsage is what the kernel accounts of a thread.
+type ThreadUsage struct {
+	ID    int           // as numbered here
+	Inner int           // as numbered in the process's own PID namespace; its runtime knows this number
+	CPU   time.Duration // it ran on a processor
+	Wait  time.Duration // it could run, and waited for a processor in the kernel's run queue
+}
+
+// OnP is a goroutine that has a P.
+type OnP struct {
+	G uint64
+	P int32
+}
+
+// Usage reads the accounts. The target is not stopped: threads and Ps are read one after the other, in microseconds.
+func (p *Process) Usage() (Usage, error) {
+	var u Usage
+	var err error
+	u.Procs, u.Running, u.Err = p.onProcs()
+	tids, err := p.dir.threads()
+	if err != nil {
+		return u, err
+	}
+	for inner, tid := range tids {
+		t := ThreadUsage{ID: tid, Inner: inner}
+		if t.CPU, t.Wait, err = p.dir.schedstat(tid); err == nil {
+			u.Threads = append(u.Threads, t)
+		} else if !errors.Is(err, ErrNoProcess) { // it has ended
+			u.Err = errors.Join(u.Err, err)
+		}
+	}
+	if u.RSS, err = p.dir.residentBytes(); err != nil {
+		return u, err
+	}
+	u.CPU, err = processTime(p.pid)
+	return u, err
+}
+
+// processTime returns the processor time of a process, by its clock (see clock_getcpuclockid(3)).
+func processTime(pid int) (time.Duration, error) {
+	const schedClock = 2 // CPUCLOCK_SCHED in include/linux/posix-timers_types.h
+	var ts unix.Timespec
+	if err := unix.ClockGettime(int32(^pid<<3|schedClock), &ts); err != nil {
+		return 0, fmt.Errorf("process %d: processor time: %w", pid, err)
+	}
+	return time.Duration(ts.Nano()), nil
+}
+
+// schedstat returns how long a thread ran, and how long it waited in the run queue (Documentation/scheduler/sched-stats.rst).
+func (d *procDir) schedstat(tid int) (ran, waited time.Duration, err error) {
+	b, err := d.read(fmt.Sprintf("task/%d/schedstat", tid))
+	if err != nil {
+		return 0, 0, err
+	}
+	f := strings.Fields(string(b))
+	if len(f) < 2 {
+		return 0, 0, fmt.Errorf("malformed schedstat line %q", b)
+	}
+	r, errRan := strconv.ParseInt(f[0], 10, 64)
+	w, errWaited := strconv.ParseInt(f[1], 10, 64)
+	return time.Duration(r), time.Duration(w), errors.Join(errRan, errWaited)
+}
+
+// residentBytes returns the size of the resident memory.
+func (d *procDir) residentBytes() (int64, error) {
+	b, err := d.read("statm")
+	if err != nil {
+		return 0, err
+	}
+	f := strings.Fields(string(b))
+	if len(f) < 2 {
+		return 0, fmt.Errorf("malformed statm line %q", b)
+	}
+	pages, err := strconv.ParseInt(f[1], 10, 64)
+	return pages * int64(os.Getpagesize()), err
+}
+
+// maxGOMAXPROCS bounds what is believed; the runtime allows as many Ps as it can allocate.
+const maxGOMAXPROCS = 1 << 16
+
+// onProcs returns how many Ps there are, and which goroutines run on them: P, its M, that one's goroutine.
+func (p *Process) onProcs() (procs int, running []OnP, err error) {
+	if p.rt.allp == 0 || p.rt.procM == none {
+		return 0, nil, fmt.Errorf("process %d: the address of runtime.allp is unknown", p.pid)
+	}
+	var header [16]byte
+	if err := p.mem.read(header[:], p.rt.allp); err != nil {
+		return 0, nil, err
+	}
+	n := binary.LittleEndian.Uint64(header[8:])
+	if n == 0 || n > maxGOMAXPROCS {
+		return 0, nil, fmt.Errorf("process %d: %w: %d Ps", p.pid, ErrLayout, n)
+	}
+	ps := make([]byte, n*8)
+	if err := p.mem.read(ps, binary.LittleEndian.Uint64(header[:])); err != nil {
+		return 0, nil, err
+	}
+	running = []OnP{}
+	ms, err := p.words(words(ps), p.rt.procM)
+	if err != nil {
+		return int(n), nil, err
+	}
+	gs, err := p.words(ms, p.rt.m.curg)
+	if err != nil {
+		return int(n), nil, err
+	}
+	decoded, err := p.readGs(gs)
+	if err != nil {
+		return int(n), nil, err
+	}
+	for id, g := range decoded {
+		if g.goid != 0 && (g.status == p.rt.status.running || g.status == p.rt.status.copystack) {
+			running = append(running, OnP{g.goid, int32(id)})
+		}
+	}
+	return int(n), running, nil
+}
+
+// words reads a word at an offset from each of some addresses; 0 for those that cannot be read.
+func (p *Process) words(addrs []uint64, offset int) ([]uint64, error) {
+	b := make([]byte, 8*len(addrs))
+	spans := make([]span, len(addrs))
+	for i, addr := range addrs {
+		spans[i] = span{addr: addr + uint64(offset), buf: b[8*i : 8*i+8]}
+	}
+	if err := p.mem.readSpans(spans); err != nil {
+		return nil, err
+	}
+	for i := range spans {
+		if !spans[i].ok || addrs[i] == 0 {
+			clear(spans[i].buf)
+		}
+	}
+	return words(b), nil
+}
+
+// words returns the words of some bytes.
+func words(b []byte) []uint64 {
+	list := make([]uint64, len(b)/8)
+	for i := range list {
+		list[i] = binary.LittleEndian.Uint64(b[8*i:])
+	}
+	return list
+}
