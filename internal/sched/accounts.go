@@ -36,6 +36,7 @@ type site struct {
 	lived          uint64
 	lifetime       Nanos // of the lived ones: created and ended under observation
 	delay          Delays
+	cpu            Nanos // processor time, see Machine.Account
 }
 
 // Delays are the times from runnable to running: how long the scheduler let goroutines wait.

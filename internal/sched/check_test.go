@@ -29,6 +29,9 @@ func check(t testing.TB, m *Machine) {
 				t.Fatalf("goroutine %d is not found by its ID", en.id)
 			}
 			checkEntry(t, m, en)
+			if th := m.threads.list[en.thread]; th != nil && th.en != en {
+				t.Fatalf("goroutine %d is on a thread with another", en.id)
+			}
 			addOpen(m, en, &open)
 			a, p := &sites[en.site], &places[en.place]
 			if en.epoch == m.epoch {
@@ -36,7 +39,7 @@ func check(t testing.TB, m *Machine) {
 			} else {
 				a.stale[en.state].enter(en.counted())
 			}
-			if en.state >= syscall {
+			if en.atPlace() {
 				if en.epoch == m.epoch {
 					p.open.enter(en.counted())
 				} else {
@@ -44,6 +47,9 @@ func check(t testing.TB, m *Machine) {
 				}
 			}
 		}
+	}
+	if m.threads.running != int(m.Totals().States.Running) {
+		t.Fatalf("%d goroutines run, counted %d", m.Totals().States.Running, m.threads.running)
 	}
 	if count != m.table.live {
 		t.Fatalf("%d entries, %d counted as live", count, m.table.live)

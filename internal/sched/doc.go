@@ -15,14 +15,29 @@
 //
 // holds exactly. Time from before the observation is in no sum; only Goroutine.Since goes back further.
 //
+// # Threads and Ps
+//
+// A thread runs one goroutine at a time, and so does a P, of which there are GOMAXPROCS. Events say on which thread they
+// happened, and GoStart on which P. When either starts another goroutine, the one before does not run any more, although no
+// event said so: it is in a system call, or has come back from one and waits for a P. So running goroutines never share
+// a P. Where the P is unknown, Account bounds them: the goroutine that most likely lost its P is the one taken not to run.
+//
 // # System calls that are not observed
 //
-// Calls are usually not observed. A goroutine that is in one then counts as running. When the call takes long, the
-// runtime gives the processor away and the goroutine is started again when it comes back: GoStart follows GoStart. That
-// is no repair; the time in between counts as running, and Totals.Resumed counts how often it happened. With calls
-// observed, GoStart of a goroutine in a syscall is how a long call ends: all the time until then was the call. A
-// GoSyscallEnd that follows changes nothing. An execution trace tells more: its GoSyscallEnd comes when the call is over, and
-// says that the goroutine is runnable when it has to wait for a processor then.
+// Calls are usually not observed. A goroutine that is in one counts as running until its P runs another goroutine, or until
+// Account shows that the P is free; then it is in a system call. When GoStart follows, the call took until then. When
+// another event follows, the goroutine got a P without an event: the time is uncertain. GoStart of a goroutine that runs
+// is no repair; the time counts as running, and Totals.Resumed counts how often it happened.
+//
+// With calls observed, GoSyscallEnd may come before the goroutine has a P. It is running if a P may be free. Its next event
+// tells what it was: before GoStart it was runnable, before any other event it was running. GoStart of a goroutine in a
+// syscall is another way for a long call to end: all the time until then was the call, and a GoSyscallEnd that follows
+// changes nothing. In execution traces GoSyscallEnd says whether the goroutine has to wait for a P.
+//
+// # Processor time
+//
+// The time that goroutines run, by events, includes the time that their threads wait for a processor, or sleep in system
+// calls. Processor time comes from the kernel, which accounts it by thread: see Account.
 //
 // # Long waits only
 //

@@ -56,6 +56,8 @@ const (
 	flagWoken                 // waker is valid
 	flagAlive                 // Reconcile has found it in the list
 	flagLeaked                // the runtime found that its wait never ends
+	flagInferred              // no event told that it entered its state: its thread or its P runs another goroutine
+	flagReturned              // its last event was the end of a system call: it may have to wait for a P
 )
 
 // entry is a live goroutine. A million of them are wanted to fit in 128 MB with their index: strings and stacks are
@@ -75,7 +77,8 @@ type entry struct {
 	parent, waker  uint64
 	seen           int64  // when it was created, or first seen
 	wake           uint32 // the place from which it was woken last
-	repairs        uint32 // how often its state had to be repaired; stays at its maximum
+	repairs        uint16 // how often its state had to be repaired; stays at its maximum
+	thread         uint16 // the slot of the thread that it is on; 0: none, or unknown
 }
 
 // counted returns from when on the time in the current state counts.
@@ -102,3 +105,6 @@ func (en *entry) uncertain() int64 {
 	}
 	return left
 }
+
+// atPlace reports whether it waits, or is in a system call, at a place that an event told.
+func (en *entry) atPlace() bool { return en.state >= syscall && en.flags&flagInferred == 0 }

@@ -62,7 +62,7 @@ func (m *Machine) view(en *entry, g *Goroutine) {
 		ID: en.id, Parent: en.parent,
 		Site: int(s.origin), Origin: m.origins[s.origin], CreationStack: shown(s.stack), Seen: en.seen,
 		Found: en.flags&flagFound != 0,
-		State: stateNames[en.state], Since: en.since, Uncertain: en.epoch != m.epoch, Repairs: en.repairs,
+		State: stateNames[en.state], Since: en.since, Uncertain: en.epoch != m.epoch, Repairs: uint32(en.repairs),
 		Running: time.Duration(en.spent[running-1]), Runnable: time.Duration(en.spent[runnable-1]),
 		Blocked: time.Duration(en.spent[waiting-1]), Syscall: time.Duration(en.spent[syscall-1]),
 		InDoubt: time.Duration(en.uncertain()),

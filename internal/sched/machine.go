@@ -59,6 +59,12 @@ type world struct {
 	strange    uint64     // events of kinds that are not known
 	latency    [numCauses]Histogram
 	phases     phases
+	threads    threads
+	cpu        CPU
+	spent      time.Duration // Books.CPU of the last Account
+	rounds     uint64        // how often Account was called
+	collected  Nanos         // time that the garbage collector was at work until then
+	accounted  int64         // when that was
 	history    history
 	execs      uint64
 }
@@ -67,7 +73,7 @@ type world struct {
 type lifeCounts struct {
 	endedUnseen, reconciled, untracked, ignored uint64
 	repairs, confirmed, resumed                 uint64
-	losses, lost                                uint64
+	losses, lost, inferred                      uint64
 }
 
 // New returns a machine that has seen nothing.
@@ -97,6 +103,7 @@ func (m *Machine) reset() {
 		interned: newInterned(m.opt),
 		history:  newHistory(m.opt.History),
 		execs:    m.execs,
+		threads:  newThreads(),
 	}
 }
 

@@ -69,6 +69,7 @@ type conduct struct {
 	tells    [64]bool         // the kind is about a goroutine's state
 	can      [numStates]state // the state itself, unknown when it cannot be told
 	syscalls bool             // are observed
+	seesGC   bool             // the garbage collector is observed
 	ends     bool             // GoDestroy is observed
 }
 
@@ -81,7 +82,7 @@ func newConduct(kinds event.Kinds, minBlock time.Duration) conduct {
 		kinds &^= event.KindsOf(event.GoStart, event.GoStop, event.GoUnblock)
 	}
 	has := func(want event.Kinds) bool { return kinds&want == want }
-	c := conduct{syscalls: has(event.KindsSyscall), ends: kinds.Has(event.GoDestroy)}
+	c := conduct{syscalls: has(event.KindsSyscall), seesGC: has(event.KindsOf(event.GCBegin, event.GCEnd)), ends: kinds.Has(event.GoDestroy)}
 	for s, want := range endings {
 		if has(want) {
 			c.can[s] = state(s)

@@ -56,6 +56,9 @@ type Flow struct {
 
 	// FirstStart is the time from creation to the first start.
 	FirstStart Delays
+
+	// CPU is the processor time of these goroutines since the first Machine.Account, an estimate.
+	CPU Nanos
 }
 
 // Time returns the time in states that are over and of those that are not.
@@ -73,6 +76,7 @@ func (f *Flow) add(s *site, now int64) {
 	f.Lived += s.lived
 	f.Lifetime = f.Lifetime.Add(s.lifetime)
 	f.FirstStart.merge(&s.delay)
+	f.CPU = f.CPU.Add(s.cpu)
 	f.Done = f.Done.Add(Times{s.done[running], s.done[runnable], s.done[waiting], s.done[syscall], s.done[unknown]})
 
 	var open [numStates]Nanos
@@ -101,6 +105,7 @@ func (f Flow) sub(o *Flow) Flow {
 	f.Lived -= min(f.Lived, o.Lived)
 	f.Lifetime = f.Lifetime.Sub(o.Lifetime)
 	f.FirstStart.sub(&o.FirstStart)
+	f.CPU = f.CPU.Sub(o.CPU)
 	return f
 }
 
@@ -121,6 +126,7 @@ type Totals struct {
 	Repairs    uint64 // events that did not fit what was known of the goroutine, which follows the event then
 	Confirmed  uint64 // first events after a loss that did fit
 	Resumed    uint64 // GoStart of running goroutines: they come back from system calls that were not observed
+	Inferred   uint64 // times that a goroutine was found not to run, because its thread or its P runs another
 	Reconciled uint64 // goroutines that Reconcile ended; they are in Ended too
 
 	// EndedUnseen counts goroutines of which nothing but the end was seen; they are in no other number.
@@ -128,6 +134,8 @@ type Totals struct {
 	// Untracked counts events of goroutines beyond Options.MaxGoroutines; they are in no other number but Kinds.
 	Untracked uint64
 	Overflow  Overflow
+
+	Processor CPU
 }
 
 // Totals returns sums over the whole program.
@@ -137,8 +145,8 @@ func (m *Machine) Totals() Totals {
 	t := Totals{
 		Start: m.start, Now: m.now, Execs: m.execs, Kinds: map[event.Kind]uint64{}, Strange: m.strange,
 		Ignored: m.life.ignored, Losses: m.life.losses, Lost: m.life.lost, Repairs: m.life.repairs,
-		Confirmed: m.life.confirmed, Resumed: m.life.resumed, Reconciled: m.life.reconciled,
-		EndedUnseen: m.life.endedUnseen, Untracked: m.life.untracked, Overflow: m.over,
+		Confirmed: m.life.confirmed, Resumed: m.life.resumed, Inferred: m.life.inferred, Reconciled: m.life.reconciled,
+		EndedUnseen: m.life.endedUnseen, Untracked: m.life.untracked, Overflow: m.over, Processor: m.cpu,
 	}
 	for kind, n := range m.kinds {
 		if n > 0 {
@@ -172,6 +180,7 @@ func (t *Totals) Sub(earlier *Totals) Totals {
 		return d
 	}
 	d.Flow = t.sub(&earlier.Flow)
+	d.Processor = t.Processor.sub(&earlier.Processor)
 	d.Kinds = map[event.Kind]uint64{}
 	for kind, n := range t.Kinds {
 		if n -= min(n, earlier.Kinds[kind]); n > 0 {
@@ -181,7 +190,7 @@ func (t *Totals) Sub(earlier *Totals) Totals {
 	for _, c := range []struct{ now, before *uint64 }{
 		{&d.Events, &earlier.Events}, {&d.Strange, &earlier.Strange}, {&d.Ignored, &earlier.Ignored},
 		{&d.Losses, &earlier.Losses}, {&d.Lost, &earlier.Lost}, {&d.Repairs, &earlier.Repairs},
-		{&d.Confirmed, &earlier.Confirmed}, {&d.Resumed, &earlier.Resumed}, {&d.Reconciled, &earlier.Reconciled},
+		{&d.Confirmed, &earlier.Confirmed}, {&d.Resumed, &earlier.Resumed}, {&d.Inferred, &earlier.Inferred}, {&d.Reconciled, &earlier.Reconciled},
 		{&d.EndedUnseen, &earlier.EndedUnseen}, {&d.Untracked, &earlier.Untracked},
 		{&d.Overflow.Reasons, &earlier.Overflow.Reasons}, {&d.Overflow.Places, &earlier.Overflow.Places},
 		{&d.Overflow.Sites, &earlier.Overflow.Sites},

@@ -9,10 +9,32 @@ import (
 // goroutine takes an event about a goroutine's state. It returns the place that the event tells, for the history; for
 // GoCreate the site.
 func (m *Machine) goroutine(e *event.Event, t int64) uint32 {
+	if by := e.By | e.Parent; by != 0 && e.Kind != event.GoStatus {
+		m.proves(by, e, t)
+	}
 	en := m.table.find(e.G)
 	if en == nil {
 		return m.first(e, t)
 	}
+	if en.flags&(flagInferred|flagReturned) != 0 {
+		m.resolve(en, e.Kind, t)
+	}
+	switch e.Kind {
+	case event.GoUnblock:
+		return m.unblocked(en, e, t)
+	case event.GoDestroy:
+		m.destroyed(en, t)
+		return 0
+	}
+	place := m.change(en, e, t)
+	if e.Kind != event.GoCreate { // which is told on its creator's thread
+		m.seat(en, e, t)
+	}
+	return place
+}
+
+// change takes an event of a goroutine that goes on.
+func (m *Machine) change(en *entry, e *event.Event, t int64) uint32 {
 	switch e.Kind {
 	case event.GoStart:
 		return m.started(en, t)
@@ -29,11 +51,6 @@ func (m *Machine) goroutine(e *event.Event, t int64) uint32 {
 		en.blocks++
 		m.moveTo(en, e.Kind, t, m.follows[e.Kind], p)
 		return p
-	case event.GoUnblock:
-		return m.unblocked(en, e, t)
-	case event.GoDestroy:
-		m.destroyed(en, t)
-		return 0
 	case event.GoSyscallBegin:
 		p := m.placeOf(en.place, Syscalls, e)
 		m.moveTo(en, e.Kind, t, m.follows[e.Kind], p)
@@ -50,6 +67,9 @@ func (m *Machine) goroutine(e *event.Event, t int64) uint32 {
 	// It runs: it came back from a system call, or did something that only running goroutines do.
 	if en.state != m.follows[e.Kind] || en.epoch != m.epoch {
 		m.move(en, e.Kind, t)
+		if e.Kind == event.GoSyscallEnd && en.state == running {
+			en.flags |= flagReturned
+		}
 	}
 	if e.Stack != nil {
 		en.place = m.placeOf(en.place, Points, e)
@@ -103,6 +123,9 @@ func (m *Machine) first(e *event.Event, t int64) uint32 {
 		}
 	}
 	m.enter(en, m.sites.at(en.site), t, next)
+	if e.Kind != event.GoCreate && e.Kind != event.GoUnblock { // which are told on others' threads
+		m.seat(en, e, t)
+	}
 	return told
 }
 
@@ -213,14 +236,14 @@ func (m *Machine) move(en *entry, kind event.Kind, t int64) {
 
 // moveTo takes a goroutine to a state at a place.
 func (m *Machine) moveTo(en *entry, kind event.Kind, t int64, next state, place uint32) {
-	m.close(en, t, m.rules[kind][en.state])
+	m.close(en, t, m.class(en, kind))
 	en.cause, en.place = causeNone, place
 	m.enter(en, m.sites.at(en.site), en.since, next)
 }
 
 // started takes GoStart.
 func (m *Machine) started(en *entry, t int64) uint32 {
-	how := m.rules[event.GoStart][en.state]
+	how := m.class(en, event.GoStart)
 	switch {
 	case en.state == running && en.epoch == m.epoch:
 		m.life.resumed++
@@ -255,7 +278,7 @@ func (m *Machine) blockedUntilNow(en *entry, e *event.Event, begin int64) uint32
 	end := begin + min(e.Value, math.MaxInt64-begin)
 	m.now = max(m.now, end)
 	place := m.placeOf(en.place, Waits, e)
-	m.close(en, begin, m.rules[e.Kind][en.state])
+	m.close(en, begin, m.class(en, e.Kind))
 	en.cause, en.place = causeNone, place
 	en.blocks++
 
@@ -279,7 +302,7 @@ func (m *Machine) unblocked(en *entry, e *event.Event, t int64) uint32 {
 	if !waited {
 		why = reasonNone
 	}
-	d, known := m.close(en, t, m.rules[e.Kind][en.state])
+	d, known := m.close(en, t, m.class(en, e.Kind))
 	if over {
 		d, known = length, true
 	}
@@ -315,12 +338,13 @@ func (m *Machine) woken(en *entry, e *event.Event, why uint32) *place {
 
 // destroyed takes GoDestroy.
 func (m *Machine) destroyed(en *entry, t int64) {
-	m.close(en, t, m.rules[event.GoDestroy][en.state])
+	m.close(en, t, m.class(en, event.GoDestroy))
 	m.end(en)
 }
 
 // end takes a goroutine whose last time was closed out of the table.
 func (m *Machine) end(en *entry) {
+	m.detach(en, en.since)
 	s := m.sites.at(en.site)
 	s.ended++
 	if en.flags&(flagAtStart|flagFound) == 0 {
@@ -355,10 +379,11 @@ func (m *Machine) close(en *entry, t int64, how class) (int64, bool) {
 	} else {
 		s.done[unknown].add(d)
 	}
-	if en.state >= syscall {
+	m.count1(en.state, -1)
+	if en.atPlace() {
 		m.leavePlace(en, from, d, known, stale)
 	}
-	en.flags &^= flagInitial | flagLeaked | flagOver
+	en.flags &^= flagInitial | flagLeaked | flagOver | flagInferred
 	en.since = t
 	return d, known
 }
@@ -370,7 +395,7 @@ func (m *Machine) count(en *entry, how class) {
 		return
 	}
 	m.life.repairs++
-	if en.repairs < math.MaxUint32 {
+	if en.repairs < math.MaxUint16 {
 		en.repairs++
 	}
 }
@@ -400,7 +425,11 @@ func (m *Machine) enter(en *entry, s *site, t int64, next state) {
 		en.since = t
 	}
 	s.open[next].enter(t)
-	if next >= syscall {
+	m.count1(next, 1)
+	if next != running && next != syscall {
+		m.detach(en, t)
+	}
+	if en.atPlace() {
 		p := m.places.at(en.place)
 		p.sync(m.epoch)
 		p.open.enter(t)

@@ -1,0 +1,316 @@
+package sched
+
+import "github.com/loupe-go/loupe/event"
+
+// thread is a kernel thread of the program, an M of the runtime.
+type thread struct {
+	tid   int32
+	slot  uint16 // its index in threads.list
+	proc  uint16 // one more than the ID of the P that it got with its last GoStart; 0: it has lost that, or the P is unknown
+	en    *entry // the goroutine that runs on it, or is in a system call there; nil if there is none
+	heard int64  // when en did something last
+	work
+}
+
+// threads knows which goroutine is on which thread, and which thread has which P. A thread runs one goroutine at a time, and
+// so does a P: when one of them starts another goroutine, the one before is elsewhere, whatever events say of it.
+type threads struct {
+	list   []*thread // the first one stands for an unknown thread
+	free   []uint16
+	byTID  map[int32]*thread
+	recent [64]*thread // of the threads that were found last, by the lower bits of their IDs
+	procs  []uint16    // the slot of the thread that has the P, by the P's ID; 0 if none is known to
+
+	running int // goroutines in this state
+	limit   int // GOMAXPROCS; 0 if it is unknown
+}
+
+// Bounds of what is kept. The runtime allows 10,000 threads unless told otherwise.
+const (
+	maxThreads = 1 << 15
+	maxProcs   = 1 << 12
+)
+
+func newThreads() threads { return threads{list: make([]*thread, 1), byTID: map[int32]*thread{}} }
+
+// find returns a thread by its ID; nil if it has not been seen.
+func (ts *threads) find(tid int32) *thread {
+	recent := &ts.recent[uint32(tid)%uint32(len(ts.recent))]
+	if th := *recent; th != nil && th.tid == tid {
+		return th
+	}
+	th := ts.byTID[tid]
+	if th != nil {
+		*recent = th
+	}
+	return th
+}
+
+// of returns a thread by its ID; nil for an unknown one, or when there are too many.
+func (ts *threads) of(tid int32) *thread {
+	if tid <= 0 {
+		return nil
+	}
+	if th := ts.find(tid); th != nil {
+		return th
+	}
+	th := &thread{tid: tid}
+	if n := len(ts.free); n > 0 {
+		th.slot, ts.free = ts.free[n-1], ts.free[:n-1]
+		ts.list[th.slot] = th
+	} else if len(ts.list) < maxThreads {
+		th.slot = uint16(len(ts.list))
+		ts.list = append(ts.list, th)
+	} else {
+		return nil
+	}
+	ts.byTID[tid] = th
+	return th
+}
+
+// forget removes a thread that no goroutine is on.
+func (ts *threads) forget(th *thread) {
+	if th.proc != 0 && ts.procs[th.proc-1] == th.slot {
+		ts.procs[th.proc-1] = 0
+	}
+	if recent := &ts.recent[uint32(th.tid)%uint32(len(ts.recent))]; *recent == th {
+		*recent = nil
+	}
+	delete(ts.byTID, th.tid)
+	ts.list[th.slot] = nil
+	ts.free = append(ts.free, th.slot)
+}
+
+// seat notes that a goroutine that runs or is in a system call is on the thread of an event, and enforces that no more run
+// than can.
+func (m *Machine) seat(en *entry, e *event.Event, t int64) {
+	if en.state == running || en.state == syscall {
+		if th := m.threads.of(e.TID); th != nil {
+			m.attach(en, th, t)
+			if id, ok := e.P.ID(); ok && e.Kind == event.GoStart && id < maxProcs {
+				m.gotProc(th, id, t)
+			}
+		}
+	}
+	for ts := &m.threads; ts.limit > 0 && ts.running > ts.limit; {
+		if !m.evict(en, t) {
+			return
+		}
+	}
+}
+
+// attach puts a goroutine on a thread. The one that was there has left it without an event.
+func (m *Machine) attach(en *entry, th *thread, t int64) {
+	if th.en != en {
+		if th.en != nil {
+			m.leftThread(th, t)
+		}
+		m.detach(en, t)
+		th.en, en.thread = en, th.slot
+		th.begin(t)
+	}
+	th.heard = t
+}
+
+// detach takes a goroutine off its thread, if it is on one.
+func (m *Machine) detach(en *entry, t int64) {
+	if en.thread == 0 {
+		return
+	}
+	th := m.threads.list[en.thread]
+	m.charge(th, t, true)
+	th.left = t
+	th.en, en.thread = nil, 0
+}
+
+// gotProc notes that a thread has a P. The thread that had it lost it while its goroutine was in a system call.
+func (m *Machine) gotProc(th *thread, id int32, t int64) {
+	ts := &m.threads
+	if th.proc == uint16(id)+1 {
+		return
+	}
+	for int(id) >= len(ts.procs) {
+		ts.procs = append(ts.procs, 0)
+	}
+	if th.proc != 0 {
+		ts.procs[th.proc-1] = 0
+	}
+	if slot := ts.procs[id]; slot != 0 {
+		m.lostProc(ts.list[slot], t)
+	}
+	ts.procs[id], th.proc = th.slot, uint16(id)+1
+}
+
+// lostProc notes that a thread has its P no more. A goroutine that ran there is in a system call, or waits for a P after one.
+func (m *Machine) lostProc(th *thread, t int64) {
+	if th.proc != 0 {
+		m.threads.procs[th.proc-1] = 0
+		th.proc = 0
+	}
+	if th.en != nil && th.en.state == running {
+		m.inSyscall(th.en, t)
+	}
+}
+
+// inSyscall notes that a goroutine that was taken to run does not: it has no P.
+func (m *Machine) inSyscall(en *entry, t int64) {
+	switch {
+	case en.epoch != m.epoch:
+		m.retype(en, unknown)
+	case en.flags&flagReturned != 0:
+		m.retype(en, m.can[runnable])
+	default:
+		m.infer(en, t, syscall, exact)
+	}
+}
+
+// leftThread notes that a thread runs another goroutine than the one that was on it. That one has come back from a system
+// call, found no P, and waits for one.
+func (m *Machine) leftThread(th *thread, t int64) {
+	en := th.en
+	m.detach(en, t)
+	switch {
+	case en.epoch != m.epoch:
+		if en.state == running {
+			m.retype(en, unknown)
+		}
+	case en.flags&flagReturned != 0:
+		m.retype(en, m.can[runnable])
+	case en.state == running, en.flags&flagInferred != 0:
+		m.infer(en, t, m.can[runnable], exact)
+	case en.state == syscall && !m.syscalls: // a snapshot found it in one
+		m.infer(en, t, m.can[runnable], mixed)
+	}
+}
+
+// infer takes a goroutine to a state of which no event told. The time until then was of a class.
+func (m *Machine) infer(en *entry, t int64, next state, how class) {
+	m.close(en, t, how)
+	en.cause = causeNone
+	en.flags |= flagInferred
+	m.enter(en, m.sites.at(en.site), en.since, next)
+	m.life.inferred++
+}
+
+// retype changes what a goroutine has been doing since it entered its state.
+func (m *Machine) retype(en *entry, to state) {
+	s := m.sites.at(en.site)
+	s.sync(m.epoch)
+	pools := &s.open
+	if en.epoch != m.epoch {
+		pools = &s.stale
+	}
+	pools[en.state].leave(en.counted())
+	pools[to].enter(en.counted())
+	m.count1(en.state, -1)
+	m.count1(to, 1)
+	en.state = to
+}
+
+// count1 counts the goroutines that run.
+func (m *Machine) count1(s state, by int) {
+	if s == running {
+		m.threads.running += by
+	}
+}
+
+// resolve corrects what was inferred of a goroutine when its next event shows what it did.
+func (m *Machine) resolve(en *entry, kind event.Kind, t int64) {
+	switch {
+	case en.epoch != m.epoch || kind == event.GoStatus || kind == event.GoCreate:
+	case en.flags&flagReturned != 0 && kind == event.GoStart: // it had to wait for a P
+		if to := m.can[runnable]; en.state != to {
+			m.retype(en, to)
+		}
+		en.cause = causeReturned
+	case en.flags&flagReturned != 0: // it got a P at once
+		if to := m.can[running]; en.state != to {
+			m.retype(en, to)
+		}
+	case en.flags&flagInferred != 0 && en.state == syscall && t <= en.since: // the event was on its way
+		en.flags &^= flagInferred
+		m.retype(en, m.can[running])
+	}
+	en.flags &^= flagReturned
+}
+
+// class returns the class of an event that meets a goroutine in its state.
+func (m *Machine) class(en *entry, kind event.Kind) class {
+	if en.flags&flagInferred != 0 && en.state == syscall {
+		if kind == event.GoStart || kind == event.GoSyscallEnd {
+			return exact
+		}
+		return mixed // it has run again, from a moment on that is unknown
+	}
+	return m.rules[kind][en.state]
+}
+
+// proves takes an event that a goroutine caused on its thread: it runs there, although it was thought to be in a system call.
+func (m *Machine) proves(by uint64, e *event.Event, t int64) {
+	th := m.threads.find(e.TID)
+	if th == nil || th.en == nil || th.en.id != by {
+		return
+	}
+	en := th.en
+	th.heard = t
+	if en.flags&flagInferred == 0 || en.epoch != m.epoch || en.state != syscall {
+		return
+	}
+	m.close(en, t, mixed)
+	m.enter(en, m.sites.at(en.site), en.since, m.can[running])
+	m.seat(en, e, t)
+}
+
+// evict finds the goroutine that most likely does not run any more, when more are taken to run than there are Ps: besides en,
+// which just did something. It returns false if there is none.
+func (m *Machine) evict(newest *entry, t int64) bool {
+	var found *thread
+	for _, th := range m.threads.list[1:] {
+		if th == nil || th.en == nil || th.en.state != running || th.en == newest && !m.mayWait(th) {
+			continue
+		}
+		if found == nil || m.likelier(th, found) {
+			found = th
+		}
+	}
+	if found != nil {
+		m.inSyscall(found.en, t) // its P stays noted, for this is a guess
+		return true
+	}
+	en := m.runsNowhere(newest)
+	if en != nil {
+		m.inSyscall(en, t)
+	}
+	return en != nil
+}
+
+// runsNowhere returns a goroutine that is taken to run on an unknown thread, besides newest; nil if there is none. Only a
+// goroutine that has moved while the first states were read can be one, until its next event.
+func (m *Machine) runsNowhere(newest *entry) *entry {
+	for _, chunk := range m.table.chunks {
+		for i := 0; chunk != nil && i < len(chunk); i++ {
+			if en := &chunk[i]; en.id != 0 && en != newest && en.state == running && en.thread == 0 {
+				return en
+			}
+		}
+	}
+	return nil
+}
+
+// mayWait reports whether a thread's goroutine has just come back from a system call and may still wait for a P.
+func (m *Machine) mayWait(th *thread) bool { return th.en.flags&flagReturned != 0 && th.proc == 0 }
+
+// likelier reports whether a thread's goroutine is more likely to have lost its P than another's: first those of which events
+// may be lost, then those that may still wait for a P, then those whose P is unknown, then the one that did nothing for longest.
+func (m *Machine) likelier(a, b *thread) bool {
+	for _, is := range []func(*thread) bool{
+		func(th *thread) bool { return th.en.epoch != m.epoch },
+		m.mayWait,
+		func(th *thread) bool { return th.proc == 0 },
+	} {
+		if x, y := is(a), is(b); x != y {
+			return x
+		}
+	}
+	return a.heard < b.heard
+}
