@@ -112,6 +112,8 @@ func (s *fakeSession) Detach() error {
 	return nil
 }
 
+func (s *fakeSession) Usage() (loupe.Usage, error) { return loupe.Usage{}, nil }
+
 func (s *fakeSession) Alive() ([]uint64, error) { return s.alive, nil }
 func (s *fakeSession) ExitStatus() (int, bool) {
 	if s.target.program == nil {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -61,15 +62,21 @@ every --interval instead: as text, or one JSON object a line. Its fields:
   events, eventsPerSecond, lost
   goroutines, states {running, runnable, waiting, syscall, unknown, uncertain}
   created, ended, createdPerSecond, endedPerSecond, wakeupsPerSecond,
-  growthPerMinute, runningCPUs (goroutines that run at a time, on average)
+  growthPerMinute, runningCPUs (goroutineSeconds divided by the interval)
+  cpu: what the kernel accounts of the process in the interval.
+    processSeconds, processor time of all threads (utime + stime), is
+    goroutineSeconds, in goroutines' Go and C code and system calls, plus
+    runtimeSeconds, the scheduler, the garbage collector and goroutines that
+    are not observed. runQueueWaitSeconds: threads waited for a processor.
+    gomaxprocs, threads, rssBytes: of now
   gc {count, seconds, active}, stw {count, p50Nanoseconds, maxNanoseconds},
   heapBytes
   schedulerLatency {interval, overall}, each {count, p50-, p90-, p99-,
   maxNanoseconds}
   sites: --rows of them, the most goroutines first: createdBy, start,
   goroutines, growthPerMinute, created, ended, createdPerSecond, endedPerSecond,
-  states, and runningSeconds, runnableSeconds, blockedSeconds, syscallSeconds
-  in the interval
+  states, cpuSeconds (processor time), and runningSeconds (with a P),
+  runnableSeconds, blockedSeconds, syscallSeconds, all in the interval
   groups, the largest first: state, reason, count, oldestSeconds, waitsPerSecond
   contention (locks, sends), the most time in the interval first: reason,
   intervalWaitSeconds, waitSeconds, count, countPerSecond, maxSeconds, now,
@@ -99,7 +106,7 @@ closed, and closing the view interrupts it as Ctrl-C does.`,
 	f.IntVar(&flags.rows, "rows", 10, "print so many rows of each table, as text or JSON")
 	f.BoolVar(&flags.system, "system", false, "the runtime's own goroutines too")
 	f.BoolVar(&flags.syscalls, "syscalls", false,
-		"observe system calls, a great many in programs that use the network; else goroutines in one count as running")
+		"observe system calls, of which programs that use the network make many; else a goroutine in one counts as running until its P runs another")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if problem := flags.problem(); problem != "" {
 			return &usageError{problem: problem, command: cmd.CommandPath()}
@@ -135,7 +142,7 @@ func (f *topFlags) kinds() event.Kinds {
 // top observes a target and shows it, on the terminal or as a series of pictures.
 func (a *app) top(cmd *cobra.Command, args []string, flags *topFlags) error {
 	opt := flags.live.options(a)
-	opt.Kinds, opt.System = flags.kinds(), flags.system
+	opt.Kinds, opt.System, opt.Procs = flags.kinds(), flags.system, true
 	if a.json || flags.iterations > 0 || !term.IsTerminal(a.Stdout) || a.Getenv("TERM") == "dumb" {
 		return a.observe(cmd, args, opt, flags.live.duration, func(ctx context.Context, s session) error {
 			return a.topPrinted(ctx, s, flags)
@@ -167,8 +174,9 @@ type watching struct {
 	over    chan struct{} // closed when the events have ended
 	ctx     context.Context
 
-	mu     sync.Mutex // guards target
+	mu     sync.Mutex // guards what follows
 	target tui.Target
+	noted  string // why the kernel's accounts could not be read in full; empty if they could
 }
 
 // watch begins to take events from a session. named is told when more of the target is known.
@@ -176,8 +184,8 @@ func (a *app) watch(ctx context.Context, s session, flags *topFlags, named func(
 	w := &watching{session: s, over: make(chan struct{}), ctx: ctx,
 		feed: tui.NewFeed(sched.New(sched.Options{Kinds: flags.kinds(), History: flags.history}))}
 	w.target = tui.Target{PID: s.PID(), System: flags.system, Syscalls: flags.syscalls}
-	w.sampler = tui.NewSampler(w.feed, tui.SamplerOptions{Clock: w.feed.Now, CatchUp: w.feed.CatchUp, Window: flags.interval / 2, Health: func() tui.Health {
-		return tui.Health{Lost: s.Stats().Lost, Warnings: s.Warnings()}
+	w.sampler = tui.NewSampler(w.feed, tui.SamplerOptions{Clock: w.feed.Now, CatchUp: w.feed.CatchUp, Window: flags.interval / 2, Books: w.books, Health: func() tui.Health {
+		return tui.Health{Lost: s.Stats().Lost, Warnings: append(s.Warnings(), w.unread()...)}
 	}})
 	go func() {
 		for e := range s.Events() {
@@ -239,6 +247,44 @@ func (w *watching) mend(log *slog.Logger, repaired uint64, at int64) uint64 {
 	ended, _ := w.feed.Reconcile(slices.Values(alive), at)
 	log.Debug("events were lost", "lost", lost-repaired, "ended unseen", ended)
 	return lost
+}
+
+// books reads what the kernel accounts of the process.
+func (w *watching) books() (sched.Books, bool) {
+	u, err := w.session.Usage()
+	select {
+	case <-w.over:
+		return sched.Books{}, false // it has ended
+	default:
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.noted = ""
+	if err = cmp.Or(err, u.Err); err != nil {
+		w.noted = fmt.Sprintf("processor time and running goroutines are less certain: %v", err)
+	}
+	b := sched.Books{CPU: u.CPU, RSS: u.RSS, Procs: u.Procs}
+	for _, t := range u.Threads {
+		b.Threads = append(b.Threads, sched.ThreadBooks(t))
+	}
+	if u.Running != nil {
+		b.OnP = []sched.OnP{}
+		for g, p := range u.Running {
+			id, _ := p.ID()
+			b.OnP = append(b.OnP, sched.OnP{G: g, P: id})
+		}
+	}
+	return b, len(u.Threads) > 0
+}
+
+// unread says why books could not be read in full.
+func (w *watching) unread() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.noted == "" {
+		return nil
+	}
+	return []string{w.noted}
 }
 
 // known is the target as far as it is known.

@@ -89,9 +89,9 @@ func TestLiveTopFlood(t *testing.T) {
 	m.press("2")
 	m.await("sync.Mutex.Lock", "chan receive", "select", "sleep", "25%")
 	m.press("4")
-	m.await("1-20 of 20,00")
+	m.await("1-19 of 20,00")
 	m.press("/lot).locker\r")
-	m.await("1-20 of 5,000", "sync.Mutex.Lock")
+	m.await("1-19 of 5,000", "sync.Mutex.Lock")
 	m.press("q")
 	if r := <-over; r.status != exitDone {
 		t.Errorf("%+v", r)

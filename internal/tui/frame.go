@@ -10,7 +10,7 @@ func layoutOf(height int) layout {
 	l := layout{tabs: 1, foot: 1}
 	switch {
 	case height >= 22:
-		l.head = 7
+		l.head = 8
 	case height >= 16:
 		l.head = 4
 	case height >= 9:

@@ -21,15 +21,15 @@ func (m *Model) head(w, lines int) []string {
 		return []string{m.theme.line(w, gap, append(m.alarms(), m.goroutines(false, w)...)...)}
 	case lines == 2:
 		return []string{m.titleLine(w), m.theme.line(w, gap, append(m.goroutines(false, w), m.flow(20)...)...)}
-	case lines < 7:
+	case lines < 8:
 		return []string{
 			m.titleLine(w), m.labelled(w, "goroutines", m.goroutines(true, w)),
-			m.labelled(w, "rates", append(m.flow(0), p.notes(6)...)), m.labelled(w, "latency", m.latency(w)),
+			m.labelled(w, "cpu", append(m.processor(), p.notes(6)...)), m.labelled(w, "latency", m.latency(w)),
 		}[:min(lines, 4)]
 	}
 	return []string{
 		m.titleLine(w), m.labelled(w, "events", m.events(w)), m.labelled(w, "goroutines", m.goroutines(true, w)),
-		m.labelled(w, "rates", m.flow(0)), m.labelled(w, "runtime", m.runtime()), m.labelled(w, "latency", m.latency(w)), "",
+		m.labelled(w, "cpu", m.processor()), m.labelled(w, "rates", m.flow(0)), m.labelled(w, "runtime", m.runtime()), m.labelled(w, "latency", m.latency(w)), "",
 	}
 }
 
@@ -194,15 +194,31 @@ func growthPiece(g Growth, live uint64) piece {
 func (m *Model) flow(rank int) []segment {
 	p := m.picture
 	created, ended, woken := p.rate(p.TotalsDelta.Created), p.rate(p.TotalsDelta.Ended), p.rate(p.wakeups())
-	list := []segment{
+	return []segment{
 		seg(rank+1, counted(created, "created/s")...), seg(rank+2, counted(ended, "ended/s")...), seg(rank+3, counted(woken, "wake-ups/s")...),
 	}
-	if p.Interval > 0 {
-		cores := p.TotalsDelta.Done.Running.Seconds() / p.Interval.Seconds()
-		list = append(list, seg(rank+4, piece{"running ", dim}, piece{percent(cores, 1), strong}, piece{" of a CPU", dim}))
-		if !m.target.Syscalls {
-			list = append(list, seg(rank+6, piece{"(system calls count as running)", dim}))
+}
+
+// processor is what the kernel accounts of the process in the interval, in percent of one processor, and how that divides.
+func (m *Model) processor() []segment {
+	p := m.picture
+	c, d := &p.Totals.Processor, &p.TotalsDelta.Processor
+	if !c.Known {
+		return []segment{seg(0, piece{"unknown", dim})}
+	}
+	share := func(n sched.Nanos) string {
+		if p.Interval <= 0 {
+			return "…"
 		}
+		return percent(n.Seconds(), p.Interval.Seconds())
+	}
+	list := []segment{
+		seg(0, counted(share(d.Process), "CPU")...), seg(1, counted(share(d.Goroutines), "goroutines")...),
+		seg(2, counted(share(d.Runtime), "runtime")...), seg(3, counted(share(d.RunQueue), "run-queue wait")...),
+		seg(5, counted(size(c.RSS), "RSS")...), seg(6, counted(number(uint64(c.Threads)), "threads")...),
+	}
+	if c.Procs > 0 {
+		list = append(list, seg(4, piece{"GOMAXPROCS ", dim}, piece{number(uint64(c.Procs)), strong}))
 	}
 	return list
 }

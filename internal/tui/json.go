@@ -40,7 +40,8 @@ type pictureJSON struct {
 	EndedPerSecond   float64    `json:"endedPerSecond"`
 	WakeupsPerSecond float64    `json:"wakeupsPerSecond"`
 	GrowthPerMinute  *float64   `json:"growthPerMinute,omitempty"` // not there until it is known
-	CPUs             float64    `json:"runningCPUs"`               // goroutines that ran at a time in the interval, on average
+	CPUs             float64    `json:"runningCPUs"`               // processor time of goroutines in the interval, divided by it
+	CPU              *cpuJSON   `json:"cpu,omitempty"`             // not there if it could not be read
 
 	GC        gcJSON        `json:"gc"`
 	STW       stwJSON       `json:"stw"`
@@ -53,6 +54,17 @@ type pictureJSON struct {
 
 	Warnings []string `json:"warnings,omitempty"`
 	End      string   `json:"end,omitempty"` // why this is the last picture
+}
+
+// cpuJSON is what the kernel accounts of the process. The seconds are processor time in the interval, of all threads together.
+type cpuJSON struct {
+	Process    float64 `json:"processSeconds"`      // utime + stime
+	Goroutines float64 `json:"goroutineSeconds"`    // of it: of observed goroutines, in Go and C code and in system calls
+	Runtime    float64 `json:"runtimeSeconds"`      // the rest: scheduler, garbage collector, goroutines that are not observed
+	RunQueue   float64 `json:"runQueueWaitSeconds"` // threads could run and waited for a processor
+	Procs      int     `json:"gomaxprocs,omitempty"`
+	Threads    int     `json:"threads"`
+	RSS        int64   `json:"rssBytes"`
 }
 
 // statesJSON counts goroutines by state. Uncertain ones, without an event since a loss, are in their last state too.
@@ -104,6 +116,7 @@ type siteJSON struct {
 	CreatedPerSecond float64      `json:"createdPerSecond"`
 	EndedPerSecond   float64      `json:"endedPerSecond"`
 	States           statesJSON   `json:"states"`
+	CPU              float64      `json:"cpuSeconds"`
 	Running          float64      `json:"runningSeconds"`
 	Runnable         float64      `json:"runnableSeconds"`
 	Blocked          float64      `json:"blockedSeconds"`
@@ -148,7 +161,10 @@ func (j *JSONPrinter) Print(p *Picture, ended string) error {
 		Warnings: p.Health.Warnings, End: ended,
 	}
 	if p.Interval > 0 {
-		doc.CPUs = p.TotalsDelta.Done.Running.Seconds() / p.Interval.Seconds()
+		doc.CPUs = p.TotalsDelta.Processor.Goroutines.Seconds() / p.Interval.Seconds()
+	}
+	if c, d := &p.Totals.Processor, &p.TotalsDelta.Processor; c.Known {
+		doc.CPU = &cpuJSON{d.Process.Seconds(), d.Goroutines.Seconds(), d.Runtime.Seconds(), d.RunQueue.Seconds(), c.Procs, c.Threads, c.RSS}
 	}
 	if r.HeapAt != 0 {
 		doc.HeapBytes = &r.Heap
@@ -192,7 +208,7 @@ func siteOut(p *Picture, s *SiteRow) siteJSON {
 	t := s.Delta.Done
 	out := siteJSON{Other: s.Other, Goroutines: s.Live, GrowthPerMinute: growthOut(s.Growth), Created: s.Created, Ended: s.Ended,
 		CreatedPerSecond: p.perSecond(s.Delta.Created), EndedPerSecond: p.perSecond(s.Delta.Ended), States: statesOut(s.States),
-		Running: t.Running.Seconds(), Runnable: t.Runnable.Seconds(), Blocked: t.Blocked.Seconds(), Syscall: t.Syscall.Seconds()}
+		CPU: s.Delta.CPU.Seconds(), Running: t.Running.Seconds(), Runnable: t.Runnable.Seconds(), Blocked: t.Blocked.Seconds(), Syscall: t.Syscall.Seconds()}
 	if o := s.Origin; o != nil {
 		out.CreatedBy, out.Start, out.System = frameOut(o.CreatedBy), frameOut(o.Start), o.System
 	}

@@ -64,8 +64,19 @@ var keyHelp = []hint{
 }
 
 const explanation = "A goroutine that can run but waits for a processor is runnable, or ready. Times count from the beginning of " +
-	"the observation. Unless system calls are observed (--syscalls) a goroutine in one counts as running. After a loss of events " +
-	"goroutines are uncertain until their next event."
+	"the observation. Running goroutines are those that have a P; there are GOMAXPROCS Ps. A goroutine in a system call that is not " +
+	"observed (--syscalls) counts as running until its P runs another or is seen to be free, then as in a system call. After a loss of " +
+	"events goroutines are uncertain until their next event."
+
+// accounting is what the numbers of the line cpu mean.
+var accounting = []hint{
+	{"CPU", "processor time of the process as the kernel accounts it, utime + stime of all threads, in percent of one processor: " +
+		"what top(1) shows. It is the sum of the next two"},
+	{"goroutines", "the part used by goroutines, in Go and C code and in system calls; the CPU columns add up to it and to the " +
+		"runtime's own. The kernel accounts by thread; a thread's time is divided by how long goroutines were on it"},
+	{"runtime", "the rest: the scheduler, the garbage collector's workers, threads without a goroutine, goroutines that are not observed"},
+	{"run-queue", "how long threads were ready to run and waited for a processor: the machine was busy, or a CPU limit applied"},
+}
 
 // newHelp tells the keys, and the columns of the page that is on the screen.
 func newHelp(m *Model) *overlay {
@@ -83,6 +94,10 @@ func newHelp(m *Model) *overlay {
 		}
 		for _, k := range keyHelp {
 			explain(k.key, k.does, keycap)
+		}
+		lines = append(lines, line{}, line{{" Processor time", strong}})
+		for _, a := range accounting {
+			explain(a.key, a.does, strong)
 		}
 		if len(about) > 0 {
 			lines = append(lines, line{}, line{{" Columns", strong}})

@@ -72,7 +72,7 @@ func (t *TextPrinter) Print(p *Picture, ended string) error {
 		}
 	}
 	m.picture = p
-	write(m.head(t.Width, 7))
+	write(m.head(t.Width, 8))
 	for i, about := range []Subject{AboutSites, AboutGroups, AboutPlaces} {
 		shown := *p
 		shown.Query = Query{About: about}

@@ -31,6 +31,8 @@ type Sampler struct {
 type SamplerOptions struct {
 	Clock  func() int64  // what time it is, in nanoseconds since the Unix epoch
 	Health func() Health // of the observation
+	// Books reads what the kernel accounts of the process; false if it cannot be read. nil if there is no process.
+	Books func() (sched.Books, bool)
 	// Window is the shortest time that differences are told of. A picture that is taken sooner after another one tells
 	// of the same time as that one, and of what came since.
 	Window time.Duration
@@ -60,10 +62,8 @@ func (s *Sampler) Take(q Query) *Picture {
 	now := s.opt.Clock()
 	if s.took != 0 && s.opt.CatchUp != nil && time.Duration(now-s.took) > 2*s.opt.Window+lateAfter {
 		s.opt.CatchUp()
-		now = s.opt.Clock()
 	}
-	s.took = now
-	s.source.Advance(now)
+	s.took = s.account()
 	p := &Picture{Query: q, Totals: s.source.Totals(), Runtime: s.source.Runtime(), Latency: s.source.Latency(), Health: s.opt.Health()}
 	p.Now = max(p.Totals.Now, s.growth.began)
 	p.Elapsed = time.Duration(p.Now - s.growth.began)
@@ -81,6 +81,21 @@ func (s *Sampler) Take(q Query) *Picture {
 	s.takeTrends(p)
 	s.takeDetail(p)
 	return p
+}
+
+// account brings the source up to date, and returns the time of that.
+func (s *Sampler) account() int64 {
+	var books sched.Books
+	read := false
+	if s.opt.Books != nil {
+		books, read = s.opt.Books()
+	}
+	now := s.opt.Clock()
+	s.source.Advance(now) // what has happened until the books were read counts in them
+	if read {
+		s.source.Account(books)
+	}
+	return now
 }
 
 func (s *Sampler) takeSites(p *Picture) {

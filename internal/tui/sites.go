@@ -52,9 +52,9 @@ func siteColumns(syscalls bool) []column[siteLine] {
 		columns = append(columns, states("SYSC", "that are in system calls", blue, 10, func(s *sched.States) uint64 { return s.Syscall }))
 	}
 	return append(columns,
-		column[siteLine]{title: "CPU", about: "how long they ran, as a part of one processor's time", min: 5, right: true, rank: 5,
+		column[siteLine]{title: "CPU", about: "processor time that they used, in Go and C code and in system calls, as a part of one processor's", min: 5, right: true, rank: 5,
 			cell:  func(s *siteLine) []piece { return processorShare(s) },
-			order: func(a, b *siteLine) int { return b.Delta.Done.Running.Cmp(a.Delta.Done.Running) }},
+			order: func(a, b *siteLine) int { return b.Delta.CPU.Cmp(a.Delta.CPU) }},
 		column[siteLine]{title: "TIME", about: "how they spent it: █ running ▓ ready ▒ in system calls ░ blocked", min: 10, rank: 11,
 			cell: func(s *siteLine) []piece { return shares(s.Delta.Done, 10) }},
 		column[siteLine]{title: "FUNCTION", about: "that they run", min: 16, share: 3, want: 34,
@@ -87,7 +87,7 @@ func processorShare(s *siteLine) []piece {
 	if s.interval <= 0 {
 		return cell(dim, "…")
 	}
-	text := percent(s.Delta.Done.Running.Seconds(), s.interval.Seconds())
+	text := percent(s.Delta.CPU.Seconds(), s.interval.Seconds())
 	if text == "0%" {
 		return cell(dim, text)
 	}

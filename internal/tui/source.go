@@ -13,6 +13,9 @@ type Source interface {
 	// Advance brings the source up to date: it is that time now, in nanoseconds since the Unix epoch.
 	Advance(now int64)
 
+	// Account takes what the kernel accounts of the process, of now.
+	Account(b sched.Books)
+
 	Totals() sched.Totals
 	Runtime() sched.Runtime
 	Latency() sched.Latency

@@ -23,14 +23,27 @@ type world struct {
 
 func newWorld() *world {
 	w := &world{machine: sched.New(sched.Options{History: 1000}), now: began, next: 100}
-	w.sampler = NewSampler(w.machine, SamplerOptions{Clock: func() int64 { return w.now }, Health: func() Health { return w.health }, Window: time.Second / 2})
+	w.sampler = NewSampler(w.machine, SamplerOptions{Clock: func() int64 { return w.now }, Health: func() Health { return w.health },
+		Books: w.books, Window: time.Second / 2})
 	return w
 }
 
 func (w *world) apply(e event.Event) {
-	e.Time = w.now
+	e.Time, e.TID = w.now, connThread
+	if e.G == 60 {
+		e.TID = workThread
+	}
 	w.machine.Apply(&e)
 }
+
+// books are those of two threads, which run for a third of the time and wait for a tenth of it, and one that ran always.
+func (w *world) books() (sched.Books, bool) {
+	d := time.Duration(w.now - began)
+	return sched.Books{CPU: d + d/3, RSS: 96 << 20, Procs: 2, Threads: []sched.ThreadBooks{
+		{TID: connThread, CPU: d / 3, Wait: d / 10}, {TID: workThread, CPU: d}}}, true
+}
+
+const connThread, workThread = 7, 8
 
 func (w *world) pass(d time.Duration) { w.now += int64(d) }
 
