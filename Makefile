@@ -61,10 +61,12 @@ fuzz:
 		done; \
 	done
 
-## truth: the long differential test against the runtime's own execution tracer, and long recordings; some 35 minutes
+## truth: the long differential tests against the runtime's own execution tracer and the kernel's accounts, and long recordings; some 50 minutes
 truth:
 	go test -run Truth -count 20 -timeout 2h .
 	go test -run TestRecordUnderLoad -timeout 1h ./cmd/loupe -record.for 10s
+	go test -run TestBooks -v -timeout 1h . -books.all -books.for 5s
+	go test -run TestBooks -v -timeout 1h . -books.all -books.for 5s -engine inline
 
 ## torture: engine inline comes and goes, tracers are killed: for TORTURE with each of some 40 busy programs
 torture:
