@@ -23,6 +23,7 @@ import (
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/export/pprof"
 	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/internal/ptrace"
 )
 
 // TestMain lets this test executable be the sample program that loupe demo starts, and loupe tracefile.
@@ -73,6 +74,9 @@ func (p *fakeProcess) Info() goproc.Info {
 	return goproc.Info{PID: p.f.opened, Exe: "/bin/app", Arch: "amd64"}
 }
 func (p *fakeProcess) Warnings() []string { return nil }
+func (p *fakeProcess) Breakpoints([]ptrace.Edit) ([]goproc.Breakpoint, error) {
+	return nil, nil
+}
 func (p *fakeProcess) Mapping() pprof.Mapping {
 	return pprof.Mapping{Start: 1, End: 1 << 40, File: "/bin/app"}
 }

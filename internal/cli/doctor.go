@@ -9,6 +9,7 @@ import (
 	"github.com/loupe-go/loupe/internal/doctor"
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/probe/inline"
+	"github.com/loupe-go/loupe/internal/ptrace"
 	"github.com/loupe-go/loupe/internal/report"
 	"github.com/loupe-go/loupe/internal/term"
 )
@@ -22,10 +23,11 @@ func (a *app) doctorCommand() *cobra.Command {
 		Short:                 "What can be observed here, what not, why, and how to fix it",
 		Long: `Check what can be observed on this machine, and in a target: kernel, BPF,
 capabilities, ptrace restrictions; for a target its Go release, its executable,
-whether the runtime's data structures are where they should be, and who traces
-it. Each finding that is in the way comes with what it means and what to do.
-Nothing is changed without --repair, which restores a process in which a Loupe
-with engine inline was killed.
+whether the runtime's data structures are where they should be, who traces it,
+and where other tracers have breakpoints in its code. Each finding that is in
+the way comes with what it means and what to do. Nothing is changed without
+--repair, which restores a process in which a Loupe with engine inline was
+killed.
 
 The last part lists what is available, with what each unavailable ability
 requires.
@@ -64,8 +66,17 @@ Exit status: 0 when goroutines can be observed, 3 when not.`,
 // examine looks at a target.
 func (a *app) examine(pid int) *doctor.Target {
 	t := doctor.LookAt(pid)
+	notes, notesErr := inline.Look(pid)
 	t.Err = a.withProcess(pid, func(p process) error {
 		t.Info, t.Warnings = p.Info(), p.Warnings()
+		var known []ptrace.Edit
+		if notes != nil {
+			known = notes.Edits
+		}
+		var err error
+		if t.Breakpoints, err = p.Breakpoints(known); err != nil {
+			t.Warnings = append(t.Warnings, err.Error())
+		}
 		return nil
 	})
 	var target *targetError
@@ -75,8 +86,8 @@ func (a *app) examine(pid int) *doctor.Target {
 	if t.Err == nil && t.Info.Goroutines < 0 {
 		t.Err = goproc.ErrExited
 	}
-	if notes, err := inline.Look(pid); err != nil {
-		t.Warnings = append(t.Warnings, err.Error())
+	if notesErr != nil {
+		t.Warnings = append(t.Warnings, notesErr.Error())
 	} else if notes != nil {
 		t.Inline = &doctor.Inline{Loupe: int(notes.Loupe), Alive: notes.Alive(), Places: len(notes.Edits), Memory: notes.Shared != 0}
 	}

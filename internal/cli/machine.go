@@ -11,6 +11,7 @@ import (
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/export/pprof"
 	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/internal/ptrace"
 )
 
 // process is one Go process under observation.
@@ -18,6 +19,7 @@ type process interface {
 	Info() goproc.Info
 	Warnings() []string
 	Snapshot(ctx context.Context, opt goproc.SnapshotOptions) (*goproc.Snapshot, error)
+	Breakpoints(known []ptrace.Edit) ([]goproc.Breakpoint, error)
 	Close() error
 	Mapping() pprof.Mapping // of its executable
 }

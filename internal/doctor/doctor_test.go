@@ -129,6 +129,7 @@ func TestTarget(t *testing.T) {
 		{"remains", func(t *Target) { t.Inline = &Inline{} }, true, "", "a Loupe was killed and left memory"},
 		{"executable", func(t *Target) { t.Err = fmt.Errorf("process 7: %w", goproc.ErrUnreadable) }, false,
 			"snapshot, pause, uprobe, inline", "CAP_DAC_READ_SEARCH"},
+		{"breakpoints", func(t *Target) { t.Breakpoints = []goproc.Breakpoint{{Func: "runtime.gopark", Offset: 4}} }, true, "", "runtime.gopark+0x4"},
 		{"other architecture", func(t *Target) { t.Info.Arch = "arm64" }, true, "uprobe, inline", "arm64"},
 		{"deleted", func(t *Target) { t.Info.Deleted = true }, true, "", "removed or replaced"},
 		{"warned", func(t *Target) { t.Warnings = []string{"nearest layout"} }, true, "", "nearest layout"},

@@ -34,6 +34,8 @@ type Report struct {
 	Machine   []Check   `json:"machine"`
 	Target    []Check   `json:"target,omitempty"`
 	Abilities []Ability `json:"abilities"`
+	// Breakpoints are those of other tracers in the target's code.
+	Breakpoints []goproc.Breakpoint `json:"breakpoints,omitempty"`
 }
 
 // Usable reports whether what the check-up is about can be observed.
@@ -58,13 +60,15 @@ type Target struct {
 	Owner    int         // user ID it runs as; -1 when unknown
 	Ancestor bool        // this process is its parent, or a parent of its parents
 	Inline   *Inline     // nil when no engine has code in it
+	// Breakpoints are those of other tracers in its code.
+	Breakpoints []goproc.Breakpoint
 }
 
 // Examine makes the report. target is nil when the machine alone is in question.
 func Examine(f Facts, target *Target) *Report {
 	r := &Report{Machine: f.machine(), Abilities: f.abilities(target)}
 	if target != nil {
-		r.Target = f.target(target)
+		r.Target, r.Breakpoints = f.target(target), target.Breakpoints
 	}
 	return r
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/user"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -121,7 +122,27 @@ func (f Facts) target(t *Target) []Check {
 	for _, w := range t.Warnings {
 		checks = append(checks, Check{Name: "note", Status: Warn, Found: w})
 	}
-	return append(append(checks, f.checkTracer(t)...), t.checkInline()...)
+	return slices.Concat(checks, f.checkTracer(t), t.checkInline(), t.checkBreakpoints())
+}
+
+// namedBreakpoints is how many breakpoints a check names.
+const namedBreakpoints = 8
+
+func (t *Target) checkBreakpoints() []Check {
+	if len(t.Breakpoints) == 0 {
+		return nil
+	}
+	var names []string
+	for _, b := range t.Breakpoints[:min(len(t.Breakpoints), namedBreakpoints)] {
+		names = append(names, b.String())
+	}
+	found := "another tracer has breakpoints at " + strings.Join(names, ", ")
+	if more := len(t.Breakpoints) - len(names); more > 0 {
+		found += fmt.Sprintf(" and %d more", more)
+	}
+	return []Check{{Name: "breakpoints", Status: Warn, Found: found,
+		Means:  "engine inline cannot attach where one is on an instruction that it has to replace; snapshots and engine uprobe work",
+		Remedy: "end that tracer first: bpftrace, perf, a debugger or another user of uprobes (bpftool link, perf probe --list)"}}
 }
 
 // Inline is what an engine of trampolines has in a process.
