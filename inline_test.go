@@ -113,7 +113,7 @@ func TestInlineBesideProbes(t *testing.T) {
 	defer s.Close()
 	maps := foreignMaps(t, p.PID())
 	_, err = loupe.Attach(context.Background(), loupe.PID(p.PID()), loupe.Options{Engine: loupe.EngineInline})
-	if !errors.Is(err, loupe.ErrUnsupported) || !strings.Contains(err.Error(), "something else has changed it") {
+	if !errors.Is(err, loupe.ErrUnsupported) || !strings.Contains(err.Error(), "another tracer has a breakpoint at runtime.") {
 		t.Errorf("attached beside probes: %v", err)
 	}
 	if now := foreignMaps(t, p.PID()); now != maps {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/bits"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -197,7 +198,7 @@ func (e *Engine) spotsAt(p *probe.Probe) ([]spot, error) {
 		if why := e.unfit(d, spots); why != "" {
 			return nil, fmt.Errorf("%s: %w: %s", site.Func, codepatch.ErrRefused, why)
 		}
-		spots = append(spots, spot{*p, site, d})
+		spots = append(spots, spot{*p, site, entry + e.plan.Bias, d})
 	}
 	return spots, nil
 }
@@ -353,6 +354,10 @@ func (e *Engine) Close() error {
 	e.watch.closing.Store(true)
 	err := e.in.remove()
 	e.log.Debug("code is removed", "pid", e.plan.PID, "stood still", e.in.standing)
+	if len(e.in.foreign) > 0 {
+		e.log.Warn("another tracer came while engine inline was attached: its breakpoints stay, and events there may be missing",
+			"pid", e.plan.PID, "places", strings.Join(e.in.foreign, ", "))
+	}
 	return err
 }
 

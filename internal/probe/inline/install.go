@@ -15,7 +15,16 @@ import (
 type spot struct {
 	probe probe.Probe
 	site  probe.Site
+	entry uint64 // of the function, in the process
 	d     *codepatch.Displacement
+}
+
+// name returns where the place is, as function+offset.
+func (s *spot) name() string {
+	if s.d.Start == s.entry {
+		return s.site.Func
+	}
+	return fmt.Sprintf("%s+%#x", s.site.Func, s.d.Start-s.entry)
 }
 
 // place returns what its body is made of, for a body at an address.
@@ -41,6 +50,8 @@ type installation struct {
 	size     int            // of all
 	stubs    int            // bytes of the stubs; the program comes behind
 	edits    []ptrace.Edit
+	names    []string      // the place of each edit, as function+offset
+	foreign  []string      // the places that another tracer had changed when the edits were taken back
 	patched  bool          // the edits are made
 	standing time.Duration // the longest that all threads stood still for patch, or for remove
 }
@@ -155,7 +166,7 @@ func (in *installation) write(s *ptrace.Stopped, program *Program, spots []spot)
 // makeStubs makes the code of the stubs, and the edits that lead there.
 func (in *installation) makeStubs(program *Program, spots []spot) ([]byte, error) {
 	stubs := make([]byte, 0, in.stubs)
-	in.edits = in.edits[:0]
+	in.edits, in.names = in.edits[:0], in.names[:0]
 	for i := range spots {
 		sp, at := &spots[i], in.base+uint64(len(stubs))
 		var bodyErr error
@@ -172,6 +183,7 @@ func (in *installation) makeStubs(program *Program, spots []spot) ([]byte, error
 			return nil, fmt.Errorf("%s: %w", sp.site.Func, err)
 		}
 		in.edits = append(in.edits, ptrace.Edit{Addr: sp.d.Start, Old: sp.d.Old, New: jump})
+		in.names = append(in.names, sp.name())
 		stubs = append(stubs, stub...)
 		stubs = append(stubs, make([]byte, alignUp(len(stubs), stubAlign)-len(stubs))...)
 	}
@@ -205,6 +217,9 @@ func (in *installation) patch() error {
 		if err := in.knowHandlers(s); err != nil {
 			return err
 		}
+		if err := in.checkForeign(s); err != nil {
+			return err
+		}
 		err := s.Patch(in.edits, false)
 		in.patched = err == nil
 		return err
@@ -235,10 +250,14 @@ func (in *installation) remove() error {
 			return err
 		}
 		if !restored {
-			if err := s.Patch(reversed(in.edits), false); err != nil {
-				return err
+			back, foreign, err := in.restoring(s)
+			if err == nil {
+				err = s.Patch(back, false)
 			}
-			restored = true
+			if err != nil {
+				return fmt.Errorf("process %d: %w", in.pid, err)
+			}
+			restored, in.foreign = true, foreign
 		}
 		return in.nobodyInside(s)
 	})
@@ -309,14 +328,6 @@ func (in *installation) unmap() error {
 		in.sharedAt = 0
 		return nil
 	})
-}
-
-func reversed(edits []ptrace.Edit) []ptrace.Edit {
-	back := make([]ptrace.Edit, len(edits))
-	for i, e := range edits {
-		back[i] = ptrace.Edit{Addr: e.Addr, Old: e.New, New: e.Old}
-	}
-	return back
 }
 
 // whenFree stops all threads of the process for f, again and again for as long as one is in the way.

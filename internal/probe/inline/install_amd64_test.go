@@ -78,5 +78,5 @@ func madeUpSpot(t *testing.T, pid int) spot {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return spot{probe.Probe{ID: gopark}, probe.Site{Func: "made up", At: site}, d}
+	return spot{probe: probe.Probe{ID: gopark}, site: probe.Site{Func: "made up", At: site}, d: d}
 }

@@ -1,0 +1,89 @@
+package inline
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+
+	"github.com/loupe-go/loupe/internal/ptrace"
+)
+
+// restoring returns the edits that put back what the installation's have replaced, from what is in memory now, and the
+// places that another tracer has changed meanwhile. A breakpoint of another tracer stays: when that is removed, the byte
+// that comes in its place is the file's, or the jump's that begins with the same one. It fails when something else is there.
+func (in *installation) restoring(s *ptrace.Stopped) (back []ptrace.Edit, foreign []string, err error) {
+	for i, e := range in.edits {
+		now := make([]byte, len(e.New))
+		if err := s.Read(e.Addr, now); err != nil {
+			return nil, nil, err
+		}
+		old, _, ok := restored(runtime.GOARCH, e, now)
+		if !ok {
+			return nil, nil, fmt.Errorf("the code at %#x is %x, neither %x nor %x: something else has changed it", e.Addr, now, e.New, e.Old)
+		}
+		if !bytes.Equal(now, e.New) && !bytes.Equal(now, e.Old) {
+			name := fmt.Sprintf("%#x", e.Addr)
+			if i < len(in.names) {
+				name = in.names[i]
+			}
+			foreign = append(foreign, name)
+		}
+		if !bytes.Equal(now, old) {
+			back = append(back, ptrace.Edit{Addr: e.Addr, Old: now, New: old})
+		}
+	}
+	return back, foreign, nil
+}
+
+// restored returns what is to replace the code now at the place of an edit, and whether a foreign breakpoint stays in it. ok
+// is false when what is there can be explained neither by the edit nor by breakpoints that came or went.
+func restored(arch string, e ptrace.Edit, now []byte) (old []byte, breakpoint, ok bool) {
+	unit, isBreakpoint := 1, func(b []byte) bool { return b[0] == 0xCC }
+	if arch == "arm64" {
+		unit, isBreakpoint = 4, func(b []byte) bool { return binary.LittleEndian.Uint32(b)&0xFFE0001F == 0xD4200000 }
+	}
+	old = bytes.Clone(e.Old)
+	for i := 0; i+unit <= len(now); i += unit {
+		at := now[i : i+unit]
+		switch {
+		case bytes.Equal(at, e.New[i:i+unit]), bytes.Equal(at, e.Old[i:i+unit]):
+		case isBreakpoint(at):
+			copy(old[i:], at)
+			breakpoint = true
+		default:
+			return nil, false, false
+		}
+	}
+	return old, breakpoint, true
+}
+
+// errForeign says that another tracer has a breakpoint where code is to be replaced.
+var errForeign = errors.New("another tracer has a breakpoint")
+
+// checkForeign returns an error that names the places of edits where something else has changed the code already.
+func (in *installation) checkForeign(s *ptrace.Stopped) error {
+	var names []string
+	for i, e := range in.edits {
+		now := make([]byte, len(e.Old))
+		if err := s.Read(e.Addr, now); err != nil {
+			return err
+		}
+		if bytes.Equal(now, e.Old) {
+			continue
+		}
+		_, breakpoint, ok := restored(runtime.GOARCH, ptrace.Edit{Old: e.Old, New: e.Old}, now)
+		if !ok || !breakpoint {
+			return fmt.Errorf("process %d: %w: the code of %s is %x in memory and %x in the file: the program or another tool has changed it",
+				in.pid, ptrace.ErrUnsupported, in.names[i], now, e.Old)
+		}
+		names = append(names, in.names[i])
+	}
+	if names == nil {
+		return nil
+	}
+	return fmt.Errorf("process %d: %w: %w at %s: end that bpftrace, perf or debugger, or use --engine uprobe (loupe doctor %d lists all)",
+		in.pid, ptrace.ErrUnsupported, errForeign, strings.Join(names, ", "), in.pid)
+}
