@@ -1,0 +1,494 @@
+package loupe_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/loupe-go/loupe"
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/gobin"
+	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/internal/probe/inline"
+	"github.com/loupe-go/loupe/internal/testtarget"
+)
+
+// breakpoint is where another tracer puts a breakpoint.
+type breakpoint struct {
+	function string
+	offset   uint64 // from its entry
+	addr     uint64
+	file     uint64 // where it is in the executable
+}
+
+func (p breakpoint) String() string { return fmt.Sprintf("%s+%d", p.function, p.offset) }
+
+// points are the places that concern other tracers in a program that engine inline observes with all kinds of events: the
+// entries and returns of the functions that it changes, and the changes themselves.
+type points struct{ usual, ours []breakpoint }
+
+// shared is a busy program that other tracers observe, too.
+type shared struct {
+	*testtarget.Process
+	points
+	text string
+}
+
+func share(t *testing.T, release string) *shared {
+	t.Helper()
+	p := &shared{Process: testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "mixer", Go: release}))}
+	expectWork(t, p.Process)
+	p.text = textOf(t, p.PID())
+	bin, err := gobin.Open(p.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bin.Close()
+	at := func(f gobin.Func, addr uint64) breakpoint {
+		offset, ok := bin.FileOffset(addr)
+		if !ok {
+			t.Fatalf("%s is not in the file", f.Name)
+		}
+		return breakpoint{f.Name, addr - f.Entry, addr, offset}
+	}
+	o := p.observe(t)
+	notes, err := inline.Look(p.PID())
+	if err != nil || notes == nil {
+		t.Fatal(notes, err)
+	}
+	o.close(t)
+	seen := map[string]bool{}
+	for _, e := range notes.Edits {
+		f, ok := bin.FuncForPC(e.Addr)
+		if !ok {
+			t.Fatalf("no function at %#x", e.Addr)
+		}
+		switch minor := bin.Version().Minor; {
+		case f.Name == "runtime.makechan", f.Name == "runtime.newcoro", // see TestPlaces
+			f.Name == "runtime.gcBgMarkStartWorkers" && minor >= 16 && minor <= 22:
+		default:
+			p.ours = append(p.ours, at(f, e.Addr))
+		}
+		if seen[f.Name] {
+			continue
+		}
+		seen[f.Name] = true
+		p.usual = append(p.usual, at(f, f.Entry))
+		returns, err := bin.ReturnSites(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range returns {
+			p.usual = append(p.usual, at(f, r.PC))
+		}
+	}
+	return p
+}
+
+// observation is one with engine inline.
+type observation struct {
+	s      *loupe.Session
+	events atomic.Int64
+	done   chan struct{}
+}
+
+func (p *shared) attach() (*observation, error) {
+	kinds := event.KindsAll
+	s, err := loupe.Attach(context.Background(), loupe.PID(p.PID()), loupe.Options{Engine: loupe.EngineInline, Kinds: kinds, BufferBytes: 4 << 20})
+	if err != nil {
+		return nil, err
+	}
+	o := &observation{s: s, done: make(chan struct{})}
+	go func() {
+		defer close(o.done)
+		for range s.Events() {
+			o.events.Add(1)
+		}
+	}()
+	return o, nil
+}
+
+func (p *shared) observe(t *testing.T) *observation {
+	t.Helper()
+	o, err := p.attach()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func (o *observation) close(t *testing.T) {
+	t.Helper()
+	if err := o.s.Close(); err != nil {
+		t.Errorf("detaching: %v", err)
+	}
+	<-o.done
+}
+
+// check checks that the program works, and when nobody observes it that its code is the file's.
+func (p *shared) check(t *testing.T, when string, alone bool) {
+	t.Helper()
+	expectWork(t, p.Process)
+	if !alone {
+		return
+	}
+	for deadline := time.Now().Add(30 * time.Second); textOf(t, p.PID()) != p.text; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) { // the kernel removes probes a little later
+			t.Fatalf("%s the code has changed; breakpoints at %v", when, p.breakpoints(t))
+		}
+	}
+}
+
+func (p *shared) breakpoints(t *testing.T) []goproc.Breakpoint {
+	t.Helper()
+	process, err := goproc.Open(p.PID(), goproc.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer process.Close()
+	list, err := process.Breakpoints(nil)
+	if err != nil {
+		t.Error(err)
+	}
+	return list
+}
+
+// tracer starts another tracer with breakpoints at points of a program. What it returns ends that.
+type tracer func(t *testing.T, p *shared, at []breakpoint) (stop func())
+
+// together has another tracer come and go before, while and after engine inline observes a program.
+func together(t *testing.T, p *shared, trace tracer, usual, ours []breakpoint, debugger bool) {
+	t.Helper()
+	all := append(append([]breakpoint(nil), usual...), ours...)
+
+	stop := trace(t, p, usual)
+	if len(p.breakpoints(t)) == 0 {
+		t.Fatal("the other tracer has no breakpoints")
+	}
+	o, err := p.attach()
+	switch {
+	case debugger && err == nil:
+		t.Error("attached to a program that a debugger has stopped")
+		o.close(t)
+	case !debugger && err != nil:
+		t.Errorf("breakpoints at entries and returns: %v", err)
+	case err == nil:
+		p.check(t, "", false)
+		if o.events.Load() == 0 {
+			t.Error("no events beside another tracer")
+		}
+		o.close(t)
+	}
+	stop()
+	p.check(t, "after another tracer that came first", true)
+
+	if len(ours) > 0 {
+		stop = trace(t, p, all)
+		if o, err := p.attach(); err == nil {
+			t.Error("attached where another tracer has breakpoints")
+			o.close(t)
+		} else if !debugger && (!errors.Is(err, loupe.ErrUnsupported) || !strings.Contains(err.Error(), "another tracer has a breakpoint at runtime.")) {
+			t.Errorf("attached where another tracer has breakpoints: %v", err)
+		}
+		p.check(t, "", false)
+		stop()
+		p.check(t, "after a refusal", true)
+	}
+
+	o = p.observe(t)
+	stop = trace(t, p, all)
+	p.check(t, "", false)
+	stop()
+	p.check(t, "", false)
+	before := o.events.Load()
+	p.check(t, "", false)
+	if o.events.Load() == before {
+		t.Error("no events after another tracer has come and gone")
+	}
+	o.close(t)
+	p.check(t, "after another tracer came and went", true)
+
+	if debugger { // what Loupe cannot take back while a debugger holds the program is repaired when that has gone
+		observer := observeElsewhere(t, p)
+		stop = trace(t, p, all)
+		p.check(t, "", false)
+		observer.Process.Kill()
+		observer.Wait()
+		p.check(t, "", false)
+		stop()
+		p.repair(t)
+	} else {
+		o = p.observe(t)
+		stop = trace(t, p, all)
+		p.check(t, "", false)
+		o.close(t)
+		p.check(t, "", false)
+		stop()
+	}
+	p.check(t, "after another tracer stayed longer", true)
+}
+
+// observeElsewhere observes with engine inline from another process, to be killed.
+func observeElsewhere(t *testing.T, p *shared) *exec.Cmd {
+	t.Helper()
+	observer, out := exec.Command(os.Args[0], "-test.run=^TestInlineKilled$"), &lines{}
+	observer.Env = append(os.Environ(), "LOUPE_TEST_INLINE="+strconv.Itoa(p.PID()))
+	observer.Stdout = out
+	if err := observer.Start(); err != nil {
+		t.Fatal(err)
+	}
+	out.await(t, "attached", 1)
+	return observer
+}
+
+// repair removes what a killed engine has left, as soon as that is known to be dead.
+func (p *shared) repair(t *testing.T) {
+	t.Helper()
+	process, err := goproc.Open(p.PID(), goproc.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer process.Close()
+	notes, err := inline.Look(p.PID())
+	for ; err == nil && notes != nil && notes.Alive(); notes, err = inline.Look(p.PID()) {
+		time.Sleep(20 * time.Millisecond)
+	}
+	if err == nil {
+		notes, err = inline.Repair(p.PID(), process.SignalStacks)
+	}
+	if err != nil || notes == nil {
+		t.Fatalf("repaired %v: %v", notes, err)
+	}
+}
+
+// foreignReleases are those to test: all of them when it may take long.
+func foreignReleases() []string {
+	if *torture >= 10*time.Second {
+		return testtarget.Versions()
+	}
+	return []string{"1.12.17", testtarget.Latest()}
+}
+
+// TestTortureForeignProbes has the kernel's uprobes, which bpftrace, perf and others use, come and go at the entries and
+// returns of all functions that engine inline changes, and at all of its places.
+func TestTortureForeignProbes(t *testing.T) {
+	for _, release := range foreignReleases() {
+		t.Run("go"+release, func(t *testing.T) {
+			p := share(t, release)
+			t.Logf("%d entries and returns, %d places", len(p.usual), len(p.ours))
+			together(t, p, uprobes, p.usual, p.ours, false)
+		})
+	}
+}
+
+// uprobes puts uprobes in place as perf does.
+func uprobes(t *testing.T, p *shared, at []breakpoint) func() {
+	t.Helper()
+	text, err := os.ReadFile("/sys/bus/event_source/devices/uprobe/type")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kind, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, err := unix.BytePtrFromString(p.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files []int
+	for _, pt := range at {
+		attr := unix.PerfEventAttr{Type: uint32(kind), Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
+			Ext1: uint64(uintptr(unsafe.Pointer(path))), Ext2: pt.file}
+		fd, err := unix.PerfEventOpen(&attr, p.PID(), -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
+		if err != nil {
+			t.Fatalf("uprobe at %v: %v", pt, err)
+		}
+		files = append(files, fd)
+	}
+	return func() {
+		for _, fd := range files {
+			unix.Close(fd)
+		}
+	}
+}
+
+// TestForeignTools does the same with tracers that people use.
+func TestForeignTools(t *testing.T) {
+	releases := []string{"1.12.17", testtarget.Latest()}
+	if *torture >= 10*time.Second {
+		releases = testtarget.Versions()
+	}
+	for _, release := range releases {
+		for name, tool := range map[string]tracer{"bpftrace": bpftrace, "perf": perf, "gdb": gdb} {
+			t.Run(name+"/go"+release, func(t *testing.T) {
+				p := share(t, release)
+				usual, ours := plain(p.usual), plain(p.ours)
+				if *torture < 10*time.Second || name == "gdb" { // a debugger stops the program at each hit
+					usual, ours = rare(usual, name == "gdb"), rare(ours, name == "gdb")
+				}
+				if name == "bpftrace" { // Debian's knows no offsets
+					usual, ours = entries(usual), nil
+				}
+				together(t, p, tool, usual, ours, name == "gdb")
+			})
+		}
+	}
+}
+
+// plain returns the points in functions whose names need no quoting.
+func plain(list []breakpoint) []breakpoint {
+	var some []breakpoint
+	for _, p := range list {
+		if regexp.MustCompile(`^[\w.]+$`).MatchString(p.function) {
+			some = append(some, p)
+		}
+	}
+	return some
+}
+
+// rare returns the points in functions for system calls, and of garbage collections; or in those that hardly ever run: gdb
+// may end a program from which it detaches while a thread is at a breakpoint.
+func rare(list []breakpoint, hardly bool) []breakpoint {
+	names := regexp.MustCompile(`syscall$|^runtime\.gc`)
+	if hardly {
+		names = regexp.MustCompile(`^runtime\.(entersyscallblock|procresize|needm|dropm)$`)
+	}
+	var some []breakpoint
+	for _, p := range list {
+		if names.MatchString(p.function) {
+			some = append(some, p)
+		}
+	}
+	return some
+}
+
+// entries returns the points at which functions begin.
+func entries(list []breakpoint) []breakpoint {
+	var some []breakpoint
+	for _, p := range list {
+		if p.offset == 0 {
+			some = append(some, p)
+		}
+	}
+	return some
+}
+
+// run starts a tool and waits until it has said that it is ready.
+func run(t *testing.T, ready string, cmd *exec.Cmd) (stop func()) {
+	t.Helper()
+	out := &lines{}
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for deadline := time.Now().Add(2 * time.Minute); !strings.Contains(out.String(), ready); time.Sleep(20 * time.Millisecond) {
+		select {
+		case err := <-ended:
+			t.Fatalf("%s ended: %v\n%s", cmd.Path, err, out)
+		default:
+		}
+		if time.Now().After(deadline) {
+			cmd.Process.Kill()
+			t.Fatalf("%s is not ready:\n%s", cmd.Path, out)
+		}
+	}
+	return func() {
+		t.Helper()
+		cmd.Process.Signal(syscall.SIGINT)
+		select {
+		case <-ended:
+		case <-time.After(2 * time.Minute):
+			cmd.Process.Kill()
+			t.Errorf("%s does not end:\n%s", cmd.Path, out)
+		}
+	}
+}
+
+func bpftrace(t *testing.T, p *shared, at []breakpoint) func() {
+	t.Helper()
+	var program strings.Builder
+	for _, pt := range at {
+		fmt.Fprintf(&program, "uprobe:%s:%q { @[probe] = count(); }\n", p.Path(), pt.function)
+	}
+	program.WriteString("interval:ms:200 { printf(\"ready\\n\"); }\n")
+	return run(t, "ready", exec.Command("bpftrace", "-p", strconv.Itoa(p.PID()), "-e", program.String()))
+}
+
+func perf(t *testing.T, p *shared, at []breakpoint) func() {
+	t.Helper()
+	mountTraceFS(t)
+	group := fmt.Sprintf("loupe_%d", os.Getpid())
+	add := []string{"probe", "-q", "-x", p.Path()}
+	args := []string{"record", "-q", "-o", filepath.Join(t.TempDir(), "perf.data"), "-c", "1000", "-p", strconv.Itoa(p.PID()), "-e", group + ":*"}
+	for i, pt := range at {
+		add = append(add, "--add", fmt.Sprintf("%s:p%d=%s+%d", group, i, pt.function, pt.offset))
+	}
+	if out, err := exec.Command("perf", add...).CombinedOutput(); err != nil {
+		t.Fatalf("perf probe: %v: %s", err, out)
+	}
+	cmd := exec.Command("perf", args...)
+	out := &bytes.Buffer{}
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(2 * time.Second)
+	return func() {
+		cmd.Process.Signal(syscall.SIGINT)
+		err := cmd.Wait()
+		if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+			t.Errorf("perf record: %v: %s", err, out)
+		}
+		if out, err := exec.Command("perf", "probe", "-q", "--del", group+":*").CombinedOutput(); err != nil {
+			t.Errorf("perf probe: %v: %s", err, out)
+		}
+	}
+}
+
+// mountTraceFS provides what perf probe needs.
+func mountTraceFS(t *testing.T) {
+	t.Helper()
+	mounts, err := os.ReadFile("/proc/mounts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(mounts, []byte(" tracefs ")) {
+		return
+	}
+	dir := t.TempDir()
+	if err := unix.Mount("tracefs", dir, "tracefs", 0, ""); err != nil {
+		t.Fatalf("perf probe needs tracefs: %v", err)
+	}
+	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+}
+
+func gdb(t *testing.T, p *shared, at []breakpoint) func() {
+	t.Helper()
+	args := []string{"-nx", "-q", "-batch", "-iex", "set auto-load no", "-p", strconv.Itoa(p.PID()),
+		"-ex", "handle all nostop noprint pass", "-ex", "handle SIGINT stop print nopass"}
+	for i, pt := range at {
+		args = append(args, "-ex", fmt.Sprintf("break *%#x", pt.addr), "-ex", fmt.Sprintf("ignore %d 1000000000", i+1))
+	}
+	args = append(args, "-ex", "echo ready\\n", "-ex", "continue", "-ex", "detach")
+	cmd := exec.Command("gdb", args...)
+	stop := run(t, "ready", cmd)
+	time.Sleep(time.Second)
+	return stop
+}
