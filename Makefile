@@ -68,9 +68,9 @@ truth:
 	go test -run TestBooks -v -timeout 1h . -books.all -books.for 5s
 	go test -run TestBooks -v -timeout 1h . -books.all -books.for 5s -engine inline
 
-## torture: engine inline comes and goes, tracers are killed: for TORTURE with each of some 40 busy programs
+## torture: engine inline comes and goes, for TORTURE with each of some 40 busy programs; tracers are killed, at each system call too when TORTURE is 10s or more
 torture:
-	go test -run Torture -v -count 1 -timeout 3h . -torture $(TORTURE)
+	go test -run 'Torture|KilledAtCall' -v -count 1 -timeout 3h . -torture $(TORTURE)
 	LOUPE_TORTURE=$(TORTURE) go test -run Torture -v -count 1 -timeout 2h ./internal/ptrace
 
 ## emulated: what has to do with the kernel, on an emulated machine: ARCH=arm64 or amd64, KERNEL=file or Debian package; CONTRIBUTING.md says more

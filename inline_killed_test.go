@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -109,13 +111,47 @@ func TestInlineObserver(t *testing.T) {
 	fmt.Printf("ended: %v\n", err)
 }
 
-func observer(t *testing.T, pid int) (cmd *exec.Cmd, said func() string) {
+// observers say how to start one.
+type observers struct {
+	path string // of this program, where the observer may execute it
+	caps bool   // it is user nobody with CAP_SYS_PTRACE and no other right
+}
+
+// withCapability returns observers that may trace processes of other users and nothing else: they do by other system calls
+// what needs the owner's permissions.
+func withCapability(t *testing.T) observers {
+	t.Helper()
+	b, err := os.ReadFile(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "loupe-observer-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "observer")
+	if err := os.WriteFile(path, b, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return observers{path: path, caps: true}
+}
+
+func (o observers) start(t *testing.T, pid int) (cmd *exec.Cmd, said func() string) {
 	t.Helper()
 	out, err := os.CreateTemp(t.TempDir(), "said")
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd = testcmd.Command(t, os.Args[0], "-test.run=^TestInlineObserver$")
+	cmd = testcmd.Command(t, o.path, "-test.run=^TestInlineObserver$")
+	if o.caps {
+		const nobody = 65534
+		cmd.Dir = "/"
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}, AmbientCaps: []uintptr{unix.CAP_SYS_PTRACE}}
+	}
 	cmd.Env = append(os.Environ(), "LOUPE_TEST_COME_AND_GO="+strconv.Itoa(pid))
 	cmd.Stdout = out
 	return cmd, func() string {
@@ -130,11 +166,11 @@ func observer(t *testing.T, pid int) (cmd *exec.Cmd, said func() string) {
 }
 
 // pointsOf returns the points of an observer of a process that it is not disturbed at, in their order.
-func pointsOf(t *testing.T, pid int) []point {
+func pointsOf(t *testing.T, o observers, pid int) []point {
 	t.Helper()
 	var points []point
 	p := pointer{seen: map[point]int{}}
-	cmd, said := observer(t, pid)
+	cmd, said := o.start(t, pid)
 	status, err := inject.Run(cmd, func(c inject.Call) bool {
 		if !c.After {
 			if at, ok := p.next(c); ok {
@@ -181,16 +217,26 @@ func thorough() bool { return *torture >= 10*time.Second }
 // TestInlineKilledAtCall kills an observer with engine inline before and after each system call by which it changes the
 // program: the program goes on, and after a repair it is as it was: its code byte by byte, its mappings, its files.
 func TestInlineKilledAtCall(t *testing.T) {
-	specs := []testtarget.Spec{{}}
-	if thorough() {
-		specs = append(specs, testtarget.Spec{Cgo: true, PIE: true}, testtarget.Spec{Go: "1.12.17"})
+	type form struct {
+		spec       testtarget.Spec
+		capability bool // of the observer, which has no other right
 	}
-	for _, spec := range specs {
+	tests := []form{{}}
+	if thorough() {
+		tests = append(tests, form{capability: true}, form{spec: testtarget.Spec{Cgo: true, PIE: true}},
+			form{spec: testtarget.Spec{Go: "1.12.17"}})
+	}
+	for _, test := range tests {
+		spec := test.spec
 		spec.Program = "mixer"
-		t.Run(spec.String(), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%v/capability=%v", spec, test.capability), func(t *testing.T) {
+			o := observers{path: os.Args[0]}
+			if test.capability {
+				o = withCapability(t)
+			}
 			p := testtarget.Start(t, testtarget.Build(t, spec), "1")
 			expectWork(t, p)
-			all := pointsOf(t, p.PID())
+			all := pointsOf(t, o, p.PID())
 			first := distinct(all)
 			points := first
 			if thorough() {
@@ -204,7 +250,7 @@ func TestInlineKilledAtCall(t *testing.T) {
 						continue
 					}
 					runs++
-					if killAt(t, p.PID(), at, after) {
+					if killAt(t, o, p.PID(), at, after) {
 						killed++
 					}
 					if sum := p.Command("sum"); !strings.HasPrefix(sum, "sum ok") {
@@ -240,10 +286,10 @@ func restingHoldings(t *testing.T, p *testtarget.Process) holdings {
 }
 
 // killAt has an observer of a process killed at a point, and returns false when it did not come there.
-func killAt(t *testing.T, pid int, at point, after bool) (killed bool) {
+func killAt(t *testing.T, o observers, pid int, at point, after bool) (killed bool) {
 	t.Helper()
 	p := pointer{seen: map[point]int{}}
-	cmd, said := observer(t, pid)
+	cmd, said := o.start(t, pid)
 	here := -1
 	status, err := inject.Run(cmd, func(c inject.Call) bool {
 		if !c.After {
@@ -283,7 +329,8 @@ func repairAll(t *testing.T, pid int) bool {
 func TestInlineTargetKilledAtCall(t *testing.T) {
 	path := testtarget.Build(t, testtarget.Spec{Program: "mill"})
 	target := testtarget.Start(t, path)
-	points := pointsOf(t, target.PID())
+	o := observers{path: os.Args[0]}
+	points := pointsOf(t, o, target.PID())
 	if !thorough() {
 		points = distinct(points)
 	}
@@ -292,7 +339,7 @@ func TestInlineTargetKilledAtCall(t *testing.T) {
 	for _, at := range points {
 		target := testtarget.Start(t, path)
 		p := pointer{seen: map[point]int{}}
-		cmd, said := observer(t, target.PID())
+		cmd, said := o.start(t, target.PID())
 		before := killed
 		status, err := inject.Run(cmd, func(c inject.Call) bool {
 			if !c.After {

@@ -27,15 +27,15 @@ func (f Facts) abilities(t *Target) []Ability {
 		return []Ability{
 			with("snapshot", "goroutines, profile: read while the program runs on", readable),
 			with("pause", "--pause: an exact picture while the program stands still", f.needPtrace(), readable, untraced),
-			with("uprobe", "what the engine for live events by eBPF needs", append(f.uprobeNeeds(), readable, sameArch, needFree(t))...),
-			with("inline", "what the engine for live events without eBPF needs", f.needPtrace(), readable, untraced, sameArch, f.needCalls(t), needFree(t)),
+			with("uprobe", "live events by eBPF (--engine uprobe)", append(f.uprobeNeeds(), readable, sameArch, needFree(t))...),
+			with("inline", "live events without eBPF (--engine inline)", f.needPtrace(), readable, untraced, sameArch, f.needCalls(t), needFree(t)),
 		}
 	}
 	return []Ability{
 		with("snapshot", "goroutines, profile: of your own processes", f.needOwn()),
 		with("snapshot of all", "goroutines, profile: of every user's processes", f.needAll()),
-		with("uprobe", "what the engine for live events by eBPF needs", f.uprobeNeeds()...),
-		with("inline", "what the engine for live events without eBPF needs", f.needPtrace(), f.needOwn()),
+		with("uprobe", "live events by eBPF (--engine uprobe)", f.uprobeNeeds()...),
+		with("inline", "live events without eBPF (--engine inline)", f.needPtrace(), f.needOwn()),
 	}
 }
 

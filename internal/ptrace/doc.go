@@ -15,6 +15,18 @@
 // it goes back by itself. The frame and the two instructions lie where no program has anything: behind the end of the
 // code in the last page of a segment (see foothold). What was there is put back at the end.
 //
+// # Rights
+//
+// The right to trace a process is enough: that of its user, or CAP_SYS_PTRACE. The files mem and fd of /proc/PID open with
+// the owner's permissions only; without these the same is done by process_vm_readv, PTRACE_POKEDATA and pidfd_getfd. A
+// process with a seccomp filter requires CAP_SYS_ADMIN in addition, unless NewTrial shows that the filter allows the calls.
+//
+// # What a killed tracer leaves
+//
+// FindRemains recognizes the code of a foothold, an open descriptor of shared memory, and code that MapProgram has mapped;
+// Clean removes them. What else was changed only the caller knows: MapShared has it write that down before the process maps
+// anything.
+//
 // # Signals
 //
 // Signals are blocked while a thread makes a call and delivered afterwards; one that the thread had stopped for is
