@@ -286,6 +286,9 @@ type WriterStats struct {
 	Repaired uint64
 	// Found is how many goroutines were first seen otherwise than by GoStatus or GoCreate.
 	Found uint64
+	// Goroutines is how many goroutines the trace has, and Ended how many of them end in it. One that the writer made for
+	// itself is among them.
+	Goroutines, Ended uint64
 	// Alive is how many goroutines look alive. Those are among them whose end was lost.
 	Alive uint64
 

@@ -140,11 +140,13 @@ func (w *Writer) newGoroutine(id uint64) *wGoroutine {
 	*g = wGoroutine{id: id, index: len(w.all), regions: g.regions[:0]}
 	w.goroutines[id] = g
 	w.all = append(w.all, g)
+	w.stats.Goroutines++
 	return g
 }
 
 // endGoroutine forgets a goroutine that has ended.
 func (w *Writer) endGoroutine(g *wGoroutine) {
+	w.stats.Ended++
 	delete(w.goroutines, g.id)
 	last := w.all[len(w.all)-1]
 	w.all[g.index], last.index = last, g.index

@@ -173,7 +173,8 @@ type recordJSON struct {
 	Seconds    float64 `json:"seconds"` // that the file covers
 	Events     uint64  `json:"events"`  // observed, in all
 	Lost       uint64  `json:"lost"`
-	Goroutines int     `json:"goroutines"` // at the end
+	Goroutines int     `json:"goroutines"` // that the file has
+	Alive      int     `json:"alive"`      // of them: at the end
 	Bytes      int64   `json:"bytes"`
 	Why        string  `json:"why,omitempty"` // the condition that was met
 }
@@ -199,7 +200,7 @@ func (a *app) record(ctx context.Context, s session, format record.Format, flags
 		}
 	}
 	progress.Stop()
-	done.Seconds, done.Goroutines = elapsed().Seconds(), tally.Alive()
+	done.Seconds = elapsed().Seconds()
 	if closeErr := sink.Close(); err == nil {
 		err = closeErr
 	}
@@ -207,6 +208,7 @@ func (a *app) record(ctx context.Context, s session, format record.Format, flags
 		return err
 	}
 	done.Bytes = out.Bytes()
+	done.Goroutines, done.Alive = record.Goroutines(sink, tally)
 	return a.recorded(s, &done)
 }
 
@@ -228,7 +230,7 @@ func (a *app) recorded(s session, done *recordJSON) error {
 
 func (a *app) tellRecorded(done *recordJSON) {
 	covered := report.ShortTime(time.Duration(done.Seconds * float64(time.Second)))
-	a.note("%s of %d goroutines written to %s, %s; view it: %s", covered, done.Goroutines, done.File, report.ByteSize(done.Bytes),
+	a.note("%s of %s, %d alive at the end, written to %s, %s; view it: %s", covered, report.Plural(done.Goroutines, "goroutine"), done.Alive, done.File, report.ByteSize(done.Bytes),
 		record.Format(done.Format).Viewer(done.File))
 }
 

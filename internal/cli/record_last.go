@@ -15,7 +15,6 @@ import (
 	"github.com/loupe-go/loupe/internal/output"
 	"github.com/loupe-go/loupe/internal/record"
 	"github.com/loupe-go/loupe/internal/report"
-	"github.com/loupe-go/loupe/internal/stream"
 	"github.com/loupe-go/loupe/internal/term"
 )
 
@@ -31,7 +30,6 @@ type flight struct {
 	mu      sync.Mutex // guards what follows
 	kept    *record.Flight
 	trigger *record.Trigger
-	tally   *stream.Tally
 	events  uint64
 	dumps   int
 	met     record.Finding
@@ -51,7 +49,7 @@ func (a *app) recordLast(ctx context.Context, s session, format record.Format, f
 		return err
 	}
 	f := &flight{app: a, format: format, file: flags.output, kept: kept, trigger: record.NewTrigger(flags.when, opt.Kinds),
-		tally: stream.NewTally(opt.Kinds), after: flags.after}
+		after: flags.after}
 	a.state.dumps.Store(true)
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGUSR1)
@@ -96,7 +94,6 @@ func (f *flight) next(e *event.Event) bool {
 		return true
 	}
 	f.events++
-	f.tally.Add(e)
 	if f.err = f.kept.Write(e); f.err != nil {
 		return true
 	}
@@ -183,13 +180,16 @@ func (f *flight) watch(ctx context.Context, asked <-chan os.Signal, done <-chan 
 func (f *flight) dump(out *output.File) (*recordJSON, error) {
 	f.mu.Lock()
 	stretch, err := f.kept.Take()
-	done := &recordJSON{File: out.Name, Format: string(f.format), Events: f.events, Goroutines: f.tally.Alive()}
+	done := &recordJSON{File: out.Name, Format: string(f.format), Events: f.events}
 	f.mu.Unlock()
 	if err != nil {
 		out.Discard()
 		return nil, err
 	}
 	if err := finish(out, stretch.Write(out, f.format)); err != nil {
+		return nil, err
+	}
+	if done.Goroutines, done.Alive, err = stretch.Goroutines(); err != nil {
 		return nil, err
 	}
 	covered := stretch.To.Sub(stretch.From)

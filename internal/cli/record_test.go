@@ -54,7 +54,7 @@ func TestRecord(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "app.trace")
 	sys := newStream()
 	r := run(t, sys, "record", "app", "-o", file)
-	if r.status != exitDone || r.out != "" || !strings.Contains(r.errOut, "of 1 goroutines written to "+file) || !strings.Contains(r.errOut, "go tool trace "+file) {
+	if r.status != exitDone || r.out != "" || !strings.Contains(r.errOut, "of 2 goroutines, 1 alive at the end, written to "+file) || !strings.Contains(r.errOut, "go tool trace "+file) {
 		t.Errorf("status %d, %q, stderr %q", r.status, r.out, r.errOut)
 	}
 	if opt := sys.stream.options; !opt.Procs || opt.Kinds != event.KindsDefault || opt.StackDepth != loupe.DefaultStackDepth {
@@ -180,6 +180,57 @@ func TestRecordLastAfter(t *testing.T) {
 		}
 		if _, starts := transitions(t, file); starts != test.starts {
 			t.Errorf("%s: %d starts are in the file, want %d", test.flags, starts, test.starts)
+		}
+	}
+}
+
+// TestRecordCounts compares the numbers of goroutines that record prints with those that stat prints of the file, and of
+// what convert makes of it: they are the same, also after losses and of goroutines that no event introduced.
+func TestRecordCounts(t *testing.T) {
+	lossy := newStream()
+	begin := lossy.stream.events[0].Time
+	for i, e := range []event.Event{
+		{Kind: event.GoStart, G: 70}, {Kind: event.GoCreate, G: 71, Parent: 70}, {Kind: event.Lost, Value: 3}, {Kind: event.GoDestroy, G: 72},
+		{Kind: event.GoUnblock, G: 73}, {Kind: event.GCBegin}, {Kind: event.GCEnd}, {Kind: event.GoDestroy, G: 70},
+	} {
+		e.Time, e.TID = begin+int64(i)*int64(700*time.Millisecond), 5
+		lossy.stream.events = append(lossy.stream.events, e)
+	}
+	type counts struct{ Goroutines, Alive int }
+	for _, test := range []struct {
+		name   string
+		system system
+		target string
+		flags  string
+	}{
+		{"made up", newStream(), "app", ""},
+		{"with losses", lossy, "app", ""},
+		{"with losses, the last of it", lossy, "app", "--last 1s"},
+		{"the sample", machine{}, startSample(t), "--duration 500ms"},
+		{"the sample, the last of it", machine{}, startSample(t), "--duration 2s --last 500ms"},
+	} {
+		file := filepath.Join(t.TempDir(), "app.trace")
+		r := run(t, test.system, append([]string{"record", test.target, "-o", file, "--json"}, strings.Fields(test.flags)...)...)
+		var want counts
+		if err := json.Unmarshal([]byte(r.out), &want); err != nil || want.Goroutines == 0 {
+			t.Fatalf("%s: %v: status %d, %q, %q", test.name, err, r.status, r.out, r.errOut)
+		}
+		again := filepath.Join(t.TempDir(), "again.trace")
+		if r := run(t, test.system, "tracefile", "convert", file, "-o", again, "--format", "go"); r.status != exitDone {
+			t.Errorf("%s: convert: %q", test.name, r.errOut)
+		}
+		if r := run(t, test.system, "tracefile", "validate", file); r.status != exitDone {
+			t.Errorf("%s: validate: %q", test.name, r.out)
+		}
+		for _, file := range []string{file, again} {
+			r := run(t, test.system, "tracefile", "stat", "--json", file)
+			var stat struct{ Goroutines struct{ Total, Alive int } }
+			if err := json.Unmarshal([]byte(r.out), &stat); err != nil {
+				t.Fatalf("%s: %v", test.name, err)
+			}
+			if got := (counts{stat.Goroutines.Total, stat.Goroutines.Alive}); got != want {
+				t.Errorf("%s: stat of %s: %+v, record: %+v", test.name, filepath.Base(file), got, want)
+			}
 		}
 	}
 }

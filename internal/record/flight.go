@@ -102,6 +102,26 @@ func (s *Stretch) Write(out io.Writer, format Format) error {
 	return sink.Close()
 }
 
+// Goroutines counts the goroutines of the stretch, and those of them that are alive at its end.
+func (s *Stretch) Goroutines() (all, alive int, err error) {
+	r, err := trace.NewReader(s.reader())
+	if err != nil {
+		return 0, 0, err
+	}
+	for e, err := range r.Events() {
+		switch {
+		case err != nil:
+			return 0, 0, err
+		case e.Kind == event.GoStatus || e.Kind == event.GoCreate:
+			all++
+			alive++
+		case e.Kind == event.GoDestroy:
+			alive--
+		}
+	}
+	return all, alive, nil
+}
+
 // reader reads the trace that the generations are.
 func (s *Stretch) reader() io.Reader {
 	at, rest := s.head, s.parts

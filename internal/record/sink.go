@@ -12,6 +12,7 @@ import (
 	"github.com/loupe-go/loupe/internal/export/chrome"
 	"github.com/loupe-go/loupe/internal/export/perfetto"
 	"github.com/loupe-go/loupe/internal/export/timeline"
+	"github.com/loupe-go/loupe/internal/stream"
 	"github.com/loupe-go/loupe/trace"
 	"github.com/loupe-go/loupe/trace/raw"
 )
@@ -97,6 +98,16 @@ func (o Options) timeline() timeline.Options {
 type Sink interface {
 	Write(*event.Event) error
 	Close() error
+}
+
+// Goroutines returns how many goroutines a sink has written, and how many of them are alive at the end. A trace can have
+// goroutines that no event of the stream began with; other formats have those that a tally of the stream counts.
+func Goroutines(s Sink, tally *stream.Tally) (all, alive int) {
+	if w, ok := s.(*trace.Writer); ok {
+		stats := w.Stats()
+		return int(stats.Goroutines), int(stats.Goroutines - stats.Ended)
+	}
+	return int(tally.Seen), tally.Alive()
 }
 
 // NewSink returns a sink that writes to w.

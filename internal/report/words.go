@@ -23,7 +23,10 @@ func number(n int) string {
 }
 
 // plural writes a count and its noun: "1 goroutine", "1,200 goroutines".
-func plural(n int, noun string) string {
+func plural(n int, noun string) string { return Plural(n, noun) }
+
+// Plural returns a number with a noun: "1 goroutine", "1,200 goroutines".
+func Plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}

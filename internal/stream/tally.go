@@ -4,6 +4,7 @@ import "github.com/loupe-go/loupe/event"
 
 // Tally counts the goroutines that come and go.
 type Tally struct {
+	Seen    uint64 // in all
 	Created uint64
 	Ended   uint64
 	alive   map[uint64]struct{} // nil when the ends of goroutines are not observed
@@ -23,11 +24,15 @@ func (t *Tally) Add(e *event.Event) {
 	switch e.Kind {
 	case event.GoCreate:
 		t.Created++
+		t.Seen++
 	case event.GoDestroy:
 		t.Ended++
 		delete(t.alive, e.G)
 		return
 	case event.GoStatus:
+		if _, known := t.alive[e.G]; !known {
+			t.Seen++
+		}
 	case event.Exec:
 		clear(t.alive)
 		return
