@@ -179,6 +179,9 @@ func (s *Session) Stats() Stats {
 // lost it tells which goroutines have ended unseen.
 func (s *Session) Alive() ([]uint64, error) { return s.probes.Process().Alive() }
 
+// Observed returns the IDs of the goroutines that are alive now and that the options choose, in no order.
+func (s *Session) Observed() ([]uint64, error) { return s.probes.Observed() }
+
 // Usage returns what the kernel accounts of the process now, and which goroutines have a P.
 func (s *Session) Usage() (Usage, error) {
 	u, err := s.probes.Process().Usage()

@@ -31,6 +31,7 @@ type session interface {
 	Stats() loupe.Stats
 	Warnings() []string
 	Alive() ([]uint64, error)
+	Observed() ([]uint64, error)
 	Usage() (loupe.Usage, error)
 	PID() int
 	Detach() error

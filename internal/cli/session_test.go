@@ -20,6 +20,9 @@ type fakeStream struct {
 	warnings  []string
 	late      string // a warning that comes during the session
 
+	observed    []uint64 // what Observed returns
+	observedErr error
+
 	target   watched // that was attached to
 	options  loupe.Options
 	closed   bool
@@ -115,6 +118,8 @@ func (s *fakeSession) Detach() error {
 func (s *fakeSession) Usage() (loupe.Usage, error) { return loupe.Usage{}, nil }
 
 func (s *fakeSession) Alive() ([]uint64, error) { return s.alive, nil }
+
+func (s *fakeSession) Observed() ([]uint64, error) { return s.observed, s.observedErr }
 func (s *fakeSession) ExitStatus() (int, bool) {
 	if s.target.program == nil {
 		return 0, false

@@ -162,6 +162,7 @@ func (a *app) writeEvents(ctx context.Context, s session, kinds event.Kinds, fil
 		}
 	}
 	sum.Elapsed = elapsed()
+	sum.Goroutines, sum.Uncertain = a.aliveNow(s, tally)
 	err := w.Close()
 	s.Close() // for the final numbers; an error comes again when the session is ended
 	stats := s.Stats()
@@ -170,9 +171,23 @@ func (a *app) writeEvents(ctx context.Context, s session, kinds event.Kinds, fil
 	}
 	sum.Lost, sum.LostByKind = stats.Lost, lostByKind(stats)
 	sum.TimeErrorP99, sum.TimeErrorMax = stats.TimeError.P99, stats.TimeError.Max
-	sum.Created, sum.Ended, sum.Goroutines = tally.Created, tally.Ended, tally.Alive()
+	sum.Created, sum.Ended = tally.Created, tally.Ended
 	a.tellLoss(stats)
 	return sum, err
+}
+
+// aliveNow returns how many observed goroutines are alive. When events were lost they are counted in the target; the number
+// is uncertain when that has ended.
+func (a *app) aliveNow(s session, tally *stream.Tally) (n int, uncertain bool) {
+	if s.Stats().Lost == 0 {
+		return tally.Alive(), false
+	}
+	ids, err := s.Observed()
+	if err != nil {
+		a.log().Debug("goroutines could not be counted after a loss of events", "err", err)
+		return tally.Alive(), true
+	}
+	return len(ids), false
 }
 
 // unread returns how many events were left in the buffer.

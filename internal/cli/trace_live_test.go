@@ -266,3 +266,19 @@ func TestLiveDemo(t *testing.T) {
 		t.Errorf("%+v", l)
 	}
 }
+
+// TestLiveTraceLoss loses most events of a program that makes goroutines at full speed: the number of those that are alive at
+// the end is right all the same.
+func TestLiveTraceLoss(t *testing.T) {
+	_, pid := startTarget(t, "churn", "2")
+	r := run(t, machine{}, "trace", pid, "-q", "--json", "--duration", "500ms", "--buffer", "64KiB", "--kinds", "GoStatus,GoCreate,GoDestroy")
+	lines := parseLive(t, r.out)
+	sum := lines[len(lines)-1]
+	const most = 200 // churn has a few dozens
+	if r.status != exitDone || sum.Lost == 0 {
+		t.Fatalf("nothing was lost: %+v", sum)
+	}
+	if sum.GoroutinesUncertain || *sum.Goroutines < 3 || *sum.Goroutines > most {
+		t.Errorf("%d goroutines are alive (uncertain: %v), after %d lost events", *sum.Goroutines, sum.GoroutinesUncertain, sum.Lost)
+	}
+}

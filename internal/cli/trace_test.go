@@ -35,6 +35,7 @@ type traceLine struct {
 	Events, Shown, Lost              uint64
 	LostByKind                       map[string]uint64
 	Created, Ended, Goroutines, Line *int
+	GoroutinesUncertain              bool
 	Seconds                          *float64
 }
 
@@ -182,6 +183,25 @@ func TestTraceTellsLoss(t *testing.T) {
 	lines := parseTrace(t, r.out)
 	if sum := lines[len(lines)-1]; sum.Lost != 1234 || sum.LostByKind["GoBlock"] != 1000 || len(sum.LostByKind) != 2 {
 		t.Errorf("%+v", sum)
+	}
+	sys.stream.observed = []uint64{7, 8, 9}
+	for _, test := range []struct {
+		err       error
+		count     int
+		uncertain bool
+		text      string
+	}{
+		{nil, 3, false, ", 3 alive\n"}, // they are counted in the target
+		{errors.New("it has ended"), 1, true, ", about 1 alive\n"},
+	} {
+		sys.stream.observedErr = test.err
+		lines := parseTrace(t, run(t, sys, "trace", "app", "--json").out)
+		if sum := lines[len(lines)-1]; *sum.Goroutines != test.count || sum.GoroutinesUncertain != test.uncertain {
+			t.Errorf("%v: %d goroutines, uncertain %v", test.err, *sum.Goroutines, sum.GoroutinesUncertain)
+		}
+		if r := run(t, sys, "trace", "app", "-q"); !strings.HasSuffix(r.out, test.text) {
+			t.Errorf("%v: no %q at the end of %q", test.err, test.text, r.out)
+		}
 	}
 	for _, want := range []string{`a kernel\x1b feature`, "a probe failed", "1,234 events were lost"} {
 		if strings.Count(r.errOut, want) != 1 {

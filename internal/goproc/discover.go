@@ -195,7 +195,7 @@ func engines(p *Process) []string {
 // count returns the number of goroutines as runtime.NumGoroutine counts them.
 func (p *Process) count() (int, error) {
 	n := 0
-	err := p.eachLive(func(_ uint64, system bool) {
+	err := p.EachAlive(func(_ uint64, system bool) {
 		if !system {
 			n++
 		}
@@ -207,11 +207,12 @@ func (p *Process) count() (int, error) {
 // snapshot does.
 func (p *Process) Alive() ([]uint64, error) {
 	var ids []uint64
-	err := p.eachLive(func(id uint64, _ bool) { ids = append(ids, id) })
+	err := p.EachAlive(func(id uint64, _ bool) { ids = append(ids, id) })
 	return ids, err
 }
 
-func (p *Process) eachLive(live func(id uint64, system bool)) error {
+// EachAlive calls live with each goroutine that is alive, and whether it is one of the runtime's own.
+func (p *Process) EachAlive(live func(id uint64, system bool)) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	addrs, err := p.readAllgs()

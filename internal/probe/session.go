@@ -116,6 +116,17 @@ func monotonic() int64 {
 	return ts.Nano()
 }
 
+// Observed returns the IDs of the goroutines that are alive now and that the filters let pass.
+func (s *Session) Observed() ([]uint64, error) {
+	var ids []uint64
+	err := s.proc.EachAlive(func(id uint64, system bool) {
+		if s.selects(&goproc.Goroutine{ID: id, System: system}) {
+			ids = append(ids, id)
+		}
+	})
+	return ids, err
+}
+
 // Engine returns the engine that observes.
 func (s *Session) Engine() Engine { return s.engine }
 

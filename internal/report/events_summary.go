@@ -28,6 +28,8 @@ type EventSummary struct {
 	Created    uint64
 	Ended      uint64
 	Goroutines int // alive at the end, of those that were observed
+	// Uncertain is set when Goroutines counts events of which some were lost.
+	Uncertain bool
 }
 
 // summaryJSON is the last line of a stream for programs.
@@ -42,6 +44,7 @@ type summaryJSON struct {
 	Created    *uint64           `json:"created,omitempty"`
 	Ended      *uint64           `json:"ended,omitempty"`
 	Goroutines *int              `json:"goroutines,omitempty"`
+	Uncertain  bool              `json:"goroutinesUncertain,omitempty"`
 }
 
 // timeErrorJSON says how far times can be off.
@@ -72,7 +75,7 @@ func (s *EventSummary) JSON(w io.Writer) error {
 		line.Ended = &s.Ended
 	}
 	if s.Kinds.Has(event.GoCreate) && s.Kinds.Has(event.GoDestroy) {
-		line.Goroutines = &s.Goroutines
+		line.Goroutines, line.Uncertain = &s.Goroutines, s.Uncertain
 	}
 	doc, err := json.Marshal(line)
 	if err != nil {
@@ -103,7 +106,11 @@ func (s *EventSummary) Text(w io.Writer, style term.Style) error {
 		parts = append(parts, number(int(s.Ended))+" ended")
 	}
 	if s.Kinds.Has(event.GoCreate) && s.Kinds.Has(event.GoDestroy) {
-		parts = append(parts, number(s.Goroutines)+" alive")
+		about := ""
+		if s.Uncertain {
+			about = "about "
+		}
+		parts = append(parts, about+number(s.Goroutines)+" alive")
 	}
 	_, err := fmt.Fprintln(w, strings.Join(parts, ", "))
 	return err

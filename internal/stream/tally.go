@@ -44,5 +44,5 @@ func (t *Tally) Add(e *event.Event) {
 	}
 }
 
-// Alive is how many goroutines there are now, of those that are observed. Where events were lost it is near the truth.
+// Alive is how many goroutines there are now, of those that are observed, by the events. After a loss it is far off.
 func (t *Tally) Alive() int { return len(t.alive) }
