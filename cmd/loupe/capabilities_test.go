@@ -155,7 +155,7 @@ func TestUnreadableExecutable(t *testing.T) {
 	for _, caps := range [][]uintptr{{unix.CAP_SYS_PTRACE}, {unix.CAP_SYS_PTRACE, unix.CAP_DAC_READ_SEARCH}} {
 		status, _, stderr := testcmd.Run(t, asNobody(t, caps, "goroutines", "-q", pid))
 		if readable := len(caps) == 2; (status == 0) != readable || !readable && (strings.Count(stderr, "\n") != 1 ||
-			!strings.Contains(stderr, "its executable is not readable by this user; run with sudo, or with CAP_DAC_READ_SEARCH")) {
+			!strings.Contains(stderr, "its code is in a file that this user may not read: "+private+"; run with sudo, or with CAP_DAC_READ_SEARCH")) {
 			t.Errorf("capabilities %v: status %d, %s", caps, status, stderr)
 		}
 	}

@@ -20,5 +20,5 @@ var (
 
 type unreadable struct{}
 
-func (unreadable) Error() string { return "its executable is not readable by this user" }
+func (unreadable) Error() string { return "its code is in a file that this user may not read" }
 func (unreadable) Unwrap() error { return ErrPermission }

@@ -41,22 +41,26 @@ func (p *Process) openMain() (*module, error) {
 	}
 	maps, err := p.maps()
 	if err != nil {
-		return nil, exeErr
+		return nil, err
 	}
 	tried := map[string]bool{}
+	notFound := exeErr
 	for _, m := range maps {
 		if !m.Exec() || m.Inode == 0 || !strings.Contains(filepath.Base(m.Path), ".so") || tried[m.Path] {
 			continue
 		}
 		tried[m.Path] = true
 		lib, err := p.openMapped(m)
+		if errors.Is(err, ErrPermission) {
+			notFound = fmt.Errorf("process %d: %w: %s", p.pid, ErrUnreadable, m.Path)
+		}
 		if err != nil {
 			continue // most libraries are not written in Go
 		}
 		p.library = true
 		return lib, nil
 	}
-	return nil, exeErr
+	return nil, notFound
 }
 
 // runsMain reports whether goroutine 1 runs a main function for as long as the process lives. In an image built by

@@ -116,8 +116,8 @@ func openExe(pid int) (*gobin.Binary, error) {
 		}
 		return nil, fmt.Errorf("process %d: %w", pid, ErrNoProcess)
 	case errors.Is(err, fs.ErrPermission):
-		if _, linkErr := os.Readlink(link); linkErr == nil { // which needs the right to trace the process
-			return nil, fmt.Errorf("process %d: %w", pid, ErrUnreadable)
+		if name, linkErr := os.Readlink(link); linkErr == nil { // which needs the right to trace the process
+			return nil, fmt.Errorf("process %d: %w: %s", pid, ErrUnreadable, name)
 		}
 		return nil, procError(pid, err)
 	case err != nil:
