@@ -240,7 +240,9 @@ func TestInlineKilledAtCall(t *testing.T) {
 			first := distinct(all)
 			points := first
 			if thorough() {
-				points = all
+				points = slices.DeleteFunc(slices.Clone(all), func(at point) bool { // of words that nobody executes yet, one in 31
+					return at.what == "PTRACE_POKEDATA" && at.section == enterSection && at.n%31 != 0 && !slices.Contains(first, at)
+				})
 			}
 			before := restingHoldings(t, p)
 			killed, repaired, runs := 0, 0, 0
