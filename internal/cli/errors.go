@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/internal/doctor"
+	"github.com/loupe-go/loupe/internal/filelimit"
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/probe"
 	"github.com/loupe-go/loupe/internal/ptrace"
@@ -148,5 +150,9 @@ func errorLine(err error) string {
 	case errors.Is(err, context.Canceled):
 		return "loupe: interrupted"
 	}
-	return "loupe: " + term.Escape(err.Error())
+	line := "loupe: " + term.Escape(err.Error())
+	if errors.Is(err, syscall.EMFILE) {
+		line += "; " + filelimit.Advice
+	}
+	return line
 }

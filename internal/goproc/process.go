@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/loupe-go/loupe/internal/gobin"
@@ -210,6 +211,9 @@ func (p *Process) alive(ctx context.Context) error {
 		return err
 	}
 	st, err := p.dir.stat()
+	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+		return fmt.Errorf("process %d: %w", p.pid, err)
+	}
 	if err != nil || st.state == 'Z' || st.state == 'X' {
 		return fmt.Errorf("process %d: %w", p.pid, ErrExited)
 	}
