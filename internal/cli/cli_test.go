@@ -447,8 +447,12 @@ func TestVersion(t *testing.T) {
 	if err := json.Unmarshal([]byte(r.out), &v); err != nil || v.Version == "" || !strings.HasPrefix(v.Go, "go1.") {
 		t.Errorf("%v: %+v", err, r)
 	}
-	if r := run(t, newFake(), "version"); !strings.Contains(r.out, v.Version) {
+	r = run(t, newFake(), "version")
+	if !strings.Contains(r.out, v.Version) {
 		t.Errorf("%+v", r)
+	}
+	if flag := run(t, newFake(), "--version"); flag != r {
+		t.Errorf("--version: %+v, version: %+v", flag, r)
 	}
 }
 
@@ -490,9 +494,13 @@ func TestHelp(t *testing.T) {
 
 func TestCompletion(t *testing.T) {
 	sys := newFake()
-	sys.infos = []goproc.Info{{PID: 42, Exe: "/bin/app"}}
-	if r := run(t, sys, "__complete", "goroutines", ""); !strings.Contains(r.out, "42\tapp\n") {
-		t.Errorf("targets: %q", r.out)
+	sys.infos = []goproc.Info{{PID: 42, Exe: "/bin/app"}, {PID: 43, Exe: "/opt/app"}, {PID: 44, Exe: "/bin/other"}, {PID: 45, Exe: "/bin/a\tb\nc"}}
+	want := "app\t2 processes\nother\tPID 44\n42\tapp\n43\tapp\n44\tother\n45\ta\\x09b\\x0ac\n:0\n"
+	if r := run(t, sys, "__complete", "goroutines", ""); r.out != want {
+		t.Errorf("targets: %q, want %q", r.out, want)
+	}
+	if r := run(t, sys, "__complete", "trace", "--", ""); strings.Contains(r.out, "app") {
+		t.Errorf("processes are offered as programs to start: %q", r.out)
 	}
 	if r := run(t, sys, "__complete", "goroutines", "--state", ""); !strings.Contains(r.out, "runnable\n") {
 		t.Errorf("states: %q", r.out)

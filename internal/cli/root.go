@@ -103,10 +103,16 @@ verified).`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.ArbitraryArgs,
-		RunE:          a.noCommand,
 		PersistentPreRun: func(*cobra.Command, []string) {
 			a.running = true
 		},
+	}
+	version := root.Flags().Bool("version", false, "print the version, as loupe version does")
+	root.RunE = func(cmd *cobra.Command, args []string) error {
+		if *version && len(args) == 0 {
+			return a.version()
+		}
+		return a.noCommand(cmd, args)
 	}
 	root.SetIn(a.Stdin)
 	root.SetOut(a.Stdout)
