@@ -103,7 +103,7 @@ closed, and closing the view interrupts it as Ctrl-C does.`,
 	f.DurationVar(&flags.interval, "interval", time.Second, "time from one picture to the next")
 	f.IntVarP(&flags.iterations, "iterations", "n", 0, "print so many pictures as text, then end; 0 goes on")
 	f.IntVar(&flags.history, "history", topHistory, "keep so many events, 48 bytes each, to show the last ones of a goroutine; 0 keeps none")
-	f.IntVar(&flags.rows, "rows", 10, "print so many rows of each table, as text or JSON")
+	f.IntVar(&flags.rows, "rows", 10, "print at most `N` rows of each table, as text or JSON; 0 prints all")
 	f.BoolVar(&flags.system, "system", false, "the runtime's own goroutines too")
 	f.BoolVar(&flags.syscalls, "syscalls", false,
 		"observe system calls, of which programs that use the network make many; else a goroutine in one counts as running until its P runs another")
@@ -125,8 +125,8 @@ func (f *topFlags) problem() string {
 		return fmt.Sprintf("--iterations %d is negative; 0 goes on", f.iterations)
 	case f.history < 0 || f.history > maxTopHistory:
 		return fmt.Sprintf("--history %d: between 0 and %d events can be kept", f.history, maxTopHistory)
-	case f.rows < 1:
-		return fmt.Sprintf("--rows %d is less than 1", f.rows)
+	case f.rows < 0:
+		return fmt.Sprintf("--rows %d is negative; 0 prints all", f.rows)
 	}
 	return f.live.problem()
 }

@@ -22,7 +22,7 @@ func TestTopUsage(t *testing.T) {
 		{[]string{"42", "-n", "-1"}, "--iterations -1 is negative"},
 		{[]string{"42", "--history", "-1"}, "--history -1"},
 		{[]string{"42", "--history", "99999999"}, "between 0 and 16777216 events"},
-		{[]string{"42", "--rows", "0"}, "--rows 0"},
+		{[]string{"42", "--rows", "-1"}, "--rows -1 is negative"},
 		{[]string{"42", "--duration", "-1s"}, "--duration -1s is negative"},
 		{[]string{"42", "--stack", "500"}, "--stack 500 is too deep"},
 		{[]string{}, "no TARGET"},

@@ -16,7 +16,7 @@ import (
 type JSONPrinter struct {
 	Out    io.Writer
 	Target func() Target // as far as it is known by now
-	Rows   int           // of sites, waiting and contention each
+	Rows   int           // of sites, waiting and contention each; 0 means all
 }
 
 // pictureJSON is a picture for programs. A number of the last interval says so in its name (PerSecond, Interval...); all
@@ -169,16 +169,16 @@ func (j *JSONPrinter) Print(p *Picture, ended string) error {
 	if r.HeapAt != 0 {
 		doc.HeapBytes = &r.Heap
 	}
-	for _, s := range p.Sites[:min(j.Rows, len(p.Sites))] {
+	for _, s := range firstRows(p.Sites, j.Rows) {
 		doc.Sites = append(doc.Sites, siteOut(p, &s))
 	}
 	groups := p.Detail.Groups
-	for _, g := range groups[:min(j.Rows, len(groups))] {
+	for _, g := range firstRows(groups, j.Rows) {
 		doc.Waiting = append(doc.Waiting, groupJSON{g.State, g.Reason, g.Count, g.Oldest.Seconds(), g.Waits})
 	}
 	places := slices.SortedStableFunc(slices.Values(p.Detail.Places), func(a, b PlaceRow) int { return b.TimeIn.Cmp(a.TimeIn) })
 	places = slices.DeleteFunc(places, func(p PlaceRow) bool { return !stream.Contended(p.At.Reason) })
-	for _, c := range places[:min(j.Rows, len(places))] {
+	for _, c := range firstRows(places, j.Rows) {
 		doc.Contention = append(doc.Contention, placeOut(&c))
 	}
 	line, err := json.Marshal(&doc)

@@ -48,11 +48,19 @@ func Print(s *Sampler, out Printer, opt PrintOptions) error {
 	}
 }
 
+// firstRows returns the first n rows of a table; 0 means all.
+func firstRows[T any](rows []T, n int) []T {
+	if n == 0 {
+		return rows
+	}
+	return rows[:min(n, len(rows))]
+}
+
 // TextPrinter writes pictures for people: the head of the live view and the first rows of its tables.
 type TextPrinter struct {
 	Out     io.Writer
 	Target  func() Target // as far as it is known by now
-	Rows    int           // of each table
+	Rows    int           // of each table; 0 means all
 	Width   int           // columns of a line
 	Colours bool
 }
@@ -81,15 +89,20 @@ func (t *TextPrinter) Print(p *Picture, ended string) error {
 		if about == AboutPlaces && len(contention.sheet.rows) == 0 {
 			continue
 		}
+		var all int
 		switch v := m.views[i].(type) { // no row is under a cursor
 		case *sitesPage:
-			v.sheet.cursor = -1
+			v.sheet.cursor, all = -1, len(v.sheet.rows)
 		case *groupsPage:
-			v.sheet.cursor = -1
+			v.sheet.cursor, all = -1, len(v.sheet.rows)
 		case *contentionPage:
-			v.sheet.cursor = -1
+			v.sheet.cursor, all = -1, len(v.sheet.rows)
 		}
-		write(m.views[i].draw(m, t.Width, t.Rows+1))
+		rows := t.Rows
+		if rows == 0 {
+			rows = max(all, 1)
+		}
+		write(m.views[i].draw(m, t.Width, rows+1))
 		write([]string{""})
 	}
 	if ended != "" {
