@@ -4,9 +4,10 @@ SHELL       := /bin/bash
 .DEFAULT_GOAL := build
 
 # What the tests use beside Go, as Debian packages: compilers for cgo programs, for programs that are no Go programs, and for
-# the probes' C sources; qemu-user runs code of the other architecture; bpftrace, perf and gdb observe programs beside Loupe.
+# the probes' C sources; qemu-user runs code of the other architecture; bpftrace, perf and gdb observe programs beside Loupe;
+# jq and sqlite3 are in examples.
 # Real programs that the tests look at are not installed: internal/realtarget unpacks them into the user's cache.
-TEST_PACKAGES ?= gcc libc6-dev gccgo-12 clang-19 llvm-19 libbpf-dev qemu-user strace gdb bpftrace linux-perf
+TEST_PACKAGES ?= gcc libc6-dev gccgo-12 clang-19 llvm-19 libbpf-dev qemu-user strace gdb bpftrace linux-perf jq sqlite3
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 TESTFLAGS   ?=

@@ -76,7 +76,7 @@ noted in the profile: go tool pprof -comments FILE.
 ` + targetHelp + ` All but
 goroutine observe it from its first goroutine.`,
 		Example: `  loupe profile 1234 -o goroutines.pb.gz
-  loupe profile orders --type goroutine -o - | go tool pprof -top /dev/stdin
+  loupe profile orders -o now.pb.gz && go tool pprof -top now.pb.gz
   loupe profile orders --type block --duration 30s -o block.pb.gz
   loupe profile orders --type block --reason "IO wait" -o io.pb.gz
   loupe profile -o g.pb.gz --after 5s -- ./orders -port 8080`,

@@ -1,0 +1,59 @@
+// Command orders is the program that the examples of the help texts observe.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/pprof"
+	"sync"
+	"time"
+)
+
+var (
+	stock   sync.Mutex
+	pending = make(chan int)
+)
+
+func worker() {
+	for n := range pending {
+		stock.Lock()
+		time.Sleep(time.Duration(n%3) * time.Millisecond)
+		stock.Unlock()
+	}
+}
+
+func handler(n int) {
+	pprof.Do(context.Background(), pprof.Labels("tenant", "acme"), func(context.Context) { pending <- n })
+}
+
+// stuck sends to a channel that nobody reads.
+func stuck() { make(chan int) <- 1 }
+
+func main() {
+	flag.Int("port", 0, "as in the examples; not used")
+	flag.Parse()
+	var end <-chan time.Time
+	if d, err := time.ParseDuration(os.Getenv("ORDERS_FOR")); err == nil {
+		end = time.After(d)
+	}
+	for range 4 {
+		go worker()
+	}
+	fmt.Println("ready")
+	tick := time.NewTicker(2 * time.Millisecond)
+	for n := 0; ; n++ {
+		select {
+		case <-end:
+			return
+		case <-tick.C:
+			go handler(n)
+		}
+		if n%50 == 0 {
+			go stuck()
+			runtime.GC() // which notes since when goroutines wait
+		}
+	}
+}
