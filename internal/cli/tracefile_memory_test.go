@@ -213,3 +213,18 @@ func runBounded(t *testing.T, args ...string) (took int64, errOut string) {
 	}
 	return cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10, stderr.String()
 }
+
+// TestTracefileTextMemory gives a text trace whose second line never ends to the verb that reads text.
+func TestTracefileTextMemory(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "trace.txt")
+	if err := os.WriteFile(file, []byte("Trace Go1.22\nGoStart "), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(file, 2<<30); err != nil {
+		t.Fatal(err)
+	}
+	took, errOut := runBounded(t, "wire", file, "-o", "/dev/null", "--max-memory", "128MiB")
+	if took > 192<<20 || !strings.Contains(errOut, "line 2: longer than") {
+		t.Errorf("%d MiB, %q", took>>20, errOut)
+	}
+}
