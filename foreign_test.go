@@ -327,8 +327,8 @@ func uprobes(t *testing.T, p *shared, at []breakpoint) func() {
 	}
 }
 
-// TestForeignTools does the same with tracers that people use.
-func TestForeignTools(t *testing.T) {
+// TestTortureForeignTools does the same with tracers that people use.
+func TestTortureForeignTools(t *testing.T) {
 	releases := []string{"1.12.17", testtarget.Latest()}
 	if *torture >= 10*time.Second {
 		releases = testtarget.Versions()
