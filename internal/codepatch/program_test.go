@@ -366,7 +366,9 @@ func TestChurn(t *testing.T) {
 		t.Run(spec.String(), func(t *testing.T) {
 			t.Parallel()
 			r := patchProgram(t, spec).start(t)
-			time.Sleep(200 * time.Millisecond)
+			for begun := time.Now(); r.count("goexit0") < 100 && time.Since(begun) < time.Minute; {
+				time.Sleep(50 * time.Millisecond)
+			}
 			if sum := r.Command("sum"); !strings.HasPrefix(sum, "sum ok") {
 				t.Error(sum)
 			}

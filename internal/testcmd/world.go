@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"testing"
 
 	"golang.org/x/sys/unix"
 )
@@ -46,8 +47,15 @@ func defineWorld() error {
 			return err
 		}
 	}
+	if testing.Testing() {
+		shareExecutable()
+	}
 	return heedSignals()
 }
+
+// shareExecutable lets other users run this test executable, which the go command built under the umask of its own. Tests
+// that do so fail and say so when it is another user's.
+func shareExecutable() { _ = os.Chmod("/proc/self/exe", 0o755) }
 
 // setLimits allows as many open files as the hard limit does, and no core files. Package os does the former for this
 // process alone; only what is set by package syscall is passed on.
