@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/trace/raw"
 )
 
@@ -52,13 +53,13 @@ func (r *Report) Codes() []Code { return slices.Sorted(maps.Keys(r.Counts)) }
 
 // String returns the numbers of problems in one line.
 func (r *Report) String() string {
-	s := fmt.Sprintf("trace of %v, %d generations, %d batches, %d events: %d errors, %d warnings",
-		r.Version, r.Generations, r.Batches, r.Events, r.Errors, r.Warnings)
+	s := fmt.Sprintf("trace of %v, %s, %s, %s: %s, %s", r.Version, english.Count(r.Generations, "generation"),
+		english.Count(r.Batches, "batch"), english.Count(r.Events, "event"), english.Count(r.Errors, "error"), english.Count(r.Warnings, "warning"))
 	if r.Omitted > 0 {
 		s += fmt.Sprintf(", %d of them not listed (%d of each code are)", r.Omitted, r.PerCode)
 	}
 	if r.Unchecked > 0 {
-		s += fmt.Sprintf(", %d things not checked because of unreadable parts", r.Unchecked)
+		s += fmt.Sprintf(", %s not checked because of unreadable parts", english.Count(r.Unchecked, "thing"))
 	}
 	return s
 }

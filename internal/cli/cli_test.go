@@ -318,11 +318,15 @@ func TestProfile(t *testing.T) {
 func TestPs(t *testing.T) {
 	sys := newFake()
 	sys.infos = []goproc.Info{{PID: 42, User: "me", Exe: "/bin/app", GoVersion: "go1.22.1", Goroutines: 3}}
-	denied := fmt.Errorf("process 44: %w", goproc.ErrPermission)
-	sys.errs = []error{errors.New("process 43: odd\x1b"), denied, denied}
+	denied := func(pid int) error { return &goproc.ListError{PID: pid, Err: fmt.Errorf("process %d: %w", pid, goproc.ErrPermission)} }
+	sys.errs = []error{denied(44)}
+	if r := run(t, sys, "ps"); !strings.Contains(r.errOut, "loupe: 1 process not read, permission denied: PID 44; ") {
+		t.Errorf("one that may not be read: %+v", r)
+	}
+	sys.errs = []error{errors.New("process 43: odd\x1b"), denied(44), denied(45)}
 	r := run(t, sys, "ps")
 	if r.status != exitDone || !strings.Contains(r.out, "app") || !strings.Contains(r.errOut, `not listed: process 43: odd\x1b`) ||
-		!strings.Contains(r.errOut, "2 processes could not be looked into") || strings.Count(r.errOut, "\n") != 2 {
+		!strings.Contains(r.errOut, "2 processes not read, permission denied: PIDs 44 45; ") || strings.Count(r.errOut, "\n") != 2 {
 		t.Errorf("%+v", r)
 	}
 	r = run(t, sys, "ps", "--json", "-q")

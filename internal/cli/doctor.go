@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/loupe-go/loupe/internal/doctor"
+	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/probe/inline"
 	"github.com/loupe-go/loupe/internal/ptrace"
@@ -108,7 +109,7 @@ func (a *app) repair(pid int) error {
 	case notes == nil:
 		a.note("process %d: there is nothing to repair", pid)
 	default:
-		a.note("process %d: restored %d places of its code, removed what was left", pid, len(notes.Edits))
+		a.note("process %d: restored its code at %s, removed what was left", pid, english.Count(len(notes.Edits), "place"))
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/loupe-go/loupe/internal/census"
+	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/output"
 	"github.com/loupe-go/loupe/internal/report"
@@ -155,6 +156,6 @@ func (a *app) profile(ctx context.Context, p process, flags *profileFlags, out *
 	if a.json {
 		return report.WriteJSON(a.Stdout, done)
 	}
-	a.note("%d goroutines in %d distinct stacks written to %s; view them: go tool pprof -top %s", done.Goroutines, done.Samples, out.Name, out.Name)
+	a.note("%s in %s written to %s; view them: go tool pprof -top %s", english.Count(done.Goroutines, "goroutine"), english.Count(done.Samples, "distinct stack"), out.Name, out.Name)
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/output"
 	"github.com/loupe-go/loupe/internal/report"
 	"github.com/loupe-go/loupe/internal/stream"
@@ -64,6 +65,6 @@ func (a *app) profileSession(ctx context.Context, s session, kind stream.Profile
 		return report.WriteJSON(a.Stdout, eventProfileJSON{File: flags.output, Type: kind.Name, Seconds: elapsed.Seconds(), Counted: doc.Counted,
 			Uncertain: doc.Uncertain, Lost: stats.Lost, Samples: doc.Samples(), Bytes: out.Bytes()})
 	}
-	a.note("%d %s in %d distinct stacks written to %s; view them: go tool pprof -top %s", doc.Counted, kind.Values[0].Type, doc.Samples(), flags.output, flags.output)
+	a.note("%s in %s written to %s; view them: go tool pprof -top %s", english.Count(doc.Counted, doc.Noun), english.Count(doc.Samples(), "distinct stack"), flags.output, flags.output)
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/loupe-go/loupe/internal/doctor"
+	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/report"
 	"github.com/loupe-go/loupe/internal/term"
@@ -51,27 +52,25 @@ func (a *app) ps(ctx context.Context) error {
 	return a.missing(list, errs)
 }
 
-// missing tells what is not in the list, and why. Processes that may not be looked into are counted only: on most
-// machines there are many, and whether they are Go programs is not known.
+// missing says what is not in the list, and why. Processes that may not be read are put together: on most machines there
+// are many, and whether they are Go programs is unknown.
 func (a *app) missing(list []goproc.Info, errs []error) error {
-	denied, failed := 0, 0
+	var denied []int
+	failed := 0
 	for _, e := range errs {
-		if errors.Is(e, goproc.ErrPermission) {
-			denied++
+		if refused := (*goproc.ListError)(nil); errors.Is(e, goproc.ErrPermission) && errors.As(e, &refused) {
+			denied = append(denied, refused.PID)
 			continue
 		}
 		failed++
 		a.note("not listed: %v", e)
 	}
-	remedy := "loupe doctor PID tells why"
+	remedy := "loupe doctor PID says why"
 	if !doctor.GatherAccess("/").Caps.Has(unix.CAP_SYS_PTRACE) {
 		remedy = "sudo loupe ps lists all"
 	}
-	switch {
-	case denied == 1:
-		a.note("1 process could not be looked into, permission denied: %s", remedy)
-	case denied > 1:
-		a.note("%d processes could not be looked into, permission denied: %s", denied, remedy)
+	if n := len(denied); n > 0 {
+		a.note("%s not read, permission denied: %s %s; %s", english.Count(n, "process"), english.Pick(n, "PID", "PIDs"), pidList(denied), remedy)
 	}
 	if len(list) == 0 && failed > 0 {
 		return &advisedError{errors.New("no Go process could be read"), "loupe doctor tells what is missing"}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/output"
 	"github.com/loupe-go/loupe/internal/record"
 	"github.com/loupe-go/loupe/internal/report"
@@ -230,7 +231,7 @@ func (a *app) recorded(s session, done *recordJSON) error {
 
 func (a *app) tellRecorded(done *recordJSON) {
 	covered := report.ShortTime(time.Duration(done.Seconds * float64(time.Second)))
-	a.note("%s of %s, %d alive at the end, written to %s, %s; view it: %s", covered, report.Plural(done.Goroutines, "goroutine"), done.Alive, done.File, report.ByteSize(done.Bytes),
+	a.note("%s of %s, %d alive at the end, written to %s, %s; view it: %s", covered, english.Count(done.Goroutines, "goroutine"), done.Alive, done.File, report.ByteSize(done.Bytes),
 		record.Format(done.Format).Viewer(done.File))
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/output"
 	"github.com/loupe-go/loupe/internal/report"
 	"github.com/loupe-go/loupe/internal/stream"
@@ -167,7 +168,7 @@ func (a *app) writeEvents(ctx context.Context, s session, kinds event.Kinds, fil
 	s.Close() // for the final numbers; an error comes again when the session is ended
 	stats := s.Stats()
 	if errors.Is(err, output.ErrBlocked) {
-		err = fmt.Errorf("%w: %d events and the summary are missing there", err, sum.Shown-w.Written()+unread(stats))
+		err = fmt.Errorf("%w: %s and the summary are missing there", err, english.Count(sum.Shown-w.Written()+unread(stats), "event"))
 	}
 	sum.Lost, sum.LostByKind = stats.Lost, lostByKind(stats)
 	sum.TimeErrorP99, sum.TimeErrorMax = stats.TimeError.P99, stats.TimeError.Max

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -371,7 +372,7 @@ func TestProfileOfEvents(t *testing.T) {
 func TestProfileOfEventsFiles(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "p")
 	r := run(t, newStream(), "profile", "app", "--type", "block", "-o", file)
-	if r.status != exitDone || !strings.Contains(r.errOut, "2 contentions in 2 distinct stacks written to "+file) || r.out != "" {
+	if r.status != exitDone || !strings.Contains(r.errOut, "2 waits in 2 distinct stacks written to "+file) || r.out != "" {
 		t.Errorf("%+v", r)
 	}
 	if r := run(t, newStream(), "profile", "app", "--type", "block", "-o", "-"); r.status != exitDone || !strings.HasPrefix(r.out, "\x1f\x8b") {
@@ -406,5 +407,34 @@ func TestTraceCompletion(t *testing.T) {
 	}
 	if r := run(t, newFake(), "__complete", "trace", "--engine", ""); !strings.Contains(r.out, "uprobe\n") {
 		t.Errorf("%s", r.out)
+	}
+}
+
+// TestOneOfEach writes texts about none, one and two things.
+func TestOneOfEach(t *testing.T) {
+	for lost, want := range map[int64][]string{
+		1: {"1 event before this one is missing\n", "1 event was lost"},
+		2: {"2 events before this one are missing\n", "2 events were lost"},
+	} {
+		sys := newStream()
+		sys.stream.events = []event.Event{{Kind: event.Lost, PID: 42, Value: lost}}
+		sys.stream.stats = loupe.Stats{Lost: uint64(lost), Kinds: map[event.Kind]loupe.Counts{event.GoStart: {Lost: uint64(lost)}}}
+		r := run(t, sys, "trace", "app")
+		for _, text := range want {
+			if !strings.Contains(r.out+r.errOut, text) {
+				t.Errorf("no %q in %+v", text, r)
+			}
+		}
+	}
+	one := regexp.MustCompile(`\b1 (?:more )?(events|goroutines|processes|stacks|waits|distinct stacks|errors|warnings|threads)\b`)
+	for _, args := range [][]string{{"trace", "app"}, {"profile", "--type", "block", "-o", "-", "app"}, {"goroutines", "app"}, {"ps"}, {"report", "--interval", "1ms", "app"}} {
+		for n := range 3 {
+			sys := newStream()
+			sys.stream.events = sys.stream.events[:n]
+			r := run(t, sys, args...)
+			if found := one.FindString(r.out + r.errOut); found != "" {
+				t.Errorf("%q with %d events: %q in %+v", args, n, found, r)
+			}
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/footprint"
 	"github.com/loupe-go/loupe/internal/record"
 	"github.com/loupe-go/loupe/internal/report"
@@ -161,7 +162,7 @@ func cannotWrite(flags *outputFlags, err error) error {
 // inputName names inputs to people.
 func inputName(paths []string) string {
 	if len(paths) > 1 {
-		return fmt.Sprintf("%d traces", len(paths))
+		return english.Count(len(paths), "trace")
 	}
 	if paths[0] == tracefile.Stdin {
 		return "standard input"
@@ -192,7 +193,7 @@ func (a *app) written(flags *outputFlags, inputs []string, done *writtenJSON, si
 	for _, n := range done.Notes {
 		a.note("note: %s", n)
 	}
-	what := fmt.Sprintf("%d events", done.Events)
+	what := english.Count(done.Events, "event")
 	if done.Format == string(tracefile.Pprof) {
 		what = "profile of " + what
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/tracefile"
 )
 
@@ -94,7 +95,7 @@ func (f *mergeFlags) check(cmd *cobra.Command, files int) error {
 	case !slices.Contains(mergeFormats, f.format):
 		return fmt.Errorf("traces cannot be merged as %q, there are: %s", f.format, strings.Join(mergeFormats, ", "))
 	case len(f.names) > 0 && len(f.names) != files:
-		return fmt.Errorf("%d names for %d files", len(f.names), files)
+		return fmt.Errorf("%s for %s", english.Count(len(f.names), "name"), english.Count(files, "file"))
 	}
 	for _, name := range []string{"align", "name", "threads"} {
 		if cmd.Flags().Changed(name) && !f.processes() {

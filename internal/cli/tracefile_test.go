@@ -100,7 +100,7 @@ func TestTracefileUsage(t *testing.T) {
 		{"merge FILE - -o x --format go", "standard input cannot be merged"},
 		{"merge FILE FILE -o x --format go --align wall", "--align is for"},
 		{"merge FILE FILE -o x --format chrome --align clock", "--align clock is none of"},
-		{"merge FILE FILE -o x --format chrome --name a", "1 names for 2 files"},
+		{"merge FILE FILE -o x --format chrome --name a", "1 name for 2 files"},
 	} {
 		var args []string
 		for _, word := range strings.Fields(test.line) {

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/ptrace"
 )
@@ -178,11 +179,11 @@ func (t *Target) checkInline() []Check {
 	case i == nil:
 		return nil
 	case i.Alive:
-		return []Check{{Name: "inline engine", Status: Warn, Found: fmt.Sprintf("%s observes it with engine inline, by code at %d places", i.words(), i.Places),
+		return []Check{{Name: "inline engine", Status: Warn, Found: fmt.Sprintf("%s observes it with engine inline, by code at %s", i.words(), english.Count(i.Places, "place")),
 			Means: "live events are unavailable to others; snapshots work", Remedy: "end that Loupe"}}
 	case i.Memory:
 		return []Check{{Name: "inline engine", Status: Warn,
-			Found:  fmt.Sprintf("%s was killed and left code at %d places", i.words(), i.Places),
+			Found:  fmt.Sprintf("%s was killed and left code at %s", i.words(), english.Count(i.Places, "place")),
 			Means:  "the program runs well, some nanoseconds slower at these places; live events are unavailable; snapshots work",
 			Remedy: fmt.Sprintf("loupe doctor %d --repair", t.PID)}}
 	default:

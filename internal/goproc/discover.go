@@ -81,11 +81,20 @@ func List(ctx context.Context) ([]Info, []error) {
 			infos = append(infos, info)
 		case errors.Is(err, ErrNotGo), errors.Is(err, ErrNoProcess), errors.Is(err, ErrExited):
 		default:
-			errs = append(errs, err)
+			errs = append(errs, &ListError{PID: pid, Err: err})
 		}
 	}
 	return infos, errs
 }
+
+// ListError says why a process is not in the list of List.
+type ListError struct {
+	PID int
+	Err error
+}
+
+func (e *ListError) Error() string { return e.Err.Error() }
+func (e *ListError) Unwrap() error { return e.Err }
 
 // Describe returns what can be said of one Go process. Goroutines is -1 when its memory cannot be read.
 func Describe(pid int) (Info, error) {

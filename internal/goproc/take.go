@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/ptrace"
 )
 
@@ -181,7 +182,7 @@ func (t *taker) take() error {
 		return err
 	}
 	if t.labelErrs > 0 {
-		t.snap.Warnings = append(t.snap.Warnings, fmt.Sprintf("the labels of %d goroutines could not be read", t.labelErrs))
+		t.snap.Warnings = append(t.snap.Warnings, fmt.Sprintf("the labels of %s could not be read", english.Count(t.labelErrs, "goroutine")))
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/probe/csrc"
 )
@@ -74,8 +75,8 @@ func (s *Session) awaitThreads() {
 		return // the snapshot will tell why
 	}
 	if behind := progress.Await(s.ctx, settleTime, settleTimeout); behind > 0 {
-		s.warnings = append(s.warnings, fmt.Sprintf("%d threads did not run for %v, the machine is busy: the first state of some goroutines may be out of date",
-			behind, settleTimeout))
+		s.warnings = append(s.warnings, fmt.Sprintf("%s did not run for %v, the machine is busy: the first state of some goroutines may be out of date",
+			english.Count(behind, "thread"), settleTimeout))
 	}
 }
 

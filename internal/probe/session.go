@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/probe/csrc"
 )
@@ -249,7 +250,7 @@ func (s *Session) Numbers() (yielded uint64, kinds map[event.Kind]Counts, err er
 	defer s.mu.Unlock()
 	kinds = map[event.Kind]Counts{}
 	if s.garbled > 0 {
-		err = fmt.Errorf("%d records made no sense", s.garbled)
+		err = fmt.Errorf("%s made no sense", english.Count(s.garbled, "record"))
 	}
 	var counts [256]Counts
 	switch {

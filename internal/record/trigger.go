@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/stream"
 )
 
@@ -96,7 +97,7 @@ func (t *Trigger) Next(e *event.Event) Finding {
 		clear(t.places)
 	}
 	if n := t.tally.Alive(); t.Goroutines > 0 && n > t.Goroutines {
-		f := Finding{G: e.G, What: fmt.Sprintf("there are %d goroutines, more than %d", n, t.Goroutines), Stack: e.Stack, Origin: e.Origin}
+		f := Finding{G: e.G, What: fmt.Sprintf("there %s %s, more than %d", english.Pick(n, "is", "are"), english.Count(n, "goroutine"), t.Goroutines), Stack: e.Stack, Origin: e.Origin}
 		if e.Kind == event.GoCreate {
 			f.What += fmt.Sprintf("; goroutine %d was created", e.G)
 		}

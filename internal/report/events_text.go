@@ -11,6 +11,7 @@ import (
 
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/census"
+	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/stream"
 	"github.com/loupe-go/loupe/internal/term"
@@ -125,7 +126,7 @@ func appendDetail(b []byte, e *event.Event, ended *stream.Interval) []byte {
 	case event.HeapAlloc:
 		w.add(ByteSize(e.Value))
 	case event.Lost:
-		w.add(plural(int(e.Value), "event") + " before this one are missing")
+		w.add(fmt.Sprintf("%s before this one %s missing", english.Count(e.Value, "event"), english.Pick(e.Value, "is", "are")))
 	case event.Exec:
 		w.add("the process runs another program from now on")
 	case event.UserLog:

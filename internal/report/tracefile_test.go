@@ -98,7 +98,7 @@ func TestTraceProblems(t *testing.T) {
 	}
 	const want = `error    offset 7, generation 2, batch 3, M 4, event 0: the trace ends\x1b here [truncated]
 warning  offset 9: no end [no-end]
-not valid  a\x0ab: trace of Go1.26, 2 generations, 9 batches, 100 events: 2 errors, 1 warnings, 1 of them not listed (2 of each code are)
+not valid  a\x0ab: trace of Go1.26, 2 generations, 9 batches, 100 events: 2 errors, 1 warning, 1 of them not listed (2 of each code are)
 --limit 0 lists all
 `
 	if out.String() != want {

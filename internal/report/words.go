@@ -7,30 +7,17 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/internal/census"
+	"github.com/loupe-go/loupe/internal/english"
 )
 
 // number writes a count with a separator between thousands: "10,012".
 func number(n int) string {
-	s := strconv.Itoa(n)
-	first := 0
-	if n < 0 {
-		first = 1
-	}
-	for i := len(s) - 3; i > first; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
+	return english.Number(n)
 }
 
 // plural writes a count and its noun: "1 goroutine", "1,200 goroutines".
-func plural(n int, noun string) string { return Plural(n, noun) }
-
-// Plural returns a number with a noun: "1 goroutine", "1,200 goroutines".
-func Plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return number(n) + " " + noun + "s"
+func plural(n int, noun string) string {
+	return english.Count(n, noun)
 }
 
 // Duration writes a length of time with the two units that matter: "350ms", "12s", "3m12s", "2h5m", "3d4h".

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/export/pprof"
 	"github.com/loupe-go/loupe/internal/sched"
 )
@@ -21,6 +22,9 @@ type Profile struct {
 // NewProfile starts a profile. reasons choose the waits that are counted: those whose reason contains one of them,
 // letter case ignored; without any, those that the type counts by itself.
 func NewProfile(kind ProfileType, reasons []string) *Profile {
+	if kind.Reasons != nil && slices.ContainsFunc(reasons, func(r string) bool { return !Contended(r) }) {
+		kind.Values = append([]pprof.ValueType{waitCount}, kind.Values[1:]...)
+	}
 	return &Profile{kind: kind, reasons: reasons, machine: sched.New(sched.Options{Kinds: kind.Kinds})}
 }
 
@@ -30,6 +34,7 @@ func (p *Profile) Add(e *event.Event) { p.machine.Apply(e) }
 // Document is a profile that is ready to be written.
 type Document struct {
 	*pprof.Builder
+	Noun      string // what is counted: "goroutine", "wait", "contention", "start"
 	Counted   uint64 // events, or waits, that the profile counts
 	Uncertain uint64 // waits over which events were lost: they are not counted
 }
@@ -39,7 +44,7 @@ func (p *Profile) Build(since time.Time, length time.Duration) *Document {
 	b := pprof.NewBuilder(since, pprof.Mapping{}, p.kind.Values...)
 	b.Prefer(p.kind.Values[len(p.kind.Values)-1].Type)
 	b.Lasted(length)
-	doc := &Document{Builder: b}
+	doc := &Document{Builder: b, Noun: strings.TrimSuffix(p.kind.Values[0].Type, "s")}
 	stacks, truncated := 0, 0
 	p.kind.samples(p.machine, func(s sample) {
 		if p.kind.Reasons != nil && !p.wants(s.reason) {
@@ -62,7 +67,7 @@ func (p *Profile) Build(since time.Time, length time.Duration) *Document {
 		b.Add(s.locations(), labels, values[:len(p.kind.Values)]...)
 	})
 	if truncated > 0 {
-		b.Comment(fmt.Sprintf("%d of %d stacks go on beyond the frames that were recorded", truncated, stacks))
+		b.Comment(fmt.Sprintf("%d of %s truncated (increase --stack)", truncated, english.Count(stacks, "stack")))
 	}
 	if doc.Uncertain > 0 {
 		b.Comment(fmt.Sprintf("waits during which events were lost, not counted: %d", doc.Uncertain))

@@ -39,10 +39,14 @@ var bubbles = []string{" (durable)", " (synctest)"}
 // ends, so that it is forgotten.
 var waitKinds = event.KindsOf(event.GoStatus, event.GoBlock, event.GoUnblock, event.GoDestroy)
 
+// waitCount is the number of waits that are not all for locks. Contentions are waits for something that another goroutine
+// has: a wait for a value, the network or a clock is none.
+var waitCount = pprof.ValueType{Type: "waits", Unit: "count"}
+
 var profileTypes = []ProfileType{
 	{Name: "create", Values: []pprof.ValueType{{Type: "goroutines", Unit: "count"}},
 		Kinds: event.KindsOf(event.GoCreate, event.GoDestroy), samples: creations},
-	{Name: "block", Values: []pprof.ValueType{{Type: "contentions", Unit: "count"}, {Type: "delay", Unit: "nanoseconds"}},
+	{Name: "block", Values: []pprof.ValueType{waitCount, {Type: "delay", Unit: "nanoseconds"}},
 		Kinds: waitKinds, Reasons: blockReasons, samples: waits},
 	{Name: "mutex", Values: []pprof.ValueType{{Type: "contentions", Unit: "count"}, {Type: "delay", Unit: "nanoseconds"}},
 		Kinds: waitKinds, Reasons: lockReasons, samples: unlocks},

@@ -316,7 +316,7 @@ func TestProfileTellsDoubt(t *testing.T) {
 	e := block("select")
 	e.Stack = deep
 	_, doc := profileOf(t, "block", nil, life(block("select"), lost, unblock(waker), block("select"), unblock(waker), e, unblock(waker)))
-	want := []string{"1 of 2 stacks go on beyond the frames that were recorded", "waits during which events were lost, not counted: 1"}
+	want := []string{"1 of 2 stacks truncated (increase --stack)", "waits during which events were lost, not counted: 1"}
 	if !slices.Equal(doc.Comments, want) {
 		t.Errorf("%q", doc.Comments)
 	}

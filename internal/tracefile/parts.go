@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/english"
 )
 
 // MergeParts writes traces that one process has made, one after the other or overlapping as those of flight recorders do,
@@ -85,7 +86,7 @@ func (s *splicer) add(rec *recording) error {
 	var ev *Events
 	shared := slices.IndexFunc(rec.generations, func(g generation) bool { return g.number > s.last })
 	if shared > 0 {
-		s.note("%d of %d generations of %s are in the others too", shared, len(rec.generations), rec.path)
+		s.note("%d of %s of %s %s in the others too", shared, english.Count(len(rec.generations), "generation"), rec.path, english.Pick(shared, "is", "are"))
 		rest := after(interruptible{s.ctx, in}, s.last)
 		defer rest.Close()
 		ev, err = in.events(s.ctx, rest)
@@ -153,7 +154,7 @@ func (s *splicer) settle(t int64) error {
 		}
 	}
 	if len(gone) > 0 {
-		s.note("%d goroutines ended before part %d began, and were not seen to", len(gone), s.part)
+		s.note("%s ended before part %d began, without an event", english.Count(len(gone), "goroutine"), s.part)
 	}
 	return nil
 }

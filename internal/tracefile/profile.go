@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/export/pprof"
 	"github.com/loupe-go/loupe/internal/sched"
 	"github.com/loupe-go/loupe/internal/stream"
@@ -208,7 +209,7 @@ func (s *profileSink) Notes() []string {
 	var notes []string
 	switch {
 	case s.counted > 0:
-		notes = append(notes, fmt.Sprintf("%d counted in %d distinct stacks", s.counted, s.distinct))
+		notes = append(notes, fmt.Sprintf("%d counted in %s", s.counted, english.Count(s.distinct, "distinct stack")))
 	case s.opt.Profile == cpuProfile:
 		notes = append(notes, "the trace has no samples of the CPU profiler: it has them when a CPU profile was under way too")
 	default:

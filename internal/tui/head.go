@@ -24,7 +24,7 @@ func (m *Model) head(w, lines int) []string {
 	case lines < 8:
 		return []string{
 			m.titleLine(w), m.labelled(w, "goroutines", m.goroutines(true, w)),
-			m.labelled(w, "cpu", append(m.processor(), p.notes(6)...)), m.labelled(w, "latency", m.latency(w)),
+			m.labelled(w, "cpu", append(m.processor(), m.notes(6)...)), m.labelled(w, "latency", m.latency(w)),
 		}[:min(lines, 4)]
 	}
 	return []string{
@@ -111,10 +111,10 @@ func (p *Picture) rate(count uint64) string {
 	return rate(p.perSecond(count))
 }
 
-// notes says that there are some.
-func (p *Picture) notes(rank int) []segment {
-	n := len(p.Health.Warnings)
-	if n == 0 {
+// notes says that there are some, and which key shows them. What is printed has no keys, and the notes on stderr.
+func (m *Model) notes(rank int) []segment {
+	n := len(m.picture.Health.Warnings)
+	if n == 0 || m.printed {
 		return nil
 	}
 	return []segment{seg(rank, piece{plural(uint64(n), "note"), warn}, piece{" w", keycap})}
@@ -139,7 +139,7 @@ func (m *Model) events(w int) []segment {
 		}
 		list = append(list, seg(0, piece{text, bad}))
 	}
-	list = append(list, p.notes(1)...)
+	list = append(list, m.notes(1)...)
 	if m.target.System && !m.hideSystem {
 		list = append(list, seg(6, piece{"with the runtime's own goroutines", dim}))
 	}

@@ -21,6 +21,7 @@ type Model struct {
 	typing     bool   // a filter
 	typed      string // the filter before, to return to
 	paused     bool
+	printed    bool // it is printed, not shown on a terminal: there are no keys
 	hideSystem bool
 
 	width, height int

@@ -69,6 +69,7 @@ type TextPrinter struct {
 func (t *TextPrinter) Print(p *Picture, ended string) error {
 	m := NewModel(t.Target(), p.Interval.Round(100*time.Millisecond), t.Colours)
 	contention := newContention()
+	m.printed = true
 	m.views = []page{newSites(m.target.Syscalls), newGroups(), contention}
 	if ended != "" {
 		m.ended = &Ended{Text: ended}

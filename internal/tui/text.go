@@ -14,6 +14,7 @@ import (
 
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/census"
+	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/report"
 	"github.com/loupe-go/loupe/internal/sched"
@@ -127,11 +128,7 @@ func number(n uint64) string {
 	if n >= 10_000_000 {
 		return scaled(float64(n))
 	}
-	s := strconv.FormatUint(n, 10)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
+	return english.Number(n)
 }
 
 // scaled writes a large number with three digits that matter: "12.3k", "4.56M".
@@ -232,10 +229,7 @@ func latencySpan(d time.Duration, count uint64) string {
 
 // plural writes a count and its noun.
 func plural(n uint64, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return number(n) + " " + noun + "s"
+	return number(n) + " " + english.Noun(n, noun)
 }
 
 // shortFunc is a function's name for a table; "(unknown)" when there is none.
