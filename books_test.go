@@ -9,7 +9,6 @@ import (
 	"math"
 	"net/http"
 	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,6 +22,7 @@ import (
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/realtarget"
 	"github.com/loupe-go/loupe/internal/sched"
+	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
@@ -178,7 +178,7 @@ func TestBooksBusy(t *testing.T) {
 	for _, version := range []string{"1.12.17", testtarget.Latest()} {
 		for _, kinds := range []event.Kinds{event.KindsDefault, event.KindsDefault | event.KindsSyscall} {
 			t.Run(fmt.Sprintf("go%s/syscalls=%v", version, kinds.Has(event.GoSyscallBegin)), func(t *testing.T) {
-				cmd := exec.Command(testtarget.Build(t, testtarget.Spec{Program: "mill", Go: version}))
+				cmd := testcmd.Within(t, 0, testtarget.Build(t, testtarget.Spec{Program: "mill", Go: version}))
 				cmd.Env = append(os.Environ(), "GOMAXPROCS=2")
 				p := testtarget.StartCmd(t, cmd)
 				burnt := make(chan string)

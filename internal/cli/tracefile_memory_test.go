@@ -3,17 +3,15 @@ package cli
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
+	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/trace/raw"
 )
 
@@ -201,14 +199,12 @@ func TestTracefileMemory(t *testing.T) {
 // runBounded runs a verb in a process of its own, and returns the most memory that it took and what it wrote to stderr.
 func runBounded(t *testing.T, args ...string) (took int64, errOut string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, os.Args[0], append([]string{"tracefile"}, args...)...)
+	cmd := testcmd.Command(t, os.Args[0], append([]string{"tracefile"}, args...)...)
 	var stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = io.Discard, &stderr
 	err := cmd.Run()
 	status := cmd.ProcessState.Sys().(syscall.WaitStatus)
-	if ctx.Err() != nil || status.Signaled() || status.ExitStatus() > 1 {
+	if status.Signaled() || status.ExitStatus() > 1 {
 		t.Errorf("%v: %v\n%.2000s", args, err, stderr.String())
 	}
 	return cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10, stderr.String()

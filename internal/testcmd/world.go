@@ -38,6 +38,23 @@ func defineWorld() error {
 	if err := setLimits(); err != nil {
 		return err
 	}
+	if err := setEnvironment(); err != nil {
+		return err
+	}
+	if testing.Testing() {
+		shareExecutable()
+	}
+	return heedSignals()
+}
+
+// inherited is set in the environment of what a test starts. A test executable that a test has started keeps the
+// variables that it was given.
+const inherited = "LOUPE_TEST_WORLD"
+
+func setEnvironment() error {
+	if os.Getenv(inherited) != "" {
+		return nil
+	}
 	for name, value := range environment {
 		err := os.Setenv(name, value)
 		if value == "" {
@@ -47,10 +64,7 @@ func defineWorld() error {
 			return err
 		}
 	}
-	if testing.Testing() {
-		shareExecutable()
-	}
-	return heedSignals()
+	return os.Setenv(inherited, "1")
 }
 
 // shareExecutable lets other users run this test executable, which the go command built under the umask of its own. Tests

@@ -25,7 +25,7 @@ func TestWorld(t *testing.T) {
 	run := func(script string, env ...string) string {
 		t.Helper()
 		cmd := Command(t, "sh", "-c", script+`exec "$0"`, os.Args[0])
-		cmd.Env = append(append(os.Environ(), "LOUPE_TESTCMD=world"), env...)
+		cmd.Env = append(append(os.Environ(), "LOUPE_TESTCMD=world", inherited+"="), env...)
 		status, out, errOut := Run(t, cmd)
 		if status != 0 {
 			t.Fatalf("status %d: %s", status, errOut)
@@ -35,6 +35,11 @@ func TestWorld(t *testing.T) {
 	plain := run("")
 	if want := "SigIgn:\t0000000000000000\n0022\n0\nfiles\nxterm-256color UTC C.UTF-8\n<nil> 022 0\n"; plain != want {
 		t.Errorf("%q, want %q", plain, want)
+	}
+	cmd := Command(t, os.Args[0])
+	cmd.Env = append(os.Environ(), "LOUPE_TESTCMD=world", "GODEBUG=madvdontneed=0", "TZ=Asia/Kathmandu")
+	if _, given, _ := Run(t, cmd); !strings.Contains(given, "Asia/Kathmandu") || !strings.Contains(given, "madvdontneed=0") {
+		t.Errorf("what a test sets is lost: %q", given)
 	}
 	other := run(`trap "" HUP INT QUIT TSTP TTIN; umask 077; ulimit -Sn 64; `,
 		"TERM=", "TZ=Asia/Kathmandu", "LC_ALL=de_DE.UTF-8", "LANG=C", "NO_COLOR=1", "GODEBUG=gctrace=1", "GOGC=5")

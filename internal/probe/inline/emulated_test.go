@@ -22,7 +22,7 @@ func TestARM64(t *testing.T) {
 	if out, err := testcmd.Combined(build); err != nil {
 		t.Fatalf("building for arm64: %v\n%s", err, out)
 	}
-	run := testcmd.Command(t, "qemu-aarch64", exe, "-test.v", "-test.timeout=60s")
+	run := testcmd.Command(t, "qemu-aarch64", exe, "-test.v", "-test.timeout=4m")
 	// The emulator has no /proc/self/exe by which TestMain could start again without the runtime's signals.
 	run.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1")
 	out, err := testcmd.Combined(run)
