@@ -24,6 +24,7 @@ import (
 	"github.com/loupe-go/loupe/internal/gobin"
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/probe/inline"
+	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
@@ -245,7 +246,7 @@ func together(t *testing.T, p *shared, trace tracer, usual, ours []breakpoint, d
 // observeElsewhere observes with engine inline from another process, to be killed.
 func observeElsewhere(t *testing.T, p *shared) *exec.Cmd {
 	t.Helper()
-	observer, out := exec.Command(os.Args[0], "-test.run=^TestInlineKilled$"), &lines{}
+	observer, out := testcmd.Command(t, os.Args[0], "-test.run=^TestInlineKilled$"), &lines{}
 	observer.Env = append(os.Environ(), "LOUPE_TEST_INLINE="+strconv.Itoa(p.PID()))
 	observer.Stdout = out
 	if err := observer.Start(); err != nil {
@@ -428,7 +429,7 @@ func bpftrace(t *testing.T, p *shared, at []breakpoint) func() {
 		fmt.Fprintf(&program, "uprobe:%s:%q { @[probe] = count(); }\n", p.Path(), pt.function)
 	}
 	program.WriteString("interval:ms:200 { printf(\"ready\\n\"); }\n")
-	return run(t, "ready", exec.Command("bpftrace", "-p", strconv.Itoa(p.PID()), "-e", program.String()))
+	return run(t, "ready", testcmd.Command(t, "bpftrace", "-p", strconv.Itoa(p.PID()), "-e", program.String()))
 }
 
 func perf(t *testing.T, p *shared, at []breakpoint) func() {
@@ -440,10 +441,10 @@ func perf(t *testing.T, p *shared, at []breakpoint) func() {
 	for i, pt := range at {
 		add = append(add, "--add", fmt.Sprintf("%s:p%d=%s+%d", group, i, pt.function, pt.offset))
 	}
-	if out, err := exec.Command("perf", add...).CombinedOutput(); err != nil {
+	if out, err := testcmd.Combined(testcmd.Command(t, "perf", add...)); err != nil {
 		t.Fatalf("perf probe: %v: %s", err, out)
 	}
-	cmd := exec.Command("perf", args...)
+	cmd := testcmd.Command(t, "perf", args...)
 	out := &bytes.Buffer{}
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
@@ -456,7 +457,7 @@ func perf(t *testing.T, p *shared, at []breakpoint) func() {
 		if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 			t.Errorf("perf record: %v: %s", err, out)
 		}
-		if out, err := exec.Command("perf", "probe", "-q", "--del", group+":*").CombinedOutput(); err != nil {
+		if out, err := testcmd.Combined(testcmd.Command(t, "perf", "probe", "-q", "--del", group+":*")); err != nil {
 			t.Errorf("perf probe: %v: %s", err, out)
 		}
 	}
@@ -487,7 +488,7 @@ func gdb(t *testing.T, p *shared, at []breakpoint) func() {
 		args = append(args, "-ex", fmt.Sprintf("break *%#x", pt.addr), "-ex", fmt.Sprintf("ignore %d 1000000000", i+1))
 	}
 	args = append(args, "-ex", "echo ready\\n", "-ex", "continue", "-ex", "detach")
-	cmd := exec.Command("gdb", args...)
+	cmd := testcmd.Command(t, "gdb", args...)
 	stop := run(t, "ready", cmd)
 	time.Sleep(time.Second)
 	return stop

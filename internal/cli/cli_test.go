@@ -318,7 +318,9 @@ func TestProfile(t *testing.T) {
 func TestPs(t *testing.T) {
 	sys := newFake()
 	sys.infos = []goproc.Info{{PID: 42, User: "me", Exe: "/bin/app", GoVersion: "go1.22.1", Goroutines: 3}}
-	denied := func(pid int) error { return &goproc.ListError{PID: pid, Err: fmt.Errorf("process %d: %w", pid, goproc.ErrPermission)} }
+	denied := func(pid int) error {
+		return &goproc.ListError{PID: pid, Err: fmt.Errorf("process %d: %w", pid, goproc.ErrPermission)}
+	}
 	sys.errs = []error{denied(44)}
 	if r := run(t, sys, "ps"); !strings.Contains(r.errOut, "loupe: 1 process not read, permission denied: PID 44; ") {
 		t.Errorf("one that may not be read: %+v", r)
