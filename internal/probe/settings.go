@@ -57,6 +57,24 @@ func (pl *planner) setStops(p Program) {
 			c.SystemstackFrameless = 1
 		}
 	}
+	end := uint64(0)
+	for _, name := range []string{"syscall.Syscall", "syscall.Syscall6"} { // next to each other in one assembly file
+		f, ok := pl.bin.LookupFunc(name)
+		if !ok {
+			continue
+		}
+		if size, ok := pl.bin.FrameSize(f); !ok || size != 0 || pl.bin.Arch() != insn.AMD64 {
+			continue
+		}
+		if c.SyscallStart == 0 || f.Entry < c.SyscallStart {
+			c.SyscallStart = f.Entry
+		}
+		end = max(end, f.End)
+	}
+	if end > 0 {
+		c.SyscallSize = end - c.SyscallStart
+		c.SyscallStart += p.LoadBias()
+	}
 }
 
 // selectArgs returns which arguments of runtime.selectgo count its cases (runtime/select.go).

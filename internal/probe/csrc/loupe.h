@@ -85,6 +85,7 @@ struct loupe_config {
 	/* The function by which the runtime interrupts goroutines (asyncPreempt); size 0: none. */
 	u64 preempt_start, preempt_size;
 	u64 preempt2_start, preempt2_size; /* the Go function that it calls (asyncPreempt2); size 0: none */
+	u64 syscall_start, syscall_size;   /* functions without a frame that make system calls; size 0: none */
 
 	u32 sample;         /* report one of so many goroutines; 0 and 1: all */
 	u8 only_listed;     /* report only goroutines listed in the filter */

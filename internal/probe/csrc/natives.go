@@ -7,71 +7,71 @@ import _ "embed"
 //go:embed native_amd64.bin
 var nativeAMD64Code []byte
 
-var nativeAMD64 = Native{Settings: 0x4000, SettingsSize: 432, Page: 4096, StackUse: 2232, Probes: [ProbeCount]uint32{
+var nativeAMD64 = Native{Settings: 0x4000, SettingsSize: 448, Page: 4096, StackUse: 2264, Probes: [ProbeCount]uint32{
 	0x0,    // gopark
 	0x580,  // ready
-	0x7a0,  // casgstatus
-	0xd40,  // execute
-	0x1080, // goschedImpl
-	0x12c0, // gosched_m
-	0x1350, // goschedguarded_m
-	0x13e0, // gopreempt_m
-	0x1500, // preemptPark
-	0x1670, // newproc_runqput
-	0x1790, // newproc1_casgstatus
-	0x1920, // newcoro
-	0x1470, // goyield_m
-	0x19b0, // goexit0
-	0x1a60, // coroswitch_m
-	0x1f10, // reentersyscall
-	0x2010, // entersyscallblock
-	0x2110, // exitsyscall
-	0x21d0, // makechan
-	0x2370, // chansend
-	0x2520, // chanrecv
-	0x26d0, // closechan
-	0x2880, // selectgo
-	0x2ae0, // semacquire1
-	0x2c90, // semrelease1
-	0x2e40, // gcBgMarkStartWorkers
-	0x3000, // gcMarkTermination
-	0x3060, // gcSweep
-	0x3160, // stopTheWorldWithSema
-	0x3380, // startTheWorldWithSema
+	0x7b0,  // casgstatus
+	0xd90,  // execute
+	0x10d0, // goschedImpl
+	0x1310, // gosched_m
+	0x13a0, // goschedguarded_m
+	0x1430, // gopreempt_m
+	0x1550, // preemptPark
+	0x16c0, // newproc_runqput
+	0x17e0, // newproc1_casgstatus
+	0x1970, // newcoro
+	0x14c0, // goyield_m
+	0x1a20, // goexit0
+	0x1ad0, // coroswitch_m
+	0x1f80, // reentersyscall
+	0x2130, // entersyscallblock
+	0x2230, // exitsyscall
+	0x22f0, // makechan
+	0x2490, // chansend
+	0x2640, // chanrecv
+	0x27f0, // closechan
+	0x29a0, // selectgo
+	0x2c00, // semacquire1
+	0x2db0, // semrelease1
+	0x2f60, // gcBgMarkStartWorkers
+	0x3120, // gcMarkTermination
+	0x3180, // gcSweep
+	0x3280, // stopTheWorldWithSema
+	0x34a0, // startTheWorldWithSema
 }}
 
 //go:embed native_arm64.bin
 var nativeARM64Code []byte
 
-var nativeARM64 = Native{Settings: 0x10000, SettingsSize: 432, Page: 65536, StackUse: 2904, Probes: [ProbeCount]uint32{
+var nativeARM64 = Native{Settings: 0x10000, SettingsSize: 448, Page: 65536, StackUse: 2928, Probes: [ProbeCount]uint32{
 	0x0,    // gopark
 	0x5a8,  // ready
-	0x7e4,  // casgstatus
-	0xdb8,  // execute
-	0x1100, // goschedImpl
-	0x137c, // gosched_m
-	0x1414, // goschedguarded_m
-	0x14ac, // gopreempt_m
-	0x15dc, // preemptPark
-	0x1768, // newproc_runqput
-	0x188c, // newproc1_casgstatus
-	0x1a04, // newcoro
-	0x1544, // goyield_m
-	0x1aac, // goexit0
-	0x1b70, // coroswitch_m
-	0x2018, // reentersyscall
-	0x2150, // entersyscallblock
-	0x2288, // exitsyscall
-	0x2368, // makechan
-	0x252c, // chansend
-	0x26f4, // chanrecv
-	0x28bc, // closechan
-	0x2a84, // selectgo
-	0x2d40, // semacquire1
-	0x2f08, // semrelease1
-	0x30d0, // gcBgMarkStartWorkers
-	0x32a0, // gcMarkTermination
-	0x3304, // gcSweep
-	0x340c, // stopTheWorldWithSema
-	0x3638, // startTheWorldWithSema
+	0x818,  // casgstatus
+	0xe2c,  // execute
+	0x1174, // goschedImpl
+	0x13f0, // gosched_m
+	0x1488, // goschedguarded_m
+	0x1520, // gopreempt_m
+	0x1650, // preemptPark
+	0x17dc, // newproc_runqput
+	0x1908, // newproc1_casgstatus
+	0x1a88, // newcoro
+	0x15b8, // goyield_m
+	0x1b40, // goexit0
+	0x1c04, // coroswitch_m
+	0x20ac, // reentersyscall
+	0x2284, // entersyscallblock
+	0x23b8, // exitsyscall
+	0x2498, // makechan
+	0x265c, // chansend
+	0x2824, // chanrecv
+	0x29ec, // closechan
+	0x2bb4, // selectgo
+	0x2e70, // semacquire1
+	0x3038, // semrelease1
+	0x3200, // gcBgMarkStartWorkers
+	0x33d0, // gcMarkTermination
+	0x3434, // gcSweep
+	0x353c, // stopTheWorldWithSema
+	0x3768, // startTheWorldWithSema
 }}

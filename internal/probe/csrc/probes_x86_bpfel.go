@@ -26,6 +26,8 @@ type ProbesLoupeConfig struct {
 	PreemptSize          uint64
 	Preempt2Start        uint64
 	Preempt2Size         uint64
+	SyscallStart         uint64
+	SyscallSize          uint64
 	Sample               uint32
 	OnlyListed           uint8
 	SkipListed           uint8

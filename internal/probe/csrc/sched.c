@@ -67,8 +67,17 @@ COMMON int end_wait(u64 goid)
 	return 1;
 }
 
-/* gp is made runnable by the goroutine whose thread's own g is g0; 0 when that is not known. */
-COMMON void unblock(u32 tid, u64 gp, u64 g0)
+/*
+ * The stack of the goroutine for which a thread works that has the g current: the goroutine's own while current is the goroutine
+ * itself. Then top and fp say where it is (see hash_slowly).
+ */
+INLINE u64 acting_stack(const struct goroutine *gr, u64 current, u64 top, u64 fp)
+{
+	return gr->g == current ? stack_of(gr, 0, top, fp) : system_stack(gr);
+}
+
+/* gp is made runnable by a thread that has the g current, 0 when that is not known, and the frame pointer fp. */
+COMMON void unblock(u32 tid, u64 gp, u64 current, u64 fp)
 {
 	u64 goid = goid_of(gp);
 
@@ -81,8 +90,8 @@ COMMON void unblock(u32 tid, u64 gp, u64 g0)
 
 	struct goroutine waker;
 
-	if (read_goroutine(&waker, user_g(g0)))
-		emit(GoUnblock, tid, goid, waker.id, system_stack(&waker));
+	if (read_goroutine(&waker, user_g(current)))
+		emit(GoUnblock, tid, goid, waker.id, acting_stack(&waker, current, 0, fp));
 	else
 		emit(GoUnblock, tid, goid, 0, 0);
 }
@@ -110,11 +119,12 @@ PROBE(ready)
 	u32 tid = target_thread();
 
 	if (tid && CALLED(ready))
-		unblock(tid, ARG(ready, 0, 0), CURRENT_G(ready));
+		unblock(tid, ARG(ready, 0, 0), CURRENT_G(ready), 0);
 	return 0;
 }
 
-COMMON void create(u32 tid, u64 newg, u64 creator, u32 flags)
+/* The goroutine creator makes newg: itself when it has a frame pointer fp and a return address top, else its thread for it. */
+COMMON void create(u32 tid, u64 newg, u64 creator, u64 top, u64 fp, u32 flags)
 {
 	struct newborn new;
 
@@ -133,7 +143,7 @@ COMMON void create(u32 tid, u64 newg, u64 creator, u32 flags)
 	u64 stack = 0;
 
 	if (read_goroutine(&parent, creator))
-		stack = system_stack(&parent);
+		stack = acting_stack(&parent, fp ? creator : 0, top, fp);
 	else
 		parent.id = 0;
 
@@ -186,10 +196,10 @@ PROBE(casgstatus)
 
 	if (from == CONFIG(st_waiting) && to == CONFIG(st_runnable)) {
 		if (reported(GoUnblock))
-			unblock(tid, gp, CURRENT_G(casgstatus));
+			unblock(tid, gp, CURRENT_G(casgstatus), frame_pointer(ctx));
 	} else if (is_dead(from) && to == CONFIG(st_syscall)) {
 		if (reported(GoCreate))
-			create(tid, gp, 0, LOUPE_NO_PARENT);
+			create(tid, gp, 0, 0, 0, LOUPE_NO_PARENT);
 	} else if (from == CONFIG(st_syscall) && is_dead(to)) {
 		if (reported(GoDestroy))
 			destroy(tid, goid_of(gp));
@@ -306,7 +316,7 @@ PROBE(newproc_runqput)
 
 	u64 m = read_word(ARG(newproc_runqput, 0, 0) + CONFIG(p_m));
 
-	create(tid, ARG(newproc_runqput, 1, 8), m ? read_word(m + CONFIG(m_curg)) : 0, 0);
+	create(tid, ARG(newproc_runqput, 1, 8), m ? read_word(m + CONFIG(m_curg)) : 0, 0, 0, 0);
 	return 0;
 }
 
@@ -322,7 +332,7 @@ PROBE(newproc1_casgstatus)
 	u32 to = ARG(newproc1_casgstatus, 2, 12);
 
 	if (from == CONFIG(st_dead) && (to == CONFIG(st_runnable) || to == CONFIG(st_waiting)))
-		create(tid, ARG(newproc1_casgstatus, 0, 0), user_g(CURRENT_G(newproc1_casgstatus)),
+		create(tid, ARG(newproc1_casgstatus, 0, 0), user_g(CURRENT_G(newproc1_casgstatus)), 0, 0,
 		       to == CONFIG(st_waiting) ? LOUPE_WAITING : 0);
 	return 0;
 }
@@ -337,7 +347,8 @@ PROBE(newcoro)
 
 	u64 coro = arg_register(ctx, 0);
 
-	create(tid, coro ? read_word(coro + CONFIG(coro_gp)) : 0, CURRENT_G(newcoro), LOUPE_WAITING);
+	create(tid, coro ? read_word(coro + CONFIG(coro_gp)) : 0, CURRENT_G(newcoro), CALLER(newcoro), frame_pointer(ctx),
+	       LOUPE_WAITING);
 	return 0;
 }
 

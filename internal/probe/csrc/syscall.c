@@ -5,6 +5,27 @@
  * System calls and calls of C code (runtime/proc.go).
  */
 
+/*
+ * The stack of a goroutine in entersyscall, whose frame fp points to. The function that called it, perhaps through a wrapper for
+ * its ABI, may have no frame: its return address is then where the stack pointer was before the call.
+ */
+COMMON u64 syscall_stack(const struct goroutine *gr, u64 caller, u64 fp)
+{
+	u64 lo = gr->stack_lo, hi = gr->stack_hi - sizeof(struct frame), at = fp;
+	struct frame f;
+
+	if (!CONFIG(syscall_size) || !CONFIG(stack_depth) || gr->stack_hi < lo + sizeof(f))
+		return stack_of(gr, 0, caller, fp);
+	for (u32 i = 0; i < 2; i++) {
+		if (at - lo > hi - lo || read_memory(&f, sizeof(f), at))
+			break;
+		if (f.pc - CONFIG(syscall_start) < CONFIG(syscall_size))
+			return stack_of(gr, f.pc, at + sizeof(f), f.fp);
+		at = f.fp;
+	}
+	return stack_of(gr, 0, caller, fp);
+}
+
 #define SYSCALL_PROBE(function)                                                                \
 	PROBE(function)                                                                        \
 	{                                                                                      \
@@ -16,7 +37,8 @@
 		if (!read_goroutine(&gr, CURRENT_G_OR_TLS(function)))                          \
 			unreadable(GoSyscallBegin);                                            \
 		else if (wanted(gr.id))                                                        \
-			emit(GoSyscallBegin, tid, gr.id, 0, OWN_STACK(function, &gr));         \
+			emit(GoSyscallBegin, tid, gr.id, 0,                                    \
+			     syscall_stack(&gr, CALLER(function), frame_pointer(ctx)));        \
 		return 0;                                                                      \
 	}
 

@@ -158,7 +158,7 @@ func TestProbes(t *testing.T) {
 		{"newproc_runqput", csrc.ProbesLoupeProbePROBE_newprocRunqput, true, []uint64{th.p, other.g}, one(event.GoCreate, 8, 99, 0), "own"},
 		{"newproc1_casgstatus", csrc.ProbesLoupeProbePROBE_newproc1Casgstatus, true, []uint64{other.g, stDead, stRunnable}, one(event.GoCreate, 8, 99, 0), "own"},
 		{"newproc1_casgstatus waits", csrc.ProbesLoupeProbePROBE_newproc1Casgstatus, true, []uint64{other.g, stDead, stWaiting}, []csrc.Record{waiting}, "own"},
-		{"newcoro", csrc.ProbesLoupeProbePROBE_newcoro, false, []uint64{coro}, []csrc.Record{waiting}, "own"},
+		{"newcoro", csrc.ProbesLoupeProbePROBE_newcoro, false, []uint64{coro}, []csrc.Record{waiting}, "caller"},
 		{"goexit0", csrc.ProbesLoupeProbePROBE_goexit0, true, []uint64{other.g}, one(event.GoDestroy, 8, 0, 0), ""},
 		{"coroswitch_m", csrc.ProbesLoupeProbePROBE_coroswitchM, true, []uint64{th.g}, []csrc.Record{swap}, "own"},
 		{"reentersyscall", csrc.ProbesLoupeProbePROBE_reentersyscall, false, nil, one(event.GoSyscallBegin, 7, 0, 0), "caller"},
