@@ -79,10 +79,13 @@ const (
 
 // Stats counts what a Session has seen.
 type Stats struct {
-	Events uint64                // events that Events has yielded
+	Events uint64                // events that Events has yielded; event.Lost is a mark and not counted
 	Lost   uint64                // events that happened and could not be delivered
 	Kinds  map[event.Kind]Counts // by kind; kinds without events are absent
 	Err    error                 // the numbers could not be read: they are those of before
+
+	// Unreadable is the part of Lost that is due to failed reads of the target's memory. The rest found the buffer full.
+	Unreadable uint64
 
 	// TimeError bounds how far times of events are off with ClockCoarse; it is zero otherwise. A time is exact to the interval
 	// between two samples of the reader: 0.5 to 2 ms, or as long as this process did not get a processor.
@@ -99,4 +102,6 @@ type Counts struct {
 	Produced uint64 // the probes fired and the filters let pass
 	Received uint64 // came through the buffer
 	Lost     uint64 // the buffer was full, or the target's memory could not be read at that moment
+
+	Unreadable uint64 // of Lost: the target's memory could not be read
 }

@@ -171,6 +171,7 @@ func (s *Session) Stats() Stats {
 	for k, c := range kinds {
 		stats.Kinds[k] = Counts(c)
 		stats.Lost += c.Lost
+		stats.Unreadable += c.Unreadable
 	}
 	return stats
 }

@@ -21,6 +21,9 @@ const (
 	GoSyscallBegin // it enters a system call or C code: G, Stack
 	GoSyscallEnd   // it comes back: G; Value is the time in between, 0 when unknown
 
+	// The operations on channels and semaphores have no G and no Stack when the runtime itself acts: a timer sends on its
+	// channel from the scheduler.
+
 	ChanMake    // a channel is made: G, Object, Value is its capacity
 	ChanSend    // a value is about to be sent: G, Object, Stack
 	ChanReceive // a value is about to be received: G, Object, Stack
@@ -29,9 +32,9 @@ const (
 	SemAcquire  // a lock or semaphore is not free at once, the goroutine will wait: G, Object, Stack
 	SemRelease  // a lock or semaphore is released to someone who waits: G, Object, Stack
 
-	GCBegin   // a garbage collection begins: G, the goroutine that starts it
+	GCBegin   // a garbage collection begins: G, the goroutine that starts it, Stack
 	GCEnd     // marking is done, memory that is not reachable can be reused
-	STWBegin  // the program is about to be stopped: G, Reason
+	STWBegin  // the program is about to be stopped: G, Reason, Stack
 	STWEnd    // it goes on
 	HeapAlloc // bytes of live heap objects and of what was not swept yet: Value
 

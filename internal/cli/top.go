@@ -185,7 +185,8 @@ func (a *app) watch(ctx context.Context, s session, flags *topFlags, named func(
 		feed: tui.NewFeed(sched.New(sched.Options{Kinds: flags.kinds(), History: flags.history}))}
 	w.target = tui.Target{PID: s.PID(), System: flags.system, Syscalls: flags.syscalls}
 	w.sampler = tui.NewSampler(w.feed, tui.SamplerOptions{Clock: w.feed.Now, CatchUp: w.feed.CatchUp, Window: flags.interval / 2, Books: w.books, Health: func() tui.Health {
-		return tui.Health{Lost: s.Stats().Lost, Warnings: append(s.Warnings(), w.unread()...)}
+		stats := s.Stats()
+		return tui.Health{Lost: stats.Lost, Unreadable: stats.Unreadable, Warnings: append(s.Warnings(), w.unread()...)}
 	}})
 	go func() {
 		for e := range s.Events() {

@@ -42,7 +42,8 @@ func (a *app) traceCommand() *cobra.Command {
 created, by whom, what they wait for and how long, who wakes them, when they run
 and end; and the garbage collector. The program is not changed or restarted.
 
-What goroutines are alive comes first, as GoStatus. What the buffer cannot hold
+What goroutines are alive comes first, as GoStatus. An event that the runtime
+itself causes, such as the send of a timer on its channel, names no goroutine. What the buffer cannot hold
 is lost, counted and reported: fewer --kinds, --min-block, --stack 0, --sample
 and a larger --buffer make loss rarer. What is left out by --kinds, --g,
 --min-block, --sample and --system costs the program nothing; --reason and
@@ -147,9 +148,11 @@ func (a *app) writeEvents(ctx context.Context, s session, kinds event.Kinds, fil
 	follow := !a.json || len(filter.Reasons) > 0
 	transitions, selector := stream.NewTransitions(kinds), filter.Select()
 	w := report.NewEventWriter(a.Stdout, encoder)
-	ended := &stream.Interval{}
+	ended, marks := &stream.Interval{}, uint64(0)
 	for e := range s.Events() {
-		sum.Events++
+		if e.Kind != event.Lost { // a mark, not an event
+			sum.Events++
+		}
 		tally.Add(e)
 		if follow {
 			ended = transitions.Next(e)
@@ -157,7 +160,11 @@ func (a *app) writeEvents(ctx context.Context, s session, kinds event.Kinds, fil
 		if !selector.Wants(e, ended) {
 			continue
 		}
-		sum.Shown++
+		if e.Kind == event.Lost {
+			marks++
+		} else {
+			sum.Shown++
+		}
 		if w.Write(e, ended) != nil {
 			break // Close says why
 		}
@@ -168,9 +175,9 @@ func (a *app) writeEvents(ctx context.Context, s session, kinds event.Kinds, fil
 	s.Close() // for the final numbers; an error comes again when the session is ended
 	stats := s.Stats()
 	if errors.Is(err, output.ErrBlocked) {
-		err = fmt.Errorf("%w: %s and the summary are missing there", err, english.Count(sum.Shown-w.Written()+unread(stats), "event"))
+		err = fmt.Errorf("%w: %s and the summary are missing there", err, english.Count(sum.Shown+marks-w.Written()+unread(stats), "event"))
 	}
-	sum.Lost, sum.LostByKind = stats.Lost, lostByKind(stats)
+	sum.Lost, sum.Unreadable, sum.LostByKind = stats.Lost, stats.Unreadable, lostByKind(stats)
 	sum.TimeErrorP99, sum.TimeErrorMax = stats.TimeError.P99, stats.TimeError.Max
 	sum.Created, sum.Ended = tally.Created, tally.Ended
 	a.tellLoss(stats)
@@ -204,8 +211,13 @@ func unread(stats loupe.Stats) uint64 {
 
 // tellLoss tells the user what was lost, with --quiet too.
 func (a *app) tellLoss(stats loupe.Stats) {
-	if stats.Lost > 0 {
-		fmt.Fprintf(a.Stderr, "loupe: %s; a larger --buffer or fewer events make loss rarer\n", report.LossWords(stats.Lost, lostByKind(stats)))
+	if full := stats.Lost - stats.Unreadable; full > 0 {
+		fmt.Fprintf(a.Stderr, "loupe: %s: the buffer was full; a larger --buffer or fewer events make loss rarer\n",
+			report.LossWords(full, countsByKind(stats, func(c loupe.Counts) uint64 { return c.Lost - c.Unreadable })))
+	}
+	if stats.Unreadable > 0 {
+		fmt.Fprintf(a.Stderr, "loupe: %s: could not read the target's memory; a larger --buffer does not help\n",
+			report.LossWords(stats.Unreadable, countsByKind(stats, func(c loupe.Counts) uint64 { return c.Unreadable })))
 	}
 	if stats.Err != nil {
 		fmt.Fprintf(a.Stderr, "loupe: more events may have been lost: %s\n", term.Escape(stats.Err.Error()))
@@ -214,13 +226,18 @@ func (a *app) tellLoss(stats loupe.Stats) {
 
 // lostByKind returns what was lost of each kind.
 func lostByKind(stats loupe.Stats) map[event.Kind]uint64 {
-	lost := map[event.Kind]uint64{}
-	for kind, counts := range stats.Kinds {
-		if counts.Lost > 0 {
-			lost[kind] = counts.Lost
+	return countsByKind(stats, func(c loupe.Counts) uint64 { return c.Lost })
+}
+
+// countsByKind returns one of the counts of each kind that has some.
+func countsByKind(stats loupe.Stats, count func(loupe.Counts) uint64) map[event.Kind]uint64 {
+	counts := map[event.Kind]uint64{}
+	for kind, c := range stats.Kinds {
+		if n := count(c); n > 0 {
+			counts[kind] = n
 		}
 	}
-	return lost
+	return counts
 }
 
 // parseCount reads a number that cannot be negative.

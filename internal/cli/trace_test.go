@@ -170,13 +170,15 @@ func TestTimeError(t *testing.T) {
 func TestTraceTellsLoss(t *testing.T) {
 	sys := newStream()
 	sys.stream.events = append(sys.stream.events, event.Event{Kind: event.Lost, PID: 42, Value: 1234})
-	sys.stream.stats = loupe.Stats{Lost: 1234, Kinds: map[event.Kind]loupe.Counts{event.GoStart: {Lost: 234}, event.GoBlock: {Lost: 1000}, event.GoStop: {Received: 1}}}
+	sys.stream.stats = loupe.Stats{Lost: 1234, Unreadable: 30, Kinds: map[event.Kind]loupe.Counts{event.GoStart: {Lost: 234}, event.GoBlock: {Lost: 1000, Unreadable: 30}, event.GoStop: {Received: 1}}}
 	if r := run(t, &fakeSystem{pids: sys.pids, stream: fakeStream{stats: loupe.Stats{Err: errors.New("no\x1b numbers")}}}, "trace", "app", "-q"); r.errOut != "loupe: more events may have been lost: no\\x1b numbers\n" {
 		t.Errorf("%+v", r)
 	}
 	sys.stream.warnings, sys.stream.late = []string{"a kernel\x1b feature is missing"}, "a probe failed"
 	r := run(t, sys, "trace", "app", "--reason", "nothing", "-q")
-	if r.status != exitDone || r.errOut != "loupe: 1,234 events were lost (GoBlock 1,000, GoStart 234); a larger --buffer or fewer events make loss rarer\n" ||
+	if r.status != exitDone || r.errOut != "loupe: 1,204 events were lost (GoBlock 970, GoStart 234): the buffer was full; a larger --buffer or fewer events make loss rarer\n"+
+		"loupe: 30 events were lost (GoBlock 30): could not read the target's memory; a larger --buffer does not help\n" ||
+		!strings.Contains(r.out, "13 events in ") ||
 		!strings.Contains(r.out, "1,234 events before this one are missing\n") || !strings.Contains(r.out, ", 1,234 lost,") {
 		t.Errorf("%+v", r)
 	}
@@ -204,7 +206,7 @@ func TestTraceTellsLoss(t *testing.T) {
 			t.Errorf("%v: no %q at the end of %q", test.err, test.text, r.out)
 		}
 	}
-	for _, want := range []string{`a kernel\x1b feature`, "a probe failed", "1,234 events were lost"} {
+	for _, want := range []string{`a kernel\x1b feature`, "a probe failed", "1,204 events were lost"} {
 		if strings.Count(r.errOut, want) != 1 {
 			t.Errorf("%q is not told once: %q", want, r.errOut)
 		}

@@ -47,9 +47,9 @@ type Session struct {
 // ErrExec says that the process has replaced itself by another program.
 var ErrExec = errors.New("the process has replaced itself by another program; attach again to observe that one")
 
-// Counts are the numbers of one kind of events.
+// Counts are the numbers of one kind of events. Unreadable is the part of Lost that is due to failed reads of the target's memory.
 type Counts struct {
-	Produced, Received, Lost uint64
+	Produced, Received, Lost, Unreadable uint64
 }
 
 // Open begins to observe a process. The session owns the process and the engine from then on, also when Open fails.
@@ -153,7 +153,9 @@ func (s *Session) Events() iter.Seq[*event.Event] {
 		defer s.stop()
 		n := uint64(0)
 		goOn := s.run(func(ev *event.Event) bool {
-			n++
+			if ev.Kind != event.Lost { // a mark, not an event
+				n++
+			}
 			if n&(1<<10-1) == 0 {
 				s.account(n)
 			}
@@ -202,7 +204,6 @@ func (s *Session) run(yield func(*event.Event) bool) bool {
 func (s *Session) finish(yield func(*event.Event) bool, n uint64) {
 	if lost := int32(s.engine.Lost() - s.decoder.lost); lost > 0 {
 		s.decoder.lost += uint32(lost)
-		n++
 		s.decoder.yieldLost(monotonic()+s.decoder.offset, int64(lost), yield)
 	}
 	s.account(n)
@@ -284,7 +285,7 @@ func (s *Session) readCounts() (counts [256]Counts, err error) {
 		return counts, err
 	}
 	for k, c := range raw {
-		counts[k] = Counts{Produced: c.Produced, Lost: c.NoRoom + c.Unreadable}
+		counts[k] = Counts{Produced: c.Produced, Lost: c.NoRoom + c.Unreadable, Unreadable: c.Unreadable}
 	}
 	return counts, nil
 }

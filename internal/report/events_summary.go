@@ -20,6 +20,7 @@ type EventSummary struct {
 	Events     uint64 // that were received
 	Shown      uint64 // of them: written; the same when nothing was filtered out
 	Lost       uint64
+	Unreadable uint64                // of Lost: the target's memory could not be read
 	LostByKind map[event.Kind]uint64 // kinds without loss are absent
 
 	TimeErrorP99, TimeErrorMax time.Duration // how far times can be off, for 99 % of the events and for all; 0 when they are exact
@@ -39,6 +40,7 @@ type summaryJSON struct {
 	Events     uint64            `json:"events"`
 	Shown      *uint64           `json:"shown,omitempty"` // when a filter has left some out
 	Lost       uint64            `json:"lost"`
+	Unreadable uint64            `json:"unreadable,omitempty"` // of lost: the target's memory could not be read; the rest found the buffer full
 	LostByKind map[string]uint64 `json:"lostByKind,omitempty"`
 	TimeError  *timeErrorJSON    `json:"timeError,omitempty"` // with a coarse clock
 	Created    *uint64           `json:"created,omitempty"`
@@ -55,7 +57,7 @@ type timeErrorJSON struct {
 
 // JSON writes the summary for programs, as one line.
 func (s *EventSummary) JSON(w io.Writer) error {
-	line := summaryJSON{Kind: "Summary", Seconds: s.Elapsed.Seconds(), Events: s.Events, Lost: s.Lost}
+	line := summaryJSON{Kind: "Summary", Seconds: s.Elapsed.Seconds(), Events: s.Events, Lost: s.Lost, Unreadable: s.Unreadable}
 	if s.Shown != s.Events {
 		line.Shown = &s.Shown
 	}

@@ -151,9 +151,13 @@ func newNotes(m *Model) *overlay {
 		if p == nil {
 			return nil
 		}
-		if p.Health.Lost > 0 {
-			note(bad, plural(p.Health.Lost, "event")+" happened and were lost: the buffer was full. A larger --buffer or --stack 0 "+
+		if full := p.Health.Lost - p.Health.Unreadable; full > 0 {
+			note(bad, plural(full, "event")+" happened and were lost: the buffer was full. A larger --buffer or --stack 0 "+
 				"makes loss rarer. States are uncertain until the next event of a goroutine.")
+		}
+		if n := p.Health.Unreadable; n > 0 {
+			note(bad, plural(n, "event")+" happened and were lost: could not read the target's memory. "+
+				"States are uncertain until the next event of a goroutine.")
 		}
 		for _, n := range p.Health.Warnings {
 			note(warn, safe(n))

@@ -41,8 +41,10 @@ type Target struct {
 
 // Health is what the user should know about the observation itself.
 type Health struct {
-	Lost     uint64 // events that happened and were not delivered
-	Warnings []string
+	Lost uint64 // events that happened and were not delivered
+	// Unreadable is the part of Lost that is due to failed reads of the target's memory.
+	Unreadable uint64
+	Warnings   []string
 }
 
 // feedBatch is how many events a Feed gives to its machine at once.
