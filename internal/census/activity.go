@@ -108,8 +108,22 @@ var rules = []rule{
 	{"", "", "", Activity{"waiting", ByRuntime, ""}},
 }
 
+// RuntimeWork returns what a goroutine does or waits for on behalf of the runtime, as event.RuntimeWork does.
+func RuntimeWork(stack []goproc.Frame) string {
+	return event.RuntimeWork(func(yield func(string) bool) {
+		for i := range stack {
+			if !yield(stack[i].Func) {
+				return
+			}
+		}
+	})
+}
+
 // ActivityOf tells what goroutines in a state, with a wait reason and a stack, are doing.
 func ActivityOf(state event.State, reason string, stack []goproc.Frame) Activity {
+	if work := RuntimeWork(stack); work != "" && state == event.StateWaiting {
+		return Activity{"waiting for the runtime: " + work, ByRuntime, ""}
+	}
 	for i := range rules {
 		r := &rules[i]
 		if (r.state == "" || r.state == state) && (r.reason == "" || r.reason == reason) && r.onStack(stack) {

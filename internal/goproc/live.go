@@ -41,11 +41,14 @@ func (p *Process) Frames(pcs []uint64, hidden uint64) []event.Frame {
 	return Visible(p.symbols.build(stack))
 }
 
-// Visible returns the frames that a Go traceback shows.
+// Visible returns the frames that a Go traceback shows, and those before them that say what the goroutine does for the runtime
+// (event.IsRuntimeWork): without these a wait for the garbage collector would be taken for one of the function that allocates.
 func Visible(stack []Frame) []event.Frame {
 	frames := make([]event.Frame, 0, len(stack))
+	inRuntime := true // all frames so far are the runtime's
 	for _, f := range stack {
-		if !f.Hidden {
+		inRuntime = inRuntime && strings.HasPrefix(f.Func, "runtime.")
+		if !f.Hidden || inRuntime && event.IsRuntimeWork(f.Func) {
 			frames = append(frames, f.Frame)
 		}
 	}

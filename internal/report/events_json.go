@@ -126,6 +126,7 @@ func appendStack(b []byte, s *event.Stack) []byte {
 	if s.Truncated {
 		b = append(b, `,"truncated":true`...)
 	}
+	b = appendText(b, `,"runtimeWork":`, s.RuntimeWork())
 	return b
 }
 

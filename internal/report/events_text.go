@@ -97,7 +97,7 @@ func appendDetail(b []byte, e *event.Event, ended *stream.Interval) []byte {
 	switch e.Kind {
 	case event.GoStatus:
 		w.add(string(e.State))
-		w.add(e.Reason)
+		w.add(event.WaitText(e.Reason, e.Stack.RuntimeWork()))
 		w.span("for ", e.Value)
 	case event.GoCreate:
 		w.goroutine("by g ", e.Parent)
@@ -109,7 +109,7 @@ func appendDetail(b []byte, e *event.Event, ended *stream.Interval) []byte {
 	case event.GoStop, event.STWBegin:
 		w.add(e.Reason)
 	case event.GoBlock:
-		w.add(e.Reason)
+		w.add(event.WaitText(e.Reason, e.Stack.RuntimeWork()))
 		w.span("for ", e.Value)
 	case event.GoUnblock:
 		if e.By == 0 {
@@ -121,6 +121,10 @@ func appendDetail(b []byte, e *event.Event, ended *stream.Interval) []byte {
 		w.span("took ", e.Value)
 	case event.ChanMake:
 		w.add("capacity " + strconv.FormatInt(e.Value, 10))
+	case event.ChanSend, event.ChanReceive, event.ChanClose, event.SemAcquire, event.SemRelease:
+		if e.G == 0 {
+			w.add("by the runtime")
+		}
 	case event.Select:
 		w.add(plural(int(e.Value), "case"))
 	case event.HeapAlloc:

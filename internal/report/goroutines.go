@@ -129,7 +129,7 @@ func (l *Goroutines) group(w io.Writer, style term.Style, g *census.Group) {
 		l.goroutine(w, style, first)
 		return
 	}
-	what := []string{stateWords(g.State, g.Reason)}
+	what := []string{stateWords(g.State, event.WaitText(g.Reason, census.RuntimeWork(g.Stack)))}
 	if wait := waitWords(g.Wait, n); wait != "" {
 		what = append(what, wait)
 	}
@@ -178,7 +178,7 @@ func commonParent(goroutines []*goproc.Goroutine) uint64 {
 
 // goroutine writes one goroutine as a Go traceback would.
 func (l *Goroutines) goroutine(w io.Writer, style term.Style, g *goproc.Goroutine) {
-	what := []string{stateWords(g.State, g.Reason)}
+	what := []string{stateWords(g.State, event.WaitText(g.Reason, census.RuntimeWork(g.Stack)))}
 	var wait census.Wait
 	if g.WaitKnown {
 		wait = census.Wait{Known: 1, Min: g.Wait, Max: g.Wait}

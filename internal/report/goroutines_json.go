@@ -31,6 +31,7 @@ type goroutineJSON struct {
 	Parent         uint64            `json:"parent,omitempty"`
 	State          event.State       `json:"state"`
 	Reason         string            `json:"reason,omitempty"`
+	RuntimeWork    string            `json:"runtimeWork,omitempty"`    // see event.RuntimeWork
 	WaitSeconds    *float64          `json:"waitSeconds,omitempty"`    // absent while the runtime has not noted it
 	WaitSecondsMax *float64          `json:"waitSecondsMax,omitempty"` // then: the most that it can be
 	CreatedBy      *event.Frame      `json:"createdBy,omitempty"`
@@ -48,7 +49,8 @@ type groupJSON struct {
 	Count      int           `json:"count"`
 	State      event.State   `json:"state"`
 	Reason     string        `json:"reason,omitempty"`
-	MinWait    *float64      `json:"minWait,omitempty"` // of those whose wait is known
+	Work       string        `json:"runtimeWork,omitempty"` // see event.RuntimeWork
+	MinWait    *float64      `json:"minWait,omitempty"`     // of those whose wait is known
 	MaxWait    *float64      `json:"maxWait,omitempty"`
 	WaitBound  *float64      `json:"waitBound,omitempty"` // of the others: the most that it can be
 	BestEffort bool          `json:"bestEffort,omitempty"`
@@ -114,7 +116,7 @@ func (l *Goroutines) snapshotJSON(w *bufio.Writer, stacks stackCache) error {
 }
 
 func (l *Goroutines) goroutineJSON(g *goproc.Goroutine) goroutineJSON {
-	j := goroutineJSON{G: g.ID, Parent: g.Parent, State: g.State, Reason: g.Reason, CreatedBy: frameOrNil(g.CreatedBy),
+	j := goroutineJSON{G: g.ID, Parent: g.Parent, State: g.State, Reason: g.Reason, RuntimeWork: census.RuntimeWork(g.Stack), CreatedBy: frameOrNil(g.CreatedBy),
 		Start: frameOrNil(g.Start), BestEffort: g.BestEffort, Truncated: g.Truncated, System: g.System,
 		LockedToThread: g.Locked, ThreadID: g.ThreadID, Labels: g.Labels}
 	if g.WaitKnown {
@@ -126,7 +128,7 @@ func (l *Goroutines) goroutineJSON(g *goproc.Goroutine) goroutineJSON {
 }
 
 func (l *Goroutines) groupJSON(g *census.Group) groupJSON {
-	j := groupJSON{Count: len(g.Goroutines), State: g.State, Reason: g.Reason,
+	j := groupJSON{Count: len(g.Goroutines), State: g.State, Reason: g.Reason, Work: census.RuntimeWork(g.Stack),
 		BestEffort: g.BestEffort, Truncated: g.Truncated}
 	if g.Wait.Known > 0 {
 		j.MinWait, j.MaxWait = seconds(g.Wait.Min), seconds(g.Wait.Max)

@@ -57,8 +57,15 @@ type latencyJSON struct {
 // waitJSON is the waits for one reason that are over.
 type waitJSON struct {
 	Reason  string  `json:"reason"`
+	Work    string  `json:"runtimeWork,omitempty"` // see event.RuntimeWork
 	Count   uint64  `json:"count"`
 	Seconds float64 `json:"seconds"`
+}
+
+// newWaitJSON takes a reason as event.WaitText writes it.
+func newWaitJSON(text string, count uint64, seconds float64) waitJSON {
+	reason, work := event.SplitWait(text)
+	return waitJSON{Reason: reason, Work: work, Count: count, Seconds: seconds}
 }
 
 // contendedJSON is the waits for locks at one place.
@@ -133,10 +140,10 @@ func (l *Live) json() *liveJSON {
 		doc.Latency = &latencyJSON{all.Count(), int64(all.Quantile(0.5)), int64(all.Quantile(0.99))}
 	}
 	for _, w := range l.reasons() {
-		doc.Waits = append(doc.Waits, waitJSON{w.Reason, w.Count, w.Time.Seconds()})
+		doc.Waits = append(doc.Waits, newWaitJSON(w.Reason, w.Count, w.Time.Seconds()))
 	}
 	for _, c := range l.contended() {
-		doc.Contended = append(doc.Contended, contendedJSON{waitJSON{c.reason, c.count, c.time.Seconds()}, c.at})
+		doc.Contended = append(doc.Contended, contendedJSON{newWaitJSON(c.reason, c.count, c.time.Seconds()), c.at})
 	}
 	return doc
 }

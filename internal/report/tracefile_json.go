@@ -81,8 +81,9 @@ type spreadJSON struct {
 
 type placeJSON struct {
 	Reason string        `json:"reason"`
-	Count  uint64        `json:"count"` // waits that are over
-	Now    uint64        `json:"now"`   // goroutines that wait there at the end
+	Work   string        `json:"runtimeWork,omitempty"` // see event.RuntimeWork
+	Count  uint64        `json:"count"`                 // waits that are over
+	Now    uint64        `json:"now"`                   // goroutines that wait there at the end
 	Total  int64         `json:"totalNanoseconds"`
 	Max    int64         `json:"maxNanoseconds"` // of those that are over
 	Stack  []event.Frame `json:"stack"`
@@ -173,7 +174,8 @@ func spreadDoc(s *tracefile.Spread) spreadJSON {
 }
 
 func placeDoc(p *sched.Place) placeJSON {
-	doc := placeJSON{Reason: p.Reason, Count: p.Count, Now: p.Now, Total: int64(p.Time.Add(p.NowTime).Duration()), Max: int64(p.Max), Stack: []event.Frame{}}
+	reason, work := event.SplitWait(p.Reason)
+	doc := placeJSON{Reason: reason, Work: work, Count: p.Count, Now: p.Now, Total: int64(p.Time.Add(p.NowTime).Duration()), Max: int64(p.Max), Stack: []event.Frame{}}
 	if p.Stack != nil {
 		doc.Stack = p.Stack.Frames
 	}

@@ -138,7 +138,7 @@ func (in *interned) placeOf(last uint32, role Role, e *event.Event) uint32 {
 	recent := in.recentPlace(e.Stack, role)
 	p = in.places.at(*recent)
 	if p.stack != e.Stack || p.role != role || p.text != e.Reason || p.trace != e.TraceReason {
-		*recent = in.placeID(placeKey{stack: e.Stack, reason: in.reasonID(e.Reason, e.TraceReason), role: role})
+		*recent = in.placeID(placeKey{stack: e.Stack, reason: in.reasonID(event.WaitText(e.Reason, e.Stack.RuntimeWork()), e.TraceReason), role: role})
 	}
 	return *recent
 }

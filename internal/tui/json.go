@@ -127,6 +127,7 @@ type siteJSON struct {
 type groupJSON struct {
 	State  event.State `json:"state,omitempty"`
 	Reason string      `json:"reason,omitempty"`
+	Work   string      `json:"runtimeWork,omitempty"` // what is done or waited for on behalf of the runtime, see event.RuntimeWork
 	Count  uint64      `json:"count"`
 	Oldest float64     `json:"oldestSeconds"`
 	Waits  float64     `json:"waitsPerSecond,omitempty"`
@@ -135,6 +136,7 @@ type groupJSON struct {
 // contentionJSON is the waits at one line. Of several stacks that lead there, Stack is the one with the most time.
 type contentionJSON struct {
 	Reason         string        `json:"reason"`
+	Work           string        `json:"runtimeWork,omitempty"`
 	Interval       float64       `json:"intervalWaitSeconds"`
 	Seconds        float64       `json:"waitSeconds"`
 	Count          uint64        `json:"count"`
@@ -174,7 +176,8 @@ func (j *JSONPrinter) Print(p *Picture, ended string) error {
 	}
 	groups := p.Detail.Groups
 	for _, g := range firstRows(groups, j.Rows) {
-		doc.Waiting = append(doc.Waiting, groupJSON{g.State, g.Reason, g.Count, g.Oldest.Seconds(), g.Waits})
+		reason, work := event.SplitWait(g.Reason)
+		doc.Waiting = append(doc.Waiting, groupJSON{g.State, reason, work, g.Count, g.Oldest.Seconds(), g.Waits})
 	}
 	places := slices.SortedStableFunc(slices.Values(p.Detail.Places), func(a, b PlaceRow) int { return b.TimeIn.Cmp(a.TimeIn) })
 	places = slices.DeleteFunc(places, func(p PlaceRow) bool { return !stream.Contended(p.At.Reason) })
@@ -223,7 +226,8 @@ func frameOut(f event.Frame) *event.Frame {
 }
 
 func placeOut(c *PlaceRow) contentionJSON {
-	out := contentionJSON{Reason: c.At.Reason, Interval: c.TimeIn.Seconds(), Seconds: c.Time.Seconds(), Count: c.Count,
+	reason, work := event.SplitWait(c.At.Reason)
+	out := contentionJSON{Reason: reason, Work: work, Interval: c.TimeIn.Seconds(), Seconds: c.Time.Seconds(), Count: c.Count,
 		CountPerSecond: sched.Rate(c.CountIn, c.Interval), Max: c.Max.Seconds(), Now: c.Now}
 	if c.Stack != nil {
 		out.Stack = c.Stack.Frames
