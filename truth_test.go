@@ -55,6 +55,38 @@ func TestTruth(t *testing.T) {
 	}
 }
 
+// TestSendsOfTimers observes the sends on the channels of a program's timers and tickers, which no goroutine does: they come from
+// the scheduler. They are events without a goroutine, and none is lost.
+func TestSendsOfTimers(t *testing.T) {
+	for _, release := range testtarget.Versions() {
+		t.Run("go"+release, func(t *testing.T) {
+			target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "selftrace", Go: release}))
+			events, _ := observeWhile(t, target.PID(), event.KindsChannel|event.KindsLock, func() {
+				target.Command(fmt.Sprintf("trace %s 1", filepath.Join(t.TempDir(), "trace")))
+			})
+			timers, others := 0, 0
+			for i := range events {
+				switch e := &events[i]; {
+				case e.Kind != event.ChanSend:
+				case e.G != 0:
+					others++
+				case e.Object == 0 || e.Stack != nil:
+					t.Errorf("a send without a goroutine: %+v", *e)
+				default:
+					timers++
+				}
+			}
+			t.Logf("%d sends by timers, %d by goroutines", timers, others)
+			if minor := minorOf(t, release); others == 0 || timers == 0 && minor >= minorTimersInScheduler {
+				t.Errorf("%d sends by timers, %d by goroutines", timers, others)
+			}
+		})
+	}
+}
+
+// minorTimersInScheduler is the first release in which timers have no goroutine of their own.
+const minorTimersInScheduler = 14
+
 // TestTruthScript observes a program whose every step is known, because it looks before it goes on. It is for the
 // releases whose traces are least like today's.
 func TestTruthScript(t *testing.T) {
@@ -81,7 +113,7 @@ func TestTruthScript(t *testing.T) {
 
 // truthOptions observe all goroutines of a process, those of the system included.
 func truthOptions(kinds event.Kinds) loupe.Options {
-	return loupe.Options{Kinds: kinds, System: true, BufferBytes: 64 << 20, Procs: true}
+	return loupe.Options{Kinds: kinds, System: true, BufferBytes: 64 << 20, Procs: true, StackDepth: loupe.MaxStackDepth}
 }
 
 // observeWhile is observeEach for all goroutines and a reader that does nothing but read.
@@ -198,6 +230,13 @@ func expectFullTrace(t *testing.T, report *tracetruth.Report, answer string, min
 		if k != event.GoStatus && report.Matched[k] == 0 {
 			t.Errorf("no %v was compared", k)
 		}
+		if stacks := event.KindsOf(event.GoCreate, event.GoStop, event.GoBlock, event.GoUnblock, event.GoSyscallBegin); stacks.Has(k) &&
+			report.Stacks[k] < report.Matched[k]*7/10 {
+			t.Errorf("%d of %d stacks of %v were compared", report.Stacks[k], report.Matched[k], k)
+		}
+	}
+	if len(report.Works) == 0 {
+		t.Error("no wait for the garbage collector was compared")
 	}
 	for _, w := range wantedWaits {
 		if minor >= w.since && (w.until == 0 || minor < w.until) && report.Reasons[w.reason] == 0 {

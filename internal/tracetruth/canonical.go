@@ -127,14 +127,14 @@ func canonicalEvents(events []event.Event, release int, syscalls bool, used Rule
 	return s
 }
 
-// eventFrames returns the innermost functions of an event's stack.
-func eventFrames(s *event.Stack) []string {
+// eventFrames returns the frames of an event's stack.
+func eventFrames(s *event.Stack) []Frame {
 	if s == nil {
 		return nil
 	}
-	var names []string
-	for _, f := range s.Frames[:min(len(s.Frames), shownFrames)] {
-		names = append(names, f.Func)
+	var list []Frame
+	for _, f := range s.Frames {
+		list = append(list, Frame{f.Func, f.Line})
 	}
-	return names
+	return list
 }

@@ -35,7 +35,7 @@ const slack = int64(20 * time.Millisecond)
 // begin, which was before that of the trace, to beyond the end of the trace.
 func Compare(truth *Trace, events []event.Event, opt Options) *Report {
 	r := &Report{
-		Matched: make(map[event.Kind]int), Reasons: make(map[string]int), Rules: make(RuleCounts),
+		Matched: make(map[event.Kind]int), Reasons: make(map[string]int), Stacks: make(map[event.Kind]int), Works: make(map[string]int), Rules: make(RuleCounts),
 		Times: make(map[event.Kind]Spread), Lengths: make(map[string]Lengths), Moved: truth.Moved,
 	}
 	seen := canonicalEvents(events, truth.Release, opt.Syscalls, r.Rules)
@@ -43,7 +43,7 @@ func Compare(truth *Trace, events []event.Event, opt Options) *Report {
 		r.fail(FailLost, 0, "%d events were lost", seen.lost)
 		return r
 	}
-	c := &comparison{truth: truth, report: r}
+	c := &comparison{truth: truth, report: r, untold: make(map[uint64]bool)}
 	records := truth.canonical(opt.Syscalls, r.Rules)
 	c.shift = opt.Offset.middle()
 	if opt.TimeError == 0 {
@@ -70,6 +70,9 @@ type comparison struct {
 	slack  int64           // the constant, and how far the observer's times may be off
 	report *Report
 	timing *timing
+
+	// untold has the goroutines in waits that may begin or end without a stack in the trace (RuleNoStack).
+	untold map[uint64]bool
 }
 
 // findShift returns the constant between the clocks that fits best. Goroutines are created once, so their creations are
@@ -178,6 +181,12 @@ func (c *comparison) compareEdges(g uint64, seen lane, at place) {
 func (c *comparison) compareFields(own []pair) {
 	var wait *Record // the block before, in the trace; nil when that began earlier
 	for i, p := range own {
+		if p.truth.Kind == event.GoBlock || p.truth.Kind == event.GoCreate {
+			c.untold[p.truth.G] = p.truth.Waiting || p.truth.Switch || p.truth.Kind == event.GoBlock && (p.seen.Reason == waitPreempted || mayBeRuntime(p.seen, c.truth.Release))
+		}
+		if wrong := c.compareStack(p); wrong != "" {
+			c.failPair(FailStack, own, i, wrong)
+		}
 		switch p.truth.Kind {
 		case event.GoCreate:
 			c.compareCreate(p)
@@ -191,6 +200,9 @@ func (c *comparison) compareFields(own []pair) {
 				c.failPair(FailReason, own, i, wrong)
 			}
 			c.report.Reasons[p.seen.Reason]++
+			if wrong := c.compareWork(p); wrong != "" {
+				c.failPair(FailReason, own, i, wrong)
+			}
 		case event.GoUnblock:
 			if p.truth.By != p.seen.By && !c.isRuntimeWake(p, wait) {
 				c.failPair(FailWaker, own, i, fmt.Sprintf("woken by %d, not %d", p.truth.By, p.seen.By))
@@ -259,7 +271,7 @@ func (c *comparison) isRuntimeWake(p pair, wait *Record) bool {
 	if p.seen.By != 0 || !may {
 		return false
 	}
-	if len(p.truth.Stack) > 0 && !isRuntime(p.truth.Stack[0]) {
+	if len(p.truth.Stack) > 0 && !isRuntime(p.truth.Stack[0].Func) {
 		return false
 	}
 	c.report.Rules[RuleRuntimeWaker]++
@@ -269,7 +281,7 @@ func (c *comparison) isRuntimeWake(p pair, wait *Record) bool {
 // isResizeWake reports whether a worker of the garbage collector was woken, to end, by the goroutine that called GOMAXPROCS,
 // as an observer sees by its stack. Go 1.12 writes that into the trace as if nobody did it.
 func (c *comparison) isResizeWake(p pair) bool {
-	return c.truth.Release < 13 && len(p.seen.Stack) > 0 && p.seen.Stack[0] == "runtime.GOMAXPROCS"
+	return c.truth.Release < 13 && len(p.seen.Stack) > 0 && p.seen.Stack[0].Func == "runtime.GOMAXPROCS"
 }
 
 // failPair reports a difference in the fields of a step of a goroutine.

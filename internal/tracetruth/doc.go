@@ -8,8 +8,8 @@
 //
 // Both sides become lanes: for each goroutine, what happened to it and what it did to others (created, woke), in order.
 // Since what goroutines do to each other is in two lanes, equal lanes mean equal causes: the same partial order of all
-// events. Then the fields of each pair of events are compared: parent, waker, reasons, start function, time; and the
-// lengths of waits and runs.
+// events. Then the fields of each pair of events are compared: parent, waker, reasons, start function, stack (function
+// and line of each frame), time; and the lengths of waits and runs.
 //
 // Only the time between the first and the last mark that the program wrote into its trace counts. Near those the program
 // rests. What Loupe saw in the slack beyond them may be left over.

@@ -228,6 +228,26 @@ var mutations = []mutation{
 		func(ev *event.Event) bool { return ev.Kind == event.GoStop && ev.Reason == event.StopGosched },
 		func(ev *event.Event) { ev.Reason = event.StopPreempted })},
 
+	{name: "stack without its innermost frames", found: []string{FailStack}, change: editWhere(
+		func(ev *event.Event) bool { return hasProgramStack(ev) && ev.Kind == event.GoBlock }, editStack(dropInnermost))},
+	{name: "stop without its innermost frame", found: []string{FailStack}, change: editWhere(
+		func(ev *event.Event) bool {
+			return hasProgramStack(ev) && ev.Kind == event.GoStop && ev.Reason == event.StopGosched
+		},
+		editStack(dropInnermost))},
+	{name: "stack without a frame", found: []string{FailStack}, change: editWhere(hasProgramStack, editStack(func(s *event.Stack) {
+		s.Frames = slices.Delete(s.Frames, len(s.Frames)-2, len(s.Frames)-1)
+	}))},
+	{name: "stack with one frame more", found: []string{FailStack}, change: editWhere(hasProgramStack, editStack(func(s *event.Stack) {
+		s.Frames = append([]event.Frame{{Func: "main.none"}}, s.Frames...)
+	}))},
+	{name: "another line", found: []string{FailStack}, change: editWhere(hasProgramStack, editStack(func(s *event.Stack) {
+		s.Frames[len(s.Frames)-1].Line++
+	}))},
+	{name: "creation without a stack", found: []string{FailStack}, change: editWhere(
+		func(ev *event.Event) bool { return hasProgramStack(ev) && ev.Kind == event.GoCreate },
+		func(ev *event.Event) { ev.Stack = nil })},
+
 	{name: "blocks late", change: shift(event.GoBlock, time.Millisecond), found: []string{FailTime}},
 	{name: "starts early", change: shift(event.GoStart, -200*time.Microsecond), found: []string{FailTime}},
 	{name: "another clock", change: shift(0, time.Second), found: []string{FailTime}},
@@ -235,6 +255,27 @@ var mutations = []mutation{
 	{name: "lost", found: []string{FailLost}, change: insert(event.GoStart, func(ev *event.Event) []event.Event {
 		return []event.Event{{Time: ev.Time, Kind: event.Lost, Value: 1}}
 	})},
+}
+
+// hasProgramStack reports whether an event has a stack that is compared frame by frame: not one that may have been cut off, or
+// that a signal has interrupted.
+func hasProgramStack(ev *event.Event) bool {
+	return ev.Stack != nil && ev.Reason != event.StopPreempted && len(ev.Stack.Frames) > 2 && len(ev.Stack.Frames) < minDeep &&
+		isProgram(Frame{ev.Stack.Frames[len(ev.Stack.Frames)-1].Func, 0}) && isProgram(Frame{ev.Stack.Frames[len(ev.Stack.Frames)-2].Func, 0})
+}
+
+// dropInnermost leaves out the innermost frame of the program's code and those that it called.
+func dropInnermost(s *event.Stack) {
+	s.Frames = s.Frames[1+slices.IndexFunc(s.Frames, func(f event.Frame) bool { return isProgram(Frame{f.Func, f.Line}) }):]
+}
+
+// editStack changes a copy of an event's stack.
+func editStack(change func(*event.Stack)) func(*event.Event) {
+	return func(ev *event.Event) {
+		s := &event.Stack{Frames: slices.Clone(ev.Stack.Frames)}
+		change(s)
+		ev.Stack = s
+	}
 }
 
 func repeat(ev *event.Event) []event.Event { return []event.Event{*ev} }

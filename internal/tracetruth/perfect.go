@@ -43,7 +43,7 @@ func (o *observer) firstWait(g uint64) string {
 	for i := range o.t.Records {
 		r := &o.t.Records[i]
 		if r.G == g && r.Kind == event.GoUnblock {
-			if len(r.Stack) > 0 && !isRuntime(r.Stack[0]) || r.within("runtime.chan") || r.within("runtime.select") {
+			if len(r.Stack) > 0 && !isRuntime(r.Stack[0].Func) || r.within("runtime.chan") || r.within("runtime.select") {
 				return "chan receive"
 			}
 			return "IO wait"
@@ -88,13 +88,13 @@ func (o *observer) origin(start string) *event.Origin {
 	return o.origins[start]
 }
 
-func eventStack(functions []string) *event.Stack {
-	if len(functions) == 0 {
+func eventStack(frames []Frame) *event.Stack {
+	if len(frames) == 0 {
 		return nil
 	}
 	s := &event.Stack{}
-	for _, f := range functions {
-		s.Frames = append(s.Frames, event.Frame{Func: f})
+	for _, f := range frames {
+		s.Frames = append(s.Frames, event.Frame{Func: f.Func, Line: f.Line})
 	}
 	return s
 }

@@ -87,9 +87,9 @@ var waitPlaces = []waitPlace{
 
 // waitAt returns the wait reason of a block in a trace by its place; empty when that does not tell.
 func waitAt(r *Record, release int) string {
-	for _, function := range r.Stack[:min(len(r.Stack), 2)] {
+	for _, frame := range r.Stack[:min(len(r.Stack), 2)] {
 		for _, p := range waitPlaces {
-			if p.function != function {
+			if p.function != frame.Func {
 				continue
 			}
 			if known, _ := traceReason(p.name(release), release); known == r.TraceReason {
@@ -107,6 +107,9 @@ func (p *waitPlace) name(release int) string {
 	}
 	return p.wait
 }
+
+// waitPreempted is the wait reason of a goroutine that stops for the garbage collector.
+const waitPreempted = "preempted"
 
 // waitCoroutine is the wait reason of a coroutine that handed over. The tracer has no reason for it.
 const waitCoroutine = "coroutine"

@@ -30,12 +30,15 @@ type Record struct {
 	// optional marks a step of a trace that Loupe need not have seen.
 	optional bool
 
-	Stack []string // functions, the innermost first, of the goroutine that did it; at most shownFrames
-	Index int      // the place in the trace or among the events
+	Stack []Frame // of the goroutine that did it, the innermost frame first
+	Index int     // the place in the trace or among the events
 }
 
-// shownFrames is how many frames of a stack are kept.
-const shownFrames = 8
+// A Frame is a call on a stack.
+type Frame struct {
+	Func string
+	Line int
+}
 
 // actor returns the goroutine other than G to which the record belongs too, or 0.
 func (r *Record) actor() uint64 {
@@ -73,13 +76,17 @@ func (r *Record) String() string {
 
 // place returns the innermost functions of the record's stack.
 func (r *Record) place() string {
-	return strings.Join(r.Stack[:min(3, len(r.Stack))], " < ")
+	var names []string
+	for _, f := range r.Stack[:min(3, len(r.Stack))] {
+		names = append(names, f.Func)
+	}
+	return strings.Join(names, " < ")
 }
 
 // within reports whether one of the stack's functions has a prefix.
 func (r *Record) within(prefix string) bool {
 	for _, f := range r.Stack {
-		if strings.HasPrefix(f, prefix) {
+		if strings.HasPrefix(f.Func, prefix) {
 			return true
 		}
 	}

@@ -16,6 +16,7 @@ const (
 	FailWaker    = "waker"
 	FailReason   = "reason" // a wait or stop reason
 	FailStart    = "start function"
+	FailStack    = "stack"
 	FailState    = "state" // at the begin of the observation, or of a new goroutine
 	FailTime     = "time"
 	FailLength   = "length" // of waits or runs
@@ -34,6 +35,8 @@ type Report struct {
 	Goroutines int                // that did something between the marks
 	Matched    map[event.Kind]int // records that both observers have
 	Reasons    map[string]int     // matched blocks by wait reason
+	Stacks     map[event.Kind]int // matched records whose stacks were compared
+	Works      map[string]int     // matched blocks by what they wait for on behalf of the runtime (event.RuntimeWork)
 	Rules      RuleCounts
 	Offset     int64 // from CLOCK_MONOTONIC to Event.Time, in nanoseconds
 	Times      map[event.Kind]Spread
@@ -77,6 +80,14 @@ func (r *Report) String() string {
 	fmt.Fprintf(&b, "\nwaits:")
 	for _, reason := range slices.Sorted(maps.Keys(r.Reasons)) {
 		fmt.Fprintf(&b, " %q %d", reason, r.Reasons[reason])
+	}
+	b.WriteString("\nstacks:")
+	for _, k := range slices.Sorted(maps.Keys(r.Stacks)) {
+		fmt.Fprintf(&b, " %v %d", k, r.Stacks[k])
+	}
+	b.WriteString("\nfor the runtime:")
+	for _, work := range slices.Sorted(maps.Keys(r.Works)) {
+		fmt.Fprintf(&b, " %q %d", work, r.Works[work])
 	}
 	fmt.Fprintf(&b, "\nrules: %v\ntimes:", r.Rules)
 	for _, k := range slices.Sorted(maps.Keys(r.Times)) {

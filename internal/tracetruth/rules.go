@@ -34,7 +34,31 @@ const (
 	RuleNoTraceReason
 	// RuleEdge: Loupe saw it right before the first mark or right after the last.
 	RuleEdge
-	// RuleLate: the times differ by more than maxDelta, or than the observer says that they may. Both observers look at the clock within less than a microsecond of
+	// RuleSkip: the tracer leaves out innermost frames, as many as its caller says (traceskip), so that the trace shows what
+	// the program called. They are never of the program's own code.
+	RuleSkip
+	// RuleStopFrame: before Go 1.25 the tracer leaves out one frame of every GoStop, which is that of the function where the
+	// check of its prologue stopped it. From Go 1.21 to 1.24 it follows frame pointers, which lead from there to the caller's
+	// caller, so the caller is missing too (traceStack in runtime/tracestack.go; fixed by g.syncSafePoint).
+	RuleStopFrame
+	// RuleInterrupted: for a goroutine that a signal has interrupted (asyncPreempt) the tracer takes the address of the
+	// interrupted instruction for a return address, so it may tell the line before, and a call that
+	// is inlined there. From Go 1.21 on it follows frame
+	// pointers, so the caller of a function that had no frame at that moment is missing. Loupe has the caller, except within
+	// the few instructions in which a function makes or removes its frame.
+	RuleInterrupted
+	// RuleNoStack: the trace has no stack of a goroutine that stops for the garbage collector, which the M has dropped by then
+	// (preemptPark), nor of who wakes it, nor of a coroutine switch, nor of wake-ups by the runtime's own calls of ready. Before Go 1.14 that
+	// includes the goroutine of the timers.
+	RuleNoStack
+	// RuleRuntimeStack: on stacks of the runtime's functions alone the trace lacks wrappers and innermost frames.
+	RuleRuntimeStack
+	// RuleFramePointer: before Go 1.14 runtime.nanotime and walltime leave another value in the frame pointer than they found
+	// (runtime/sys_linux_amd64.s), so a stack may end at their caller, such as time.Sleep.
+	RuleFramePointer
+	// RuleDepth: the stack is deeper than both record.
+	RuleDepth
+	// RuleLate: the times differ by more than maxDelta, or than the observer says that they may. Both observers read the clock within less than a microsecond of
 	// code; when the machine takes the processor away from the thread just there, the second look is late.
 	RuleLate
 
@@ -50,6 +74,13 @@ var ruleNames = [numRules]string{
 	RuleRuntimeWaker:  "woken by the runtime",
 	RuleNoTraceReason: "release without tracer's reasons",
 	RuleEdge:          "before the first or after the last mark",
+	RuleSkip:          "frames that the tracer skips",
+	RuleStopFrame:     "frames that the tracer loses where a function begins",
+	RuleInterrupted:   "interrupted function",
+	RuleNoStack:       "step without a stack in the trace",
+	RuleRuntimeStack:  "stack of the runtime alone",
+	RuleFramePointer:  "frame pointer overwritten by the runtime",
+	RuleDepth:         "stack too deep",
 	RuleLate:          "late look at the clock",
 }
 

@@ -170,7 +170,7 @@ func (p *parser) transition(ev trace.Event, tr trace.StateTransition, moved bool
 	case event.GoCreate:
 		r.By, r.Waiting = goid(ev.Goroutine()), to == trace.GoWaiting
 		if start := frames(tr.Stack); len(start) > 0 {
-			r.Start = start[0]
+			r.Start = start[0].Func
 		}
 	case event.GoUnblock:
 		r.By = goid(ev.Goroutine())
@@ -192,6 +192,10 @@ func (p *parser) transition(ev trace.Event, tr trace.StateTransition, moved bool
 const (
 	minorTraceV2 = 22 // a new format, with reasons in words and the time of CLOCK_MONOTONIC
 	minorSwitch  = 23 // coroutine switches
+
+	minorFramePointers = 14 // frame pointers that all functions preserve
+
+	minorStopFrame = 25 // GoStop with the innermost frames of its stack
 )
 
 // finish maps all times to CLOCK_MONOTONIC.
@@ -232,14 +236,11 @@ func goid(g trace.GoID) uint64 {
 	return uint64(g)
 }
 
-// frames returns the innermost functions of a stack.
-func frames(s trace.Stack) []string {
-	var names []string
+// frames returns the frames of a stack.
+func frames(s trace.Stack) []Frame {
+	var list []Frame
 	for f := range s.Frames() {
-		names = append(names, f.Func)
-		if len(names) == shownFrames {
-			break
-		}
+		list = append(list, Frame{f.Func, int(f.Line)})
 	}
-	return names
+	return list
 }
