@@ -4,8 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"testing"
 
 	xtrace "golang.org/x/exp/trace"
@@ -231,5 +235,103 @@ func TestRecordedLoss(t *testing.T) {
 		if told != dropped-untold || changes < len(events)/2 {
 			t.Errorf("%v lost: the trace tells of %d lost events, %d were; it has %d changes of state", part, told, dropped-untold, changes)
 		}
+	}
+}
+
+// TestRecordedProcs compares the Ps of a recording, and how long each goroutine runs in it, with the trace that the program
+// has made of itself meanwhile. In its system calls a goroutine runs or not, as the program's own trace says.
+func TestRecordedProcs(t *testing.T) {
+	for _, release := range []string{"1.22.12", testtarget.Latest()} {
+		t.Run("go"+release, func(t *testing.T) {
+			target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "selftrace", Go: release}))
+			path := filepath.Join(t.TempDir(), "trace")
+			opt := truthOptions(event.KindsDefault)
+			opt.Procs = true
+			events, _, _ := observeEach(t, target.PID(), opt, func() {}, func() { target.Command(fmt.Sprintf("trace %s %d", path, 1)) })
+			var file bytes.Buffer
+			w, err := trace.NewWriter(&file, trace.WriterOptions{Procs: runtime.NumCPU()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range events {
+				if err := w.Write(&events[i]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := w.Close(); err != nil {
+				t.Fatal(err)
+			}
+			own, err := os.Open(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer own.Close()
+			truth, recorded := timesOf(t, own), timesOf(t, &file)
+			for p := range recorded.procs {
+				if !truth.procs[p] {
+					t.Errorf("P %d is in the recording; the program has %v", p, truth.procs)
+				}
+			}
+			compareTimes(t, recorded, truth)
+		})
+	}
+}
+
+// traceTimes is what a trace says of Ps, and of the time that goroutines spend running or in system calls.
+type traceTimes struct {
+	procs map[int32]bool
+	spent map[uint64]int64
+}
+
+func timesOf(t *testing.T, file io.Reader) traceTimes {
+	t.Helper()
+	r, err := trace.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	times := traceTimes{map[int32]bool{}, map[uint64]int64{}}
+	since := map[uint64]int64{} // when a goroutine that runs began to
+	for e, err := range r.Events() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if id, ok := e.P.ID(); ok {
+			times.procs[id] = true
+		}
+		switch e.Kind {
+		case event.GoStart:
+			if _, runs := since[e.G]; !runs {
+				since[e.G] = e.Time
+			}
+		case event.GoStop, event.GoBlock, event.GoDestroy:
+			if began, runs := since[e.G]; runs {
+				times.spent[e.G] += e.Time - began
+				delete(since, e.G)
+			}
+		}
+	}
+	return times
+}
+
+// compareTimes compares how long goroutines were running or in system calls, those that were for a millisecond or more.
+func compareTimes(t *testing.T, recorded, truth traceTimes) {
+	t.Helper()
+	var off []float64
+	all, want := int64(0), int64(0)
+	for g, d := range truth.spent {
+		if got, ok := recorded.spent[g]; ok && d > 1e6 {
+			off = append(off, math.Abs(float64(got-d))/float64(d))
+			all, want = all+got, want+d
+		}
+	}
+	slices.Sort(off)
+	if len(off) < 3 {
+		t.Fatalf("only %d goroutines ran for a millisecond", len(off))
+	}
+	ratio := float64(all) / float64(want)
+	t.Logf("Ps %v, in its own trace %v; %d goroutines: running time is %.3f of that of its own trace, off by p50 %.1f %%, p99 %.1f %%",
+		recorded.procs, truth.procs, len(off), ratio, 100*off[len(off)/2], 100*off[len(off)*99/100])
+	if ratio < 0.9 || ratio > 1.1 {
+		t.Errorf("goroutines ran %.3f times as long as in the program's own trace", ratio)
 	}
 }

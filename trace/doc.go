@@ -35,8 +35,8 @@
 // themselves, behind the header.
 //
 // An M is Event.TID. What happened on a thread that is not known is on one with an ID from 1<<30 on. A P is Event.P where
-// that is known and less than 4096. Else threads get Ps when they need one, and a new one when all are used by running
-// goroutines. The trace tells how many there are (ProcsChange) as they are seen.
+// that is known and less than 4096. Else threads get Ps when they need one. When running goroutines use all, it is the P of
+// one that must have entered a system call, if WriterOptions.Procs says how many there are, else a new one. The trace tells how many there are (ProcsChange) as they are seen.
 //
 // These are written as follows:
 //

@@ -22,6 +22,9 @@ type WriterOptions struct {
 	// the status of all goroutines, some 15 bytes for each.
 	Generation time.Duration
 
+	// Procs is how many Ps the program has (GOMAXPROCS), if that is known: the trace has no more, unless events tell of one.
+	Procs int
+
 	// Text writes the trace as text, see package raw.
 	Text bool
 

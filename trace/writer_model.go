@@ -93,6 +93,7 @@ type wModel struct {
 	nProcs     int
 	freeProc   int  // no ID below is free
 	procsKnown bool // an event has told the ID of a P
+	lent       int  // the P that was taken from a thread last, for one that had to have any
 
 	spareG   []*wGoroutine
 	spareM   []*wThread // made threads on which nothing runs
@@ -259,10 +260,15 @@ func (w *Writer) newProc(id int) *wProc {
 
 // makeProc returns a P that is not in use, of an ID that the program has not used yet.
 func (w *Writer) makeProc() *wProc {
+	p := w.newProc(w.nextProc())
+	p.made = true
+	return p
+}
+
+// nextProc returns the lowest ID of a P that is not in use.
+func (w *Writer) nextProc() int {
 	for w.freeProc < len(w.procs) && w.procs[w.freeProc] != nil {
 		w.freeProc++
 	}
-	p := w.newProc(w.freeProc)
-	p.made = true
-	return p
+	return w.freeProc
 }

@@ -36,12 +36,45 @@ func (w *Writer) guess(m *wThread) {
 	switch p := w.unused.next; {
 	case m.used != nil && m.used.unused:
 		w.take(m, m.used)
-	case p != &w.unused && !(w.procsKnown && m == w.observer): // which does not take what is the program's
+	case p != &w.unused && !(w.procsKnown && m == w.observer && !w.procsFull()): // which does not take what is the program's
 		w.take(m, p)
+	case w.procsFull():
+		w.take(m, w.lender(m))
 	default:
 		w.take(m, w.makeProc())
 	}
 	m.guessed = true
+}
+
+// procsFull reports whether there are as many Ps as the program has.
+func (w *Writer) procsFull() bool {
+	return w.opt.Procs > 0 && w.nProcs > 0 && w.nextProc() >= w.opt.Procs
+}
+
+// lender returns the P of another thread for one that must have a P when all are used: one whose goroutine is in a system
+// call, else one of which no event has told that the thread has it, else any, whose goroutine must have entered a system call.
+func (w *Writer) lender(m *wThread) *wProc {
+	var best *wProc
+	rank := func(p *wProc) int {
+		switch {
+		case p.state == wProcSyscall:
+			return 0
+		case p.m.guessed:
+			return 1
+		}
+		return 2
+	}
+	for i := range w.procs {
+		p := w.procs[(w.lent+1+i)%len(w.procs)]
+		if p == nil || p.m == nil || p.m == m {
+			continue
+		}
+		if best == nil || rank(p) < rank(best) {
+			best = p
+		}
+	}
+	w.lent = int(best.id)
+	return best
 }
 
 // guessFree gives a thread a P of the program that no goroutine uses, if there is one.

@@ -378,7 +378,7 @@ func (w *Writer) introduceStatus(g *wGoroutine, state wState, m *wThread, p even
 func (w *Writer) hasHad(m *wThread, told event.Proc) {
 	id, known := told.ID()
 	known = known && id < wMaxProc
-	if m.p != nil || known && w.proc(id).gen != 0 {
+	if m.p != nil || known && w.proc(id).gen != 0 || !known && w.procsFull() {
 		w.acquire(m, told)
 		return
 	}

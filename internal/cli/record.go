@@ -183,6 +183,9 @@ type recordJSON struct {
 // record writes the events of a session.
 func (a *app) record(ctx context.Context, s session, format record.Format, flags *recordFlags, out *output.File) error {
 	opt := record.Options{Process: processName(s.PID()), Kinds: flags.kinds.kinds, Version: traceVersion(s.PID())}
+	if usage, err := s.Usage(); err == nil {
+		opt.Procs = usage.Procs
+	}
 	if flags.last > 0 {
 		return a.recordLast(ctx, s, format, flags, opt, out)
 	}

@@ -41,7 +41,7 @@ const flightGeneration = 500 * time.Millisecond
 func NewFlight(keep time.Duration, room int64, opt Options) (*Flight, error) {
 	f := &Flight{keep: keep, room: room, opt: opt}
 	var err error
-	f.w, err = trace.NewWriter((*flightOutput)(f), trace.WriterOptions{Version: opt.Version, Generation: flightGeneration})
+	f.w, err = trace.NewWriter((*flightOutput)(f), trace.WriterOptions{Version: opt.Version, Procs: opt.Procs, Generation: flightGeneration})
 	return f, err
 }
 

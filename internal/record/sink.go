@@ -62,6 +62,7 @@ type Options struct {
 	Kinds   event.Kinds // that are observed
 	// Version is the format of a Go execution trace; 0 means that of trace.WriterOptions.
 	Version raw.Version
+	Procs   int // GOMAXPROCS of the program; 0 if it is unknown
 }
 
 // VersionFor returns the format of a recording of a program, by the Go release that built it ("go1.26.3"): the newest one
@@ -114,9 +115,9 @@ func Goroutines(s Sink, tally *stream.Tally) (all, alive int) {
 func NewSink(w io.Writer, f Format, opt Options) (Sink, error) {
 	switch f {
 	case Go:
-		return trace.NewWriter(w, trace.WriterOptions{Version: opt.Version})
+		return trace.NewWriter(w, trace.WriterOptions{Version: opt.Version, Procs: opt.Procs})
 	case Text:
-		return trace.NewWriter(w, trace.WriterOptions{Version: opt.Version, Text: true})
+		return trace.NewWriter(w, trace.WriterOptions{Version: opt.Version, Procs: opt.Procs, Text: true})
 	case Perfetto:
 		return perfetto.NewWriter(w, opt.timeline()), nil
 	case Chrome:
