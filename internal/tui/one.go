@@ -154,12 +154,19 @@ func (o *onePage) stacks(th theme, w int) []string {
 		lines = append(lines, section(th, w, "LAST WOKEN", by, g.WakeStack, "")...)
 	}
 	when := "before the observation"
-	if g.Created != 0 {
+	switch {
+	case g.Created != 0:
 		when = span(time.Duration(o.now-g.Created)) + " ago"
+	case !g.Alive && g.Seen == 0:
+		when = "at an unknown time"
 	}
 	by := []piece{{" " + when, plain}}
-	if g.Parent != 0 {
-		by = append(by, piece{" by goroutine " + strconv.FormatUint(g.Parent, 10), plain}, piece{wherefrom(g.ParentOrigin), name})
+	for i, c := range g.Creators {
+		link := " < "
+		if i == 0 {
+			link = " by goroutine "
+		}
+		by = append(by, piece{link + strconv.FormatUint(c.ID, 10), plain}, piece{wherefrom(c.Origin), name})
 	}
 	stack := g.CreationStack
 	if stack == nil && g.Origin != nil && !g.Origin.CreatedBy.IsZero() {
@@ -182,7 +189,7 @@ func section(th theme, w int, head string, about []piece, s *event.Stack, withou
 	for _, p := range about {
 		line += th.paint(p.tone, p.text)
 	}
-	lines := []string{line}
+	lines := []string{clip(line, w)}
 	switch {
 	case s == nil && without != "":
 		lines = append(lines, "   "+th.paint(dim, without))

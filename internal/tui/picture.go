@@ -95,8 +95,15 @@ type One struct {
 	Alive   bool          // else only the history tells of it
 	History []event.Event // the oldest first
 
-	ParentOrigin, WakerOrigin *event.Origin // where those two come from; nil when they have ended
-	HistoryHolds              int           // events that are kept of the whole program
+	Creators     []Creator     // the parent first, then its parent, as far as they are known
+	WakerOrigin  *event.Origin // nil if it has ended and its creation is not kept
+	HistoryHolds int           // events that are kept of the whole program
+}
+
+// Creator is a goroutine that created another one.
+type Creator struct {
+	ID     uint64
+	Origin *event.Origin // nil if it has ended and its creation is not kept
 }
 
 // Subject is what a page is about.

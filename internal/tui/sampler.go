@@ -274,20 +274,47 @@ func (s *Sampler) takeWaits(now int64) map[string]endedWaits {
 // historyShown is how many of its last events one goroutine is shown with.
 const historyShown = 200
 
+// maxCreators is how many creators of a goroutine are looked for.
+const maxCreators = 8
+
 func (s *Sampler) takeOne(id uint64) One {
 	one := One{History: s.source.History(id, historyShown)}
 	one.HistoryHolds, _ = s.source.HistorySize()
-	one.Goroutine, one.Alive = s.source.Goroutine(id)
+	one.Goroutine, one.Alive = s.known(id, one.History)
 	one.ID = id
-	origin := func(id uint64) *event.Origin {
-		g, _ := s.source.Goroutine(id)
-		return g.Origin
-	}
-	if one.Parent != 0 {
-		one.ParentOrigin = origin(one.Parent)
+	for next := one.Parent; next != 0 && len(one.Creators) < maxCreators; {
+		g, _ := s.known(next, nil)
+		one.Creators = append(one.Creators, Creator{next, g.Origin})
+		if next <= g.Parent { // a creator is older: its ID is smaller
+			break
+		}
+		next = g.Parent
 	}
 	if one.Waker != 0 {
-		one.WakerOrigin = origin(one.Waker)
+		g, _ := s.known(one.Waker, nil)
+		one.WakerOrigin = g.Origin
 	}
 	return one
+}
+
+// known returns what is known of a goroutine. Of one that has ended that is its creation, while its event is kept.
+func (s *Sampler) known(id uint64, history []event.Event) (g sched.Goroutine, alive bool) {
+	if g, alive = s.source.Goroutine(id); alive {
+		return g, true
+	}
+	if history == nil {
+		history = s.source.History(id, historyShown)
+	}
+	g.ID = id
+	for i := range history {
+		switch e := &history[i]; e.Kind {
+		case event.GoCreate:
+			g.Created, g.Seen, g.Parent, g.Origin, g.CreationStack = e.Time, e.Time, e.Parent, e.Origin, e.Stack
+			return g, false
+		case event.GoStatus:
+			g.Seen, g.Parent, g.Origin = e.Time, e.Parent, e.Origin
+			return g, false
+		}
+	}
+	return g, false
 }
