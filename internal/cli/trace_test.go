@@ -349,7 +349,7 @@ func TestProfileOfEvents(t *testing.T) {
 		r := run(t, sys, args...)
 		var done eventProfileJSON
 		if err := json.Unmarshal([]byte(r.out), &done); err != nil || r.status != exitDone || done.Type != test.kind || done.Lost != 3 || done.Bytes == 0 ||
-			done.Counted == 0 || r.errOut != "loupe: 3 events were lost; a larger --buffer or fewer events make loss rarer\n" {
+			done.Counted == 0 || r.errOut != "loupe: 3 events were lost: the buffer was full; a larger --buffer or fewer events make loss rarer\n" {
 			t.Errorf("%s: %v: %+v", test.kind, err, r)
 		}
 		if sys.stream.options.Kinds != test.kinds {
