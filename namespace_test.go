@@ -2,13 +2,16 @@ package loupe_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/probe/inline"
 	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
@@ -57,4 +60,46 @@ func observeInNamespace(t *testing.T, mill string) {
 		c.expectSound(t)
 		c.expect(t, event.GoCreate, 200, 20)
 	})
+}
+
+// TestBlockedInNamespace observes a target in a PID namespace of its own by engine inline while the consumer of its events is
+// blocked. From within that namespace the engine must be taken for alive: otherwise its code could be removed there.
+func TestBlockedInNamespace(t *testing.T) {
+	if os.Getenv("LOUPE_TEST_INSIDE") != "" {
+		notes, err := inline.Look(1)
+		if err != nil || notes == nil || !notes.Alive() {
+			t.Errorf("the engine is taken for dead: %+v, %v", notes, err)
+		}
+		return
+	}
+	if os.Getuid() != 0 {
+		t.Skip("needs root to make a PID namespace")
+	}
+	cmd := testcmd.Within(t, 0, testtarget.Build(t, testtarget.Spec{Program: "mill"}))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
+	p := testtarget.StartCmd(t, cmd)
+	s, err := loupe.Attach(context.Background(), loupe.PID(p.PID()), loupe.Options{Engine: loupe.EngineInline})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	blocked, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for range s.Events() {
+			<-blocked
+		}
+	}()
+	time.Sleep(2 * inline.Silence)
+	inside := testcmd.Command(t, "nsenter", "--pid", "--target", fmt.Sprint(p.PID()), "unshare", "--mount", "--mount-proc",
+		os.Args[0], "-test.run=^TestBlockedInNamespace$", "-test.v")
+	inside.Env = append(os.Environ(), "LOUPE_TEST_INSIDE=1")
+	if out, err := testcmd.Combined(inside); err != nil || !strings.Contains(string(out), "--- PASS: TestBlockedInNamespace") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	close(blocked)
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	<-done
 }

@@ -30,6 +30,7 @@ type Engine struct {
 	region   *Region
 	reader   *Reader
 	in       *installation
+	pulse    *pulse // nil before the memory is mapped
 	watch    *watch
 	spots    []spot
 	warnings []string
@@ -255,7 +256,8 @@ func (e *Engine) install() error {
 	if err != nil {
 		return err
 	}
-	e.watch.memory, e.watch.beat, e.watch.ring = e.in.sharedAt, e.in.beat, uint64(e.region.Ring)
+	e.watch.memory, e.watch.ring = e.in.sharedAt, uint64(e.region.Ring)
+	e.pulse = startPulse(e.in.beat)
 	if err := e.in.patch(); err != nil {
 		return err
 	}
@@ -381,6 +383,10 @@ func (e *Engine) Release() error {
 	}
 	if e.watch != nil {
 		errs = append(errs, e.watch.close())
+	}
+	if e.pulse != nil {
+		e.pulse.end()
+		e.pulse = nil
 	}
 	if e.in != nil && e.in.shared != nil {
 		errs = append(errs, e.in.shared.Close())

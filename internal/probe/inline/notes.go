@@ -48,11 +48,11 @@ func (n *Notes) Alive() bool {
 
 func (n *Notes) recent() bool {
 	now := uint64(monotonic())
-	return n.beat <= now && now-n.beat < uint64(silence)
+	return n.beat <= now && now-n.beat < uint64(Silence)
 }
 
-// silence is the time without a sign after which an engine is taken for dead whose process is in another PID namespace.
-const silence = 3 * time.Second
+// Silence is the time without a sign after which an engine is taken for dead whose process is in another PID namespace.
+const Silence = 3 * time.Second
 
 // pidNamespace returns the identity of this process's PID namespace; noNamespace when it is unknown.
 func pidNamespace() uint64 {
@@ -69,6 +69,36 @@ func monotonic() int64 {
 	var ts unix.Timespec
 	unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // cannot fail with this clock
 	return ts.Nano()
+}
+
+// A pulse calls a function every beatEvery, also while nobody reads the engine's events.
+type pulse struct{ stop, stopped chan struct{} }
+
+// beatEvery is well below Silence, also on a busy machine.
+const beatEvery = Silence / 30
+
+func startPulse(beat func()) *pulse {
+	p := &pulse{make(chan struct{}), make(chan struct{})}
+	go func() {
+		defer close(p.stopped)
+		ticker := time.NewTicker(beatEvery)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				beat()
+			case <-p.stop:
+				return
+			}
+		}
+	}()
+	return p
+}
+
+// end returns when the function is not called any more.
+func (p *pulse) end() {
+	close(p.stop)
+	<-p.stopped
 }
 
 // beatAt is where in the notes the beat is.

@@ -28,7 +28,6 @@ type watch struct {
 	exec    bool // it has become another program, which is still to be told
 
 	ring   uint64        // bytes that a lane has room for
-	beat   func()        // tells others that the engine is at work; nil before it is
 	quiet  time.Duration // for how long nothing has come
 	pause  time.Duration // until the next look
 	looked time.Time     // after the process
@@ -102,7 +101,6 @@ func (w *watch) lookAfter() {
 	if w.memory == 0 {
 		return
 	}
-	w.beat()
 	var word [8]byte
 	local := []unix.Iovec{{Base: &word[0], Len: uint64(len(word))}}
 	_, err = unix.ProcessVMReadv(w.pid, local, []unix.RemoteIovec{{Base: uintptr(w.memory), Len: len(word)}}, 0)
