@@ -145,13 +145,16 @@ func (l *Goroutines) group(w io.Writer, style term.Style, g *census.Group) {
 	heading(w, style, plural(n, "goroutine"), what, g.BestEffort)
 	frames(w, style, g.Stack, g.Truncated)
 	for _, c := range limited(g.CreatedBy, maxCreators) {
-		detail := ""
+		detail, chain := "", ""
 		if len(g.CreatedBy) > 1 || c.N != n {
 			detail = fmt.Sprintf(" (%s of them)", number(c.N))
 		} else if parent := commonParent(g.Goroutines); parent != 0 {
-			detail = fmt.Sprintf(" in goroutine %d", parent)
+			detail, chain = fmt.Sprintf(" in goroutine %d", parent), l.creators(g.Goroutines[0])
 		}
 		fmt.Fprintf(w, "created by %s%s\n\t%s\n", style.Name(term.Escape(c.Of.Func)), detail, position(c.Of))
+		if chain != "" {
+			fmt.Fprintf(w, "\t< %s\n", term.Escape(chain))
+		}
 	}
 	if rest := len(g.CreatedBy) - maxCreators; rest > 0 {
 		fmt.Fprintf(w, "created at %s more\n", plural(rest, "place"))
@@ -164,6 +167,17 @@ func (l *Goroutines) group(w io.Writer, style term.Style, g *census.Group) {
 		}
 		fmt.Fprintln(w, style.Dim("labels "+andMore(shown, len(g.Labels))))
 	}
+}
+
+// creators names the functions that created a goroutine's creators, as far as they are alive: "main.serve < main.main".
+func (l *Goroutines) creators(g *goproc.Goroutine) string {
+	var names []string
+	for _, c := range census.Creators(l.Snapshot, g) {
+		if !c.CreatedBy.IsZero() {
+			names = append(names, census.ShortFunc(c.CreatedBy.Func))
+		}
+	}
+	return strings.Join(names, " < ")
 }
 
 // commonParent returns the goroutine that has created all the others; 0 when there is no such.
@@ -206,6 +220,9 @@ func (l *Goroutines) goroutine(w io.Writer, style term.Style, g *goproc.Goroutin
 			parent = fmt.Sprintf(" in goroutine %d", g.Parent)
 		}
 		fmt.Fprintf(w, "created by %s%s\n\t%s\n", style.Name(term.Escape(g.CreatedBy.Func)), parent, position(g.CreatedBy))
+		if chain := l.creators(g); chain != "" {
+			fmt.Fprintf(w, "\t< %s\n", term.Escape(chain))
+		}
 	}
 	if len(g.Labels) > 0 {
 		var labels []string

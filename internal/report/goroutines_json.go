@@ -29,6 +29,7 @@ type snapshotJSON struct {
 type goroutineJSON struct {
 	G              uint64            `json:"g"`
 	Parent         uint64            `json:"parent,omitempty"`
+	Creators       []ancestorJSON    `json:"creators,omitempty"` // the parent, its parent and so on, as far as they are alive
 	State          event.State       `json:"state"`
 	Reason         string            `json:"reason,omitempty"`
 	RuntimeWork    string            `json:"runtimeWork,omitempty"`    // see event.RuntimeWork
@@ -58,6 +59,13 @@ type groupJSON struct {
 	CreatedBy  []creatorJSON `json:"createdBy,omitempty"`
 	Goroutines []uint64      `json:"goroutines"`
 	Labels     []labelJSON   `json:"labels,omitempty"`
+}
+
+// ancestorJSON is a living goroutine that created another one, with the go statement that it was itself created by.
+type ancestorJSON struct {
+	G         uint64       `json:"g"`
+	CreatedBy *event.Frame `json:"createdBy,omitempty"`
+	Start     *event.Frame `json:"start,omitempty"`
 }
 
 type creatorJSON struct {
@@ -119,6 +127,9 @@ func (l *Goroutines) goroutineJSON(g *goproc.Goroutine) goroutineJSON {
 	j := goroutineJSON{G: g.ID, Parent: g.Parent, State: g.State, Reason: g.Reason, RuntimeWork: census.RuntimeWork(g.Stack), CreatedBy: frameOrNil(g.CreatedBy),
 		Start: frameOrNil(g.Start), BestEffort: g.BestEffort, Truncated: g.Truncated, System: g.System,
 		LockedToThread: g.Locked, ThreadID: g.ThreadID, Labels: g.Labels}
+	for _, c := range census.Creators(l.Snapshot, g) {
+		j.Creators = append(j.Creators, ancestorJSON{c.ID, frameOrNil(c.CreatedBy), frameOrNil(c.Start)})
+	}
 	if g.WaitKnown {
 		j.WaitSeconds = seconds(g.Wait)
 	} else if g.WaitMax > 0 {
