@@ -47,7 +47,7 @@ type held struct {
 // hold observes a process for a while and takes pictures of it. work is called when it is observed.
 func hold(t *testing.T, pid int, d time.Duration, opt loupe.Options, work ...func()) held {
 	t.Helper()
-	opt.Procs, opt.BufferBytes = true, 64<<20
+	opt.Procs, opt.BufferBytes = *engine == string(loupe.EngineInline), 64<<20 // as loupe top
 	if opt.Kinds == 0 {
 		opt.Kinds = event.KindsDefault
 	}

@@ -142,7 +142,9 @@ func (f *topFlags) kinds() event.Kinds {
 // top observes a target and shows it, on the terminal or as a series of pictures.
 func (a *app) top(cmd *cobra.Command, args []string, flags *topFlags) error {
 	opt := flags.live.options(a)
-	opt.Kinds, opt.System, opt.Procs = flags.kinds(), flags.system, true
+	opt.Kinds, opt.System = flags.kinds(), flags.system
+	// To read the P costs engine uprobe as much as the rest of a start. Threads and GOMAXPROCS bound running goroutines as well.
+	opt.Procs = opt.Engine == loupe.EngineInline
 	if a.json || flags.iterations > 0 || !term.IsTerminal(a.Stdout) || a.Getenv("TERM") == "dumb" {
 		return a.observe(cmd, args, opt, flags.live.duration, func(ctx context.Context, s session) error {
 			return a.topPrinted(ctx, s, flags)
