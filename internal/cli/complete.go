@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/term"
 )
 
@@ -34,7 +35,7 @@ func (a *app) completeTarget(cmd *cobra.Command, args []string, _ string) ([]str
 	for i, name := range names {
 		desc := "PID " + pids[name][0]
 		if n := len(pids[name]); n > 1 {
-			desc = fmt.Sprintf("%d processes", n)
+			desc = english.Count(n, "process")
 		}
 		names[i] = cobra.CompletionWithDesc(name, desc)
 	}
