@@ -140,11 +140,14 @@ func TestTopText(t *testing.T) {
 	sys.stream.warnings = []string{"a probe is missing"}
 	r := run(t, sys, "top", "42", "--interval", "100ms", "-n", "1", "--syscalls", "--system")
 	for _, want := range []string{
-		"pid 42", "2 live", "1 waiting", "created/s", "main.worker", "main.main main.go:7", "sync.Mutex.Lock", "worker.go:12", "1 note", "p99",
+		"pid 42", "2 live", "1 waiting", "created/s", "main.worker", "main.main main.go:7", "sync.Mutex.Lock", "worker.go:12", "p99",
 	} {
 		if !strings.Contains(r.out, want) {
 			t.Errorf("no %q in\n%s", want, r.out)
 		}
+	}
+	if !strings.Contains(r.errOut, "a probe is missing") || strings.Contains(r.out, "note") {
+		t.Errorf("a note belongs on stderr: %q, and not in\n%s", r.errOut, r.out)
 	}
 	opt := sys.stream.options
 	if strings.Contains(r.out, "\x1b") || r.status != exitDone || !opt.System || !opt.Kinds.Has(event.GoSyscallBegin) {

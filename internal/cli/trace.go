@@ -42,12 +42,12 @@ func (a *app) traceCommand() *cobra.Command {
 created, by whom, what they wait for and how long, who wakes them, when they run
 and end; and the garbage collector. The program is not changed or restarted.
 
-What goroutines are alive comes first, as GoStatus. An event that the runtime
-itself causes, such as the send of a timer on its channel, names no goroutine. What the buffer cannot hold
-is lost, counted and reported: fewer --kinds, --min-block, --stack 0, --sample
-and a larger --buffer make loss rarer. What is left out by --kinds, --g,
---min-block, --sample and --system costs the program nothing; --reason and
---func only choose what is written.
+The goroutines that are alive come first, as GoStatus. An event that the runtime
+itself causes, such as the send of a timer on its channel, names no goroutine.
+What the buffer cannot hold is lost, counted and reported: fewer --kinds,
+--min-block, --stack 0, --sample and a larger --buffer make loss rarer. What is
+left out by --kinds, --g, --min-block, --sample and --system costs the program
+nothing; --reason and --func only choose what is written.
 
 KINDS are names of events, such as GoBlock, or groups of them:
   goroutine  GoStatus GoCreate GoStart GoStop GoBlock GoUnblock GoDestroy

@@ -20,7 +20,6 @@ type mpSim struct {
 	ps       []*mpP
 	next     uint64
 	emit     func(event.Event)
-	ended    map[int32]int64 // processor time of threads by ID
 	truth    struct{ goroutines, all int64 }
 }
 
@@ -33,7 +32,6 @@ type mpG struct {
 	contradicted bool // its thread or its P has been seen to run another goroutine since its last event
 	toldM        *mpM // of its last start
 	toldP        *mpP
-	doubt        bool // events of it were lost
 }
 
 type mpM struct {
