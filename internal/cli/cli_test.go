@@ -29,7 +29,11 @@ import (
 // TestMain lets this test executable be the sample program that loupe demo starts, and loupe tracefile.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && (os.Args[1] == demoProgram || os.Args[1] == "tracefile") {
-		os.Exit(Main(Env{Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv}))
+		status := Main(Env{Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv})
+		if os.Getenv(peakVariable) != "" {
+			writePeak()
+		}
+		os.Exit(status)
 	}
 	os.Exit(m.Run())
 }
