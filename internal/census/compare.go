@@ -115,10 +115,11 @@ func Compare(first, second *goproc.Snapshot) *Comparison {
 // ours are read at different times in it.
 const clockSlack = 500 * time.Millisecond
 
-// stayedUntil reports whether the goroutine, seen again at the same place, has been there all the time. The runtime
-// forgets since when a goroutine waits as soon as it runs, so a younger or forgotten time shows that it has been away.
+// stayedUntil reports whether the goroutine, seen again at the same place, has been there all the time. Other contents of
+// its stack show that it has been away. So does a younger or forgotten time since when it waits, because the runtime
+// forgets that time as soon as a goroutine runs.
 func (s *sighting) stayedUntil(g *goproc.Goroutine, seen time.Time) bool {
-	if !blocked(g.State) {
+	if !blocked(g.State) || g.RanSince(s.g) {
 		return false
 	}
 	if !s.g.WaitKnown {

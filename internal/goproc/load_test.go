@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/goproc"
@@ -349,5 +350,46 @@ func TestEach(t *testing.T) {
 	}
 	if _, err := p.Snapshot(context.Background(), goproc.SnapshotOptions{Pause: true, Each: func(*goproc.Goroutine) {}}); err == nil {
 		t.Error("passed on while paused")
+	}
+}
+
+// TestRanSince takes two snapshots of goroutines that wait all the time, and of workers that do not.
+func TestRanSince(t *testing.T) {
+	twice := func(program string) (ran, compared int) {
+		target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: program}))
+		if program == "zoo" {
+			target.Command("gc") // the runtime notes who waits
+		}
+		p, err := goproc.Open(target.PID(), goproc.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		earlier := map[uint64]*goproc.Goroutine{}
+		for n := range 2 {
+			snap, err := p.Snapshot(context.Background(), goproc.SnapshotOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range snap.Goroutines {
+				g := &snap.Goroutines[i]
+				before := earlier[g.ID]
+				if earlier[g.ID] = g; n == 0 || before == nil || program == "zoo" && (!g.WaitKnown || g.Wait <= before.Wait) {
+					continue
+				}
+				compared++
+				if g.RanSince(before) {
+					ran++
+				}
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		return ran, compared
+	}
+	if ran, compared := twice("zoo"); ran > 0 || compared < 20 {
+		t.Errorf("%d of %d goroutines that wait all the time are said to have run", ran, compared)
+	}
+	if ran, compared := twice("coder"); ran == 0 {
+		t.Errorf("none of %d goroutines is said to have run, of which most have", compared)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"time"
 
@@ -383,6 +384,8 @@ func (t *taker) threadRegisters(g rawG) (r registers, ok bool) {
 	return registers{pc: g.pc, sp: g.sp, lr: g.lr}, onSystemStack && g.sp >= g.stackLo && g.sp <= g.stackHi
 }
 
+var stackSeed = maphash.MakeSeed()
+
 // add adds a goroutine whose stack was read.
 func (t *taker) add(b *bracket) {
 	u := t.p.symbols.unwind(b.regs, stackImage{base: b.regs.sp, data: b.first}, t.walk)
@@ -392,6 +395,7 @@ func (t *taker) add(b *bracket) {
 		t.snap.Incomplete++
 		g.Truncated = true
 	}
+	g.stackTop, g.stackSum = b.g.stackHi, maphash.Bytes(stackSeed, b.first)
 	t.keep(g)
 }
 
