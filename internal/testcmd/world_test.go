@@ -10,9 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// describeWorld says in which world a process runs, as its own process and as a process that it starts sees it.
+// describeWorld says in which world a process runs, as its own process and as a process that it starts sees it. Signals 32
+// and 33 are left out: the C library uses them, and its posix_spawn has them ignored.
 func describeWorld() string {
-	const ask = `grep SigIgn /proc/self/status; umask; ulimit -c; test $(ulimit -Sn) = $(ulimit -Hn) && echo files; echo "$TERM $TZ $LANG$LC_ALL$NO_COLOR$GODEBUG$GOGC"`
+	const ask = `set -- $(grep SigIgn /proc/self/status); echo ignored $((0x$2 & 0x7fffffff)); umask; ulimit -c; test $(ulimit -Sn) = $(ulimit -Hn) && echo files; echo "$TERM $TZ $LANG$LC_ALL$NO_COLOR$GODEBUG$GOGC"`
 	child, err := Combined(Within(nil, time.Minute, "sh", "-c", ask))
 	mask := unix.Umask(umask)
 	unix.Umask(mask)
@@ -33,7 +34,7 @@ func TestWorld(t *testing.T) {
 		return out
 	}
 	plain := run("")
-	if want := "SigIgn:\t0000000000000000\n0022\n0\nfiles\nxterm-256color UTC C.UTF-8\n<nil> 022 0\n"; plain != want {
+	if want := "ignored 0\n0022\n0\nfiles\nxterm-256color UTC C.UTF-8\n<nil> 022 0\n"; plain != want {
 		t.Errorf("%q, want %q", plain, want)
 	}
 	cmd := Command(t, os.Args[0])
