@@ -11,6 +11,7 @@ import (
 
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/internal/demo"
+	"github.com/loupe-go/loupe/internal/output"
 )
 
 // demoProgram is the hidden command that is the sample program.
@@ -100,7 +101,7 @@ func (a *app) demoProgramCommand() *cobra.Command {
 		Hidden:  true,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			err := demo.Serve(cmd.Context(), a.Stdin, a.Stdout)
+			err := demo.Serve(cmd.Context(), a.Stdin, output.Writer(a.Stdout))
 			if errors.Is(err, context.Canceled) {
 				return nil
 			}

@@ -37,6 +37,11 @@ var endingSignals = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP,
 //   - SIGTSTP suspends Loupe, but not while it has stopped the target.
 func Main(env Env) int {
 	a := &app{Env: env, system: machine{}, state: &state{}}
+	if len(env.Args) > 0 && env.Args[0] == demoProgram { // its goroutines are for people to see
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+		defer stop()
+		return a.run(ctx)
+	}
 	ctx, end := context.WithCancel(context.Background())
 	defer end()
 	signals := make(chan os.Signal, 16)
