@@ -16,7 +16,7 @@ import (
 // Binary is a Go executable on disk, opened for analysis. Its methods may be called from several goroutines.
 type Binary struct {
 	path   string
-	file   io.Closer
+	file   *os.File
 	image  *image
 	arch   string
 	pcln   *pclntab
@@ -227,6 +227,9 @@ func (b *Binary) Close() error {
 	}
 	return b.file.Close()
 }
+
+// File returns the open file; nil for a Binary that New has made. The Binary closes it.
+func (b *Binary) File() *os.File { return b.file }
 
 // Path returns the name that the Binary was opened by.
 func (b *Binary) Path() string { return b.path }

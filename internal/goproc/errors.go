@@ -16,6 +16,9 @@ var (
 	ErrUnsupported = ptrace.ErrUnsupported
 	ErrLayout      = errors.New("layout not verified") // the runtime's data structures are not where they should be
 	ErrExited      = ptrace.ErrExited
+
+	// ErrReplaced says that the process has replaced itself by another program.
+	ErrReplaced = errors.New("the process has replaced itself by another program; attach again to observe that one")
 )
 
 type unreadable struct{}

@@ -2,7 +2,6 @@ package goproc
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"github.com/loupe-go/loupe/event"
@@ -10,14 +9,10 @@ import (
 
 // What a stream of events needs to know of a process, beside its snapshot.
 
-// ImagePath returns a path by which the image that holds the Go runtime can be opened from here, whatever mount namespace
-// the process is in.
-func (p *Process) ImagePath() string {
-	if p.library {
-		return filepath.Join(fmt.Sprintf("/proc/%d/root", p.pid), p.main.bin.Path())
-	}
-	return fmt.Sprintf("/proc/%d/exe", p.pid)
-}
+// ImagePath returns a path by which this process can open the image that holds the Go runtime until Close is called. It is
+// always the file that was read, whatever the path in the target leads to: the target may have replaced itself by another
+// program, or somebody may have replaced the file.
+func (p *Process) ImagePath() string { return fmt.Sprintf("/proc/self/fd/%d", p.main.bin.File().Fd()) }
 
 // Frames returns the logical frames of a stack, given its addresses, the innermost first, without those that a Go traceback
 // leaves out. They are return addresses, but for the one after a frame that a signal has put there.

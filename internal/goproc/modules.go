@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/loupe-go/loupe/internal/gobin"
 	"github.com/loupe-go/loupe/internal/procmap"
 )
@@ -124,10 +126,9 @@ func (p *Process) maps() ([]procmap.Mapping, error) {
 
 // openMapped opens the file of a mapping, as the process's own mount namespace has it.
 func (p *Process) openMapped(m procmap.Mapping) (*module, error) {
-	path := filepath.Join(fmt.Sprintf("/proc/%d/root", p.pid), m.Path)
-	f, err := os.Open(path)
+	f, err := p.mappedFile(m)
 	if err != nil {
-		return nil, procError(p.pid, err)
+		return nil, err
 	}
 	bin, err := gobin.OpenFile(f, m.Path)
 	if err != nil {
@@ -140,6 +141,24 @@ func (p *Process) openMapped(m procmap.Mapping) (*module, error) {
 		return nil, fmt.Errorf("process %d: %w: %s is not the file that was loaded", p.pid, ErrUnsupported, m.Path)
 	}
 	return newModule(bin, bias), nil
+}
+
+// mappedFile opens the file of a mapping, and no other one that has been put in its place since.
+func (p *Process) mappedFile(m procmap.Mapping) (*os.File, error) {
+	// This link leads to the file itself. To follow it takes CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE.
+	if f, err := os.Open(fmt.Sprintf("/proc/%d/map_files/%x-%x", p.pid, m.Start, m.End)); err == nil {
+		return f, nil
+	}
+	f, err := os.Open(filepath.Join(fmt.Sprintf("/proc/%d/root", p.pid), m.Path))
+	if err != nil {
+		return nil, procError(p.pid, err)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil || st.Ino != m.Inode {
+		f.Close()
+		return nil, fmt.Errorf("process %d: %w: %s has been replaced since it was loaded", p.pid, ErrUnsupported, m.Path)
+	}
+	return f, nil
 }
 
 // maxModules bounds the walk along the list of modules.

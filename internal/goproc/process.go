@@ -24,6 +24,7 @@ type Process struct {
 	library  bool    // that image is a shared library in a program of another language
 	runsMain bool    // goroutine 1 lives as long as the process
 	plugins  int
+	program  string // as procStat has it; what the process ran when it was opened
 	mem      memory
 	log      *slog.Logger
 
@@ -60,6 +61,7 @@ func Open(pid int, opt Options) (*Process, error) {
 		p.log = slog.New(slog.DiscardHandler)
 	}
 	if err := p.open(opt); err != nil {
+		err = p.UnlessReplaced(err)
 		p.Close()
 		return nil, err
 	}
@@ -71,11 +73,14 @@ func (p *Process) open(opt Options) error {
 	if p.dir, err = openProc(p.pid); err != nil {
 		return err
 	}
-	if st, err := p.dir.stat(); err != nil {
+	st, err := p.dir.stat()
+	if err != nil {
 		return err
-	} else if st.state == 'Z' || st.state == 'X' {
+	}
+	if st.state == 'Z' || st.state == 'X' {
 		return fmt.Errorf("process %d: %w", p.pid, ErrExited)
 	}
+	p.program = st.program
 	if p.main, err = p.openMain(); err != nil {
 		return err
 	}
@@ -100,6 +105,27 @@ func (p *Process) open(opt Options) error {
 	}
 	p.loadPlugins()
 	return p.awaitVerified()
+}
+
+// replaceTime is how long a process whose threads are gone may take to run another program, or to end.
+const replaceTime = 200 * time.Millisecond
+
+// UnlessReplaced returns err, nil included, unless the process has replaced itself by another program since Open was called:
+// then nothing is known about it, and the error wraps ErrReplaced.
+func (p *Process) UnlessReplaced(err error) error {
+	for deadline := time.Now().Add(replaceTime); ; time.Sleep(5 * time.Millisecond) {
+		if p.dir == nil || p.program == "" {
+			return err
+		}
+		st, statErr := p.dir.stat()
+		if statErr == nil && st.program != "" && st.program != p.program {
+			return fmt.Errorf("process %d: %w", p.pid, ErrReplaced)
+		}
+		// The threads of a process that replaces itself end first.
+		if !errors.Is(err, ErrExited) || statErr != nil || st.state == 'Z' || st.state == 'X' || time.Now().After(deadline) {
+			return err
+		}
+	}
 }
 
 // Verify checks the layouts against the process. Open has done it unless the process was starting. It waits a moment for

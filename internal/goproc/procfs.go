@@ -57,6 +57,10 @@ type procStat struct {
 	state      byte
 	ppid       int
 	startTicks uint64 // since boot, in clock ticks
+
+	// program identifies the program that the process runs: where its code begins and ends, and its stack begins, which is
+	// different after each execve. It is "" for a process without memory, and the same for all where the kernel hides it.
+	program string
 }
 
 // stat reads /proc/PID/stat. The command name in it may hold any character, parentheses and newlines too.
@@ -81,6 +85,9 @@ func parseStat(b []byte) (procStat, error) {
 	var errPPID, errStart error
 	s.ppid, errPPID = strconv.Atoi(f[1])
 	s.startTicks, errStart = strconv.ParseUint(f[19], 10, 64)
+	if len(f) >= 26 && f[23] != "0" {
+		s.program = strings.Join(f[23:26], " ") // startcode, endcode, startstack of proc(5)
+	}
 	return s, errors.Join(errPPID, errStart)
 }
 

@@ -45,7 +45,7 @@ type Session struct {
 }
 
 // ErrExec says that the process has replaced itself by another program.
-var ErrExec = errors.New("the process has replaced itself by another program; attach again to observe that one")
+var ErrExec = goproc.ErrReplaced
 
 // Counts are the numbers of one kind of events. Unreadable is the part of Lost that is due to failed reads of the target's memory.
 type Counts struct {
@@ -56,7 +56,7 @@ type Counts struct {
 func Open(ctx context.Context, p *goproc.Process, engine Engine, want Want) (*Session, error) {
 	s := &Session{proc: p, engine: engine}
 	s.ctx, s.cancel = context.WithCancel(ctx)
-	if err := s.open(want); err != nil {
+	if err := p.UnlessReplaced(s.open(want)); err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func OpenRunning(ctx context.Context, p *goproc.Process, engine Engine, want Wan
 	if err != nil {
 		return nil, err
 	}
-	if err := s.begin(); err != nil {
+	if err := p.UnlessReplaced(s.begin()); err != nil {
 		s.Close()
 		return nil, err
 	}

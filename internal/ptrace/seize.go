@@ -122,7 +122,7 @@ func (s *Stopped) interrupt(ctx context.Context, tids []int) error {
 
 // awaitStop waits until a thread has stopped, and notes where it is, or has ended.
 func (s *Stopped) awaitStop(w *waiter, tid int) error {
-	for {
+	for s.threads[tid] == nil {
 		status, event, err := s.waitNow(tid)
 		switch {
 		case err != nil:
@@ -132,10 +132,38 @@ func (s *Stopped) awaitStop(w *waiter, tid int) error {
 		case event == hasEnded, w.long() && endedTask(s.dir, tid):
 			return nil
 		}
+		if w.long() {
+			if err := s.waitForOthers(tid); err != nil {
+				return err
+			}
+		}
 		if err := w.pause(); err != nil {
 			return fmt.Errorf("process %d: thread %d does not stop: %w", s.pid, tid, err)
 		}
 	}
+	return nil
+}
+
+// waitForOthers notes which traced threads besides tid have stopped or ended meanwhile. A thread that calls execve does not
+// stop before the process's other threads have ended and their tracer has waited for them.
+func (s *Stopped) waitForOthers(tid int) error {
+	for other := range s.seized {
+		if other == tid {
+			continue
+		}
+		status, event, err := s.waitNow(other)
+		switch {
+		case err != nil:
+			return fmt.Errorf("process %d: waiting for thread %d: %w", s.pid, other, err)
+		case event == hasStopped:
+			if err := s.note(other, status); err != nil {
+				return err
+			}
+		case event == hasEnded:
+			delete(s.threads, other)
+		}
+	}
+	return nil
 }
 
 // note keeps a stopped thread's registers, and the signal that it stopped for.

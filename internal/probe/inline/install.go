@@ -214,6 +214,12 @@ func (in *installation) measure(program *Program, spots []spot) error {
 // patch lets the process run through the stubs.
 func (in *installation) patch() error {
 	return in.whenFree(func(s *ptrace.Stopped) error {
+		// A process that has replaced itself by the same program has the same code, and no stubs.
+		if here, err := in.here(s); err != nil {
+			return err
+		} else if !here {
+			return fmt.Errorf("process %d: the memory that was mapped in it is gone: %w", in.pid, ptrace.ErrExited)
+		}
 		if err := in.knowHandlers(s); err != nil {
 			return err
 		}
