@@ -1,6 +1,7 @@
 package loupe_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -31,25 +33,11 @@ func TestTruth(t *testing.T) {
 	for _, release := range testtarget.Versions() {
 		for _, syscalls := range []bool{false, true} {
 			name := "go" + release
-			kinds := event.KindsGoroutine
 			if syscalls {
 				name += "/syscalls"
-				kinds |= event.KindsSyscall
 			}
 			t.Run(name, func(t *testing.T) {
-				target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "selftrace", Go: release}))
-				path := filepath.Join(t.TempDir(), "trace")
-				var answer string
-				events, offset := observeWhile(t, target.PID(), kinds, func() {
-					answer = target.Command(fmt.Sprintf("trace %s %d", path, *truthRounds))
-				})
-				truth := readTrace(t, path, release)
-				report := tracetruth.Compare(truth, events, tracetruth.Options{Syscalls: syscalls, Offset: offset, Untimed: *untimed})
-				t.Log(report)
-				if !report.OK() {
-					t.Error("Loupe and the trace differ")
-				}
-				expectFullTrace(t, report, answer, minorOf(t, release), syscalls)
+				compareWithTrace(t, testtarget.Build(t, testtarget.Spec{Program: "selftrace", Go: release}), release, syscalls)
 			})
 		}
 	}
@@ -86,6 +74,60 @@ func TestSendsOfTimers(t *testing.T) {
 
 // minorTimersInScheduler is the first release in which timers have no goroutine of their own.
 const minorTimersInScheduler = 14
+
+// compareWithTrace observes an executable of selftrace and compares what Loupe reports with the trace that it records.
+func compareWithTrace(t *testing.T, exe, release string, syscalls bool) {
+	t.Helper()
+	kinds := event.KindsGoroutine
+	if syscalls {
+		kinds |= event.KindsSyscall
+	}
+	target := testtarget.Start(t, exe)
+	path := filepath.Join(t.TempDir(), "trace")
+	var answer string
+	events, offset := observeWhile(t, target.PID(), kinds, func() {
+		answer = target.Command(fmt.Sprintf("trace %s %d", path, *truthRounds))
+	})
+	truth := readTrace(t, path, release)
+	report := tracetruth.Compare(truth, events, tracetruth.Options{Syscalls: syscalls, Offset: offset, Untimed: *untimed})
+	t.Log(report)
+	if !report.OK() {
+		t.Error("Loupe and the trace differ")
+	}
+	expectFullTrace(t, report, answer, minorOf(t, release), syscalls)
+}
+
+// TestTruthBuilds is TestTruth for programs that are built in other ways: their functions have other prologues, frames and
+// calls.
+func TestTruthBuilds(t *testing.T) {
+	for _, spec := range []testtarget.Spec{
+		{Flags: "-gcflags=all=-N -l"},
+		{Flags: "-gcflags=all=-N -l", Go: "1.18.10"},
+		{Flags: "-race", Cgo: true},
+		{Experiment: "staticlockranking,nogreenteagc,nosizespecializedmalloc"},
+	} {
+		spec.Program = "selftrace"
+		t.Run(spec.String(), func(t *testing.T) {
+			path := testtarget.Build(t, spec)
+			release := cmp.Or(spec.Go, testtarget.Latest())
+			compareWithTrace(t, path, release, true)
+		})
+	}
+}
+
+// TestNoRegisterABI refuses programs whose release passes arguments in registers, and which were built not to.
+func TestNoRegisterABI(t *testing.T) {
+	if runtime.GOARCH != testtarget.AMD64 {
+		t.Skip("Go 1.17 passes arguments in registers on amd64 alone")
+	}
+	p := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "mill", Go: "1.17.13", Experiment: "noregabi"}))
+	for _, engine := range []loupe.Engine{loupe.EngineUprobe, loupe.EngineInline, loupe.EngineAuto} {
+		_, err := loupe.Attach(context.Background(), loupe.PID(p.PID()), loupe.Options{Engine: engine})
+		if !errors.Is(err, loupe.ErrUnsupported) || !strings.Contains(err.Error(), "noregabi") {
+			t.Errorf("engine %s: %v", engine, err)
+		}
+	}
+}
 
 // TestTruthScript observes a program whose every step is known, because it looks before it goes on. It is for the
 // releases whose traces are least like today's.

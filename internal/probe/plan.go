@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/loupe-go/loupe/event"
@@ -133,6 +134,10 @@ func NewPlan(p Program, want Want) (*Plan, []string, error) {
 	pl := &planner{bin: p.Binary(), plan: &Plan{
 		PID: p.PID(), ImagePath: p.ImagePath(), Want: want, Bias: p.LoadBias(),
 		SignalStacks: p.SignalStacks, bin: p.Binary()}}
+	// An option of Go 1.17 alone, which the version names.
+	if version := pl.bin.GoVersion(); strings.Contains(version, "noregabi") {
+		return nil, nil, fmt.Errorf("process %d: %w: it was built with GOEXPERIMENT=noregabi (%s); build it without", p.PID(), ErrUnsupported, version)
+	}
 	if err := pl.configure(p); err != nil {
 		return nil, nil, fmt.Errorf("process %d: %w", p.PID(), err)
 	}

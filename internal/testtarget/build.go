@@ -160,12 +160,21 @@ func (s Spec) buildArgs() []string {
 		// Go 1.12 wants spaces between tags, later releases take them too.
 		args = append(args, "-tags="+strings.Join(tags, " "))
 	}
+	if s.Flags != "" {
+		args = append(args, strings.Split(s.Flags, "\n")...)
+	}
 	return args
 }
 
 // buildEnv returns what a spec adds to the environment of the go command.
 func (s Spec) buildEnv() []string {
 	env := []string{"GOTOOLCHAIN=go" + s.Go, "GOOS=linux", "GOARCH=" + s.Arch}
+	if s.Experiment != "" {
+		env = append(env, "GOEXPERIMENT="+s.Experiment)
+	}
+	if s.AMD64Level != "" {
+		env = append(env, "GOAMD64="+s.AMD64Level)
+	}
 	if s.needsC() {
 		return append(env, "CGO_ENABLED=1")
 	}

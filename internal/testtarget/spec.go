@@ -39,6 +39,10 @@ type Spec struct {
 	Binutils bool
 	// Tags are further build tags, separated by commas.
 	Tags string
+	// Flags are further arguments of go build, one on each line.
+	Flags string
+	// Experiment is the GOEXPERIMENT, and AMD64Level the GOAMD64 such as "v3".
+	Experiment, AMD64Level string
 	// Library makes the program a shared library (-buildmode=c-shared), and
 	// the executable a program of C that loads it and calls its function
 	// <program>Main, which needs Cgo to be there (mixer).
@@ -80,6 +84,8 @@ func (s Spec) String() string {
 	}{
 		{s.Stripped, "stripped"}, {s.PIE, "pie"}, {s.Cgo, "cgo"},
 		{s.Trimpath, "trimpath"}, {s.Binutils, "binutils"}, {s.Library, "library"}, {s.Archive, "archive"}, {s.Plugin, "plugin"}, {s.Tags != "", "tags=" + s.Tags},
+		{s.Flags != "", strings.NewReplacer("\n", "+", " ", "", "/", "").Replace(s.Flags)},
+		{s.Experiment != "", "experiment=" + s.Experiment}, {s.AMD64Level != "", "amd64=" + s.AMD64Level},
 	} {
 		if f.on {
 			shape = append(shape, f.name)
