@@ -76,7 +76,7 @@ func (m *execer) expectUnharmed(t *testing.T) {
 func TestInlineTargetExecAtCall(t *testing.T) {
 	path := testtarget.Build(t, testtarget.Spec{Program: "mill"})
 	target := testtarget.Start(t, path)
-	points := pointsOf(t, target.PID())
+	points := pointsOf(t, observers{path: os.Args[0]}, target.PID())
 	if !thorough() {
 		points = slices.DeleteFunc(distinct(points), func(p point) bool { return p.call > 1 || p.section == unmapSection && p.call > 0 })
 	}
@@ -110,7 +110,7 @@ func TestInlineTargetExecAtCall(t *testing.T) {
 func execAt(t *testing.T, m *execer, at point) (replaced bool, line string) {
 	t.Helper()
 	p := pointer{seen: map[point]int{}}
-	cmd, said := observer(t, m.cmd.Process.Pid)
+	cmd, said := observers{path: os.Args[0]}.start(t, m.cmd.Process.Pid)
 	status, err := inject.Run(cmd, func(c inject.Call) bool {
 		if !c.After {
 			if now, ok := p.next(c); ok && now == at {

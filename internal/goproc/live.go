@@ -1,6 +1,7 @@
 package goproc
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -13,6 +14,10 @@ import (
 // always the file that was read, whatever the path in the target leads to: the target may have replaced itself by another
 // program, or somebody may have replaced the file.
 func (p *Process) ImagePath() string { return fmt.Sprintf("/proc/self/fd/%d", p.main.bin.File().Fd()) }
+
+// Lock keeps other Loupes from attaching to the process until unlock is called: each engine looks for what the other one has
+// put there before it begins.
+func (p *Process) Lock(ctx context.Context) (unlock func(), err error) { return p.dir.lock(ctx) }
 
 // Frames returns the logical frames of a stack, given its addresses, the innermost first, without those that a Go traceback
 // leaves out. They are return addresses, but for the one after a frame that a signal has put there.

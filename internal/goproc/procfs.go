@@ -2,6 +2,7 @@ package goproc
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -30,6 +31,32 @@ func openProc(pid int) (*procDir, error) {
 }
 
 func (d *procDir) close() { d.root.Close() }
+
+// lockTime is how long another process may hold the lock: attaching takes seconds on a busy machine.
+const lockTime = 20 * time.Second
+
+// lock waits until no other process that observes this one holds the lock. The kernel releases it when its holder ends.
+func (d *procDir) lock(ctx context.Context) (unlock func(), err error) {
+	f, err := d.root.Open(".")
+	if err != nil {
+		return nil, procError(d.pid, err)
+	}
+	for deadline := time.Now().Add(lockTime); ; time.Sleep(2 * time.Millisecond) {
+		switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
+		case err == nil:
+			return func() { f.Close() }, nil
+		case !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR):
+			f.Close()
+			return nil, fmt.Errorf("process %d: locking: %w", d.pid, err)
+		case ctx.Err() != nil:
+			f.Close()
+			return nil, ctx.Err()
+		case time.Now().After(deadline):
+			f.Close()
+			return nil, fmt.Errorf("process %d: %w: another Loupe has been attaching to it for %v", d.pid, ErrUnsupported, lockTime)
+		}
+	}
+}
 
 // read returns the contents of a file of the directory, 64 MiB at most.
 func (d *procDir) read(name string) ([]byte, error) {

@@ -70,8 +70,7 @@ func (s *Session) open(want Want) error {
 	}
 	s.plan, s.warnings = plan, warnings
 	s.decoder = newDecoder(s.proc, s.engine, plan, clockOffset())
-	warnings, err = s.engine.Attach(plan)
-	if err != nil {
+	if warnings, err = s.attach(plan); err != nil {
 		return err
 	}
 	s.warnings = append(s.warnings, warnings...)
@@ -80,6 +79,15 @@ func (s *Session) open(want Want) error {
 	}
 	s.engine.Enable()
 	return nil
+}
+
+func (s *Session) attach(plan *Plan) ([]string, error) {
+	unlock, err := s.proc.Lock(s.ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	return s.engine.Attach(plan)
 }
 
 // OpenRunning is Open for a process that runs: it takes the snapshot with which the events begin.
