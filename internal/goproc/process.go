@@ -108,7 +108,7 @@ func (p *Process) open(opt Options) error {
 }
 
 // replaceTime is how long a process whose threads are gone may take to run another program, or to end.
-const replaceTime = 200 * time.Millisecond
+const replaceTime = 2 * time.Second
 
 // UnlessReplaced returns err, nil included, unless the process has replaced itself by another program since Open was called:
 // then nothing is known about it, and the error wraps ErrReplaced.
@@ -122,7 +122,7 @@ func (p *Process) UnlessReplaced(err error) error {
 			return fmt.Errorf("process %d: %w", p.pid, ErrReplaced)
 		}
 		// The threads of a process that replaces itself end first.
-		if !errors.Is(err, ErrExited) || statErr != nil || st.state == 'Z' || st.state == 'X' || time.Now().After(deadline) {
+		if !errors.Is(err, ErrExited) || statErr != nil || st.ended() || time.Now().After(deadline) {
 			return err
 		}
 	}

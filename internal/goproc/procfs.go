@@ -88,6 +88,9 @@ type procStat struct {
 	// program identifies the program that the process runs: where its code begins and ends, and its stack begins, which is
 	// different after each execve. It is "" for a process without memory, and the same for all where the kernel hides it.
 	program string
+
+	// lastThread says that no other thread is alive. The first thread of a process that calls execve may end before the others.
+	lastThread bool
 }
 
 // stat reads /proc/PID/stat. The command name in it may hold any character, parentheses and newlines too.
@@ -98,6 +101,9 @@ func (d *procDir) stat() (procStat, error) {
 	}
 	return parseStat(b)
 }
+
+// ended reports whether the whole process has ended.
+func (s procStat) ended() bool { return (s.state == 'Z' || s.state == 'X') && s.lastThread }
 
 func parseStat(b []byte) (procStat, error) {
 	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
@@ -115,6 +121,7 @@ func parseStat(b []byte) (procStat, error) {
 	if len(f) >= 26 && f[23] != "0" {
 		s.program = strings.Join(f[23:26], " ") // startcode, endcode, startstack of proc(5)
 	}
+	s.lastThread = f[17] == "0" || f[17] == "1" // num_threads of proc(5)
 	return s, errors.Join(errPPID, errStart)
 }
 

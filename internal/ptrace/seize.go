@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -73,7 +74,7 @@ func (s *Stopped) seizeNew(tids []int) ([]int, error) {
 		if s.seized[tid] {
 			continue
 		}
-		err := request(unix.PTRACE_SEIZE, tid, 0, seizeOptions)
+		err := s.seize(tid)
 		switch {
 		case errors.Is(err, unix.ESRCH):
 			continue // the thread has ended
@@ -86,6 +87,59 @@ func (s *Stopped) seizeNew(tids []int) ([]int, error) {
 		fresh = append(fresh, tid)
 	}
 	return fresh, nil
+}
+
+// seize begins to trace a thread. A thread that was in execve cannot be detached: it stays traced for as long as the thread of
+// this process that traced it takes to end.
+func (s *Stopped) seize(tid int) error {
+	const attempts = 20
+	for i := 0; ; i++ {
+		err := s.seizeOnce(tid)
+		if i == attempts || !errors.Is(err, unix.EPERM) || endedTask(s.dir, tid) || !s.tracedHere(tid) {
+			return err
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// tracedHere reports whether a thread is traced by no process or by this one.
+func (s *Stopped) tracedHere(tid int) bool {
+	tracer := statusField(s.dir, fmt.Sprintf("task/%d/status", tid), "TracerPid") // a thread
+	if tracer == "0" {
+		return true
+	}
+	_, err := os.Stat("/proc/self/task/" + tracer)
+	return err == nil && tracer != ""
+}
+
+// execTime is how long a seize may wait for an exec before the exec is taken to wait for this process.
+const execTime = 5 * time.Millisecond
+
+// seizeOnce makes one request. It blocks while a thread of the process is in execve. That thread waits until the tracer has
+// waited for the threads that are traced already and that the exec has ended: another thread of this process does so.
+func (s *Stopped) seizeOnce(tid int) error {
+	var over atomic.Bool
+	done := make(chan struct{})
+	timer := time.AfterFunc(execTime, func() {
+		defer close(done)
+		for ; !over.Load(); time.Sleep(time.Millisecond) {
+			for other := range s.seized {
+				if other != s.pid {
+					_ = unix.Waitid(unix.P_PID, other, nil, unix.WEXITED|unix.WNOHANG|unix.WALL, nil)
+				}
+			}
+		}
+	})
+	// Not a raw system call: the function above needs a processor of the Go scheduler.
+	_, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(tid), 0, seizeOptions, 0, 0)
+	over.Store(true)
+	if !timer.Stop() {
+		<-done
+	}
+	if errno != 0 {
+		return errno
+	}
+	return nil
 }
 
 // divide tells threads that wait at this moment from those that run.
