@@ -186,7 +186,8 @@ func (s *Stopped) awaitStop(w *waiter, tid int) error {
 		case event == hasEnded, w.long() && endedTask(s.dir, tid):
 			return nil
 		}
-		if w.long() {
+		if w.long() && time.Since(w.others) >= longTime {
+			w.others = time.Now()
 			if err := s.waitForOthers(tid); err != nil {
 				return err
 			}
@@ -240,8 +241,9 @@ func (s *Stopped) note(tid int, status unix.WaitStatus) error {
 // waiter spends the time until a thread stops. Stops come within microseconds, so it gives up the processor only, and
 // sleeps when that has lasted: the threads need processors to stop. The Go scheduler is not told of such short sleeps.
 type waiter struct {
-	ctx   context.Context
-	begin time.Time
+	ctx    context.Context
+	begin  time.Time
+	others time.Time // when threads besides the awaited one were last waited for
 }
 
 func (w *waiter) pause() error {
