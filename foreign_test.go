@@ -168,6 +168,23 @@ func (p *shared) breakpoints(t *testing.T) []goproc.Breakpoint {
 	return list
 }
 
+// await waits until breakpoints are at all points.
+func (p *shared) await(t *testing.T, at []breakpoint) {
+	t.Helper()
+	wanted := map[uint64]bool{}
+	for _, pt := range at {
+		wanted[pt.addr] = true
+	}
+	deadline := time.Now().Add(time.Minute)
+	for there := 0; there < len(wanted); {
+		if time.Now().After(deadline) {
+			t.Fatalf("the other tracer has breakpoints at %d of %d points after a minute", there, len(wanted))
+		}
+		time.Sleep(50 * time.Millisecond)
+		there = len(p.breakpoints(t))
+	}
+}
+
 // tracer starts another tracer with breakpoints at points of a program. What it returns ends that.
 type tracer func(t *testing.T, p *shared, at []breakpoint) (stop func())
 
@@ -450,7 +467,7 @@ func perf(t *testing.T, p *shared, at []breakpoint) func() {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(2 * time.Second)
+	p.await(t, at)
 	return func() {
 		cmd.Process.Signal(syscall.SIGINT)
 		err := cmd.Wait()
@@ -490,6 +507,6 @@ func gdb(t *testing.T, p *shared, at []breakpoint) func() {
 	args = append(args, "-ex", "echo ready\\n", "-ex", "continue", "-ex", "detach")
 	cmd := testcmd.Command(t, "gdb", args...)
 	stop := run(t, "ready", cmd)
-	time.Sleep(time.Second)
+	p.await(t, at)
 	return stop
 }

@@ -25,7 +25,7 @@ func TestInlineLimits(t *testing.T) {
 		want  string
 	}{
 		{"files", func(t *testing.T, pid int) func() { return limitTo(t, pid, unix.RLIMIT_NOFILE, 3) }, "RLIMIT_NOFILE"},
-		{"address space", func(t *testing.T, pid int) func() { return limitTo(t, pid, unix.RLIMIT_AS, 1<<20) }, "RLIMIT_AS"},
+		{"address space", limitAddresses, "RLIMIT_AS"},
 		{"no addresses near the code", fillReach, "free addresses between"},
 		{"memory of the cgroup", limitMemory, "memory cgroup"},
 	} {
@@ -70,6 +70,21 @@ func limitTo(t *testing.T, pid, resource int, most uint64) (lift func()) {
 			t.Error(err)
 		}
 	}
+}
+
+// limitAddresses leaves a process some memory to map, since its runtime crashes without, and less than the engine needs.
+func limitAddresses(t *testing.T, pid int) (lift func()) {
+	t.Helper()
+	const left = 8 << 20
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pages uint64
+	if _, err := fmt.Sscan(string(text), &pages); err != nil {
+		t.Fatal(err)
+	}
+	return limitTo(t, pid, unix.RLIMIT_AS, pages*uint64(os.Getpagesize())+left)
 }
 
 // fillReach reserves all addresses that a jump from a program's code reaches.

@@ -48,7 +48,8 @@ var bounded = regexp.MustCompile(`--duration| -n [0-9]| -- `)
 
 // shims replace commands that an example runs beside loupe.
 var shims = map[string]string{
-	"loupe": `exec timeout --foreground --preserve-status -s INT "$CTRL_C" "$LOUPE" "$@"`,
+	// A loupe that Ctrl-C does not end prints its goroutines.
+	"loupe": `exec timeout --foreground --preserve-status -s QUIT 120s timeout --foreground --preserve-status -s INT "$CTRL_C" "$LOUPE" "$@"`,
 	"sudo":  `exec "$@"`,
 	"less":  `exec cat`,
 	"curl":  `exec cat app.trace`,
