@@ -113,10 +113,11 @@ func (w *watch) end() error {
 		return w.cmd.Process.Kill()
 	}
 	w.expired = true
+	where := Where(w.cmd.Process.Pid)
 	if w.tb == nil {
-		fmt.Fprintf(os.Stderr, "testcmd: %s (pid %d) has not ended after %v\n", w.cmd, w.cmd.Process.Pid, w.within)
+		fmt.Fprintf(os.Stderr, "testcmd: %s (pid %d) has not ended after %v\n%s", w.cmd, w.cmd.Process.Pid, w.within, where)
 	} else {
-		w.tb.Errorf("%s (pid %d) has not ended in time; it gets SIGQUIT", w.cmd, w.cmd.Process.Pid)
+		w.tb.Errorf("%s (pid %d) has not ended in time; it gets SIGQUIT\n%s", w.cmd, w.cmd.Process.Pid, where)
 	}
 	return w.cmd.Process.Signal(unix.SIGQUIT)
 }

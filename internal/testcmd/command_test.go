@@ -66,7 +66,7 @@ func TestDeadline(t *testing.T) {
 		set(cmd)
 		err := cmd.Run()
 		r.end()
-		if err == nil || len(r.errors) != 1 || !strings.Contains(r.errors[0], "has not ended in time") {
+		if err == nil || len(r.errors) != 1 || !strings.Contains(r.errors[0], "has not ended in time") || !strings.Contains(r.errors[0], "\n  thread ") {
 			t.Errorf("%s: %v, reported %q", name, err, r.errors)
 		}
 		if log := strings.Join(r.logs, ""); !strings.Contains(log, "it hangs") || !strings.Contains(log, "testcmd.hang(") {
@@ -78,10 +78,13 @@ func TestDeadline(t *testing.T) {
 // TestStubbornCommand lets a command hang that ignores SIGQUIT.
 func TestStubbornCommand(t *testing.T) {
 	r := &record{TB: t}
-	cmd := Within(r, time.Second, "sh", "-c", "trap '' QUIT; while :; do sleep 1; done")
+	cmd := Within(r, time.Second, "sh", "-c", "trap '' QUIT; while :; do sleep 7; done")
 	cmd.WaitDelay = time.Second
 	err := cmd.Run()
 	r.end()
+	if len(r.errors) == 1 && !strings.Contains(r.errors[0], ": sleep 7\n") {
+		t.Errorf("what the command has started is not shown: %s", r.errors[0])
+	}
 	if err == nil || len(r.errors) != 1 || cmd.ProcessState.Sys().(interface{ Signal() unix.Signal }).Signal() != unix.SIGKILL {
 		t.Errorf("%v, reported %q", err, r.errors)
 	}
