@@ -24,6 +24,8 @@ import (
 const (
 	programFor = 12 * time.Second
 	ctrlCAfter = 8 * time.Second
+	// lateAfter is after how long it is logged where an example is that should have ended soon after Ctrl-C.
+	lateAfter = 90 * time.Second
 )
 
 // substitutions are the rules for all examples, liveSubstitutions those for examples with a live target.
@@ -212,11 +214,20 @@ func (w *exampleWorld) run(t *testing.T, example string) {
 	cmd.Env = append(w.env, fmt.Sprintf("CTRL_C=%.0fs", ctrlC.Seconds()))
 	var out, errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errOut
-	err := cmd.Run()
+	err := cmd.Start()
+	if err == nil {
+		if ctrlC == ctrlCAfter {
+			late := time.AfterFunc(lateAfter, func() {
+				t.Logf("%s has not ended %v after it began\n%s", example, lateAfter, testcmd.Where(cmd.Process.Pid))
+			})
+			defer late.Stop()
+		}
+		err = cmd.Wait()
+	}
 	written := sizes(dir) != before
 	t.Logf("%5.1fs %s", time.Since(began).Seconds(), command)
 	if err != nil || out.Len() == 0 && !written && !strings.Contains(example, "source ") && !strings.Contains(example, "| cmp ") {
-		t.Errorf("%s\nas %s\n%v, %d bytes, files written: %v, stderr:\n%.1000s", example, command, err, out.Len(), written, errOut.String())
+		t.Errorf("%s\nas %s\n%v, %d bytes, files written: %v, stderr:\n%s", example, command, err, out.Len(), written, errOut.String())
 	}
 }
 
