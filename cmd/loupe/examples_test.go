@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -211,7 +212,7 @@ func (w *exampleWorld) run(t *testing.T, example string) {
 	before, began := sizes(dir), time.Now()
 	cmd := testcmd.Command(t, "bash", "-c", "set -o pipefail; fpath=(- .)\n"+command)
 	cmd.Dir = dir
-	cmd.Env = append(w.env, fmt.Sprintf("CTRL_C=%.0fs", ctrlC.Seconds()))
+	cmd.Env = slices.Concat(w.env, []string{fmt.Sprintf("CTRL_C=%.0fs", ctrlC.Seconds())}) // other examples run at the same time
 	var out, errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	err := cmd.Start()
