@@ -41,7 +41,7 @@ func TestWrongLayout(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			target := startZoo(t, version)
 			refused := 0
-			for _, other := range testtarget.Versions() {
+			for _, other := range testtarget.AllVersions() {
 				l, err := layout.ForVersion("go"+other, "amd64")
 				if err != nil {
 					t.Fatal(err)
@@ -58,7 +58,7 @@ func TestWrongLayout(t *testing.T) {
 			if refused == 0 {
 				t.Error("no layout was refused")
 			}
-			t.Logf("%d of %d layouts refused", refused, len(testtarget.Versions()))
+			t.Logf("%d of %d layouts refused", refused, len(testtarget.AllVersions()))
 		})
 	}
 }
@@ -96,7 +96,7 @@ func compareWithLayout(t *testing.T, target *testtarget.Process, l *layout.Layou
 // TestNewerRelease looks at a process of the newest release with the newest layout of the release before, as happens
 // when a Loupe meets a Go that is younger than itself.
 func TestNewerRelease(t *testing.T) {
-	versions := testtarget.Versions()
+	versions := testtarget.AllVersions()
 	before := versions[len(versions)-2]
 	target := startZoo(t, testtarget.Latest())
 	l, err := layout.ForVersion("go"+before, "amd64")

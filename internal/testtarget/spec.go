@@ -56,23 +56,6 @@ type Spec struct {
 	Plugin bool
 }
 
-// releases holds the newest patch of every supported Go release, oldest first.
-var releases = [...]string{
-	"1.12.17", "1.13.15", "1.14.15", "1.15.15", "1.16.15", "1.17.13",
-	"1.18.10", "1.19.13", "1.20.14", "1.21.13", "1.22.12", "1.23.12",
-	"1.24.13", "1.25.14", "1.26.11", "1.27.4",
-}
-
-// Versions returns the Go releases Loupe supports as targets, oldest first,
-// each as the newest patch of its minor release ("1.12.17").
-func Versions() []string {
-	v := releases
-	return v[:]
-}
-
-// Latest returns the newest release of Versions.
-func Latest() string { return releases[len(releases)-1] }
-
 // String returns a name that is unique among specs and fit for a subtest:
 // "zoo/go1.12.17/amd64/stripped+pie".
 func (s Spec) String() string {
@@ -101,7 +84,7 @@ func (s Spec) String() string {
 // machine's architecture: normal, stripped, PIE and cgo, in that order.
 func Matrix(program string) []Spec {
 	var specs []Spec
-	for _, v := range releases {
+	for _, v := range Versions() {
 		specs = append(specs,
 			Spec{Program: program, Go: v},
 			Spec{Program: program, Go: v, Stripped: true},

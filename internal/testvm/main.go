@@ -54,7 +54,7 @@ func parseFlags() (options, error) {
 	}
 	o.programs = strings.Split(programs, ",")
 	if o.releases = strings.Split(releases, ","); releases == "all" {
-		o.releases = testtarget.Versions()
+		o.releases = testtarget.AllVersions()
 	}
 	for args := flag.Args(); len(args) > 0; {
 		n := slices.Index(args, "--")

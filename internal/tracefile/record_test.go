@@ -42,7 +42,7 @@ func (r release) String() string { return "go" + r.version }
 // releases returns one release for each format that is told apart here: one of before Go 1.22, and all since.
 func releases(tb testing.TB) []release {
 	var all []release
-	for _, v := range testtarget.Versions() {
+	for _, v := range testtarget.AllVersions() {
 		minor, err := strconv.Atoi(strings.Split(v, ".")[1])
 		if err != nil {
 			tb.Fatal(err)

@@ -1,0 +1,66 @@
+package testtarget
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// releases holds the newest patch of every supported Go release, oldest first.
+var releases = [...]string{
+	"1.12.17", "1.13.15", "1.14.15", "1.15.15", "1.16.15", "1.17.13",
+	"1.18.10", "1.19.13", "1.20.14", "1.21.13", "1.22.12", "1.23.12",
+	"1.24.13", "1.25.14", "1.26.11", "1.27.4",
+}
+
+// few are the releases that "few" stands for, besides the two newest: those with which most of what Loupe depends on
+// changed. Go 1.17 passes arguments in registers, 1.21 and 1.24 have other traces and maps.
+var few = []string{"1.12", "1.17", "1.21", "1.24"}
+
+// AllVersions returns the Go releases that Loupe supports as targets, oldest first, each as the newest patch of its minor
+// release ("1.12.17").
+func AllVersions() []string { return slices.Clone(releases[:]) }
+
+// Versions returns the Go releases that tests are to run with, oldest first. The environment variable LOUPE_RELEASES
+// chooses them: "few", "all" (the default), or minor releases as in "1.12 1.27".
+func Versions() []string { return slices.Clone(chosen()) }
+
+var chosen = sync.OnceValue(func() []string {
+	list, err := choose(os.Getenv("LOUPE_RELEASES"))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	return list
+})
+
+// choose returns the releases of a value of LOUPE_RELEASES.
+func choose(value string) ([]string, error) {
+	wanted := strings.Fields(value)
+	switch value {
+	case "", "all":
+		return releases[:], nil
+	case "few":
+		wanted = few
+	}
+	var list []string
+	for i, r := range releases {
+		if slices.Contains(wanted, Minor(r)) || value == "few" && i >= len(releases)-2 {
+			list = append(list, r)
+		}
+	}
+	for _, w := range wanted {
+		if !slices.ContainsFunc(releases[:], func(r string) bool { return Minor(r) == w }) {
+			return nil, fmt.Errorf("LOUPE_RELEASES=%q: no release %q, only %s to %s, few and all", value, w, Minor(releases[0]), Minor(Latest()))
+		}
+	}
+	return list, nil
+}
+
+// Minor returns the minor release of a release, "1.12" of "1.12.17".
+func Minor(release string) string { return release[:strings.LastIndexByte(release, '.')] }
+
+// Latest returns the newest supported release, whatever LOUPE_RELEASES says.
+func Latest() string { return releases[len(releases)-1] }
