@@ -38,6 +38,20 @@ const cut = `{"Action":"start","Package":"q"}
 {"Action":"run","Package":"q","Test":"TestLong"}
 `
 
+func TestTargets(t *testing.T) {
+	for _, test := range []struct {
+		ran  []string
+		want string
+	}{
+		{[]string{"1.12.17", "1.13.15", "1.27.4"}, "targets of all 3 releases, Go 1.12 to 1.27"},
+		{[]string{"1.12.17", "1.27.4"}, "targets of Go 1.12, 1.27; make test RELEASES=all has all 3 releases"},
+	} {
+		if got := targets(test.ran, []string{"1.12.17", "1.13.15", "1.27.4"}); got != test.want {
+			t.Errorf("%q, want %q", got, test.want)
+		}
+	}
+}
+
 func TestReport(t *testing.T) {
 	for _, test := range []struct {
 		name, in   string

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/internal/english"
+	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
 // testEvent is one line of `go test -json`; `go doc test2json` describes it.
@@ -207,6 +208,18 @@ func skipReason(text string) string {
 	return strings.Join(reason, " ")
 }
 
+// targets says which Go releases the tests built their target programs with.
+func targets(ran, all []string) string {
+	if len(ran) == len(all) {
+		return fmt.Sprintf("targets of all %s, Go %s to %s", english.Count(len(all), "release"), testtarget.Minor(all[0]), testtarget.Minor(all[len(all)-1]))
+	}
+	var names []string
+	for _, r := range ran {
+		names = append(names, testtarget.Minor(r))
+	}
+	return fmt.Sprintf("targets of Go %s; make test RELEASES=all has all %s", strings.Join(names, ", "), english.Count(len(all), "release"))
+}
+
 // finish prints the summary and reports whether all is well.
 func (r *report) finish(strict bool) bool {
 	r.mu.Lock()
@@ -222,6 +235,7 @@ func (r *report) finish(strict bool) bool {
 		fmt.Fprintf(r.out, ", %s failed without a failed test", english.Count(n, "package"))
 	}
 	fmt.Fprintln(r.out)
+	fmt.Fprintln(r.out, targets(testtarget.Versions(), testtarget.AllVersions()))
 	for _, s := range r.skipped {
 		fmt.Fprintf(r.out, "skipped  %s: %s\n", s.testName, s.reason)
 	}
