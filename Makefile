@@ -15,6 +15,8 @@ TEST        ?= ./...
 BENCH       ?= .
 FUZZTIME    ?= 30s
 TORTURE     ?= 1m
+# Releases of Go that test targets are built with: few, all, or some as in "1.12 1.27". Other make targets have all.
+RELEASES    ?= few
 # Tests of package loupe that choose engine inline themselves: they need not run once more with it.
 INLINE_ANYWAY = ^(TestTorture|TestInline|TestLibrary|TestCoarse)
 ARCH        ?= arm64
@@ -30,7 +32,8 @@ build:
 generate:
 	go generate ./internal/probe/csrc
 
-## test: all tests, those of live events with both engines, and a list of those that were skipped and why; with CI=true none may be
+## test: all tests, those of live events with both engines, with targets of a few Go releases or RELEASES=all; lists the tests that were skipped and why; with CI=true none may be
+test: export LOUPE_RELEASES = $(RELEASES)
 test: testdeps
 	go vet ./...
 	{ go test -json -timeout 30m $(TESTFLAGS) $(TEST) && first=0 || first=$$?; \
