@@ -22,7 +22,7 @@ INLINE_ANYWAY = ^(TestTorture|TestInline|TestLibrary|TestCoarse)
 ARCH        ?= arm64
 KERNEL      ?= linux-image-$(ARCH)
 
-.PHONY: build generate test testdeps check bench fuzz truth torture emulated clean help
+.PHONY: build generate test testdeps check bench fuzz truth torture emulated hostile clean help
 
 ## build: the static loupe executable, bin/loupe
 build:
@@ -76,6 +76,10 @@ truth:
 torture:
 	go test -run 'Torture|KilledAtCall' -v -count 1 -timeout 3h . -torture $(TORTURE)
 	LOUPE_TORTURE=$(TORTURE) go test -run Torture -v -count 1 -timeout 2h ./internal/ptrace
+
+## hostile: the tests under unusual conditions, one by one and then together: nohup, no stdin, no terminal, no TERM, umask 077, another time zone and locale, busy loops; TEST selects packages
+hostile:
+	scripts/hostile $(TEST)
 
 ## emulated: what has to do with the kernel, on an emulated machine: ARCH=arm64 or amd64, KERNEL=file or Debian package; CONTRIBUTING.md says more
 emulated:
