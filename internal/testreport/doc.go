@@ -1,10 +1,11 @@
 // Command testreport reads the output of `go test -json` and prints what `go test` prints, followed by a summary.
 //
-// The summary lists the tests that were skipped and why, so that a test that does not run is not forgotten; with CI=true in
-// the environment a skipped test is a failure. It also lists the tests that never ended and the packages that failed
-// without a failed test: those that timed out, crashed or did not build. Their output is printed in full, with the panic
-// and the stacks of all goroutines.
+// The summary lists the skipped tests and the reasons, so that a test that does not run is noticed. If CI=true is set
+// in the environment, a skipped test counts as a failure. The summary also lists the tests that did not end, and the
+// packages that failed without a failed test because they timed out, crashed or did not build. Their output is printed
+// in full, including the panic and the stacks of all goroutines. The line after the counts names the Go releases that the targets
+// were built with.
 //
-// Progress goes to stderr: a status line with the tests that are running if stderr is a terminal, else a line for each
-// package that starts and for each test that has been running for minutes.
+// Progress is written to stderr. If stderr is a terminal, it is a status line with the tests that are running. Otherwise
+// there is a line for each package that starts, and for each test that has been running for minutes.
 package main

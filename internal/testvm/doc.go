@@ -1,16 +1,18 @@
-// Command testvm runs tests of this repository in an emulated machine: under another kernel, or for another architecture,
-// than there is at hand. `make emulated` uses it.
+// Command testvm runs tests of this repository in an emulated machine, with a different kernel or a different
+// architecture than that of the host. `make emulated` uses it.
 //
 //	go run ./internal/testvm [flags] PACKAGE [TEST FLAGS] [-- PACKAGE [TEST FLAGS]]...
 //
-// Instead of a package there may be the path of a program in the machine, such as /bin/loupe or /bin/sh, with its arguments.
+// PACKAGE can also be the path of a program in the machine, such as /bin/loupe or /bin/sh, followed by its arguments.
 //
-// It is for code that has to do with the kernel, which qemu-user cannot run: ptrace, probes. Tests are compiled here, put
-// with their targets into the file system that a kernel begins with (archive), and run there one after the other by a first
-// process of our own (package init). What they print goes through the machine's serial line to the standard output.
-// The machine has no compilers: targets are made here too (-programs, -go), and a test that wants another one fails. Those
-// with cgo are left out, and their tests skip, where the cross compiler is missing.
+// The command is for code that depends on the kernel and cannot run in qemu-user, such as ptrace and probes. Tests are
+// compiled on the host. Together with their targets they are put into the initial file system of the kernel (archive).
+// In the machine, the first process, which is part of this repository (package init), runs them one after the other.
+// Their output is sent through the serial line of the machine to standard output. The machine has no compilers, so
+// targets are also built on the host (-programs, -go). A test that requires a different target fails. Targets with cgo
+// are omitted, and their tests are skipped, if the cross compiler is not installed.
 //
-// It needs qemu-system-aarch64 or qemu-system-x86_64 (Debian packages qemu-system-arm, qemu-system-x86) and apt-get, which
-// downloads programs that tests run, and the kernel unless it is given as a file. What it loads is kept in the user's cache.
+// The command requires qemu-system-aarch64 or qemu-system-x86_64 (Debian packages qemu-system-arm and qemu-system-x86)
+// and apt-get, which downloads programs that the tests run, and the kernel unless it is given as a file. Downloads are
+// kept in the user's cache directory.
 package main

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Command init is the first process of a machine that package testvm emulates: it makes the file systems that tests look
-// for, runs the commands of a list one after the other, and switches the machine off.
+// Command init is the first process of the machine that package testvm emulates. It mounts the file systems that the
+// tests need, runs the commands of a list one after the other, and powers off the machine.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Package job is what testvm and the first process of the emulated machine say to each other.
+// Package job defines the protocol between testvm and the first process of the emulated machine.
 package job
 
 import (
