@@ -5,6 +5,7 @@ package english
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -30,6 +31,21 @@ func Number[N Integer](n N) string {
 		s = s[:i] + "," + s[i:]
 	}
 	return s
+}
+
+// Size writes a number of bytes with the digits that matter: "512 B", "4.2 MiB", "137 MiB".
+func Size(n int64) string {
+	f, units := float64(max(n, 0)), []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
+	i := 0
+	for f >= 1023.5 && i < len(units)-1 {
+		f /= 1024
+		i++
+	}
+	digits := 0
+	if i > 0 && f < 99.95 {
+		digits = 1
+	}
+	return strconv.FormatFloat(f, 'f', digits, 64) + " " + units[i]
 }
 
 // Noun returns the form of a noun that fits a number: "process" for 1, else "processes".
