@@ -84,6 +84,22 @@ func Place(stack []goproc.Frame, module string) event.Frame {
 	return event.Frame{}
 }
 
+// PlaceOf is Place for the stack of an event; without such a frame it is the innermost of all, and zero without a stack.
+func PlaceOf(s *event.Stack, module string) event.Frame {
+	if s == nil || len(s.Frames) == 0 {
+		return event.Frame{}
+	}
+	for _, f := range s.Frames {
+		if !standard(Package(f.Func), module) {
+			if f.IsZero() {
+				break
+			}
+			return f
+		}
+	}
+	return s.Frames[0]
+}
+
 // stackIDs gives equal stacks equal numbers.
 type stackIDs struct {
 	all    bool // hidden frames tell stacks apart too
