@@ -2,6 +2,7 @@ package event
 
 import (
 	"iter"
+	"slices"
 	"strings"
 )
 
@@ -49,17 +50,29 @@ func (s *Stack) RuntimeWork() string {
 	})
 }
 
-// WaitText returns the words for a wait with a reason of the runtime's and a work as RuntimeWork returns it:
-// "GC mark termination (semacquire)". It is the reason alone when there is no work, or when the reason says it.
+// stops are the reasons of a goroutine that does not wait for anything: it is stopped in what it does.
+var stops = []string{StopPreempted, StopGosched}
+
+// WaitText describes a wait by its wait reason and by work, a result of [RuntimeWork]. It returns texts such as
+// "GC mark termination (semacquire)", or "preempted during GC start" for a goroutine that was stopped during the work. If
+// work is empty, or the reason itself mentions the GC, the result is the reason.
 func WaitText(reason, work string) string {
-	if work == "" || reason == "" || strings.Contains(reason, "GC") {
+	switch {
+	case work == "" || reason == "" || strings.Contains(reason, "GC"):
 		return reason
+	case slices.Contains(stops, reason):
+		return reason + " during " + work
 	}
 	return work + " (" + reason + ")"
 }
 
 // SplitWait returns the reason and the work that WaitText was given; the work is empty where the reason alone says it.
 func SplitWait(text string) (reason, work string) {
+	for _, stop := range stops {
+		if work, ok := strings.CutPrefix(text, stop+" during "); ok {
+			return stop, work
+		}
+	}
 	for _, work := range works {
 		if rest, ok := strings.CutPrefix(text, work+" ("); ok {
 			return strings.TrimSuffix(rest, ")"), work

@@ -36,6 +36,9 @@ func TestWaitText(t *testing.T) {
 	for _, test := range []struct{ reason, work, text string }{
 		{"semacquire", "", "semacquire"},
 		{"semacquire", "GC mark termination", "GC mark termination (semacquire)"},
+		{StopPreempted, "GC start", "preempted during GC start"},
+		{StopGosched, "GC start", "runtime.Gosched during GC start"},
+		{StopPreempted, "", "preempted"},
 		{"GC assist wait", "", "GC assist wait"},
 		{"chan receive (nil chan)", "", "chan receive (nil chan)"},
 		{"", "", ""},

@@ -106,7 +106,9 @@ func appendDetail(b []byte, e *event.Event, ended *stream.Interval) []byte {
 		}
 	case event.GoStart:
 		w.spent(ended, event.StateRunnable, "runnable ")
-	case event.GoStop, event.STWBegin:
+	case event.GoStop:
+		w.add(event.WaitText(e.Reason, e.Stack.RuntimeWork()))
+	case event.STWBegin:
 		w.add(e.Reason)
 	case event.GoBlock:
 		w.add(event.WaitText(e.Reason, e.Stack.RuntimeWork()))
