@@ -1,6 +1,6 @@
-// Package event holds the words that all parts of Loupe share: what a frame, a stack and a goroutine state are.
+// Package event defines the types that all parts of Loupe share: events, stack frames, and the states of goroutines.
 //
-// Every source (a live process, a rebuilt program, an execution trace on disk) speaks these words, and every view reads
-// nothing else, so what is learnt about one source holds for all of them. The names are those of the Go runtime and of
-// its execution tracer. The package imports nothing of Loupe's own.
+// Every source of events (such as a live process or an execution trace) produces these types, and every consumer reads
+// nothing else. A tool that works with one source therefore works with all of them. The names are those of the Go
+// runtime and its execution tracer. The package imports no other package of Loupe.
 package event

@@ -2,52 +2,53 @@ package event
 
 import "fmt"
 
-// Kind is what happened. The names are those of the Go execution tracer where it has one.
+// A Kind is a kind of event. Where the Go execution tracer has an event with the same meaning, the kind has the same
+// name.
 type Kind uint8
 
-// The kinds of events. The comment tells which fields apply beside Time, Kind, PID and TID.
+// The kinds of events. The comment of each kind lists the fields that are set in addition to Time, Kind, PID and TID.
+//
+// Operations on channels and semaphores have no G and no Stack if the runtime itself performs them. For example, timers
+// send on their channels from the scheduler.
 const (
 	_ Kind = iota
 
-	GoStatus  // a goroutine that is alive when the observation begins: G, Parent, State, Reason, Origin, Stack; Value is how long it has waited
-	GoCreate  // a goroutine is created and runnable: G, Parent, Origin, Stack of the creator; State is waiting for a coroutine
-	GoStart   // it begins to run on an M: G
-	GoStop    // it stops running and stays runnable: G, Reason, Stack
-	GoBlock   // it stops running and waits: G, Reason, TraceReason, Stack; Value is the length of the wait when only long waits are observed
-	GoUnblock // it is made runnable: G, By, Stack of the one that did
-	GoDestroy // it ends: G
-	GoSwitch  // a coroutine hands over to another. It is reported as GoBlock, GoUnblock and GoStart, and by this name in counts only
+	GoStatus  // a goroutine that is alive when the session starts: G, Parent, State, Reason, Origin, Stack; Value is the wait so far in nanoseconds, counted from the first garbage collection that found the goroutine blocked
+	GoCreate  // a goroutine is created: G, Parent, Origin, Stack of the creator; State is StateWaiting for a coroutine, otherwise the goroutine is runnable
+	GoStart   // a goroutine starts to run on an M: G, and P if it is recorded
+	GoStop    // a goroutine stops running and remains runnable: G, Reason, Stack
+	GoBlock   // a goroutine stops running and waits: G, Reason, TraceReason, Stack; Object is the channel of a send or receive; Value is the duration in nanoseconds if only long waits are observed
+	GoUnblock // a goroutine becomes runnable: G, By, Stack of the goroutine By
+	GoDestroy // a goroutine exits: G
+	GoSwitch  // a coroutine switches to another one. Streams have GoBlock (or GoDestroy), GoUnblock and GoStart instead; only counts use this kind
 
-	GoSyscallBegin // it enters a system call or C code: G, Stack
-	GoSyscallEnd   // it comes back: G; Value is the time in between, 0 when unknown
+	GoSyscallBegin // a goroutine enters a system call or C code: G, Stack
+	GoSyscallEnd   // a goroutine returns from a system call or C code: G; Value is the duration in nanoseconds, 0 if unknown
 
-	// The operations on channels and semaphores have no G and no Stack when the runtime itself acts: a timer sends on its
-	// channel from the scheduler.
-
-	ChanMake    // a channel is made: G, Object, Value is its capacity
+	ChanMake    // a channel is made: G, Object; Value is the capacity
 	ChanSend    // a value is about to be sent: G, Object, Stack
 	ChanReceive // a value is about to be received: G, Object, Stack
 	ChanClose   // a channel is about to be closed: G, Object, Stack
-	Select      // a select with several cases begins: G, Value is the number of cases, Stack
-	SemAcquire  // a lock or semaphore is not free at once, the goroutine will wait: G, Object, Stack
-	SemRelease  // a lock or semaphore is released to someone who waits: G, Object, Stack
+	Select      // a select statement with several cases begins: G, Stack; Value is the number of cases
+	SemAcquire  // a goroutine is about to wait for a lock or semaphore that is not free: G, Object, Stack
+	SemRelease  // a lock or semaphore that a goroutine waits for is released: G, Object, Stack
 
-	GCBegin   // a garbage collection begins: G, the goroutine that starts it, Stack
-	GCEnd     // marking is done, memory that is not reachable can be reused
-	STWBegin  // the program is about to be stopped: G, Reason, Stack
-	STWEnd    // it goes on
-	HeapAlloc // bytes of live heap objects and of what was not swept yet: Value
+	GCBegin   // a garbage collection begins: G is the goroutine that starts it, Stack
+	GCEnd     // the mark phase of a garbage collection ends
+	STWBegin  // the world is about to be stopped: G, Reason, Stack
+	STWEnd    // the world is started again
+	HeapAlloc // the size of the heap, live objects and objects that are not swept yet: Value in bytes
 
-	Lost // events before this one are missing: Value is how many
-	Exec // the process has replaced itself by another program: nothing known before holds
+	Lost // events before this one were lost: Value is their number, 0 if unknown
+	Exec // the process has executed another program (execve(2)); earlier events say nothing about it
 
-	// What execution traces say beside; no live program is observed for it.
+	// Kinds that only execution traces contain.
 
-	UserTaskBegin   // a task of runtime/trace begins: G, Value is its ID, Text its type, Object its parent task's ID
-	UserTaskEnd     // it ends: G, Value
-	UserRegionBegin // a region of runtime/trace begins: G, Text is its type, Value the task's ID
-	UserRegionEnd   // it ends: G, Text, Value
-	UserLog         // a message of runtime/trace: G, Reason is its category, Text the message, Value the task's ID
+	UserTaskBegin   // a runtime/trace task begins: G, Stack; Value is its ID, Text its type, Object the ID of its parent task
+	UserTaskEnd     // a runtime/trace task ends: G, Stack; Value is its ID
+	UserRegionBegin // a runtime/trace region begins: G, Stack; Text is its type, Value the ID of its task
+	UserRegionEnd   // a runtime/trace region ends: G, Stack; Text is its type, Value the ID of its task
+	UserLog         // a runtime/trace log message: G, Stack; Reason is the category, Text the message, Value the ID of the task
 	CPUSample       // a sample of the CPU profiler: G, Stack
 
 	numKinds
@@ -63,7 +64,7 @@ var kindNames = [numKinds]string{
 	UserRegionEnd: "UserRegionEnd", UserLog: "UserLog", CPUSample: "CPUSample",
 }
 
-// String returns the kind's name, "GoBlock".
+// String returns the name of the kind, such as "GoBlock".
 func (k Kind) String() string {
 	if k < numKinds && kindNames[k] != "" {
 		return kindNames[k]
@@ -71,7 +72,7 @@ func (k Kind) String() string {
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
 
-// ParseKind returns the kind of a name; false when there is none.
+// ParseKind returns the kind with the given name. The result is false if there is no such kind.
 func ParseKind(name string) (Kind, bool) {
 	for k, n := range kindNames {
 		if n == name && n != "" {
@@ -81,10 +82,10 @@ func ParseKind(name string) (Kind, bool) {
 	return 0, false
 }
 
-// Kinds is a set of kinds. The zero value is empty.
+// Kinds is a set of kinds. The zero value is the empty set.
 type Kinds uint64
 
-// KindsOf returns the set of some kinds.
+// KindsOf returns the set that contains the given kinds.
 func KindsOf(kinds ...Kind) Kinds {
 	var s Kinds
 	for _, k := range kinds {
@@ -93,10 +94,10 @@ func KindsOf(kinds ...Kind) Kinds {
 	return s
 }
 
-// Has reports whether the set has a kind.
+// Has reports whether the set contains k.
 func (s Kinds) Has(k Kind) bool { return s&(1<<k) != 0 }
 
-// List returns the kinds of the set in the order of their numbers.
+// List returns the kinds in the set in ascending order.
 func (s Kinds) List() []Kind {
 	var list []Kind
 	for k := Kind(1); k < numKinds; k++ {
@@ -107,22 +108,25 @@ func (s Kinds) List() []Kind {
 	return list
 }
 
-// Sets of kinds that belong together.
+// Common sets of kinds.
 const (
-	// KindsGoroutine is the life of goroutines.
+	// KindsGoroutine contains the kinds for the lifecycle and the scheduling of goroutines.
 	KindsGoroutine = Kinds(1<<GoStatus | 1<<GoCreate | 1<<GoStart | 1<<GoStop | 1<<GoBlock | 1<<GoUnblock | 1<<GoDestroy)
-	// KindsSyscall is system calls, a great many in programs that use the network.
+	// KindsSyscall contains the kinds for system calls and calls of C code. Programs that use the network have a great
+	// many of these events.
 	KindsSyscall = Kinds(1<<GoSyscallBegin | 1<<GoSyscallEnd)
-	// KindsChannel is what goroutines do with channels, whether they wait or not.
+	// KindsChannel contains the kinds for channel operations, including operations that do not block.
 	KindsChannel = Kinds(1<<ChanMake | 1<<ChanSend | 1<<ChanReceive | 1<<ChanClose | 1<<Select)
-	// KindsLock is contended locks and semaphores.
+	// KindsLock contains the kinds for operations on contended locks and semaphores.
 	KindsLock = Kinds(1<<SemAcquire | 1<<SemRelease)
-	// KindsGC is the garbage collector and stops of the whole program.
+	// KindsGC contains the kinds for garbage collections, STW pauses and the size of the heap.
 	KindsGC = Kinds(1<<GCBegin | 1<<GCEnd | 1<<STWBegin | 1<<STWEnd | 1<<HeapAlloc)
-	// KindsDefault is what is observed when nothing else is asked for.
+	// KindsDefault contains the kinds that are observed by default.
 	KindsDefault = KindsGoroutine | KindsGC
-	// KindsAll is everything that a live program is observed for. Lost and Exec are always reported.
+	// KindsAll contains all kinds that can be observed in a live process. Lost and Exec are always reported, even if a
+	// set does not contain them.
 	KindsAll = Kinds(1<<(Exec+1) - 2)
-	// KindsUser is what a program tells of itself by runtime/trace, and samples of its CPU profiler.
+	// KindsUser contains the kinds for annotations that the program makes with runtime/trace, and for samples of the CPU
+	// profiler. Only execution traces have events of these kinds.
 	KindsUser = Kinds(1<<UserTaskBegin | 1<<UserTaskEnd | 1<<UserRegionBegin | 1<<UserRegionEnd | 1<<UserLog | 1<<CPUSample)
 )

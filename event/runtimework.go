@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// works are the functions of the runtime in which goroutines of the program work or wait for the runtime (runtime/mgc.go,
-// mgcmark.go, mgcsweep.go and proc.go), with words for what that is. The wait reason does not say it: a goroutine that allocates may
-// have to end the mark phase, and waits for a "semacquire" then.
+// works maps runtime functions in which goroutines of the program do work for the runtime, or wait for it, to a name for
+// that work. The functions are in runtime/mgc.go, mgcmark.go, mgcsweep.go and proc.go.
 var works = map[string]string{
 	"runtime.gcMarkDone":        "GC mark termination",
 	"runtime.gcStart":           "GC start",
@@ -19,11 +18,16 @@ var works = map[string]string{
 	"runtime.stopTheWorldGC":    "stop the world",
 }
 
-// IsRuntimeWork reports whether a function is one in which a goroutine works or waits for the runtime.
+// IsRuntimeWork reports whether function, a name such as "runtime.gcAssistAlloc", is one in which a goroutine does work
+// for the runtime or waits for the runtime.
 func IsRuntimeWork(function string) bool { return works[function] != "" }
 
-// RuntimeWork returns what a goroutine with these functions on its stack, the innermost first, does or waits for on behalf of the
-// runtime: "GC mark termination", "GC start", "GC assist", "GC cycle", "GC sweep" or "stop the world"; empty when it does not.
+// RuntimeWork returns the work that a goroutine does for the runtime or waits for, given the names of the functions on
+// its stack, innermost first. The result is "GC mark termination", "GC start", "GC assist", "GC cycle", "GC sweep",
+// "stop the world", or empty if the stack shows no such work.
+//
+// The functions are those of runtime/mgc.go, mgcmark.go, mgcsweep.go and proc.go. The wait reason alone does not show
+// such work: a goroutine that allocates may have to end the mark phase, and waits with the reason "semacquire" then.
 func RuntimeWork(functions iter.Seq[string]) string {
 	for f := range functions {
 		if work := works[f]; work != "" {
@@ -36,7 +40,7 @@ func RuntimeWork(functions iter.Seq[string]) string {
 	return ""
 }
 
-// RuntimeWork returns what the goroutine does or waits for on behalf of the runtime, see the function of that name.
+// RuntimeWork returns the work that the goroutine does for the runtime or waits for, as the function [RuntimeWork] does.
 func (s *Stack) RuntimeWork() string {
 	if s == nil || len(s.Frames) == 0 || !strings.HasPrefix(s.Frames[0].Func, "runtime.") {
 		return ""
@@ -66,7 +70,7 @@ func WaitText(reason, work string) string {
 	return work + " (" + reason + ")"
 }
 
-// SplitWait returns the reason and the work that WaitText was given; the work is empty where the reason alone says it.
+// SplitWait splits a text made by [WaitText] into the reason and the work. If the text is a reason alone, work is empty.
 func SplitWait(text string) (reason, work string) {
 	for _, stop := range stops {
 		if work, ok := strings.CutPrefix(text, stop+" during "); ok {

@@ -1,11 +1,11 @@
 package event
 
-// Frame is one logical call frame. A function that the compiler inlined has a frame of its own, as in a Go traceback.
+// A Frame is one call frame. Inlined calls have frames of their own, as in a Go traceback.
 type Frame struct {
-	Func string `json:"func"` // package-qualified name as the binary's symbol table spells it: "net/http.(*conn).serve"
-	File string `json:"file"` // source file as the compiler recorded it
-	Line int    `json:"line"` // line within File, 1 the first; 0 when unknown
+	Func string `json:"func"` // package-qualified name of the function, as in the symbol table: "net/http.(*conn).serve"
+	File string `json:"file"` // path of the source file, as recorded by the compiler
+	Line int    `json:"line"` // line number in File, starting at 1; 0 if unknown
 }
 
-// IsZero reports whether nothing is known of the frame.
+// IsZero reports whether f is the zero Frame, that is, nothing about the frame is known.
 func (f Frame) IsZero() bool { return f == Frame{} }

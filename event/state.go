@@ -1,15 +1,15 @@
 package event
 
-// State is what a goroutine is doing, in the words of a Go traceback.
+// A State is the state of a goroutine, spelled as in a Go traceback.
 type State string
 
-// The states of a live goroutine, from the status constants of runtime/runtime2.go.
+// The states of a live goroutine. They correspond to the status constants in runtime/runtime2.go.
 const (
-	StateRunnable  State = "runnable"  // ready to run, waits for a P
-	StateRunning   State = "running"   // executes Go code on an M
-	StateSyscall   State = "syscall"   // executes a system call or C code on an M
-	StateWaiting   State = "waiting"   // blocked; the reason says on what
+	StateRunnable  State = "runnable"  // ready to run and waiting for a P
+	StateRunning   State = "running"   // executing Go code on an M
+	StateSyscall   State = "syscall"   // executing a system call or C code on an M
+	StateWaiting   State = "waiting"   // blocked, for the goroutine's wait reason
 	StateCopystack State = "copystack" // the runtime is moving its stack
-	StatePreempted State = "preempted" // stopped itself for a suspend request
-	StateLeaked    State = "leaked"    // blocked for ever by the finding of the runtime's leak detector (Go 1.26 and later)
+	StatePreempted State = "preempted" // stopped itself because of a request to suspend it
+	StateLeaked    State = "leaked"    // reported by the runtime's leak detector as blocked forever (Go 1.26 and later)
 )
