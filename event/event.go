@@ -1,88 +1,93 @@
 package event
 
-// Event is one thing that happened in a Go program. Which fields apply depends on the kind; the others are zero.
+// An Event is one thing that happened in a Go program. The fields that are set depend on the kind; the other fields are
+// zero.
 //
-// Events of one goroutine are in the order in which they happened. Between goroutines the order is that of causes: a
-// goroutine is created before it starts, blocked before it is unblocked, unblocked before it starts again.
+// The events of one goroutine are in the order in which they happened. The events of different goroutines are in causal
+// order: a goroutine is created before it starts, blocks before it is unblocked, and is unblocked before it starts again.
 type Event struct {
-	// Time is when it happened, in nanoseconds since the Unix epoch. It is taken from a monotonic clock, to which the
-	// wall time at the start of the observation was added: differences are true durations.
+	// Time is the time of the event in nanoseconds since the Unix epoch. For a live process it is read from a monotonic
+	// clock, to which the wall-clock time at the start of the session is added, so the difference of two times is not
+	// affected by changes of the wall clock. For execution traces see trace.Reader.
 	Time int64
 
 	Kind Kind
-	PID  int32 // of the process
-	TID  int32 // the kernel thread that it happened on; 0 when unknown
-	P    Proc  // the P that it happened on
+	PID  int32 // the process; 0 if unknown
+	TID  int32 // the kernel thread on which the event happened; 0 if unknown
+	P    Proc  // the P on which the event happened; 0 if unknown
 
-	// G is the ID of the goroutine that the event is about; 0 when it is about none.
+	// G is the ID of the goroutine that the event is about, or 0 if it is not about a goroutine.
 	G uint64
 
-	// Parent is, on GoCreate and GoStatus, the ID of the goroutine that created G; 0 when unknown.
+	// Parent is the ID of the goroutine that created G, or 0 if unknown. It is set for GoCreate and GoStatus.
 	Parent uint64
 
-	// By is, on GoUnblock, the ID of the goroutine that made G runnable; 0 when the scheduler did it, for the network
-	// poller, a timer or the garbage collector.
+	// By is the ID of the goroutine that made G runnable. It is set for GoUnblock, and 0 if the scheduler made G
+	// runnable on behalf of the network poller, a timer or the garbage collector.
 	By uint64
 
-	// Reason says why, in the runtime's own words. On GoBlock and GoStatus it is the wait reason of a traceback ("chan
-	// receive"); on GoStop what stopped the goroutine (StopGosched, StopPreempted); on STWBegin why the world stops.
+	// Reason is the reason for the event, as the runtime spells it. For GoBlock and GoStatus, it is the wait reason
+	// that a traceback shows ("chan receive"). For GoStop, it is StopGosched or StopPreempted. For STWBegin, it is the
+	// reason for stopping the world, or empty if the Go release does not record one. For UserLog, it is the category.
 	Reason string
 
-	// TraceReason is, on GoBlock, the block reason of the runtime's execution tracer, which has its own set of words
-	// ("chan receive", "network", "sync"); empty when the release has none.
+	// TraceReason is the block reason of the runtime's execution tracer, which has its own set of reasons ("chan
+	// receive", "network", "sync"). It is set for GoBlock, and empty if the Go release has no such reasons.
 	TraceReason string
 
-	// State is, on GoStatus, what the goroutine is doing. On GoCreate it is StateWaiting for a coroutine. On GoSyscallEnd it
-	// is StateRunnable when the goroutine has to wait for a P, which execution traces tell.
+	// State is the state of the goroutine for GoStatus. For GoCreate, it is StateWaiting if the goroutine is a
+	// coroutine. For GoSyscallEnd, it is StateRunnable if the goroutine has to wait for a P; only execution traces
+	// report that.
 	State State
 
-	// Origin is, on GoCreate and GoStatus, where the goroutine comes from; nil when unknown. Goroutines made by the same
-	// go statement share it.
+	// Origin is the go statement and the start function of the goroutine, or nil if unknown. It is set for GoCreate
+	// and GoStatus. Goroutines created by the same go statement usually share one Origin.
 	Origin *Origin
 
-	// Stack is where the goroutine was: on GoCreate its creator, on GoUnblock the one that woke it, else G itself. nil
-	// when it was not recorded. The same stack is the same pointer within one observation.
+	// Stack is the call stack of the goroutine that caused the event: for GoCreate the creator, for GoUnblock the
+	// goroutine that made G runnable, otherwise G. It is nil if it was not recorded. Equal stacks from one source
+	// usually share one pointer.
 	Stack *Stack
 
-	// Object is the address of the channel, mutex or semaphore.
+	// Object is the address of the channel, mutex or semaphore. For UserTaskBegin, it is the ID of the parent task.
 	Object uint64
 
-	// Value is a number whose meaning Kind tells: the length of a wait or a syscall in nanoseconds, bytes of heap, the
-	// capacity of a channel, the number of lost events.
+	// Value is a number whose meaning depends on Kind: the duration of a wait or a system call in nanoseconds, the size
+	// of the heap in bytes, the capacity of a channel, the number of lost events.
 	Value int64
 
-	// Text is what the program itself has named or said, on the kinds of KindsUser.
+	// Text is set for the kinds in KindsUser. It is text from the program: the type of a task or a region, or a message.
 	Text string
 }
 
-// Proc is a P, the runtime's permission to run Go code, of which there are GOMAXPROCS. The zero value is none, or one that
-// is not known.
+// A Proc identifies a P, a resource of the runtime that is required to execute Go code. There are GOMAXPROCS of them.
+// The zero value means no P, or an unknown one.
 type Proc int32
 
-// ProcOf returns the P with an ID; the first is 0.
+// ProcOf returns the P with the given ID. IDs start at 0.
 func ProcOf(id int32) Proc { return Proc(id + 1) }
 
-// ID returns the ID of the P; false when it is not known.
+// ID returns the ID of the P. The result is false if p is the zero value.
 func (p Proc) ID() (int32, bool) { return int32(p) - 1, p > 0 }
 
-// Origin is where goroutines come from: the go statement and the function that it starts.
+// An Origin is the source of goroutines: a go statement and the function that it starts.
 type Origin struct {
-	CreatedBy Frame // the go statement; zero for goroutines that the runtime started by itself
-	Start     Frame // the function that the goroutine runs
-	System    bool  // belongs to the runtime: not counted by runtime.NumGoroutine
+	CreatedBy Frame // the go statement; zero for goroutines that the runtime itself started
+	Start     Frame // the function that the go statement called
+	System    bool  // whether the goroutine belongs to the runtime and is not counted by runtime.NumGoroutine
 }
 
-// Stack is a call stack, recorded once however often it is seen. It does not change.
+// A Stack is a call stack. It must not be modified, because events share it.
 //
-// A goroutine can be interrupted (GoStop and GoBlock with the reason "preempted") while a function makes or removes its
-// frame. The stack then lacks that function's caller.
+// A goroutine can be interrupted (GoStop and GoBlock with the reason "preempted") while a function sets up or removes its
+// frame. In this case the caller of that function is missing from the stack.
 type Stack struct {
-	Frames []Frame // the innermost first; frames that a Go traceback leaves out are left out
-	// Truncated marks a stack that goes on beyond its last frame.
+	Frames []Frame // innermost first, without the frames that a Go traceback omits
+	// Truncated reports whether the stack has further frames that were not recorded.
 	Truncated bool
 }
 
-// Reasons of GoStop, as the runtime's execution tracer spells them.
+// Reasons for GoStop, as spelled by the runtime's execution tracer.
 const (
 	StopGosched   = "runtime.Gosched"
 	StopPreempted = "preempted"
