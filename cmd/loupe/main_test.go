@@ -221,7 +221,7 @@ func checkDemo(t *testing.T, report *demoReport) {
 			doing[d.Words] = true
 		}
 	}
-	for _, want := range []string{"waiting for a value from a channel", "waiting for a mutex that another goroutine holds",
+	for _, want := range []string{"waiting to receive from a channel", "waiting for a mutex that another goroutine holds",
 		"waiting for data from a network connection", "waiting for the next network connection", "sleeping"} {
 		if !doing[want] {
 			t.Errorf("nobody is %s: %v", want, doing)

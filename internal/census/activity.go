@@ -22,7 +22,7 @@ const (
 
 // Activity is what a goroutine is doing, in plain words.
 type Activity struct {
-	Doing   string // "waiting to hand over a value on a channel"
+	Doing   string // "waiting to send on a channel"
 	EndedBy EndedBy
 	Fix     string // the usual fix of a leak of goroutines that do this; empty if there is none
 }
@@ -37,15 +37,15 @@ type rule struct {
 
 // The usual fix of a leak, by what the goroutines are blocked on.
 const (
-	fixSend = "nobody receives the value any more: give the channel a buffer for it, or also select on ctx.Done() " +
+	fixSend = "no goroutine receives the value: give the channel a buffer, or select on ctx.Done() too " +
 		"when sending"
-	fixReceive = "nobody sends a value any more: close the channel when there are no more values, or also select on " +
-		"ctx.Done() when receiving"
-	fixSelect = "no case of the select can become ready any more: add a case for ctx.Done() or a done channel, and " +
+	fixReceive = "no goroutine sends a value: close the channel after the last value, or select on " +
+		"ctx.Done() too when receiving"
+	fixSelect = "no case of the select becomes ready: add a case for ctx.Done() or a done channel, and " +
 		"make sure that it is closed"
 	fixLock  = "the lock is not released: look for a path that returns without Unlock, or that locks twice"
 	fixGroup = "a goroutine does not call Done: make defer wg.Done() its first line"
-	fixCond  = "nobody calls Signal or Broadcast any more"
+	fixCond  = "no goroutine calls Signal or Broadcast"
 	fixNil   = "a nil channel never becomes ready: it was not made, or was set to nil"
 )
 
@@ -53,34 +53,34 @@ const (
 // runtime/runtime2.go; before Go 1.20 the locks share the reason "semacquire", so the stack has to tell.
 var rules = []rule{
 	{event.StateRunning, "", "", Activity{"running", ByItself, ""}},
-	{event.StateRunnable, "", "", Activity{"ready to run, waiting for a processor", ByRuntime, ""}},
-	{event.StateCopystack, "", "", Activity{"having its stack moved", ByRuntime, ""}},
-	{event.StatePreempted, "", "", Activity{"stopped by the runtime for a moment", ByRuntime, ""}},
-	{event.StateSyscall, "", "runtime.cgocall", Activity{"in a call of C code", ByOutside, ""}},
+	{event.StateRunnable, "", "", Activity{"runnable, waiting for a processor", ByRuntime, ""}},
+	{event.StateCopystack, "", "", Activity{"stopped while the runtime moves its stack", ByRuntime, ""}},
+	{event.StatePreempted, "", "", Activity{"preempted by the runtime", ByRuntime, ""}},
+	{event.StateSyscall, "", "runtime.cgocall", Activity{"executing C code", ByOutside, ""}},
 	{event.StateSyscall, "", "os/signal.signal_recv", Activity{"waiting for a signal", ByOutside, ""}},
 	{event.StateSyscall, "", "os.(*File).Read", Activity{"waiting for input from a file or pipe", ByOutside, ""}},
 	{event.StateSyscall, "", "os.(*Process).", Activity{"waiting for a child process", ByOutside, ""}},
 	{event.StateSyscall, "", "", Activity{"in a system call", ByOutside, ""}},
 
-	{"", "chan send (nil chan)", "", Activity{"sending on a nil channel, for ever", ByNobody, fixNil}},
-	{"", "chan receive (nil chan)", "", Activity{"receiving from a nil channel, for ever", ByNobody, fixNil}},
-	{"", "select (no cases)", "", Activity{"parked for ever in a select without cases", ByNobody, ""}},
-	{"", "chan send", "", Activity{"waiting to hand over a value on a channel", ByGoroutine, fixSend}},
-	{"", "chan receive", "", Activity{"waiting for a value from a channel", ByGoroutine, fixReceive}},
+	{"", "chan send (nil chan)", "", Activity{"sending on a nil channel, forever", ByNobody, fixNil}},
+	{"", "chan receive (nil chan)", "", Activity{"receiving from a nil channel, forever", ByNobody, fixNil}},
+	{"", "select (no cases)", "", Activity{"parked forever in a select without cases", ByNobody, ""}},
+	{"", "chan send", "", Activity{"waiting to send on a channel", ByGoroutine, fixSend}},
+	{"", "chan receive", "", Activity{"waiting to receive from a channel", ByGoroutine, fixReceive}},
 	{"", "select", "net/http.(*persistConn).writeLoop",
 		Activity{"waiting for a request to write to an HTTP connection", ByGoroutine, ""}},
 	{"", "select", "net/http.(*persistConn).readLoop",
 		Activity{"waiting until an HTTP response has been read", ByGoroutine,
-			"close every response's Body; the connection stays with it until then"}},
+			"close the Body of every response; the connection is in use until then"}},
 	{"", "select", "net/http.(*persistConn).roundTrip", Activity{"waiting for an HTTP response", ByOutside, ""}},
 	{"", "select", "", Activity{"waiting in a select for one of several channels", ByGoroutine, fixSelect}},
-	{"", "chan send (durable)", "", Activity{"waiting to hand over a value inside a synctest bubble", ByGoroutine, ""}},
-	{"", "chan receive (durable)", "", Activity{"waiting for a value inside a synctest bubble", ByGoroutine, ""}},
+	{"", "chan send (durable)", "", Activity{"waiting to send inside a synctest bubble", ByGoroutine, ""}},
+	{"", "chan receive (durable)", "", Activity{"waiting to receive inside a synctest bubble", ByGoroutine, ""}},
 
 	{"", "IO wait", "net.(*netFD).accept", Activity{"waiting for the next network connection", ByOutside, ""}},
 	{"", "IO wait", "net.(*netFD).connect", Activity{"waiting for a network connection to be made", ByOutside, ""}},
 	{"", "IO wait", "net.(*conn).Read", Activity{"waiting for data from a network connection", ByOutside, ""}},
-	{"", "IO wait", "net.(*conn).Write", Activity{"waiting until a network connection takes more data", ByOutside, ""}},
+	{"", "IO wait", "net.(*conn).Write", Activity{"waiting to write to a network connection", ByOutside, ""}},
 	{"", "IO wait", "net.", Activity{"waiting for the network", ByOutside, ""}},
 	{"", "IO wait", "os.(*File).Read", Activity{"waiting for input from a file or pipe", ByOutside, ""}},
 	{"", "IO wait", "", Activity{"waiting for input or output", ByOutside, ""}},
@@ -102,8 +102,8 @@ var rules = []rule{
 		"call the stop function that iter.Pull returns"}},
 	{"", "synctest.Run", "", Activity{"waiting for a synctest bubble to end", ByGoroutine, ""}},
 	{"", "synctest.Wait", "", Activity{"waiting for a synctest bubble to settle", ByGoroutine, ""}},
-	{"", "GC assist marking", "", Activity{"helping the garbage collector", ByRuntime, ""}},
-	{"", "GC assist wait", "", Activity{"waiting for the garbage collector, which it owes work", ByRuntime, ""}},
+	{"", "GC assist marking", "", Activity{"assisting the garbage collector", ByRuntime, ""}},
+	{"", "GC assist wait", "", Activity{"waiting for garbage collector assist credit", ByRuntime, ""}},
 	{"", "wait for GC cycle", "", Activity{"waiting for a garbage collection to end", ByRuntime, ""}},
 	{"", "", "", Activity{"waiting", ByRuntime, ""}},
 }

@@ -208,7 +208,7 @@ func TestActivityOf(t *testing.T) {
 	}{
 		{event.StateRunning, "", stackOf("main.main"), "running", ByItself},
 		{event.StateSyscall, "", stackOf("runtime.cgocall", "main._Cfunc_f"), "C code", ByOutside},
-		{event.StateWaiting, "chan send", stackOf("main.f"), "hand over a value", ByGoroutine},
+		{event.StateWaiting, "chan send", stackOf("main.f"), "waiting to send", ByGoroutine},
 		{event.StateWaiting, "chan receive (nil chan)", nil, "nil channel", ByNobody},
 		{event.StateWaiting, "IO wait", stackOf("internal/poll.(*FD).Accept", "net.(*netFD).accept"), "next network connection", ByOutside},
 		{event.StateWaiting, "IO wait", stackOf("internal/poll.(*FD).Read", "net.(*conn).Read"), "data from a network", ByOutside},
@@ -216,7 +216,7 @@ func TestActivityOf(t *testing.T) {
 		{event.StateWaiting, "semacquire", stackOf("sync.runtime_Semacquire", "sync.(*WaitGroup).Wait"), "group of goroutines", ByGoroutine},
 		{event.StateWaiting, "sync.RWMutex.RLock", nil, "read-lock", ByGoroutine},
 		{event.StateWaiting, "sleep", nil, "sleeping", ByTime},
-		{event.StateLeaked, "chan receive", nil, "value from a channel", ByGoroutine},
+		{event.StateLeaked, "chan receive", nil, "receive from a channel", ByGoroutine},
 		{event.StateWaiting, "something new", nil, "waiting (something new)", ByRuntime},
 		{event.StateWaiting, "", nil, "waiting", ByRuntime},
 	} {

@@ -64,7 +64,7 @@ func (c *Crowd) evidence(certain bool, interval time.Duration) string {
 	var text string
 	switch {
 	case c.Before == 0:
-		text = fmt.Sprintf("there was none here %v before", later)
+		text = fmt.Sprintf("none were here %v earlier", later)
 	case c.Stayed == c.Before && c.Before == 1:
 		text = "the goroutine of the first snapshot is " + still
 	case c.Stayed == c.Before:
@@ -73,7 +73,7 @@ func (c *Crowd) evidence(certain bool, interval time.Duration) string {
 		text = fmt.Sprintf("%d of %d of the first snapshot %s %s", c.Stayed, c.Before, english.Pick(c.Stayed, "is", "are"), still)
 	}
 	if certain {
-		return fmt.Sprintf("the Go runtime has found that nothing can wake %s any more; %s", english.Pick(c.After, "it", "them"), text)
+		return fmt.Sprintf("the Go runtime has found that nothing can wake %s; %s", english.Pick(c.After, "it", "them"), text)
 	}
 	return text
 }
