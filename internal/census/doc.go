@@ -1,7 +1,7 @@
-// Package census makes sense of goroutine snapshots: which goroutines match a question, which are alike, what they are
-// doing in plain words, and how two snapshots of the same process differ.
+// Package census analyzes goroutine snapshots. It selects the goroutines that match a filter, groups similar goroutines,
+// describes what they are doing, and compares two snapshots of the same process.
 //
-// Its central type is Group, a set of goroutines at the same place. The comparison of two snapshots is Comparison; what
-// in it looks like a leak is a Suspect. The package reads goproc snapshots and prints nothing: package report renders
-// what it finds.
+// The central type is [Group], a set of goroutines at the same place. A [Comparison] is the difference between two
+// snapshots; a group in it that looks like a leak is a [Suspect]. The package reads the snapshots of package goproc and
+// prints nothing: package report formats the results.
 package census
