@@ -76,6 +76,21 @@ func taskStateOf(pid int) byte {
 	return taskState(dir, pid)
 }
 
+// TestKernelThread distinguishes kernel threads from processes that are exiting and have released their memory.
+func TestKernelThread(t *testing.T) {
+	for stat, want := range map[string]bool{
+		"S 0 0 0 0 -1 2129984 0": true,  // kthreadd
+		"R 1 9 9 0 -1 4194564 0": false, // PF_EXITING
+		"R 1 9 9 0 -1 4194560 0": false,
+		"R 1 9 9 0 -1":           false,
+		"":                       false,
+	} {
+		if got := isKernelThread(strings.Fields(stat)); got != want {
+			t.Errorf("%q: %v", stat, got)
+		}
+	}
+}
+
 // kernelThreads returns one, where this PID namespace has some.
 func kernelThreads(t *testing.T) []int {
 	dirs, err := filepath.Glob("/proc/[0-9]*")

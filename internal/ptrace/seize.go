@@ -406,11 +406,21 @@ func (s *Stopped) refuse() error {
 	if s.dead() {
 		return fmt.Errorf("process %d: %w", s.pid, ErrExited)
 	}
-	_, err := s.dir.Readlink("exe")
-	if errors.Is(err, os.ErrNotExist) && statusField(s.dir, "status", "VmSize") == "" && !endedTask(s.dir, s.pid) {
-		return fmt.Errorf("process %d: %w: a thread of the kernel", s.pid, ErrUnsupported)
+	if isKernelThread(statFields(s.dir, s.pid)) {
+		return fmt.Errorf("process %d: %w: a kernel thread", s.pid, ErrUnsupported)
 	}
 	return nil
+}
+
+// isKernelThread reports whether the fields of a stat file, from the state on, are those of a kernel thread. Like a kernel
+// thread, an exiting process has no memory and no executable, so only the flags distinguish them.
+func isKernelThread(stat []string) bool {
+	const flagsField, kernelThread = 6, 0x200000 // PF_KTHREAD of include/linux/sched.h
+	if len(stat) <= flagsField {
+		return false
+	}
+	flags, err := strconv.ParseUint(stat[flagsField], 10, 64)
+	return err == nil && flags&kernelThread != 0
 }
 
 // denied says why a process cannot be traced.
