@@ -146,6 +146,7 @@ func (s *Stopped) dieWithSignal() error {
 		return err
 	}
 	for range 1000 {
+		reap(s.pid)
 		status, event, err := s.waitNow(s.pid)
 		if err != nil {
 			return err

@@ -125,7 +125,7 @@ func (s *Stopped) seizeOnce(tid int) error {
 		for ; !over.Load(); time.Sleep(time.Millisecond) {
 			for other := range s.seized {
 				if other != s.pid {
-					_ = unix.Waitid(unix.P_PID, other, nil, unix.WEXITED|unix.WNOHANG|unix.WALL, nil)
+					reap(other)
 				}
 			}
 		}
@@ -285,15 +285,31 @@ type childInfo struct {
 
 const _ = -(unsafe.Sizeof(childInfo{}) ^ unsafe.Sizeof(unix.Siginfo{})) // they have one size
 
-// waitNow looks whether a traced thread has stopped. The end of the first one is left for the process's parent to be told:
-// that may be this process, which has started the target, in another place. The others' concern the tracer alone.
-func (s *Stopped) waitNow(tid int) (unix.WaitStatus, waitEvent, error) {
-	const cldTrapped, cldStopped = 4, 5 // codes of include/uapi/asm-generic/siginfo.h
-	var info childInfo
-	err := retry(func() error {
+const cldTrapped, cldStopped = 4, 5 // codes of include/uapi/asm-generic/siginfo.h
+
+// peek returns what there is to be waited for of a traced thread, without waiting for it. Signo is 0 if there is nothing.
+func peek(tid int) (info childInfo, err error) {
+	err = retry(func() error {
 		return unix.Waitid(unix.P_PID, tid, (*unix.Siginfo)(unsafe.Pointer(&info)),
 			unix.WEXITED|unix.WSTOPPED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil)
 	})
+	return info, err
+}
+
+// reap waits for a traced thread that has ended. It leaves a stop to be seen by waitNow: whatever a wait asks for, it takes the
+// stops of traced threads, too.
+func reap(tid int) {
+	info, err := peek(tid)
+	if err != nil || info.Signo == 0 || info.Code == cldTrapped || info.Code == cldStopped {
+		return
+	}
+	_ = unix.Waitid(unix.P_PID, tid, nil, unix.WEXITED|unix.WNOHANG|unix.WALL, nil)
+}
+
+// waitNow looks whether a traced thread has stopped. The end of the first one is left for the process's parent to be told:
+// that may be this process, which has started the target, in another place. The others' concern the tracer alone.
+func (s *Stopped) waitNow(tid int) (unix.WaitStatus, waitEvent, error) {
+	info, err := peek(tid)
 	stopped := unix.WaitStatus(info.status<<8 | 0x7f)
 	switch {
 	case errors.Is(err, unix.ECHILD):
