@@ -258,7 +258,7 @@ func (c *caller) await() (unix.WaitStatus, error) {
 		if w.long() && endedTask(c.s.dir, c.t.TID) {
 			return 0, c.fail("a system call", ErrExited)
 		}
-		if err := w.pause(); err != nil {
+		if err := w.pause(c.s, c.t.TID); err != nil {
 			c.s.abandoned = true
 			return 0, c.fail("a system call", err)
 		}

@@ -25,6 +25,15 @@ type TracedError struct {
 func (e *TracedError) Error() string { return TracerWords(e.Tracer, e.Name) + " traces it already" }
 func (e *TracedError) Unwrap() error { return ErrPermission }
 
+// StillError is why a process cannot be stopped one of whose threads does not run, not even to stop: its cgroup is frozen, for
+// example. Once the thread runs again, the process can be stopped.
+type StillError struct {
+	TID int
+	Why string
+}
+
+func (e *StillError) Error() string { return fmt.Sprintf("thread %d does not stop: %s", e.TID, e.Why) }
+
 // TracerWords names a tracer: "strace (process 77)".
 func TracerWords(tracer int, name string) string {
 	if name == "" {

@@ -192,8 +192,8 @@ func (s *Stopped) awaitStop(w *waiter, tid int) error {
 				return err
 			}
 		}
-		if err := w.pause(); err != nil {
-			return fmt.Errorf("process %d: thread %d does not stop: %w", s.pid, tid, err)
+		if err := w.pause(s, tid); err != nil {
+			return fmt.Errorf("process %d: %w", s.pid, err)
 		}
 	}
 	return nil
@@ -246,13 +246,18 @@ type waiter struct {
 	others time.Time // when threads besides the awaited one were last waited for
 }
 
-func (w *waiter) pause() error {
-	if err := w.ctx.Err(); err != nil {
-		return err
+// pause waits a moment for thread tid to stop. It returns a StillError when the thread does not stop in time,
+// or before the deadline of the waiter's context.
+func (w *waiter) pause(s *Stopped, tid int) error {
+	switch err := w.ctx.Err(); {
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%w (%w)", &StillError{tid, stillBecause(taskState(s.dir, tid))}, err)
+	case err != nil:
+		return fmt.Errorf("stopping thread %d: %w", tid, err)
 	}
 	switch waited := time.Since(w.begin); {
 	case waited > stopTimeout:
-		return errors.New("it is in uninterruptible sleep")
+		return &StillError{tid, stillBecause(taskState(s.dir, tid))}
 	case waited < spinTime:
 		_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 	default:
@@ -260,6 +265,21 @@ func (w *waiter) pause() error {
 		_, _, _ = unix.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&ts)), 0, 0)
 	}
 	return nil
+}
+
+// stillBecause is why a thread in this state does not stop.
+func stillBecause(state byte) string {
+	switch state {
+	case 'R':
+		return "it is not scheduled on a processor"
+	case 'D':
+		return "it is in uninterruptible sleep, or its cgroup is frozen"
+	case 'S':
+		return "its cgroup is frozen"
+	case 't': // in a ptrace stop that it has not reported yet, or resumed and not running yet
+		return "it is between two stops, or its cgroup is frozen"
+	}
+	return fmt.Sprintf("its state is %c", state)
 }
 
 // long reports whether the wait has lasted so long that a thread may have ended unseen: a first thread's end is told only
