@@ -195,7 +195,7 @@ func traceOnce(pid int, one bool) error {
 		return err
 	}
 	text := slices.IndexFunc(maps, procmap.Mapping.Exec) // of a static program
-	near := Around(maps[text].Start, maps[text].End)
+	near := windowAround(maps[text].Start, maps[text].End)
 	shared, err := mapShared(s, near, 1<<16)
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -163,7 +164,19 @@ func (l leftovers) compare(t testing.TB, after leftovers) {
 // window is where code near a program's own can be.
 func window(t testing.TB, pid int) Window {
 	text := textRange(t, pid)
-	return Around(text.Start, text.End)
+	return windowAround(text.Start, text.End)
+}
+
+// jumpReach is how far relative jumps reach, by architecture, less some room.
+var jumpReach = map[string]uint64{"amd64": 1<<31 - 1<<20, "arm64": 1<<27 - 1<<20}[runtime.GOARCH]
+
+// windowAround returns the window that relative jumps reach from all of the code between lo and hi, and that reach it.
+func windowAround(lo, hi uint64) Window {
+	w := Window{Lo: 0, Hi: lo + jumpReach}
+	if hi > jumpReach {
+		w.Lo = hi - jumpReach
+	}
+	return w
 }
 
 func wantError(t testing.TB, what string, err error, want error) {

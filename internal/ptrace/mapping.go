@@ -26,16 +26,6 @@ const anonymousName = "[anon:" + Name + "]"
 // Window is a range of addresses in which memory is wanted: what a jump or a load reaches from the code that uses it.
 type Window struct{ Lo, Hi uint64 }
 
-// Around returns the window that relative jumps reach from all of the code between lo and hi, and that reach it: 2 GiB to
-// each side on amd64, 128 MiB on arm64.
-func Around(lo, hi uint64) Window {
-	w := Window{Lo: 0, Hi: lo + jumpReach}
-	if hi > jumpReach {
-		w.Lo = hi - jumpReach
-	}
-	return w
-}
-
 // MapProgram maps memory that can be read and executed, which Write fills, and right behind it memory that can be read and
 // written, which is the process's own: one that forks leaves it to the child filled with zeros (Linux 4.14). The sizes are
 // rounded up to whole pages; data may be 0. The address is one that Gap has returned: the error wraps ErrBusy when the

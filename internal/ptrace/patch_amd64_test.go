@@ -99,7 +99,7 @@ func TestPatch(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := mustStop(t, pid, Options{One: true})
-			code, err := mapProgram(s, Around(site.addr, site.addr), 4096, 0)
+			code, err := mapProgram(s, windowAround(site.addr, site.addr), 4096, 0)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -17,7 +17,6 @@ const (
 	compatCS    = 0x23 // the code segment of 32-bit programs
 	x32Call     = 1 << 30
 	plainFlags  = 0x202 // interrupts on, which user code cannot change, and nothing else
-	jumpReach   = 1<<31 - 1<<20
 )
 
 // eventWaits are the system calls that a stop ends with EINTR.

@@ -15,7 +15,6 @@ const (
 	syscallSize  = 4      // of the svc instruction
 	callRegister = 8      // holds the number of a system call
 	compatState  = 1 << 4 // in PSTATE: 32-bit code
-	jumpReach    = 1<<27 - 1<<20
 )
 
 // eventWaits are the system calls that a stop ends with EINTR.

@@ -120,7 +120,7 @@ func (m *tormentor) mapStub() {
 		return
 	}
 	m.do(Options{One: true}, func(s *Stopped) (err error) {
-		if m.code, err = mapProgram(s, Around(m.site.addr, m.site.addr), 4096, 0); err != nil {
+		if m.code, err = mapProgram(s, windowAround(m.site.addr, m.site.addr), 4096, 0); err != nil {
 			return err
 		}
 		return s.Write(m.code, m.site.stub(m.code))
