@@ -37,6 +37,11 @@ func (s *Stopped) call(t *Thread, nr uintptr, args ...uint64) (uint64, error) {
 	if err := s.mayCall(t); err != nil {
 		return 0, err
 	}
+	c := caller{s: s, t: t, nr: uint64(nr)}
+	copy(c.args[:], args)
+	if err := s.checkCalls(t, aCall{nr: c.nr, args: c.args}); err != nil {
+		return 0, err
+	}
 	f, err := s.enter()
 	if err != nil {
 		return 0, err
@@ -50,8 +55,6 @@ func (s *Stopped) call(t *Thread, nr uintptr, args ...uint64) (uint64, error) {
 	if err := f.prepare(s, t); err != nil {
 		return 0, err
 	}
-	c := caller{s: s, t: t, nr: uint64(nr)}
-	copy(c.args[:], args)
 	result, err := c.run()
 	if err != nil {
 		return 0, err

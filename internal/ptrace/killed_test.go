@@ -25,7 +25,7 @@ func init() {
 
 // dieAtStep makes a call in the thread given and kills itself in the middle: die PID TID STEP.
 func dieAtStep(args []string) {
-	var n [3]int
+	var n [4]int
 	for i := range n {
 		n[i], _ = strconv.Atoi(args[i])
 	}
@@ -45,7 +45,7 @@ func dieAtStep(args []string) {
 			if t == nil {
 				return fmt.Errorf("no thread %d", n[1])
 			}
-			_, err := s.call(t, unix.SYS_GETTID)
+			_, err := s.call(t, uintptr(n[3]))
 			return err
 		})
 		s.Release()
@@ -88,7 +88,7 @@ func TestKilledAtStep(t *testing.T) {
 				tids, _ := threadsOf(t, target.PID())
 				killed := 0
 				for _, tid := range tids {
-					cmd := helper(t, "die", strconv.Itoa(target.PID()), strconv.Itoa(tid), strconv.Itoa(int(at)))
+					cmd := helper(t, "die", strconv.Itoa(target.PID()), strconv.Itoa(tid), strconv.Itoa(int(at)), strconv.Itoa(unix.SYS_GETTID))
 					out, err := cmd.Output()
 					if err != nil && cmd.ProcessState.Sys().(interface{ Signaled() bool }).Signaled() {
 						killed++

@@ -14,6 +14,7 @@ func (r *Registers) SP() uint64 { return r.Rsp }
 const (
 	syscallSize = 2 // of the syscall instruction
 	noCall      = ^uint64(0)
+	auditArch   = unix.AUDIT_ARCH_X86_64
 	compatCS    = 0x23 // the code segment of 32-bit programs
 	x32Call     = 1 << 30
 	plainFlags  = 0x202 // interrupts on, which user code cannot change, and nothing else

@@ -12,8 +12,9 @@ func (r *Registers) PC() uint64 { return r.Pc }
 func (r *Registers) SP() uint64 { return r.Sp }
 
 const (
-	syscallSize  = 4      // of the svc instruction
-	callRegister = 8      // holds the number of a system call
+	syscallSize  = 4 // of the svc instruction
+	callRegister = 8 // holds the number of a system call
+	auditArch    = unix.AUDIT_ARCH_AARCH64
 	compatState  = 1 << 4 // in PSTATE: 32-bit code
 )
 

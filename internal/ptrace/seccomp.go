@@ -30,7 +30,14 @@ func (s *Stopped) clearCalls(t *Thread) error {
 		return nil
 	}
 	err = request(unix.PTRACE_SETOPTIONS, t.TID, 0, seizeOptions|unix.PTRACE_O_SUSPEND_SECCOMP)
-	if err == nil || s.opt.Trial.covers(statusField(s.dir, file, "Seccomp_filters")) {
+	if err == nil {
+		if t.filters, err = readFilters(t.TID); err != nil {
+			return fmt.Errorf("process %d: %w: %w", s.pid, ErrSeccomp, err)
+		}
+		t.cleared = true
+		return nil
+	}
+	if s.opt.Trial.covers(statusField(s.dir, file, "Seccomp_filters")) {
 		t.cleared = true
 		return nil
 	}

@@ -185,15 +185,19 @@ func said(t *testing.T, cmd *exec.Cmd) string {
 	return strings.TrimSpace(string(out))
 }
 
-// TestSeccomp attaches to programs under filters of their own. With the privilege the filter is suspended; without it the
-// program is refused. It is never killed.
+// TestSeccomp attaches to programs under filters of their own. With the privilege the filter is suspended, unless it would end
+// the program when the tracer is killed; without it the program is refused. It is never killed.
 func TestSeccomp(t *testing.T) {
 	for name := range rules {
 		t.Run(name, func(t *testing.T) {
 			if os.Getuid() == 0 {
 				target := testtarget.StartCmd(t, helper(t, "confined", name))
-				if got := attach(target.PID()); got != "attached" {
-					t.Errorf("with privileges: %s", got)
+				want := "attached"
+				if action := rules[name].action; name != "harmless" && action != errnoEPERM {
+					want = "seccomp true"
+				}
+				if got := attach(target.PID()); !strings.HasPrefix(got, want) || strings.Contains(got, "\n") {
+					t.Errorf("with privileges: %s, want %s", got, want)
 				}
 				if got := target.Command("alive"); got != "alive" {
 					t.Error(got)
@@ -227,5 +231,30 @@ func TestSeccompShared(t *testing.T) {
 				t.Errorf("%s: %s, want %s", name, got, want)
 			}
 		}
+	}
+}
+
+// TestKilledUnderFilter kills the tracer at every step of a call in a program under a filter. A suspended filter is in force again
+// from then on: where it would end the program, the call must not have been begun.
+func TestKilledUnderFilter(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("without CAP_SYS_ADMIN such a program is refused")
+	}
+	for name, refused := range map[string]bool{
+		"harmless": false, "deny memfd_create": false, "kill memfd_create": true, "trap memfd_create": true,
+	} {
+		t.Run(name, func(t *testing.T) {
+			target := testtarget.StartCmd(t, helper(t, "confined", name))
+			for at := step(0); at < steps; at++ {
+				pid := strconv.Itoa(target.PID())
+				out, err := helper(t, "die", pid, pid, strconv.Itoa(int(at)), strconv.Itoa(unix.SYS_MEMFD_CREATE)).Output()
+				if killed := err != nil; killed == refused || refused && !strings.Contains(string(out), ErrSeccomp.Error()) {
+					t.Errorf("step %d: %v, %s", at, err, out)
+				}
+				if got := target.Command("alive"); got != "alive" {
+					t.Fatal(got)
+				}
+			}
+		})
 	}
 }

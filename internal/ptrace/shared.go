@@ -38,6 +38,9 @@ func (s *Stopped) mapShared(addr uint64, size int, fill func(mem []byte) error) 
 	if _, err := s.enter(); err != nil {
 		return nil, err
 	}
+	if err := s.checkMapping(); err != nil {
+		return nil, err
+	}
 	fd, err := s.makeMemfd()
 	if err != nil {
 		return nil, err
@@ -58,6 +61,18 @@ func (s *Stopped) mapShared(addr uint64, size int, fill func(mem []byte) error) 
 		return nil, both(err, unix.Munmap(mem))
 	}
 	return &Shared{Addr: addr, Mem: mem}, nil
+}
+
+// checkMapping refuses to begin what a seccomp filter does not let end.
+func (s *Stopped) checkMapping() error {
+	t, err := s.caller()
+	if err != nil {
+		return err
+	}
+	if err := s.mayCall(t); err != nil {
+		return err
+	}
+	return s.checkCalls(t, mappingCalls...)
 }
 
 // makeMemfd makes a file in memory and returns its descriptor in the process.

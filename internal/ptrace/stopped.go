@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 )
 
@@ -59,7 +60,8 @@ type Thread struct {
 	signal  unix.Signal // was about to be delivered; it is delivered when the thread goes on
 	mask    uint64      // blocked signals, when masked says they are known
 	masked  bool
-	cleared bool // its system calls do no harm: see clearCalls
+	cleared bool      // its system calls do no harm: see clearCalls
+	filters []*bpf.VM // that are suspended
 }
 
 // held is a signal that is sent again when the process goes on.

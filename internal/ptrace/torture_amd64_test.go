@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -146,10 +148,18 @@ func (m *tormentor) unmapStub() {
 // kill has a tracer die in the middle of a call.
 func (m *tormentor) kill() {
 	tids, _ := threadsOf(m.t, m.target.PID())
-	cmd := helper(nil, "die", strconv.Itoa(m.target.PID()), strconv.Itoa(tids[rand.IntN(len(tids))]), strconv.Itoa(rand.IntN(int(steps))))
-	if out, err := cmd.Output(); err != nil {
-		m.killed++
-	} else {
+	cmd := helper(nil, "die", strconv.Itoa(m.target.PID()), strconv.Itoa(tids[rand.IntN(len(tids))]), strconv.Itoa(rand.IntN(int(steps))), strconv.Itoa(unix.SYS_GETTID))
+	out, err := cmd.Output()
+	var status syscall.WaitStatus
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		status, _ = exit.Sys().(syscall.WaitStatus)
+	}
+	switch {
+	case err == nil:
 		m.t.Logf("a tracer lived on: %s", out) // its thread had ended
+	case status.Signaled() && status.Signal() == syscall.SIGKILL:
+		m.killed++
+	default:
+		m.t.Errorf("a tracer was to be killed: %v", err)
 	}
 }
