@@ -84,6 +84,41 @@ func NewTrial(ctx context.Context, pid int) (*Trial, error) {
 	return t, nil
 }
 
+// CheckCalls returns why a process's seccomp filter does not let it make the calls that map memory: the error with which
+// MapShared refuses the process. It is nil if the process can make them or has no filter. A process with a filter is stopped
+// for some microseconds, by one thread; nothing is changed in it.
+func CheckCalls(ctx context.Context, pid int) error {
+	filtered, err := hasFilter(pid)
+	if err != nil || !filtered {
+		return err
+	}
+	trial, err := NewTrial(ctx, pid)
+	if err != nil {
+		return err
+	}
+	return Run(ctx, pid, Options{One: true, Trial: trial}, (*Stopped).checkMapping)
+}
+
+// hasFilter reports whether a thread of a process is under a seccomp filter.
+func hasFilter(pid int) (bool, error) {
+	s, err := newStopped(pid, Options{})
+	if err != nil {
+		return false, err
+	}
+	defer s.dir.Close()
+	tids, err := s.list()
+	if err != nil {
+		return false, err
+	}
+	for _, tid := range tids {
+		mode := statusField(s.dir, fmt.Sprintf("task/%d/status", tid), "Seccomp")
+		if mode != "" && mode != "0" {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
 // sameFilters reports whether a process under so many filters as this one has the same. Filters are inherited and never
 // removed: so it has when a common ancestor is under as many. A process that was put into a container from outside has
 // no ancestor in it; its filters come from the container's settings.
