@@ -73,7 +73,7 @@ func run(cmd *exec.Cmd, at func(Call) bool, status *unix.WaitStatus) error {
 			signal = int(status.StopSignal())
 		}
 		if err := unix.PtraceSyscall(tid, signal); err != nil && !errors.Is(err, unix.ESRCH) {
-			return fmt.Errorf("letting thread %d go on: %w", tid, err)
+			return fmt.Errorf("resuming thread %d: %w", tid, err)
 		}
 		for {
 			var err error

@@ -68,7 +68,7 @@ func (s *Stopped) call(t *Thread, nr uintptr, args ...uint64) (uint64, error) {
 // mayCall refuses threads whose system calls would fail or do harm.
 func (s *Stopped) mayCall(t *Thread) error {
 	if s.abandoned {
-		return fmt.Errorf("process %d: a thread did not come back from a system call", s.pid)
+		return fmt.Errorf("process %d: a thread did not return from a system call", s.pid)
 	}
 	if err := s.checkSupported(); err != nil {
 		return err
@@ -170,7 +170,7 @@ func (c *caller) toCallStop() error {
 			return c.fail("a system call", fmt.Errorf("the thread got %v", status.StopSignal()))
 		}
 	}
-	return c.fail("a system call", errors.New("the thread does not come to it for other stops"))
+	return c.fail("a system call", errors.New("other stops prevent the thread from entering it"))
 }
 
 // hold keeps a signal that cannot be blocked for later, and reports whether it is one.
@@ -210,7 +210,7 @@ func (c *caller) back(err error) error {
 // toLastStop brings the thread from the end of a call to a stop on its way back to the program.
 func (c *caller) toLastStop() error {
 	if err := request(unix.PTRACE_INTERRUPT, c.t.TID, 0, 0); err != nil {
-		return c.fail("stopping a thread behind a system call", err)
+		return c.fail("stopping a thread after a system call", err)
 	}
 	for range callStops {
 		if err := c.resume(unix.PTRACE_CONT); err != nil {
@@ -227,7 +227,7 @@ func (c *caller) toLastStop() error {
 			c.forced = status.StopSignal()
 		}
 	}
-	return c.fail("a system call", errors.New("the thread does not stop behind it"))
+	return c.fail("a system call", errors.New("the thread does not stop after it"))
 }
 
 // resume lets the thread go on with the signal that it has stopped for.
@@ -238,7 +238,7 @@ func (c *caller) resume(how int) error {
 	}
 	c.t.signal = 0
 	if err := request(how, c.t.TID, 0, uintptr(signal)); err != nil {
-		return c.fail("letting a thread make a system call", err)
+		return c.fail("resuming a thread for a system call", err)
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ var (
 	ErrUnsupported = errors.New("not supported")
 	ErrSeccomp     = errors.New("forbidden by its seccomp filter")
 	ErrBusy        = errors.New("a thread is in the way") // let the process go on for a moment and try again
-	ErrReleased    = errors.New("the process goes on already")
+	ErrReleased    = errors.New("the process is no longer stopped")
 )
 
 // TracedError is why a process cannot be traced that another one traces: the kernel allows one tracer. It wraps ErrPermission.

@@ -78,7 +78,7 @@ func (s *Stopped) awaitEmpty(f *foothold) error {
 	}
 	rest, err := s.resting([]Interval{{f.at, f.at + uint64(len(wayBack))}}, true)
 	if err == nil && len(rest) > 0 {
-		err = fmt.Errorf("process %d: %w: thread %d comes back from a tracer that was killed", s.pid, ErrBusy, rest[0].TID)
+		err = fmt.Errorf("process %d: %w: thread %d returns from code of a killed tracer", s.pid, ErrBusy, rest[0].TID)
 	}
 	return err
 }
@@ -133,7 +133,7 @@ func (f *foothold) prepare(s *Stopped, t *Thread) error {
 		}
 		// In a system call nothing depends on that state, by the calling conventions of Go and C.
 		if !t.Regs.inCall() {
-			return fmt.Errorf("process %d: %w: thread %d, whose vectors there is no room to keep", s.pid, ErrBusy, t.TID)
+			return fmt.Errorf("process %d: %w: no room to save the vector registers of thread %d", s.pid, ErrBusy, t.TID)
 		}
 		fpAt = 0
 	}

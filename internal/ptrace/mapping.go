@@ -138,7 +138,7 @@ func (s *Stopped) mapAt(addr, length uint64, prot, flags int, fd uint64) error {
 		return s.refusedCall("mapping "+what+" in it", err)
 	}
 	if got != addr { // a kernel before 4.17 takes the address for a hint
-		return both(fmt.Errorf("process %d: %w: the kernel maps at %#x instead of %#x", s.pid, ErrUnsupported, got, addr),
+		return both(fmt.Errorf("process %d: %w: the kernel mapped memory at %#x instead of %#x", s.pid, ErrUnsupported, got, addr),
 			s.Unmap(got, int(length)))
 	}
 	return nil

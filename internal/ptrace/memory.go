@@ -150,7 +150,7 @@ func (s *Stopped) write(addr uint64, b []byte) error {
 		return err
 	}
 	if !bytes.Equal(b, check) {
-		return fmt.Errorf("process %d: writing at %#x: the memory holds something else afterwards", s.pid, addr)
+		return fmt.Errorf("process %d: writing at %#x: the memory has other contents after the write", s.pid, addr)
 	}
 	return nil
 }

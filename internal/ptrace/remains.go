@@ -163,7 +163,7 @@ func (s *Stopped) tryFiles() ([]int, error) {
 	}
 	size, err := strconv.Atoi(field)
 	if err != nil {
-		return nil, fmt.Errorf("process %d: number of its files: %w", s.pid, err)
+		return nil, fmt.Errorf("process %d: counting its open files: %w", s.pid, err)
 	}
 	var files []int
 	for fd := range size {

@@ -83,7 +83,7 @@ func (s *Stopped) makeMemfd() (uint64, error) {
 		fd, err = s.Call(unix.SYS_MEMFD_CREATE, s.foothold.text(), flags)
 	}
 	if err != nil {
-		return 0, s.refusedCall("making shared memory in it", err)
+		return 0, s.refusedCall("creating shared memory in it", err)
 	}
 	return fd, nil
 }
@@ -119,7 +119,7 @@ func (s *Stopped) openFile(fd int) (*os.File, error) {
 	}
 	name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
 	if err == nil && !strings.HasPrefix(name, sharedName) {
-		err = fmt.Errorf("its file %d is %q, not what was made", fd, name)
+		err = fmt.Errorf("its file descriptor %d is %q, not the expected file", fd, name)
 	}
 	if err != nil {
 		f.Close()
@@ -137,7 +137,7 @@ func (s *Stopped) duplicate(fd int) (*os.File, error) {
 	defer unix.Close(pidfd)
 	own, err := unix.PidfdGetfd(pidfd, fd, 0)
 	if errors.Is(err, unix.ENOSYS) {
-		return nil, fmt.Errorf("%w: its files can be opened with CAP_DAC_READ_SEARCH or from Linux 5.6 on only", ErrPermission)
+		return nil, fmt.Errorf("%w: opening its files requires CAP_DAC_READ_SEARCH or Linux 5.6", ErrPermission)
 	}
 	if err != nil {
 		if errors.Is(err, unix.EPERM) {

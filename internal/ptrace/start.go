@@ -46,5 +46,5 @@ func startStopped(cmd *exec.Cmd) error {
 	}
 	_ = cmd.Process.Kill() // it may have ended
 	_ = cmd.Wait()
-	return fmt.Errorf("%s did not stop at its beginning: %w", cmd.Path, err)
+	return fmt.Errorf("%s did not stop at its start: %w", cmd.Path, err)
 }
