@@ -1,8 +1,8 @@
-// Package inject runs a program and calls a function at each of its system calls, for tests that end it, or what it works on,
-// at every one of them.
+// Package inject runs a program and calls a function at each of its system calls. Tests use it to kill the program, or
+// the process that it operates on, at every one of them.
 //
-// Its central function is Run. The program is traced by ptrace, all its threads are; a program that traces another itself can
-// be.
+// The central function is [Run]. It traces all threads of the program with ptrace. The program itself can be a tracer
+// of other processes.
 package inject
 
 import (

@@ -1,6 +1,6 @@
-// Package procmap reads what /proc/PID/maps says of a process's address space.
+// Package procmap reads the address space of a process from /proc/PID/maps.
 //
-// Its central type is Mapping, one line of that file. It is a snapshot: the process may have changed it meanwhile.
+// The central type is [Mapping], one line of that file. It is a snapshot: the process may have changed the mapping since.
 package procmap
 
 import (

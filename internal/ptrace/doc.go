@@ -1,49 +1,54 @@
-// Package ptrace changes a running process from outside: it stops threads, lets one of them make system calls, maps memory,
-// and replaces machine code, so that the process goes on as if nothing had been.
+// Package ptrace modifies a running process from the outside. It stops threads, makes system calls in one of them, maps
+// memory and replaces machine code. Afterwards the process continues as if nothing had happened.
 //
-// Its central type is Stopped: a process of which one thread (Options.One) or all threads stand still. All that is done
-// to it is done on one thread of this process, to which the kernel ties it; when that thread ends, however it ends, the
-// kernel lets the process go on. Run has a function executed there; Stop and Release leave the time between them to the
-// caller. Maps of memory are made and removed with one thread stopped: a thread that makes calls waits for its turn on a
-// busy machine, and only Patch and Resting need the others to stand still meanwhile.
+// The central type is [Stopped], a process in which one thread (Options.One) or all threads are stopped. All operations run
+// on a single thread of this process, because the kernel ties a tracee to the thread that traces it. When that thread ends,
+// for whatever reason, the kernel resumes the tracee. [Run] executes a function on that thread. With [Stop] and
+// Stopped.Release, the caller determines how long the process is stopped. Memory is mapped and unmapped while only one
+// thread is stopped, because on a busy machine it takes time until the thread that makes the calls is scheduled. Only Patch
+// and Resting require all other threads to be stopped as well.
 //
-// # A tracer that is killed
+// # A killed tracer
 //
-// A thread that makes a system call for us has foreign registers for some microseconds. Were this process killed in them,
-// the thread would run on with these. So the instruction behind the call is another one, rt_sigreturn, and the stack
-// pointer is at a signal frame with all that the thread had before: registers, signal mask, floating point. Left alone,
-// it goes back by itself. The frame and the two instructions lie where no program has anything: behind the end of the
-// code in the last page of a segment (see foothold). What was there is put back at the end.
+// While a thread makes a system call for this process, it has foreign registers for some microseconds. If this process were
+// killed at that moment, the thread would continue with them. For this reason, the instruction after the system call is
+// another system call, rt_sigreturn, and the stack pointer points to a signal frame with the original state of the thread:
+// registers, signal mask and floating-point state. If the tracer is gone, the thread restores its own state. The frame and
+// the two instructions are in a place that no program uses: after the end of the code in the last page of a segment (see
+// foothold). The original contents are restored at the end.
 //
-// # Rights
+// # Permissions
 //
-// The right to trace a process is enough: that of its user, or CAP_SYS_PTRACE. The files mem and fd of /proc/PID open with
-// the owner's permissions only; without these the same is done by process_vm_readv, PTRACE_POKEDATA and pidfd_getfd. A
-// process with a seccomp filter requires CAP_SYS_ADMIN in addition, unless NewTrial shows that the filter allows the calls.
+// The permission to trace a process is sufficient: the same user, or CAP_SYS_PTRACE. The files mem and fd in /proc/PID can
+// only be opened with the permissions of the owner; otherwise the package uses process_vm_readv, PTRACE_POKEDATA and
+// pidfd_getfd. A process with a seccomp filter also requires CAP_SYS_ADMIN, unless [NewTrial] shows that the filter permits
+// the calls. A filter that kills the process because of one of the calls is an error, because the filter is in force again
+// if the tracer is killed.
 //
-// # What a killed tracer leaves
+// # What a killed tracer leaves behind
 //
-// FindRemains recognizes the code of a foothold, an open descriptor of shared memory, and code that MapProgram has mapped;
-// Clean removes them. What else was changed only the caller knows: MapShared has it write that down before the process maps
-// anything.
+// [FindRemains] recognizes the code of a foothold, an open descriptor of shared memory, and code mapped by MapProgram.
+// Clean removes them. Only the caller knows about other changes. MapShared calls a function of the caller that records them
+// before anything is mapped in the process.
 //
 // # Signals
 //
-// Signals are blocked while a thread makes a call and delivered afterwards; one that the thread had stopped for is
-// queued again by the kernel, with all it said. System calls that the stop interrupted are restarted by the kernel: the
-// thread's last stop is always one behind which the kernel looks for that. epoll_wait and its kin are an exception that
-// no tracer can help: they end with EINTR, as they do for every SIGCONT, and the Go runtime expects it.
+// Signals are blocked while a thread makes a call, and delivered afterwards. If the thread has stopped because of a signal,
+// the kernel queues the signal again with all its information. The kernel restarts system calls that the stop has
+// interrupted, because the last stop of the thread is always one after which the kernel checks for that. The exceptions are
+// epoll_wait and similar calls. They fail with EINTR, as they do after every SIGCONT. No tracer can prevent this, and the Go
+// runtime expects it.
 //
 // # Architectures
 //
-// amd64 and arm64. On arm64 a tracer cannot see whether an interrupted call would have gone on with its remaining time: a
-// thread that was used for a call waits for its whole time again.
+// The package supports amd64 and arm64. On arm64, a tracer cannot determine whether an interrupted call would have continued
+// with its remaining timeout. The thread that was used for a call waits for its full timeout again.
 //
 // # Instruction caches
 //
-// The kernel writes through /proc/PID/mem and PTRACE_POKEDATA by access_remote_vm, which copies by copy_to_user_page: that
-// is where architectures without coherent instruction caches clean them. On arm64 it calls flush_ptrace_access
-// (arch/arm64/mm/flush.c), which cleans the data cache and invalidates the instruction caches of all processors when
-// the mapping is executable. The stopped threads come back from the kernel by an exception return, which is the context
-// synchronization that the architecture asks of each processor.
+// When a tracer writes through /proc/PID/mem or with PTRACE_POKEDATA, the kernel copies the data in access_remote_vm with
+// copy_to_user_page. Architectures without coherent instruction caches clean their caches there. On arm64,
+// copy_to_user_page calls flush_ptrace_access (arch/arm64/mm/flush.c), which cleans the data cache and, if the mapping is
+// executable, invalidates the instruction caches of all processors. The stopped threads return from the kernel with an
+// exception return, which is the context synchronization event that the architecture requires on each processor.
 package ptrace

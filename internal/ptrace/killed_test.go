@@ -23,7 +23,7 @@ func init() {
 	helpers["tracer"] = traceForever
 }
 
-// dieAtStep makes a call in the thread given and kills itself in the middle: die PID TID STEP.
+// dieAtStep makes a call in the thread given and kills itself in the middle: die PID TID STEP CALL.
 func dieAtStep(args []string) {
 	var n [4]int
 	for i := range n {
@@ -133,7 +133,8 @@ func TestKilledWithSignal(t *testing.T) {
 	}
 }
 
-// dieWithSignal has a thread stop for a signal, and returns without letting go of it.
+// dieWithSignal has a thread stop for a signal, and returns without letting go of it. All the time it reaps threads that have
+// ended, as while another thread is slow to be seized.
 func (s *Stopped) dieWithSignal() error {
 	tids, err := s.list()
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 )
 
 // clearCalls makes sure that the system calls that a thread makes for us are not taken for its own: a seccomp filter may
-// kill the process for one that it does not know. With CAP_SYS_ADMIN the filter can be suspended for a tracee. The same
-// right would be needed to read it (PTRACE_SECCOMP_GET_FILTER), so there is no use in interpreting it instead.
+// kill the process for one that it does not know. With CAP_SYS_ADMIN the filter can be suspended for a tracee, and read:
+// see checkCalls.
 func (s *Stopped) clearCalls(t *Thread) error {
 	if t.cleared || s.opt.Trial != nil && s.opt.Trial.childs {
 		return nil
