@@ -1,12 +1,16 @@
 package gobin
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/loupe-go/loupe/internal/gobin/insn"
+)
 
 // The reasons why a file cannot be analysed. Errors of this package wrap one of them; errors.Is tells which.
 var (
 	ErrNotELF          = errors.New("not an ELF executable")
 	ErrNotGo           = errors.New("not a Go program")
-	ErrUnsupportedArch = errors.New("unsupported architecture")
+	ErrUnsupportedArch = insn.ErrUnsupportedArch // neither amd64 nor arm64
 	ErrUnsupported     = errors.New("not supported")
 	ErrCorrupt         = errors.New("corrupted executable")
 )

@@ -12,8 +12,8 @@ const (
 )
 
 var (
-	// ErrArch reports a Code whose Arch is neither AMD64 nor ARM64.
-	ErrArch = errors.New("unsupported architecture")
+	// ErrUnsupportedArch reports an architecture that is neither AMD64 nor ARM64. Packages gobin and layout return it, too.
+	ErrUnsupportedArch = errors.New("unsupported architecture")
 	// ErrNoCode reports a Code without bytes.
 	ErrNoCode = errors.New("function has no code")
 )
@@ -30,7 +30,7 @@ func (c Code) contains(pc uint64) bool { return pc-c.Entry < uint64(len(c.Bytes)
 
 func (c Code) check() error {
 	if c.Arch != AMD64 && c.Arch != ARM64 {
-		return fmt.Errorf("%w %q", ErrArch, c.Arch)
+		return fmt.Errorf("%w %q", ErrUnsupportedArch, c.Arch)
 	}
 	if len(c.Bytes) == 0 {
 		return ErrNoCode

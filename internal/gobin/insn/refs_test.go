@@ -269,7 +269,7 @@ func TestIndexBounds(t *testing.T) {
 }
 
 func TestRefsRefuses(t *testing.T) {
-	if _, err := Refs(Code{Arch: "riscv64", Bytes: []byte{0}}); !errors.Is(err, ErrArch) {
+	if _, err := Refs(Code{Arch: "riscv64", Bytes: []byte{0}}); !errors.Is(err, ErrUnsupportedArch) {
 		t.Errorf("riscv64: %v", err)
 	}
 	if _, err := Refs(Code{Arch: AMD64}); !errors.Is(err, ErrNoCode) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/loupe-go/loupe/internal/gobin/insn"
 	"github.com/loupe-go/loupe/internal/gobin/layout/internal/godwarf"
 	"github.com/loupe-go/loupe/internal/gobin/layout/internal/table"
 	"github.com/loupe-go/loupe/internal/gobin/layout/internal/wanted"
@@ -16,7 +17,7 @@ var (
 	ErrUnsupportedVersion = errors.New("unsupported Go version")
 
 	// ErrUnsupportedArch: neither amd64 nor arm64.
-	ErrUnsupportedArch = errors.New("unsupported architecture")
+	ErrUnsupportedArch = insn.ErrUnsupportedArch
 
 	// ErrUnknownField: the release has no such field.
 	ErrUnknownField = errors.New("no such field")
