@@ -32,7 +32,7 @@ func (p *prologue) later(neverReturns uint64) []Site {
 	}
 	var sites []Site
 	moved, framed, branched := 0, false, false
-	for off, n := 0, 0; off < len(p.code.Bytes) && n < maxPrologue; n++ {
+	for off, n := p.start, 0; off < len(p.code.Bytes) && n < maxPrologue; n++ {
 		s := p.stepAt(off)
 		if off >= behind && p.passedOnce(off, neverReturns) {
 			sites = append(sites, p.laterSite(s, moved, framed, g))
@@ -95,7 +95,7 @@ func (p *prologue) passedOnce(off int, neverReturns uint64) bool {
 			to := s.target - p.code.Entry
 			switch inside := p.code.contains(s.target); {
 			case s.off >= off:
-				once = once && (!inside || to > uint64(off) || to == 0) // back to the entry when the stack has grown
+				once = once && (!inside || to > uint64(off) || to == uint64(p.start)) // back to the start when the stack has grown
 			case inside && to > uint64(off):
 				once = once && (s.flow == flowCond && p.growsStack(s.target) || p.ends(s.target, neverReturns))
 			default:

@@ -41,6 +41,10 @@ var prologueShapes = []struct {
 		"4989e4 mov rsp, r12", "4981ec38860100 sub 0x18638, r12", "720b jb grow", "4d3b6610 cmp 0x10(r14), r12",
 		"7605 jbe grow", "55 push rbp", "4889e5 mov rsp, rbp", "c3 ret", "e8fb000000 grow: call", "e9dfffffff jmp entry",
 	}, Site{Offset: 16, Kind: SiteStackCheck, CheckTaken: true, GReg: "R14"}},
+	{"a call before the check that is not made again", AMD64, 27, []string{
+		"4889442408 mov rax, 8(rsp)", "e8fb000000 call hook", "488b442408 mov 8(rsp), rax", "493b6610 again: cmp 0x10(r14), rsp",
+		"7605 jbe grow", "55 push rbp", "4889e5 mov rsp, rbp", "c3 ret", "e8fb000000 grow: call", "ebee jmp again",
+	}, Site{Offset: 19, Kind: SiteStackCheck, CheckTaken: true, GReg: "R14"}},
 	{"no check, 1.21 on", AMD64, 21, []string{"55 push rbp", "4889e5 mov rsp, rbp", "5d pop rbp", "c3 ret"},
 		Site{Offset: 0, Kind: SitePush, GReg: "R14"}},
 	{"no check, arguments on the stack", AMD64, 16, []string{

@@ -126,6 +126,7 @@ type prologue struct {
 	minor     int
 	keep      uint32 // registers that must not be overwritten before the site
 	stackArgs bool   // and the arguments on the stack neither
+	start     int    // offset of the code that runs again when the stack has grown, see findStart
 }
 
 // maxPrologue bounds the instructions looked at, of a prologue and of the code
@@ -165,11 +166,35 @@ func (p *prologue) newSite(s step, kind SiteKind, spMoved int) Site {
 // stepAt decodes the instruction at off.
 func (p *prologue) stepAt(off int) step { return stepAt(p.code, off) }
 
+// findStart sets start: 0, or in programs built with -d=maymorestack=FUNC the
+// offset behind the call of FUNC that each function begins with. A function
+// that starts over does not call FUNC again. There all registers are as at the
+// entry.
+func (p *prologue) findStart() {
+	behind := 0 // the call
+	for off, n := 0, 0; off < len(p.code.Bytes) && n < maxPrologue; n++ {
+		s := p.stepAt(off)
+		off += s.len
+		switch {
+		case s.flow == flowCall && behind == 0:
+			behind = off
+		case s.flow == flowCond && behind > 0:
+			if to, ok := p.startsOver(s.target); ok && to >= p.code.Entry+uint64(behind) && to <= p.code.Entry+uint64(s.off) {
+				p.start = int(to - p.code.Entry)
+			}
+			return
+		case s.flow != flowNext:
+			return
+		}
+	}
+}
+
 // stackCheck finds the last branch of the stack check. Functions with huge
 // frames have two or three; the others guard against wrap-around and
 // pre-emption, and start the function over too.
 func (p *prologue) stackCheck() (found step, ok bool) {
-	for off, n := 0, 0; off < len(p.code.Bytes) && n < maxPrologue; n++ {
+	p.findStart()
+	for off, n := p.start, 0; off < len(p.code.Bytes) && n < maxPrologue; n++ {
 		s := p.stepAt(off)
 		switch {
 		case s.flow == flowCond && p.growsStack(s.target):
@@ -185,6 +210,12 @@ func (p *prologue) stackCheck() (found step, ok bool) {
 // growsStack says whether the code at target calls something and then jumps
 // back to the entry, which is how a stack check goes on when it fails.
 func (p *prologue) growsStack(target uint64) bool {
+	to, ok := p.startsOver(target)
+	return ok && to == p.code.Entry+uint64(p.start)
+}
+
+// startsOver returns where the code at target jumps to after its first call.
+func (p *prologue) startsOver(target uint64) (to uint64, ok bool) {
 	called := false
 	for n := 0; p.code.contains(target) && n < maxPrologue; n++ {
 		s := p.stepAt(int(target - p.code.Entry))
@@ -192,13 +223,13 @@ func (p *prologue) growsStack(target uint64) bool {
 		case s.flow == flowCall && !called:
 			called = true
 		case s.flow == flowJump:
-			return called && s.target == p.code.Entry
+			return s.target, called
 		case s.flow != flowNext:
-			return false
+			return 0, false
 		}
 		target += uint64(s.len)
 	}
-	return false
+	return 0, false
 }
 
 // belowOrEqual says whether a conditional branch is taken when an unsigned
