@@ -1,6 +1,6 @@
 package insn
 
-// Arg is where an argument or a result of a Go function is found.
+// Arg is where an argument of a Go function is found.
 type Arg struct {
 	// Reg is the register that holds it, as the architecture names the 64-bit
 	// register ("RAX", "R0"); empty when it is on the stack or not known.
@@ -69,24 +69,6 @@ func ArgLocation(arch string, minor, n int) Arg {
 		n -= len(abi.regs)
 	}
 	return Arg{OnStack: true, StackOffset: abi.stackArgs + 8*n}
-}
-
-// ResultLocation returns where the n-th result word is when the function
-// returns. args is the number of argument words, which the results follow when
-// both are on the stack.
-func ResultLocation(arch string, minor, args, n int) Arg {
-	abi, ok := callABIs[arch]
-	if !ok || n < 0 || args < 0 {
-		return Arg{}
-	}
-	if minor < abi.regsSince {
-		return Arg{OnStack: true, StackOffset: abi.stackArgs + 8*(args+n)}
-	}
-	if n < len(abi.regs) {
-		return Arg{Reg: abi.regs[n]}
-	}
-	// Behind the arguments that found no register.
-	return Arg{OnStack: true, StackOffset: abi.stackArgs + 8*(max(args-len(abi.regs), 0)+n-len(abi.regs))}
 }
 
 // GLocation says where the current g is.

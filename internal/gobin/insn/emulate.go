@@ -33,11 +33,6 @@ var (
 	emulArmNop     = Emulation{ARM64, "nop", Kernel{6, 13}}
 )
 
-// Emulations returns the table of what kernels emulate.
-func Emulations() []Emulation {
-	return []Emulation{emulX86Branch, emulX86Nop, emulX86Push, emulX86LongNop, emulArmBranch, emulArmAddr, emulArmNop}
-}
-
 // widelyEmulated is the newest kernel whose emulations a site may rely on when
 // the kernel is not known: older ones lack what eBPF tracing needs anyway.
 var widelyEmulated = Kernel{4, 16}

@@ -74,12 +74,6 @@ type Site struct {
 //   - else the first emulated instruction that each call passes once before an
 //     argument is overwritten;
 //   - else the entry, which is not emulated.
-func PrologueSite(c Code, minor int) (Site, error) {
-	return EntrySite(c, minor, len(callABIs[c.Arch].regs))
-}
-
-// EntrySite is PrologueSite for a function of which only the first words
-// argument words matter: the more may be overwritten, the more places there are.
 func EntrySite(c Code, minor, words int) (Site, error) {
 	if err := c.check(); err != nil {
 		return Site{}, err
