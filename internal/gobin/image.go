@@ -12,7 +12,6 @@ import (
 type image struct {
 	r      io.ReaderAt
 	elf    *elf.File
-	size   int64 // of the file
 	segs   []segment
 	relocs []reloc // sorted by offset; filled by loadRelocs
 	cut    bool    // the file ends within its segments
@@ -31,7 +30,7 @@ type reloc struct{ addr, addend uint64 }
 const maxRelocs = 16 << 20 // 384 MB of relocations: no executable comes near
 
 func newImage(r io.ReaderAt, size int64, f *elf.File) (*image, error) {
-	im := &image{r: r, elf: f, size: size}
+	im := &image{r: r, elf: f}
 	for _, p := range f.Progs {
 		if p.Type != elf.PT_LOAD || p.Memsz == 0 {
 			continue

@@ -10,11 +10,9 @@ import (
 // Module is what the runtime knows of the executable's own image (runtime.moduledata). Zero fields are unknown.
 type Module struct {
 	Addr         uint64 // of runtime.firstmoduledata
-	Text, EText  uint64
+	Text         uint64
 	MinPC, MaxPC uint64
 	GoFunc       uint64 // base of the function data (Go 1.18 and later)
-	NoPtrData    uint64 // start of the initialised data without pointers
-	End          uint64 // behind the last byte of data and bss
 }
 
 // findModule looks for the module data: the one place in the data segment that points at the pclntab and whose other
@@ -75,8 +73,8 @@ func (b *Binary) checkModule(l *layout.Layout, addr uint64, raw []byte) (Module,
 	}
 	t := b.pcln
 	m := Module{
-		Addr: addr, Text: field("text"), EText: field("etext"), MinPC: field("minpc"), MaxPC: field("maxpc"),
-		GoFunc: field("gofunc"), NoPtrData: field("noptrdata"), End: field("end"),
+		Addr: addr, Text: field("text"), MinPC: field("minpc"), MaxPC: field("maxpc"),
+		GoFunc: field("gofunc"),
 	}
 	start := t.textStart
 	if t.format.relative && start == 0 {

@@ -10,11 +10,10 @@ import (
 // source lines (runtime/symtab.go, cmd/link/internal/ld/pcln.go). Offsets are of the _func record and of the header.
 type pclnFormat struct {
 	magic     uint32
-	minors    string // the Go releases that write it, for messages
-	oldest    int    // the first of those releases, 1.x
-	relative  bool   // function entries are 32-bit offsets from the text start, not addresses
-	header    bool   // the header holds the offsets of the sub-tables; otherwise all is relative to the table
-	textStart bool   // the header has a field for the text start (zero since Go 1.26)
+	oldest    int  // the first release that writes it of those that Loupe knows, 1.x
+	relative  bool // function entries are 32-bit offsets from the text start, not addresses
+	header    bool // the header holds the offsets of the sub-tables; otherwise all is relative to the table
+	textStart bool // the header has a field for the text start (zero since Go 1.26)
 
 	nameOff, pcsp, pcfile, pcln, npcdata int
 	cuOffset                             int // 0: file numbers index one table for all
@@ -24,13 +23,13 @@ type pclnFormat struct {
 
 // pclnFormats lists all formats since Go 1.2. Go 1.26 and later write the last one with a text start of zero.
 var pclnFormats = []pclnFormat{
-	{magic: 0xfffffffb, minors: "1.2-1.15", oldest: 12,
+	{magic: 0xfffffffb, oldest: 12, // Go 1.2 to 1.15
 		nameOff: 8, pcsp: 20, pcfile: 24, pcln: 28, npcdata: 32, funcID: 36, nfuncdata: 39, size: 40},
-	{magic: 0xfffffffa, minors: "1.16-1.17", oldest: 16, header: true,
+	{magic: 0xfffffffa, oldest: 16, header: true, // Go 1.16 and 1.17
 		nameOff: 8, pcsp: 20, pcfile: 24, pcln: 28, npcdata: 32, cuOffset: 36, funcID: 40, nfuncdata: 43, size: 44},
-	{magic: 0xfffffff0, minors: "1.18-1.19", oldest: 18, header: true, relative: true, textStart: true,
+	{magic: 0xfffffff0, oldest: 18, header: true, relative: true, textStart: true, // Go 1.18 and 1.19
 		nameOff: 4, pcsp: 16, pcfile: 20, pcln: 24, npcdata: 28, cuOffset: 32, funcID: 36, nfuncdata: 39, size: 40},
-	{magic: 0xfffffff1, minors: "1.20 and later", oldest: 20, header: true, relative: true, textStart: true,
+	{magic: 0xfffffff1, oldest: 20, header: true, relative: true, textStart: true, // Go 1.20 and later
 		nameOff: 4, pcsp: 16, pcfile: 20, pcln: 24, npcdata: 28, cuOffset: 32, startLine: 36, funcID: 40, nfuncdata: 43, size: 44},
 }
 

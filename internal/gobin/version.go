@@ -12,11 +12,8 @@ type Version struct {
 	Patch int // 12 of go1.22.12; 0 when the version string has none
 }
 
-// The range of Go releases that Loupe has been verified with.
-const (
-	OldestMinor = 12
-	NewestMinor = 27
-)
+// NewestMinor is the newest Go release that Loupe has been verified with, 1.x.
+const NewestMinor = 27
 
 // ParseVersion reads a version as runtime.Version and the build information spell it: "go1.22.12", "go1.26rc1",
 // "go1.25.3 X:boringcrypto", "devel go1.28-a1b2c3 Tue ...". A development version counts as the release it leads to.
