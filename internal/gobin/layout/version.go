@@ -24,19 +24,6 @@ const oldestMinor = 12
 // during the development of 1.17.
 const undatedMinor = 16
 
-// Versions returns the releases that the table was made from, oldest first: "go1.12", ..., "go1.22.12", ...
-func Versions() []string {
-	t, err := table.Open(tableText)
-	if err != nil {
-		return nil // a test opens the table
-	}
-	var versions []string
-	for _, r := range t.Releases() {
-		versions = append(versions, "go"+r.String())
-	}
-	return versions
-}
-
 // ForVersion returns the layout of a release from the embedded table. goVersion is spelled as runtime.Version and the
 // build information do, arch as GOARCH does.
 //
