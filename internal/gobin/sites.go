@@ -31,6 +31,20 @@ func (b *Binary) LaterSites(f Func, words int) ([]insn.Site, error) {
 	return sites, nil
 }
 
+// StoreSites returns the instructions that store a word at an offset in an object and that every call of a function passes
+// once. See insn.StoreSites.
+func (b *Binary) StoreSites(f Func, offset int64) ([]insn.Site, error) {
+	c, err := b.code(f)
+	if err != nil {
+		return nil, err
+	}
+	sites, err := insn.StoreSites(c, b.version.Minor, offset)
+	if err != nil {
+		return nil, b.errorf("stores of %s: %w", f.Name, err)
+	}
+	return sites, nil
+}
+
 // CallSites returns the direct calls that a function makes.
 func (b *Binary) CallSites(f Func) ([]insn.Call, error) {
 	c, err := b.code(f)

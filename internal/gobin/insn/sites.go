@@ -25,9 +25,11 @@ const (
 	SiteReturn
 	// SiteBody is any other instruction behind the first.
 	SiteBody
+	// SiteStore stores a register in an object; see StoreSites.
+	SiteStore
 )
 
-var siteKinds = [...]string{"entry", "stack check", "push", "branch", "call", "nop", "address", "return", "body"}
+var siteKinds = [...]string{"entry", "stack check", "push", "branch", "call", "nop", "address", "return", "body", "store"}
 
 func (k SiteKind) String() string {
 	if int(k) < len(siteKinds) {
@@ -62,6 +64,8 @@ type Site struct {
 	// GReg is the register that holds the current g here; empty when it is in
 	// thread-local storage.
 	GReg string
+	// Object and Value are the registers that hold the object and the word that is stored in it, at a SiteStore.
+	Object, Value string
 }
 
 // PrologueSite returns the cheapest place in a function of Go 1.minor to see
