@@ -161,7 +161,8 @@ func (im *image) dynamic() (map[elf.DynTag]uint64, error) {
 	return tags, nil
 }
 
-// sectionBytes returns the contents of a section by any of the given names; false when there is none.
+// sectionAddr returns the address and the size of a section by any of the given names. ok is false if the file has no
+// such section.
 func (im *image) sectionAddr(names ...string) (addr, size uint64, ok bool) {
 	for _, s := range im.elf.Sections {
 		for _, name := range names {

@@ -1,33 +1,35 @@
-// Package layout knows where the fields of the Go runtime's structs are, for a release of Go or for one executable.
+// Package layout provides the offsets of fields in the Go runtime's structs, for a Go release or for one executable.
 //
-// Its central type is Layout: offsets and sizes of fields, the values of the runtime's constants, and the texts of its
-// wait reasons, under one name each whatever a release calls them. A Layout comes from one of two places:
+// The central type is [Layout]. It contains the offsets and sizes of fields, the values of the runtime's constants, and
+// the texts of its wait reasons. Each of them has one name for all releases, even if the releases use different names. A
+// Layout comes from one of two sources:
 //
-//   - FromDWARF reads the structs out of an executable's own debug information. This is the truth about that executable,
-//     also when its runtime was patched or its release is unknown.
-//   - ForVersion reads them out of table.txt, which is embedded. It covers the releases since Go 1.12 on amd64 and arm64
-//     and is made from programs that the real toolchains built, never by hand.
+//   - [FromDWARF] reads the structs from the debug information of an executable. This layout is correct even if the
+//     runtime was patched or the release is unknown.
+//   - [ForVersion] reads them from table.txt, which is embedded. The table covers Go 1.12 and later on amd64 and arm64. It
+//     is generated from programs built by the actual toolchains and never edited by hand.
 //
-// A Layout tells its Source. One that is only the nearest known is for a caller to verify against the live process
-// before use.
+// A Layout records its Source. If it is only that of the nearest known release, the caller must verify it against the
+// live process before use.
 //
 // # Names
 //
-// A path is the struct's name and the names of fields: "runtime.g.sched.sp". Nested structs are there both whole
-// ("runtime.g.sched") and taken apart, embedded ones by the name of their type ("runtime.m.mOS.profileTimer"). Slices
-// have the fields array, len and cap, strings str and len, interfaces tab or _type, and data. The types of the atomic
-// packages stand for the value they wrap. Arrays are one field. Blank fields and those without a size are left out.
+// The path of a field consists of the name of the struct and the names of the fields: "runtime.g.sched.sp". A nested
+// struct is listed as a whole ("runtime.g.sched") and by its fields. An embedded struct has the name of its type
+// ("runtime.m.mOS.profileTimer"). Slices have the fields array, len and cap, strings have str and len, and interfaces have
+// tab or _type, and data. The types of the atomic packages are replaced by the type of the value that they wrap. An array
+// is a single field. Blank fields and fields of size zero are omitted.
 //
-// Names are those of the runtime's own files; what newer releases keep in internal/abi goes by its older name
-// (runtime._type, runtime.itab, runtime.funcID_wrapper). The structs of runtime.work and runtime.semtable are called
-// runtime.workType and runtime.semTable in releases that do not name them, too.
+// Names are those of the files of package runtime. Types that newer releases define in internal/abi have their older names
+// (runtime._type, runtime.itab, runtime.funcID_wrapper). The structs of runtime.work and runtime.semtable are named
+// runtime.workType and runtime.semTable, also in releases in which they have no name.
 //
-// # A new Go release
+// # Adding a Go release
 //
-// One command builds a program with the new toolchain for both architectures and adds what it finds to the table:
+// This command builds a program with the new toolchain for both architectures and adds its layouts to the table:
 //
 //	go run ./internal/gobin/layout/gen -add 1.27.5
 //
-// go generate builds all releases anew; gen -check -latest, which CI runs, fails if the table is not what the last
-// release of each minor gives.
+// go generate rebuilds all releases. CI runs gen -check -latest, which fails if the table differs from the layouts of the
+// latest release of each minor version.
 package layout

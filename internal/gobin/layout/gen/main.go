@@ -1,14 +1,14 @@
-// Command gen writes the embedded table of package layout: it builds a probe program with each Go release in the table, for each
-// architecture, and reads the layouts of the runtime's structs from it.
+// Command gen writes the embedded table of package layout. For each Go release in the table and each architecture, it
+// builds a probe program with that release and reads the layouts of the runtime's structs from it.
 //
-// Usage, in the module's root:
+// Run it in the root of the module:
 //
-//	go generate ./internal/gobin/layout                        # builds all releases again and rewrites the table
+//	go generate ./internal/gobin/layout                        # rebuilds all releases and rewrites the table
 //	go run ./internal/gobin/layout/gen -add 1.27.5             # adds releases; only those are built
-//	go run ./internal/gobin/layout/gen -bisect                 # adds releases until every change within a minor is dated
-//	go run ./internal/gobin/layout/gen -check                  # fails with a diff unless the table is current
-//	go run ./internal/gobin/layout/gen -check -latest          # the same for the last release of each minor alone
-//	go run ./internal/gobin/layout/gen -check -releases 1.27.4 # the same for the releases named
+//	go run ./internal/gobin/layout/gen -bisect                 # adds releases until each change within a minor version is located
+//	go run ./internal/gobin/layout/gen -check                  # fails with a diff if the table is not up to date
+//	go run ./internal/gobin/layout/gen -check -latest          # the same, only for the latest release of each minor version
+//	go run ./internal/gobin/layout/gen -check -releases 1.27.4 # the same, only for the given releases
 package main
 
 import (

@@ -1,11 +1,13 @@
-// Package godwarf reads the struct types of package runtime out of a Go program's DWARF, and little else, fast.
+// Package godwarf reads the struct types of package runtime from the DWARF data of a Go program. It is fast because it
+// reads little else.
 //
-// Its one function is Read. The Go linker puts the types of the whole program into one compile unit that is called
-// "runtime" (cmd/link/internal/ld/dwarf.go), somewhere among the units of the packages. Read streams .debug_info, which
-// is usually compressed, from its start: units of other packages and of other languages are passed over by their
-// length, and nothing behind the unit of the types is decompressed. Of each type in it a few words are kept, of structs
-// that may be part of a wanted one the members too; the wanted structs are put together from these at the end.
+// The only function is [Read]. The Go linker puts the types of the whole program into a single compile unit with the name
+// "runtime" (cmd/link/internal/ld/dwarf.go), at an arbitrary position among the units of the packages. Read processes
+// .debug_info as a stream from its start, because the section is usually compressed. It uses their length to skip the units
+// of other packages and other languages, and decompresses nothing after the unit with the types. For each type in that unit
+// it keeps a few words, and for structs that may be part of a wanted struct also the members. The wanted structs are
+// assembled from these at the end.
 //
-// DWARF versions 2 to 5 are understood. The input is taken as hostile: memory and time are bounded by the limits of
-// this package, and what does not add up is ErrCorrupt.
+// The package supports DWARF versions 2 to 5. The input is treated as hostile: the limits in this package bound memory and
+// time, and inconsistent data results in [ErrCorrupt].
 package godwarf

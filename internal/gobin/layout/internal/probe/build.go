@@ -1,8 +1,8 @@
-// Package probe builds a small program with a real Go toolchain and reads from it what package layout wants to know of
-// that release: the layouts of the runtime's structs, constants and strings.
+// Package probe builds a small program with an actual Go toolchain, and reads from it what package layout needs to know
+// about that release: the layouts of the runtime's structs, constants and strings.
 //
-// It reads DWARF through the standard library's debug/dwarf, which shares nothing with package layout's own reader, so
-// that the two check each other.
+// It reads DWARF with the standard library's debug/dwarf, which has no code in common with the reader of package
+// layout, so that each of the two verifies the other.
 package probe
 
 import (

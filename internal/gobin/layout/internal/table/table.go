@@ -1,8 +1,8 @@
-// Package table reads and writes the text form of the struct layouts of many Go releases.
+// Package table reads and writes the text format for the struct layouts of many Go releases.
 //
-// A Snapshot is what one release has on one architecture. The text holds the snapshots of all releases, each value only
-// where it changes, so that a release that changes nothing adds one word to the file and one that moves a field shows
-// exactly that field in a diff:
+// A [Snapshot] contains the layouts of one release on one architecture. The text contains the snapshots of all
+// releases, but each value only where it changes. A release without changes adds one word to the file, and a release
+// that moves a field shows exactly that field in a diff:
 //
 //	releases 1.12 1.12.17 1.13 ...
 //	struct runtime.g amd64 arm64
@@ -16,9 +16,10 @@
 //	""
 //	"GC assist marking"
 //
-// A section holds for the architectures in its first line; where they differ there is a section for each. Below struct
-// stand its size and its fields as since=offset:size in bytes, a dash where the release dropped the field. A value holds
-// from the release before the equals sign until the next one of the line. Lines are sorted by name.
+// A section applies to the architectures in its first line. If they differ, each has a section of its own. The lines
+// after a struct are its size and its fields, as since=offset:size in bytes, or with a dash if the release removed the
+// field. A value is valid from the release before the equals sign until the next release in the line. Lines are sorted
+// by name.
 package table
 
 import "strings"

@@ -1,8 +1,8 @@
-// Package wanted says which structs, constants and string arrays of the Go runtime package layout knows, and under which
-// one name each of them goes whatever a release calls it.
+// Package wanted lists the structs, constants and string arrays of the Go runtime that package layout provides, and
+// gives each of them one name for all releases.
 //
-// It is data alone, shared by the reader of a target's DWARF and by the generator of the embedded table, so that both
-// mean the same thing by the same name.
+// It only contains data. The reader of a target's DWARF and the generator of the embedded table both use it, so that a
+// name means the same in both.
 package wanted
 
 import (
