@@ -1,24 +1,26 @@
-// Package insn reads the machine code of single Go functions, for amd64 and
-// arm64: where a probe may sit and what it will cost there, what the function
-// calls, where it returns, and which static data it touches.
+// Package insn analyzes the machine code of single Go functions, for amd64 and
+// arm64. It finds where a probe can be attached and what it costs there, which
+// functions are called, where the function returns, and which static data it
+// accesses.
 //
-// The central type is [Code]: the bytes of one function and the address they
-// run at. Everything here is a pure function of such bytes; where they come
-// from (an ELF file, a live process) is the caller's business. Bytes are
-// hostile input: any sequence is accepted, in linear time, and an instruction
-// that is not understood is stepped over instead of failing the function.
+// The central type is [Code]: the bytes of one function and the address at
+// which they run. All functions of the package are pure functions of such
+// bytes; the caller reads them from an ELF file or a live process. The bytes are
+// hostile input. Any sequence is accepted, in linear time. An unknown
+// instruction is skipped and does not make the analysis fail.
 //
-// Instructions are told apart by golang.org/x/arch/x86/x86asm on amd64, on top
-// of a length decoder of this package that also knows the encodings x86asm
-// does not, so a stretch of unknown vector code never puts the decoding out of
-// step. arm64 instructions all have four bytes; the few classes that matter
-// here are read from their fields.
+// On amd64, instructions are identified by golang.org/x/arch/x86/x86asm. A
+// length decoder in this package also handles the encodings that x86asm does
+// not support, so decoding stays in step after unknown vector code. On arm64,
+// all instructions have four bytes, and the few classes that are relevant here
+// are identified by their bit fields.
 //
-// [PrologueSite], [Calls] and [Returns] name places for probes, and
-// [Emulations] says which instructions make a uprobe cheap, by kernel version.
-// [ArgLocation], [ResultLocation] and [GAt] tell what a probe finds where.
+// [EntrySite], [Calls] and [Returns] find places for probes, and
+// [EmulatedAt] reports which instructions make a uprobe cheap, by kernel
+// version. [ArgLocation] and [GAt] return where a probe finds arguments and
+// the current g.
 //
-// On top of the decoding stands [InferGlobals]: it finds the runtime's
-// variables (allgs, allm, sched, ...) in a binary without a symbol table, by
-// what well-known runtime functions refer to.
+// [InferGlobals] finds the runtime's variables (allgs, allm, sched, ...) in a
+// binary without a symbol table, from the references in well-known runtime
+// functions.
 package insn

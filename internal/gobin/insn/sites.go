@@ -68,15 +68,16 @@ type Site struct {
 	Object, Value string
 }
 
-// PrologueSite returns the cheapest place in a function of Go 1.minor to see
-// its calls, with every argument still where [ArgLocation] says:
+// EntrySite returns the cheapest place in a function of Go 1.minor to see its
+// calls, with the first words argument words still where [ArgLocation] says
+// (the fewer these are, the more places there are):
 //
 //   - the branch of the stack check, which the kernel emulates without touching
 //     memory;
 //   - where that does not tell whether it is taken, the push of the frame
 //     pointer that follows it (amd64, Go 1.21 on);
-//   - else the first emulated instruction that each call passes once before an
-//     argument is overwritten;
+//   - else the first emulated instruction that each call passes once before one
+//     of these words is overwritten;
 //   - else the entry, which is not emulated.
 func EntrySite(c Code, minor, words int) (Site, error) {
 	if err := c.check(); err != nil {
@@ -206,7 +207,7 @@ func (p *prologue) stackCheck() (found step, ok bool) {
 }
 
 // growsStack says whether the code at target calls something and then jumps
-// back to the entry, which is how a stack check goes on when it fails.
+// back to the start, which is how a stack check goes on when it fails.
 func (p *prologue) growsStack(target uint64) bool {
 	to, ok := p.startsOver(target)
 	return ok && to == p.code.Entry+uint64(p.start)
