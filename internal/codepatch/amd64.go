@@ -1,6 +1,7 @@
 package codepatch
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -60,10 +61,41 @@ func (p *planner) amd64() (*Displacement, error) {
 			err = fmt.Errorf("%w; nor with the instruction before: %w", err, e)
 		}
 	}
+	if p.site.Kind == insn.SiteStore && (best == nil || !best.Durable) {
+		if d, e := p.amd64Before(joins); e == nil {
+			return d, nil
+		}
+	}
 	if best == nil {
 		return nil, err
 	}
 	return best, nil
+}
+
+// amd64Before plans the displacement of the instruction before the site's, of which only the first byte is replaced: the
+// others are the displacement of the jump. When another tracer removes a breakpoint, the kernel writes that byte of the
+// file, and the instruction is what it was.
+func (p *planner) amd64Before(joins map[uint64]bool) (*Displacement, error) {
+	if p.at == 0 || joins[p.site.PC] {
+		return nil, errors.New("something other than the instruction before leads to the site")
+	}
+	i := p.list[p.at-1]
+	if i.Len < x86JumpLen || i.Flow != insn.FlowNext || !i.SPKnown || i.SPMoved != 0 {
+		return nil, fmt.Errorf("the instruction at %#x cannot be replaced by a jump", i.PC)
+	}
+	if err := p.tablesAvoid(p.at-1, p.at); err != nil {
+		return nil, err
+	}
+	m, faults, err := p.amd64Move(i)
+	if err != nil {
+		return nil, err
+	}
+	d := p.displace(p.at-1, p.at-1)
+	d.jump = piece{code: append([]byte{0xE9}, d.Old[1:x86JumpLen]...)}
+	d.Fixed = i.PC + x86JumpLen + uint64(int64(int32(binary.LittleEndian.Uint32(d.Old[1:]))))
+	d.Durable, d.MayFault, d.FlagsLive = true, faults, p.amd64FlagsLive(p.site.PC)
+	d.before, d.after = []piece{m}, []piece{x86Jump(p.site.PC)}
+	return d, nil
 }
 
 // rank orders displacements of a site: the lowest is best.
@@ -311,7 +343,7 @@ func (p *planner) amd64Faults(x x86asm.Inst) bool {
 			continue
 		}
 		known := m.Base == x86asm.RSP || m.Base == x86asm.RBP || m.Base == x86asm.RIP ||
-			p.site.GReg != "" && m.Base.String() == p.site.GReg
+			p.site.GReg != "" && m.Base.String() == p.site.GReg || p.site.Object != "" && m.Base.String() == p.site.Object
 		if !known || m.Index != 0 {
 			return true
 		}

@@ -51,6 +51,8 @@ type Displacement struct {
 	// remove it, while the jump is there: Single holds, and the byte that the
 	// kernel then restores from the file is the one that the jump begins with.
 	Durable bool
+	// Fixed is the only address that the stub can have; 0: any in reach.
+	Fixed uint64
 
 	site   uint64
 	jump   piece   // to the stub; its target is filled in
@@ -185,6 +187,9 @@ func (d *Displacement) Stub(at uint64, body func(addr uint64) []byte) ([]byte, e
 // Jump returns the bytes that replace the old ones when the stub stands at an
 // address: a jump to it, or at a call a call. An error wraps ErrReach.
 func (d *Displacement) Jump(at uint64) ([]byte, error) {
+	if d.Fixed != 0 && at != d.Fixed {
+		return nil, fmt.Errorf("jump from %#x to its stub at %#x, not %#x: %w", d.Start, at, d.Fixed, ErrReach)
+	}
 	jump := d.jump
 	jump.target = at
 	code, err := jump.link(nil, d.Start)
