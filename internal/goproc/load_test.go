@@ -355,8 +355,8 @@ func TestEach(t *testing.T) {
 
 // TestRanSince takes two snapshots of goroutines that wait all the time, and of workers that do not.
 func TestRanSince(t *testing.T) {
-	twice := func(program string) (ran, compared int) {
-		target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: program}))
+	twice := func(program, release string) (ran, compared int) {
+		target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: program, Go: release}))
 		if program == "zoo" {
 			target.Command("gc") // the runtime notes who waits
 		}
@@ -386,10 +386,12 @@ func TestRanSince(t *testing.T) {
 		}
 		return ran, compared
 	}
-	if ran, compared := twice("zoo"); ran > 0 || compared < 20 {
-		t.Errorf("%d of %d goroutines that wait all the time are said to have run", ran, compared)
+	for _, release := range testtarget.Versions() {
+		if ran, compared := twice("zoo", release); ran > 0 || compared < 20 {
+			t.Errorf("Go %s: %d of %d goroutines that wait all the time are said to have run", release, ran, compared)
+		}
 	}
-	if ran, compared := twice("coder"); ran == 0 {
+	if ran, compared := twice("coder", testtarget.Latest()); ran == 0 {
 		t.Errorf("none of %d goroutines is said to have run, of which most have", compared)
 	}
 }

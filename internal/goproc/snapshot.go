@@ -66,13 +66,15 @@ type Goroutine struct {
 	Lent   bool
 	Labels map[string]string // profiler labels set by runtime/pprof; nil when none
 
+	stops              uint8  // how often it has stopped running, modulo 256; 0 before Go 1.17
 	stackTop, stackSum uint64 // where its stack ends, and a hash of what is in it; 0 when unknown
 }
 
 // RanSince reports whether the goroutine is known to have run since an earlier snapshot of the same process saw it: its
 // stack is where it was, and has other contents. A stack that the runtime has moved shows nothing.
 func (g *Goroutine) RanSince(earlier *Goroutine) bool {
-	return g.stackTop != 0 && g.stackTop == earlier.stackTop && g.stackSum != earlier.stackSum
+	return g.stops != earlier.stops ||
+		g.stackTop != 0 && g.stackTop == earlier.stackTop && g.stackSum != earlier.stackSum
 }
 
 // Frame is one logical frame of a goroutine's stack.

@@ -414,7 +414,7 @@ func (t *taker) goroutine(g rawG, stack []Frame) Goroutine {
 	s := &t.p.rt.status
 	out := Goroutine{
 		ID: g.goid, Parent: g.parent, State: t.p.stateOf(g.status), Stack: stack,
-		Locked: g.locked, Scanning: g.scanning, Start: t.startFrame(g, stack),
+		Locked: g.locked, Start: t.startFrame(g, stack), stops: g.trackingSeq,
 	}
 	if g.status == s.waiting || g.status == s.leaked {
 		out.Reason = t.p.waitReason(g.waitReason)
