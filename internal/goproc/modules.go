@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -41,17 +42,12 @@ func (p *Process) openMain() (*module, error) {
 	if !errors.Is(exeErr, ErrNotGo) {
 		return nil, exeErr
 	}
-	maps, err := p.maps()
+	libraries, err := p.libraries()
 	if err != nil {
 		return nil, err
 	}
-	tried := map[string]bool{}
 	notFound := exeErr
-	for _, m := range maps {
-		if !m.Exec() || m.Inode == 0 || !strings.Contains(filepath.Base(m.Path), ".so") || tried[m.Path] {
-			continue
-		}
-		tried[m.Path] = true
+	for _, m := range libraries {
 		lib, err := p.openMapped(m)
 		if errors.Is(err, ErrPermission) {
 			notFound = fmt.Errorf("process %d: %w: %s", p.pid, ErrUnreadable, m.Path)
@@ -65,7 +61,43 @@ func (p *Process) openMain() (*module, error) {
 	return nil, notFound
 }
 
-// runsMain reports whether goroutine 1 runs a main function for as long as the process lives. In an image built by
+// libraries returns a mapping of the code of each shared library.
+func (p *Process) libraries() ([]procmap.Mapping, error) {
+	maps, err := p.maps()
+	if err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	return slices.DeleteFunc(maps, func(m procmap.Mapping) bool {
+		if !m.Exec() || m.Inode == 0 || !strings.Contains(filepath.Base(m.Path), ".so") || seen[m.Path] {
+			return true
+		}
+		seen[m.Path] = true
+		return false
+	}), nil
+}
+
+// findOtherRuntimes warns about shared libraries that contain another Go runtime, which is not observed.
+func (p *Process) findOtherRuntimes() error {
+	libraries, err := p.libraries()
+	if err != nil {
+		return err
+	}
+	for _, m := range libraries {
+		if slices.ContainsFunc(p.symbols.modules, func(known *module) bool { return known.lo < m.End && m.Start < known.hi }) {
+			continue
+		}
+		lib, err := p.openMapped(m)
+		if err != nil {
+			continue // most libraries are not written in Go
+		}
+		p.warn("%s has its own Go runtime (%s): its goroutines are not observed", m.Path, lib.bin.GoVersion())
+		lib.bin.Close()
+	}
+	return nil
+}
+
+// runsMain reports whether goroutine 1 runs the main function until the process exits. In an image built with
 // -buildmode=c-shared or c-archive it ends when the runtime has been initialized (runtime.main). The linker includes the
 // entry point for C (runtime/rt0_linux_*.s) in these images only.
 func runsMain(bin *gobin.Binary) bool {

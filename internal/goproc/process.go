@@ -104,6 +104,9 @@ func (p *Process) open(opt Options) error {
 		return nil
 	}
 	p.loadPlugins()
+	if err := p.findOtherRuntimes(); err != nil {
+		return err
+	}
 	return p.awaitVerified()
 }
 

@@ -1,0 +1,49 @@
+package goproc
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/loupe-go/loupe/internal/testcmd"
+	"github.com/loupe-go/loupe/internal/testtarget"
+)
+
+// TestOtherRuntimes opens programs in which there are several Go runtimes, because a shared library brings its own, and
+// programs in which there is one.
+func TestOtherRuntimes(t *testing.T) {
+	library := filepath.Join(filepath.Dir(testtarget.Build(t, testtarget.Spec{Program: "mixer", Go: "1.26.11", Library: true})), "libmixer.so")
+	for _, test := range []struct {
+		spec    testtarget.Spec
+		preload string
+		want    string
+	}{
+		{testtarget.Spec{Library: true}, library, "libmixer.so has its own Go runtime (go1.2"},
+		{testtarget.Spec{Cgo: true}, library, "libmixer.so has its own Go runtime (go1.26.11): its goroutines are not observed"},
+		{testtarget.Spec{Library: true}, "", ""},
+		{testtarget.Spec{Cgo: true}, "", ""},
+		{testtarget.Spec{Plugin: true}, "", ""},
+	} {
+		test.spec.Program = "mixer"
+		t.Run(test.spec.String()+"/"+filepath.Base(test.preload), func(t *testing.T) {
+			cmd := testcmd.Within(t, 0, testtarget.Build(t, test.spec), "1")
+			if test.preload != "" {
+				cmd.Env = append(os.Environ(), "LD_PRELOAD="+test.preload)
+			}
+			target := testtarget.StartCmd(t, cmd)
+			if test.spec.Plugin {
+				target.Command("load")
+			}
+			p, err := Open(target.PID(), Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Close()
+			got := strings.Join(p.Warnings(), "\n")
+			if test.want == "" && got != "" || !strings.Contains(got, test.want) || strings.Contains(got, "\n") {
+				t.Errorf("warnings %q, want %q", got, test.want)
+			}
+		})
+	}
+}
