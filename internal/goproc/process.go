@@ -124,9 +124,13 @@ func (p *Process) UnlessReplaced(err error) error {
 		if statErr == nil && st.program != "" && st.program != p.program {
 			return fmt.Errorf("process %d: %w", p.pid, ErrReplaced)
 		}
-		// The threads of a process that replaces itself end first.
-		if !errors.Is(err, ErrExited) || statErr != nil || st.ended() || time.Now().After(deadline) {
+		// exec ends the threads of a process first.
+		exited := errors.Is(err, ErrExited) || errors.Is(err, ErrNoProcess)
+		switch {
+		case !exited || statErr == nil && !st.ended() && time.Now().After(deadline):
 			return err
+		case statErr != nil || st.ended():
+			return fmt.Errorf("process %d: %w", p.pid, ErrExited)
 		}
 	}
 }
