@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/loupe-go/loupe/internal/gobin"
 	"github.com/loupe-go/loupe/internal/gobin/layout"
@@ -25,8 +24,6 @@ type Info struct {
 	User      string // name, or number where there is no name
 	Exe       string // path of the executable as the process's own mount namespace has it
 	Deleted   bool   // the executable has been removed or replaced on disk
-	Cmdline   []string
-	StartTime time.Time
 
 	GoVersion     string // "go1.22.12"
 	Module        string // path of the main module
@@ -146,14 +143,11 @@ func describe(dir *procDir, bin *gobin.Binary) Info {
 		}
 	}
 	if st, err := dir.stat(); err == nil {
-		info.PPID, info.StartTime = st.ppid, st.startTime()
+		info.PPID = st.ppid
 	}
 	exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", dir.pid))
 	if err == nil {
 		info.Exe, info.Deleted = strings.CutSuffix(exe, " (deleted)")
-	}
-	if b, err := dir.read("cmdline"); err == nil && len(b) > 0 {
-		info.Cmdline = strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
 	}
 	info.User = userName(dir)
 	if b, err := dir.read("cgroup"); err == nil {

@@ -10,7 +10,6 @@ type rawG struct {
 	addr             uint64
 	goid             uint64
 	status           uint32 // without the scan flag
-	scanning         bool
 	stackLo, stackHi uint64
 	pc, sp, lr       uint64 // saved when the goroutine stopped running
 	syscallPC        uint64
@@ -42,7 +41,7 @@ func (rt *runtimeLayout) decodeG(addr uint64, b []byte) rawG {
 	}
 	status := uint32(word(o.status))
 	return rawG{
-		addr: addr, goid: word(o.goid), status: status &^ rt.status.scan, scanning: status&rt.status.scan != 0,
+		addr: addr, goid: word(o.goid), status: status &^ rt.status.scan,
 		stackLo: word(o.stackLo), stackHi: word(o.stackHi),
 		pc: word(o.schedPC), sp: word(o.schedSP), lr: word(o.schedLR),
 		syscallPC: word(o.syscallPC), syscallSP: word(o.syscallSP), m: word(o.m),
@@ -55,7 +54,7 @@ func (rt *runtimeLayout) decodeG(addr uint64, b []byte) rawG {
 // same reports whether a goroutine has not moved between two readings of its g. The scan flag and the waiting time may
 // differ: the garbage collector sets both without running the goroutine.
 func (a rawG) same(b rawG) bool {
-	a.scanning, a.waitSince = b.scanning, b.waitSince
+	a.waitSince = b.waitSince
 	return a == b
 }
 
@@ -143,8 +142,7 @@ func (p *Process) readGs(addrs []uint64) ([]rawG, error) {
 type rawM struct {
 	addr     uint64
 	g0, curg uint64
-	tid      int // the kernel thread; 0 until it has started
-	p        uint64
+	tid      int       // the kernel thread; 0 until it has started
 	vdso     registers // of the goroutine, while its thread is in the vDSO; zero otherwise
 }
 
@@ -186,7 +184,7 @@ func (rt *runtimeLayout) decodeM(addr uint64, b []byte) rawM {
 		vdso.sp += o.vdsoBelow
 	}
 	return rawM{
-		addr: addr, g0: word(o.g0), curg: word(o.curg), tid: int(int32(word(o.procid))), p: word(o.p),
+		addr: addr, g0: word(o.g0), curg: word(o.curg), tid: int(int32(word(o.procid))),
 		vdso: vdso,
 	}
 }

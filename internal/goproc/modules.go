@@ -55,7 +55,6 @@ func (p *Process) openMain() (*module, error) {
 		if err != nil {
 			continue // most libraries are not written in Go
 		}
-		p.library = true
 		return lib, nil
 	}
 	return nil, notFound

@@ -21,7 +21,6 @@ type Process struct {
 	pid      int
 	dir      *procDir
 	main     *module // the image with the runtime
-	library  bool    // that image is a shared library in a program of another language
 	runsMain bool    // goroutine 1 lives as long as the process
 	plugins  int
 	program  string // as procStat has it; what the process ran when it was opened

@@ -128,11 +128,6 @@ func parseStat(b []byte) (procStat, error) {
 // clockTicks is USER_HZ, the unit of times in /proc; it is 100 on every Linux that Go runs on.
 const clockTicks = 100
 
-// startTime returns when the process started, on the wall clock.
-func (s procStat) startTime() time.Time {
-	return time.Now().Add(-s.age())
-}
-
 // age returns how long ago the process started.
 func (s procStat) age() time.Duration {
 	var now unix.Timespec

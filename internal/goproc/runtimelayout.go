@@ -37,10 +37,10 @@ type gOffsets struct {
 
 // mOffsets are byte offsets in runtime.m.
 type mOffsets struct {
-	size                         int
-	g0, curg, procid, alllink, p int
-	vdsoPC, vdsoSP               int    // where a goroutine left its stack for a function of the kernel's vDSO
-	vdsoBelow                    uint64 // how far below the caller's stack pointer vdsoSP points
+	size                      int
+	g0, curg, procid, alllink int
+	vdsoPC, vdsoSP            int    // registers of a goroutine at its call of a vDSO function
+	vdsoBelow                 uint64 // how far below the caller's stack pointer vdsoSP points
 }
 
 // statusValues are the runtime's numbers for goroutine states.
@@ -142,13 +142,13 @@ func newMOffsets(l *layout.Layout) (mOffsets, error) {
 	m := mOffsets{
 		size: r.size("runtime.m"),
 		g0:   r.need("runtime.m.g0"), curg: r.need("runtime.m.curg"), procid: r.need("runtime.m.procid"),
-		alllink: r.need("runtime.m.alllink"), p: r.need("runtime.m.p"),
-		vdsoPC: r.first("runtime.m.vdsoPC"), vdsoSP: r.first("runtime.m.vdsoSP"),
+		alllink: r.need("runtime.m.alllink"),
+		vdsoPC:  r.first("runtime.m.vdsoPC"), vdsoSP: r.first("runtime.m.vdsoSP"),
 	}
 	if r.err != nil {
 		return m, r.err
 	}
-	return m, checkWithin(m.size, m.g0, m.curg, m.procid, m.alllink, m.p, m.vdsoPC, m.vdsoSP)
+	return m, checkWithin(m.size, m.g0, m.curg, m.procid, m.alllink, m.vdsoPC, m.vdsoSP)
 }
 
 // vdsoBelow returns how far m.vdsoSP points below the caller's stack pointer: until Go 1.13 on amd64 it was the place of

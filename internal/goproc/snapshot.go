@@ -59,7 +59,6 @@ type Goroutine struct {
 	System   bool // belongs to the runtime, as runtime.NumGoroutine counts it
 	Locked   bool // locked to its thread by runtime.LockOSThread
 	ThreadID int  // the kernel thread that runs it; 0 when none
-	Scanning bool // the garbage collector was scanning its stack
 
 	// Lent marks a goroutine that waits by its state only: the state lets the garbage collector scan its stack while its
 	// code goes on, on its thread's own stack.
