@@ -87,7 +87,7 @@ func TestInlineTargetExecAtCall(t *testing.T) {
 			m := startExecer(t, path)
 			code := textOf(t, m.cmd.Process.Pid)
 			replaced, line := execAt(t, m, at)
-			good := line == "ended: <nil>" || strings.HasPrefix(line, "ended: ") && strings.Contains(line, "replaced itself")
+			good := line == "ended: <nil>" || strings.HasPrefix(line, "ended: ") && strings.Contains(line, "executed another program")
 			if strings.Contains(line, "\n") || !good {
 				t.Errorf("the observer says %q", line)
 			}
@@ -179,7 +179,7 @@ func TestExecBeforeAttach(t *testing.T) {
 					t.Skip(err)
 				}
 				if !errors.Is(err, loupe.ErrExec) {
-					t.Errorf("attaching: %v, want that the process has replaced itself", err)
+					t.Errorf("attaching: %v, want that the process has executed another program", err)
 				}
 				if textOf(t, m.cmd.Process.Pid) != code {
 					t.Error("the program's code has changed")

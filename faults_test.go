@@ -224,7 +224,7 @@ func TestTargetDies(t *testing.T) {
 			time.AfterFunc(time.Duration(delay)*10*time.Millisecond, p.Kill)
 			s, err := loupe.Attach(context.Background(), loupe.PID(p.PID()), loupe.Options{})
 			if err != nil {
-				ending := strings.Contains(err.Error(), "a process that is ending") // dead before its executable was opened
+				ending := strings.Contains(err.Error(), "an exiting process") // dead before its executable was opened
 				if !errors.Is(err, loupe.ErrExited) && !errors.Is(err, loupe.ErrNoProcess) && !ending || strings.Contains(err.Error(), "\n") {
 					t.Errorf("after %d ms: %v", delay*10, err)
 				}

@@ -125,7 +125,7 @@ func TestTopEnds(t *testing.T) {
 	sys = livelier()
 	sys.stream.goesOn, sys.stream.err = false, loupe.ErrExec
 	r = run(t, sys, "top", "42", "--interval", "100ms")
-	if r.status != exitFailed || !strings.Contains(r.out, "the observation has ended") || !strings.Contains(r.errOut, "replaced itself") {
+	if r.status != exitFailed || !strings.Contains(r.out, "observation stopped") || !strings.Contains(r.errOut, "executed another program") {
 		t.Errorf("%+v", r)
 	}
 	sys = livelier()

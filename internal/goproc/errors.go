@@ -18,7 +18,7 @@ var (
 	ErrExited      = ptrace.ErrExited
 
 	// ErrReplaced says that the process has replaced itself by another program.
-	ErrReplaced = errors.New("the process has replaced itself by another program; attach again to observe that one")
+	ErrReplaced = errors.New("the process has executed another program; attach again to observe it")
 )
 
 type unreadable struct{}

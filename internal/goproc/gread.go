@@ -160,7 +160,7 @@ func (p *Process) readMs() (map[uint64]rawM, error) {
 	b := make([]byte, o.size)
 	for ; addr != 0 && len(ms) < maxThreads; addr = binary.LittleEndian.Uint64(b[o.alllink:]) {
 		if _, again := ms[addr]; again {
-			return nil, fmt.Errorf("process %d: %w: the list of threads is a circle", p.pid, ErrLayout)
+			return nil, fmt.Errorf("process %d: %w: the list of threads is circular", p.pid, ErrLayout)
 		}
 		if err := p.mem.read(b, addr); err != nil {
 			return nil, err

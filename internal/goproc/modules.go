@@ -122,7 +122,7 @@ func (p *Process) loadBias(bin *gobin.Binary) (uint64, error) {
 			return binary.LittleEndian.Uint64(auxv[8:]) - bin.EntryPoint(), nil
 		}
 	}
-	return 0, fmt.Errorf("process %d: %w: the kernel does not tell where %s was loaded", p.pid, ErrUnsupported, bin.Path())
+	return 0, fmt.Errorf("process %d: %w: the kernel does not report where %s was loaded", p.pid, ErrUnsupported, bin.Path())
 }
 
 // mappedBias is loadBias by where the executable's code is mapped.
@@ -187,7 +187,7 @@ func (p *Process) mappedFile(m procmap.Mapping) (*os.File, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil || st.Ino != m.Inode {
 		f.Close()
-		return nil, fmt.Errorf("process %d: %w: %s has been replaced since it was loaded", p.pid, ErrUnsupported, m.Path)
+		return nil, fmt.Errorf("process %d: %w: %s was replaced after it was loaded", p.pid, ErrUnsupported, m.Path)
 	}
 	return f, nil
 }
@@ -206,7 +206,7 @@ func (p *Process) loadPlugins() {
 	addr, err := p.mem.u64(p.main.bin.Module().Addr + p.main.bias + uint64(next.Offset))
 	for ; err == nil && addr != 0 && p.plugins < maxModules; p.plugins++ {
 		if err := p.loadPlugin(addr + uint64(text.Offset)); err != nil {
-			p.warn("a plugin cannot be read, its frames have no names: %v", err)
+			p.warn("cannot read a plugin; its frames have no names: %v", err)
 		}
 		addr, err = p.mem.u64(addr + uint64(next.Offset))
 	}

@@ -93,7 +93,7 @@ func (p *Process) open(opt Options) error {
 		p.log.Debug("debug information not used", "exe", bin.Path(), "err", err)
 	}
 	if p.layout.Source == layout.SourceNearest {
-		p.warn("%s is not known to this Loupe; the layout of %s is used and was verified against the process",
+		p.warn("%s is unknown to this version of Loupe; using the layout of %s, which was verified against the process",
 			bin.GoVersion(), p.layout.GoVersion)
 	}
 	if p.rt, err = newRuntimeLayout(p.layout, p.main); err != nil {
@@ -145,7 +145,7 @@ func openExe(pid int) (*gobin.Binary, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if _, statErr := os.Stat(fmt.Sprintf("/proc/%d", pid)); statErr == nil {
-			return nil, fmt.Errorf("process %d: %w: a kernel thread or a process that is ending", pid, ErrNotGo)
+			return nil, fmt.Errorf("process %d: %w: a kernel thread or an exiting process", pid, ErrNotGo)
 		}
 		return nil, fmt.Errorf("process %d: %w", pid, ErrNoProcess)
 	case errors.Is(err, fs.ErrPermission):

@@ -63,7 +63,7 @@ func (p *Process) followMs(likely []uint64, size uint64, f func(m uint64, b []by
 	done := make(map[uint64]bool, len(likely))
 	for m != 0 && err == nil && len(done) < maxThreads {
 		if done[m] {
-			return fmt.Errorf("process %d: %w: the list of threads is a circle", p.pid, ErrLayout)
+			return fmt.Errorf("process %d: %w: the list of threads is circular", p.pid, ErrLayout)
 		}
 		done[m] = true
 		b := other
