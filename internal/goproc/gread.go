@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// rawG is the part of a runtime.g that a snapshot needs, decoded.
+// rawG holds the decoded fields of a runtime.g that a snapshot requires.
 type rawG struct {
 	addr             uint64
 	goid             uint64
@@ -51,14 +51,14 @@ func (rt *runtimeLayout) decodeG(addr uint64, b []byte) rawG {
 	}
 }
 
-// same reports whether a goroutine has not moved between two readings of its g. The scan flag and the waiting time may
-// differ: the garbage collector sets both without running the goroutine.
+// same reports whether a goroutine did not run between two reads of its g. The waiting time may
+// differ, as may the scan flag, which is not kept: the garbage collector sets both without running the goroutine.
 func (a rawG) same(b rawG) bool {
 	a.waitSince = b.waitSince
 	return a == b
 }
 
-// goneG reports whether a g stands for no goroutine at present.
+// gone reports whether a g is currently unused.
 func (rt *runtimeLayout) gone(g rawG) bool {
 	s := &rt.status
 	return g.goid == 0 || g.status == s.idle || g.status == s.dead || g.status == s.deadExtra
@@ -67,7 +67,7 @@ func (rt *runtimeLayout) gone(g rawG) bool {
 // maxGoroutines bounds the list of goroutines; the runtime never shrinks it.
 const maxGoroutines = 1 << 27
 
-// readAllgs returns the addresses of all g's that the process has ever had.
+// readAllgs returns the addresses of all g's that the process has ever allocated.
 func (p *Process) readAllgs() ([]uint64, error) {
 	array, n, err := p.allgsHeader()
 	if err != nil {
@@ -114,7 +114,7 @@ func (p *Process) allgsHeader() (array, n uint64, err error) {
 	return 0, 0, fmt.Errorf("process %d: the list of goroutines changes too fast to be read", p.pid)
 }
 
-// readGs reads many g's at once. Those that are not readable come back with goid 0.
+// readGs reads many g's at once. Unreadable ones have goid 0.
 func (p *Process) readGs(addrs []uint64) ([]rawG, error) {
 	size := p.rt.g.size
 	gs := make([]rawG, len(addrs))
@@ -138,7 +138,7 @@ func (p *Process) readGs(addrs []uint64) ([]rawG, error) {
 	return gs, nil
 }
 
-// rawM is the part of a runtime.m that a snapshot needs.
+// rawM holds the decoded fields of a runtime.m that a snapshot requires.
 type rawM struct {
 	addr     uint64
 	g0, curg uint64
@@ -146,7 +146,7 @@ type rawM struct {
 	vdso     registers // of the goroutine, while its thread is in the vDSO; zero otherwise
 }
 
-// maxThreads bounds the walk along the list of M's (the runtime's own limit is 10,000 by default).
+// maxThreads bounds the walk of the list of M's (the default limit of the runtime is 10,000).
 const maxThreads = 1 << 20
 
 // readMs returns the process's M's by address.

@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memory reads another process's memory without stopping it. Reads are not atomic: the process may change what is read
-// while it is read.
+// memory reads the memory of another process without stopping it. Reads are not atomic: the process may change the memory
+// during a read.
 type memory struct{ pid int }
 
-// span is a piece of memory to read: buf is filled from addr. After a read, ok says whether it was.
+// span is a range of memory to read: buf is filled from addr. After a read, ok reports whether it succeeded.
 type span struct {
 	addr uint64
 	buf  []byte
@@ -55,8 +55,8 @@ func (m memory) u64(addr uint64) (uint64, error) {
 	return binary.LittleEndian.Uint64(b[:]), err
 }
 
-// readSpans reads many pieces in few system calls, in the order given: piece i is copied before piece i+1. A piece that
-// is not readable is left with ok false; the error is about the process as a whole.
+// readSpans reads many spans with few system calls, in order: span i is copied before span i+1. A span that
+// is not readable has ok false. An error concerns the process as a whole.
 func (m memory) readSpans(spans []span) error {
 	local := make([]unix.Iovec, 0, min(len(spans), maxIovecs))
 	remote := make([]unix.RemoteIovec, 0, min(len(spans), maxIovecs))
@@ -78,7 +78,7 @@ func (m memory) readSpans(spans []span) error {
 		if err != nil && !errors.Is(err, unix.EFAULT) {
 			return m.wrap(err)
 		}
-		// A fault ends the copying: the pieces before it are complete. Go on behind the one that faulted.
+		// A fault ends the copy: the spans before it are complete. Continue after the span that faulted.
 		done := markRead(spans[:n], max(got, 0))
 		if done < n {
 			done++
@@ -89,8 +89,8 @@ func (m memory) readSpans(spans []span) error {
 }
 
 // readv calls process_vm_readv and returns the number of bytes copied. It takes a fraction of a millisecond at most, and
-// the Go scheduler is not told of it: it would wake another thread each time to use the processor meanwhile, which
-// finds nothing to do and takes time from the process that is looked at.
+// the raw system call hides it from the Go scheduler. Otherwise the scheduler would wake another thread each time, which
+// would find nothing to do and take time from the target.
 func (m memory) readv(local []unix.Iovec, remote []unix.RemoteIovec) (int, error) {
 	if len(local) == 0 {
 		return 0, nil
@@ -103,7 +103,7 @@ func (m memory) readv(local []unix.Iovec, remote []unix.RemoteIovec) (int, error
 	return int(n), nil
 }
 
-// markRead marks the leading pieces that n bytes fill and returns their number.
+// markRead sets ok for the leading spans that n bytes fill and returns their number.
 func markRead(spans []span, n int) int {
 	for i := range spans {
 		s := &spans[i]
@@ -115,7 +115,7 @@ func markRead(spans []span, n int) int {
 	return len(spans)
 }
 
-// wrap gives an error of process_vm_readv its meaning.
+// wrap converts an error of process_vm_readv to an error of this package.
 func (m memory) wrap(err error) error {
 	switch {
 	case errors.Is(err, unix.ESRCH):

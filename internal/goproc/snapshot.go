@@ -69,8 +69,9 @@ type Goroutine struct {
 	stackTop, stackSum uint64 // where its stack ends, and a hash of what is in it; 0 when unknown
 }
 
-// RanSince reports whether the goroutine is known to have run since an earlier snapshot of the same process saw it: its
-// stack is where it was, and has other contents. A stack that the runtime has moved shows nothing.
+// RanSince reports whether the goroutine is known to have run since an earlier snapshot of the same process saw it: the
+// runtime has counted a stop since, or its stack is where it was and has other contents. A stack that the runtime has
+// moved shows nothing, and neither does a count that has come round to the same number.
 func (g *Goroutine) RanSince(earlier *Goroutine) bool {
 	return g.stops != earlier.stops ||
 		g.stackTop != 0 && g.stackTop == earlier.stackTop && g.stackSum != earlier.stackSum

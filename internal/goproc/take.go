@@ -29,19 +29,19 @@ type SnapshotOptions struct {
 	Each func(*Goroutine)
 }
 
-// settleRounds is how often a goroutine that moved while it was read is tried again.
+// settleRounds is how often reading a goroutine that ran during the read is retried.
 const settleRounds = 24
 
-// A process is paused anew when a goroutine was caught where its registers are nowhere to be read: while it changes or
-// moves its stack, or in a signal handler. That takes it some microseconds, but a busy machine can let its thread wait for
-// many milliseconds in the middle of them, so the next attempt comes when the threads have run.
+// A process is paused again if the registers of a goroutine were not available: while it switches or
+// moves its stack, or in a signal handler. That takes some microseconds, but a busy machine can preempt its thread for
+// many milliseconds meanwhile, so the next attempt waits until the threads have run.
 const (
 	pauseAttempts = 20
 	pauseRun      = 100 * time.Microsecond
 	pausePatience = 500 * time.Millisecond
 )
 
-// errCaught says that a goroutine of a paused process was caught where it cannot be read exactly.
+// errCaught says that a goroutine of a paused process was stopped where it cannot be read exactly.
 var errCaught = errors.New("a goroutine is changing its stack")
 
 // Snapshot reads all goroutines of the process. Without Pause each goroutine is seen at a moment of its own: its state
@@ -70,7 +70,7 @@ func (p *Process) Snapshot(ctx context.Context, opt SnapshotOptions) (*Snapshot,
 	}
 }
 
-// snapshot takes the snapshot. After errCaught the process runs again, and caught is set.
+// snapshot takes the snapshot. After errCaught the process is running again, and caught is set.
 func (t *taker) snapshot() error {
 	p := t.p
 	if t.snap.Paused {
@@ -90,7 +90,7 @@ func (t *taker) snapshot() error {
 	if err != nil {
 		return t.explain(err)
 	}
-	// The process may have ended, or replaced itself, while it was read.
+	// The process may have exited, or executed another program, during the read.
 	if err := p.alive(t.ctx); err != nil {
 		return err
 	}
@@ -107,23 +107,23 @@ type taker struct {
 	ctx     context.Context
 	snap    *Snapshot
 	each    func(*Goroutine)
-	passed  Goroutine // the one that each is called with
-	last    bool      // what cannot be read exactly is read as well as it can
-	caught  *Progress // of the threads, where the next attempt has to wait for them
+	passed  Goroutine // the goroutine that Each is called with
+	last    bool      // the last attempt: goroutines that cannot be read exactly are best effort
+	caught  *Progress // of the threads, if the next attempt must wait for them
 	labels  *labelReader
 	regs    map[int]registers // of stopped threads, when paused
 	ms      map[uint64]rawM
 	tids    map[int]int   // kernel threads by the numbers that the runtime knows
 	now     int64         // the process's monotonic clock
-	waitMax time.Duration // how long a goroutine can have waited that no garbage collection has found waiting
+	waitMax time.Duration // longest possible wait of a goroutine that no garbage collection has found waiting
 
-	buf       []byte     // of the batch at hand
-	walk      []physical // of the stack at hand
+	buf       []byte     // of the current batch
+	walk      []physical // of the current stack
 	starts    map[startKey]event.Frame
 	labelErrs int
 }
 
-// sort puts the goroutines in the order of their IDs. They are large: an index is sorted, then each is moved once.
+// sort sorts the goroutines by ID. They are large, so it sorts an index and then moves each once.
 func (t *taker) sort() {
 	gs := t.snap.Goroutines
 	order := make([]int, len(gs))
@@ -138,7 +138,7 @@ func (t *taker) sort() {
 	t.snap.Goroutines = sorted
 }
 
-// explain makes an error that a dying process causes say so.
+// explain replaces an error if the process has exited or executed another program.
 func (t *taker) explain(err error) error {
 	if aliveErr := t.p.alive(t.ctx); aliveErr != nil {
 		return aliveErr
@@ -160,7 +160,7 @@ func (t *taker) take() error {
 	if err := t.readClock(); err != nil {
 		return err
 	}
-	if err := t.checkThreads(); err != nil { // before the many that are no trouble
+	if err := t.checkThreads(); err != nil { // before the goroutines that can be read in any case
 		return err
 	}
 	if t.each == nil {
@@ -188,7 +188,7 @@ func (t *taker) take() error {
 	return nil
 }
 
-// checkThreads returns errCaught when a thread was caught where its goroutine cannot be read exactly.
+// checkThreads returns errCaught if a thread was stopped where its goroutine cannot be read exactly.
 func (t *taker) checkThreads() error {
 	if t.last {
 		return nil
@@ -211,7 +211,7 @@ func (t *taker) checkThreads() error {
 	return nil
 }
 
-// readClock notes the time by which waiting is measured.
+// readClock reads the time against which waits are measured.
 func (t *taker) readClock() error {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
@@ -232,10 +232,10 @@ func (t *taker) readClock() error {
 	return nil
 }
 
-// roundBatch is how many goroutines are read together; their stacks are held in memory meanwhile.
+// roundBatch is how many goroutines are read together, with all their stacks in memory.
 const roundBatch = 2048
 
-// round reads the goroutines at the given addresses and returns those that moved meanwhile.
+// round reads the goroutines at the given addresses and returns those that ran meanwhile.
 func (t *taker) round(addrs []uint64) (unsettled []uint64, err error) {
 	for batch := range slices.Chunk(addrs, roundBatch) {
 		gs, err := t.p.readGs(batch)
@@ -251,8 +251,8 @@ func (t *taker) round(addrs []uint64) (unsettled []uint64, err error) {
 	return unsettled, nil
 }
 
-// bracket is one goroutine's stack read between two readings of its g. The stack is read twice: when both readings of
-// both agree, the goroutine stood still.
+// bracket is the stack of one goroutine, read between two reads of its g. The stack is read twice: if both reads of
+// both agree, the goroutine did not run.
 type bracket struct {
 	g             rawG
 	regs          registers
@@ -268,8 +268,8 @@ const (
 	spansPerStack = 4
 )
 
-// readStacks reads the stacks of goroutines that do not run, adds what stood still to the snapshot, and returns the
-// addresses of those that moved.
+// readStacks reads the stacks of goroutines that are not running, adds those that did not run meanwhile to the snapshot,
+// and returns the addresses of the others.
 func (t *taker) readStacks(gs []rawG) (moved []uint64, err error) {
 	var batch []bracket
 	size := 0
@@ -294,7 +294,7 @@ func (t *taker) readStacks(gs []rawG) (moved []uint64, err error) {
 	return t.readBatch(batch, moved)
 }
 
-// place gives a bracket its memory from the front of buf and returns the rest.
+// place assigns memory from the front of buf to a bracket and returns the rest.
 func (b *bracket) place(buf []byte, gsize int) (rest []byte) {
 	take := func(n int) (piece []byte) {
 		piece, buf = buf[:n:n], buf[n:]
@@ -304,7 +304,7 @@ func (b *bracket) place(buf []byte, gsize int) (rest []byte) {
 	return buf
 }
 
-// readBatch reads the stacks of the brackets and appends the addresses of the goroutines that moved meanwhile to moved.
+// readBatch reads the stacks of the brackets and appends the addresses of goroutines that ran meanwhile to moved.
 func (t *taker) readBatch(batch []bracket, moved []uint64) ([]uint64, error) {
 	gsize, total := t.p.rt.g.size, 0
 	for _, b := range batch {
@@ -339,13 +339,13 @@ func (t *taker) readBatch(batch []bracket, moved []uint64) ([]uint64, error) {
 	return moved, nil
 }
 
-// settled reports whether a goroutine stood still while its stack was read.
+// settled reports whether a goroutine did not run while its stack was read.
 func (t *taker) settled(b *bracket) bool {
 	before, after := t.p.rt.decodeG(b.g.addr, b.before), t.p.rt.decodeG(b.g.addr, b.after)
 	return before.same(after) && before.same(b.g) && bytes.Equal(b.first, b.second)
 }
 
-// stopped returns where a goroutine that does not run has stopped. ok is false for a running one, unless its thread's
+// stopped returns the registers at which a goroutine stopped. ok is false for a running goroutine, unless its thread's
 // registers are known.
 func (t *taker) stopped(g rawG) (registers, bool) {
 	s := &t.p.rt.status
@@ -363,9 +363,9 @@ func (t *taker) stopped(g rawG) (registers, bool) {
 	return registers{pc: g.pc, sp: g.sp, lr: g.lr}, true
 }
 
-// threadRegisters returns where a running goroutine is when its thread has been stopped. While the thread executes on the
-// stack of its system goroutine, or in the vDSO, the goroutine's own registers are where it left them. ok is false
-// where they are nowhere: in the few instructions that switch stacks, and inside a signal handler.
+// threadRegisters returns the registers of a running goroutine whose thread is stopped. While the thread executes on the
+// stack of its system goroutine, or in the vDSO, they are those that the goroutine saved. ok is false
+// if they are not available: in the few instructions that switch stacks, and in a signal handler.
 func (t *taker) threadRegisters(g rawG) (r registers, ok bool) {
 	m := t.ms[g.m]
 	r, ok = t.regs[t.tids[m.tid]]
@@ -409,7 +409,7 @@ func (t *taker) keep(g Goroutine) {
 	t.each(&t.passed)
 }
 
-// goroutine makes the public form of a goroutine.
+// goroutine returns the public form of a goroutine.
 func (t *taker) goroutine(g rawG, stack []Frame) Goroutine {
 	s := &t.p.rt.status
 	out := Goroutine{
@@ -418,7 +418,7 @@ func (t *taker) goroutine(g rawG, stack []Frame) Goroutine {
 	}
 	if g.status == s.waiting || g.status == s.leaked {
 		out.Reason = t.p.waitReason(g.waitReason)
-		out.Lent = g.m != 0 // one that really waits has let go of its thread
+		out.Lent = g.m != 0 // a goroutine that really waits has released its thread
 	}
 	if g.goid != 1 && g.gopc != 0 {
 		out.CreatedBy = t.p.symbols.location(g.gopc)
@@ -437,8 +437,8 @@ func (t *taker) goroutine(g rawG, stack []Frame) Goroutine {
 	return out
 }
 
-// startFrame returns the function that a goroutine was started with. A go statement with arguments starts a wrapper made
-// by the compiler; the function of the statement is the one it calls.
+// startFrame returns the function that a goroutine was started with. A go statement with arguments starts a wrapper that
+// the compiler generates. The function of the statement is its callee.
 func (t *taker) startFrame(g rawG, stack []Frame) event.Frame {
 	key := startKey{pc: g.startPC}
 	if len(stack) > 0 {
@@ -452,7 +452,7 @@ func (t *taker) startFrame(g rawG, stack []Frame) event.Frame {
 	return start
 }
 
-// startKey is what a goroutine's start frame depends on. Equal stacks share their frames.
+// startKey is the cache key of a goroutine's start frame. Equal stacks share their frames.
 type startKey struct {
 	pc    uint64
 	stack *Frame

@@ -43,11 +43,11 @@ func (g *Progress) Await(ctx context.Context, ran, timeout time.Duration) (behin
 		if len(g.ran) == 0 || time.Now().After(deadline) || ctx.Err() != nil {
 			return len(g.ran)
 		}
-		time.Sleep(time.Millisecond) // the kernel counts by its ticks
+		time.Sleep(time.Millisecond) // the kernel updates its counts every tick
 	}
 }
 
-// ranFor returns how long a thread has run, in nanoseconds; false when it has ended or the kernel does not tell.
+// ranFor returns how long a thread has run, in nanoseconds; false if it has exited or the kernel does not report it.
 func (p *Process) ranFor(tid int) (uint64, bool) {
 	b, err := p.dir.read(fmt.Sprintf("task/%d/schedstat", tid))
 	if err != nil {
@@ -58,11 +58,11 @@ func (p *Process) ranFor(tid int) (uint64, bool) {
 	return ran, err == nil
 }
 
-// sleeps reports whether a thread is neither running nor about to.
+// sleeps reports whether a thread is neither running nor runnable.
 func (p *Process) sleeps(tid int) bool {
 	b, err := p.dir.read(fmt.Sprintf("task/%d/stat", tid))
 	if err != nil {
-		return true // it has ended
+		return true // it has exited
 	}
 	_, rest, ok := bytes.Cut(b[bytes.LastIndexByte(b, ')')+1:], []byte{' '})
 	return !ok || len(rest) == 0 || rest[0] != 'R'
