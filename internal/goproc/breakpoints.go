@@ -36,7 +36,7 @@ func (p *Process) Breakpoints(known []ptrace.Edit) ([]Breakpoint, error) {
 	for f := range p.main.bin.Functions() {
 		file, err := p.main.bin.Code(f)
 		if err != nil {
-			continue // no code of the file
+			continue // not code of the file
 		}
 		if compared += len(file); compared > maxCompared || len(list) >= maxBreakpoints {
 			break
@@ -56,7 +56,7 @@ func (p *Process) Breakpoints(known []ptrace.Edit) ([]Breakpoint, error) {
 	return list, nil
 }
 
-// appendBreakpoints appends the instructions of the file in whose place there is a breakpoint now, instead of code.
+// appendBreakpoints appends the instructions of the file that a breakpoint has replaced in memory.
 func appendBreakpoints(list []Breakpoint, arch string, f gobin.Func, file, code, now []byte) []Breakpoint {
 	if string(code) == string(now) {
 		return list
@@ -73,7 +73,7 @@ func appendBreakpoints(list []Breakpoint, arch string, f gobin.Func, file, code,
 	return list
 }
 
-// isBreakpoint reports whether code begins with INT3, or BRK on arm64.
+// isBreakpoint reports whether code starts with INT3, or BRK on arm64.
 func isBreakpoint(arch string, code []byte) bool {
 	if arch == insn.ARM64 {
 		return len(code) >= 4 && binary.LittleEndian.Uint32(code)&0xFFE0001F == 0xD4200000

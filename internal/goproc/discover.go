@@ -103,7 +103,7 @@ func Describe(pid int) (Info, error) {
 	if !errors.Is(err, ErrPermission) && !errors.Is(err, ErrLayout) {
 		return Info{}, err
 	}
-	// The executable may be readable where the memory is not.
+	// The executable may be readable although the memory is not.
 	dir, dirErr := openProc(pid)
 	if dirErr != nil {
 		return Info{}, dirErr
@@ -131,7 +131,7 @@ func (p *Process) Info() Info {
 	return info
 }
 
-// describe fills in what /proc and the executable say.
+// describe sets the fields that come from /proc and the executable.
 func describe(dir *procDir, bin *gobin.Binary) Info {
 	info := Info{
 		PID: dir.pid, GoVersion: bin.GoVersion(), Arch: bin.Arch(), Linkage: bin.Linkage(), Symbols: bin.Symbols(), CGO: bin.CGO(),
@@ -169,11 +169,11 @@ func userName(dir *procDir) string {
 	return ids[1]
 }
 
-// containerPattern finds the ID that container runtimes put into the name of a cgroup: Docker, containerd, CRI-O, Podman
+// containerPattern matches the ID that container runtimes use in cgroup names: Docker, containerd, CRI-O, Podman
 // and the kubelet all use 64 hexadecimal digits.
 var containerPattern = regexp.MustCompile(`(?:^|[^0-9a-f])([0-9a-f]{64})(?:[^0-9a-f]|$)`)
 
-// containerID returns the container that a process belongs to, from the contents of /proc/PID/cgroup.
+// containerID returns the ID of a process's container, from the contents of /proc/PID/cgroup.
 func containerID(cgroup string) string {
 	id := ""
 	for line := range strings.Lines(cgroup) {
@@ -187,7 +187,7 @@ func containerID(cgroup string) string {
 	return ""
 }
 
-// engines returns the names of the engines that could attach to a process, as far as its executable decides.
+// engines returns the names of the engines that support the executable of a process.
 func engines(p *Process) []string {
 	if p.main.bin.Arch() != runtime.GOARCH {
 		return []string{}
@@ -269,7 +269,7 @@ func Resolve(target string) ([]int, error) {
 	return found, nil
 }
 
-// matchPath returns a test for processes that run the executable at a path: the same file, or the same path in the
+// matchPath returns a predicate for processes that execute the file at a path: the same file, or the same path in the
 // process's own mount namespace.
 func matchPath(path string) (func(pid int) bool, error) {
 	abs, err := filepath.Abs(path)
@@ -289,7 +289,7 @@ func matchPath(path string) (func(pid int) bool, error) {
 	}, nil
 }
 
-// matchName returns a test for processes of a name.
+// matchName returns a predicate for processes with a name.
 func matchName(name string) func(pid int) bool {
 	return func(pid int) bool {
 		exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))

@@ -1,7 +1,7 @@
-// Package goproc observes a live Go process from outside: which processes are Go programs, what their memory holds, and
-// above all the goroutine snapshot, taken while the program runs on.
+// Package goproc observes live Go processes from the outside. It finds the processes that run Go programs, reads their
+// memory, and takes goroutine snapshots while they continue to run.
 //
-// Its central type is Process. What it knows of the executable comes from package gobin; what it reads comes from the
-// process's memory and /proc. A Process is verified before anything is concluded from it: the struct layouts are checked
-// against the live data structures and refused when they do not fit.
+// The central type is [Process]. Information about the executable comes from package gobin. Everything else comes from the
+// memory of the process and from /proc. A Process is verified before it is used: the struct layouts are checked against
+// the live data structures, and rejected if they do not match.
 package goproc

@@ -14,7 +14,7 @@ var (
 	ErrUnreadable  = unreadable{} // the file permissions of its executable; wraps ErrPermission
 	ErrNotGo       = errors.New("not a Go program")
 	ErrUnsupported = ptrace.ErrUnsupported
-	ErrLayout      = errors.New("layout not verified") // the runtime's data structures are not where they should be
+	ErrLayout      = errors.New("layout not verified") // the runtime's data structures do not match the expected layout
 	ErrExited      = ptrace.ErrExited
 
 	// ErrReplaced says that the process has replaced itself by another program.

@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// Bounds on what is read for one goroutine's labels.
+// Bounds of the labels of one goroutine.
 const (
 	maxLabels     = 1024
 	maxLabelBytes = 16 << 10
-	maxLabelText  = 256 << 10 // of all its labels together
+	maxLabelText  = 256 << 10 // total, of all labels
 )
 
-// labelReader reads profiler labels. Goroutines often share a set, so sets are remembered by address for one snapshot.
+// labelReader reads profiler labels. Goroutines often share a set, so sets are cached by address for one snapshot.
 type labelReader struct {
 	mem   memory
 	asMap bool // a set is a Go map (before Go 1.24), else a list
@@ -24,7 +24,7 @@ func newLabelReader(mem memory, minor int) *labelReader {
 	return &labelReader{mem: mem, asMap: minor < 24, seen: map[uint64]map[string]string{}}
 }
 
-// read returns the labels of the set at an address; nil when it is empty or not readable.
+// read returns the labels of the set at an address; nil if it is empty or not readable.
 func (r *labelReader) read(addr uint64) (map[string]string, error) {
 	if addr == 0 {
 		return nil, nil
@@ -86,12 +86,12 @@ const (
 	bucketValues  = bucketKeys + bucketSlots*16
 	bucketNext    = bucketValues + bucketSlots*16
 	bucketSize    = bucketNext + 8
-	minTopHash    = 5 // smaller marks: an empty slot, or one that has moved to the new buckets
+	minTopHash    = 5 // smaller values mark an empty slot, or one that was moved to the new buckets
 	maxBucketBits = 8
 )
 
-// readMap reads the entries of a Go map. A set of labels does not change once it has been made, but it may have been
-// caught while growing: then entries not moved yet are in the old buckets.
+// readMap reads the entries of a Go map. A set of labels does not change after its creation, but the process may be
+// growing it now: entries that were not moved yet are in the old buckets.
 func (r *labelReader) readMap(header uint64) (map[string]string, error) {
 	var h [hmapSize]byte
 	if err := r.mem.read(h[:], header); err != nil {
@@ -122,7 +122,7 @@ func (r *labelReader) readMap(header uint64) (map[string]string, error) {
 	return set.labels, nil
 }
 
-// labelSet collects labels up to the bound on their text.
+// labelSet collects labels up to the bound of their text.
 type labelSet struct {
 	mem    memory
 	labels map[string]string

@@ -8,7 +8,7 @@ import (
 	"github.com/loupe-go/loupe/event"
 )
 
-// What a stream of events needs to know of a process, beside its snapshot.
+// Information about a process that a stream of events requires in addition to a snapshot.
 
 // ImagePath returns a path by which this process can open the image that holds the Go runtime until Close is called. It is
 // always the file that was read, whatever the path in the target leads to: the target may have replaced itself by another
@@ -45,7 +45,7 @@ func (p *Process) Frames(pcs []uint64, hidden uint64) []event.Frame {
 // (event.IsRuntimeWork): without these a wait for the garbage collector would be taken for one of the function that allocates.
 func Visible(stack []Frame) []event.Frame {
 	frames := make([]event.Frame, 0, len(stack))
-	inRuntime := true // all frames so far are the runtime's
+	inRuntime := true // all frames so far belong to the runtime
 	for _, f := range stack {
 		inRuntime = inRuntime && strings.HasPrefix(f.Func, "runtime.")
 		if !f.Hidden || inRuntime && event.IsRuntimeWork(f.Func) {
@@ -68,7 +68,7 @@ func (p *Process) Origin(gopc, startpc uint64) event.Origin {
 	if !info.known {
 		return o
 	}
-	// A go statement with arguments starts a wrapper made by the compiler; the function of the statement is the one it calls.
+	// A go statement with arguments starts a wrapper that the compiler generates. The function of the statement is its callee.
 	if wrapped, ok := info.mod.bin.Wrapped(info.fn); ok {
 		pc := wrapped.Entry + info.mod.bias
 		if to := p.symbols.lookup(pc); to.known {

@@ -18,7 +18,7 @@ import (
 // module is an image with Go code in the process: the executable, a plugin, or a shared library.
 type module struct {
 	bin    *gobin.Binary
-	bias   uint64 // what the loader added to the file's addresses
+	bias   uint64 // address in the process minus address in the file
 	lo, hi uint64 // the range of its Go code in the process
 }
 
@@ -104,7 +104,7 @@ func runsMain(bin *gobin.Binary) bool {
 	return !entryForC
 }
 
-// loadBias finds where the loader has put the executable: the kernel tells a program its own entry point.
+// loadBias returns the load bias of the executable, from the entry point that the kernel reports to the program.
 func (p *Process) loadBias(bin *gobin.Binary) (uint64, error) {
 	if !bin.PIE() {
 		return 0, nil
@@ -125,7 +125,7 @@ func (p *Process) loadBias(bin *gobin.Binary) (uint64, error) {
 	return 0, fmt.Errorf("process %d: %w: the kernel does not report where %s was loaded", p.pid, ErrUnsupported, bin.Path())
 }
 
-// mappedBias is loadBias by where the executable's code is mapped.
+// mappedBias returns the load bias from the mapping of the executable's code.
 func (p *Process) mappedBias(bin *gobin.Binary) (uint64, error) {
 	maps, err := p.maps()
 	if err != nil {
@@ -155,7 +155,7 @@ func (p *Process) maps() ([]procmap.Mapping, error) {
 	return maps, nil
 }
 
-// openMapped opens the file of a mapping, as the process's own mount namespace has it.
+// openMapped opens the file of a mapping in the mount namespace of the process.
 func (p *Process) openMapped(m procmap.Mapping) (*module, error) {
 	f, err := p.mappedFile(m)
 	if err != nil {
@@ -174,9 +174,9 @@ func (p *Process) openMapped(m procmap.Mapping) (*module, error) {
 	return newModule(bin, bias), nil
 }
 
-// mappedFile opens the file of a mapping, and no other one that has been put in its place since.
+// mappedFile opens the file of a mapping, even if another file has replaced it at its path.
 func (p *Process) mappedFile(m procmap.Mapping) (*os.File, error) {
-	// This link leads to the file itself. To follow it takes CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE.
+	// This link refers to the file itself. Following it requires CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE.
 	if f, err := os.Open(fmt.Sprintf("/proc/%d/map_files/%x-%x", p.pid, m.Start, m.End)); err == nil {
 		return f, nil
 	}
@@ -192,11 +192,11 @@ func (p *Process) mappedFile(m procmap.Mapping) (*os.File, error) {
 	return f, nil
 }
 
-// maxModules bounds the walk along the list of modules.
+// maxModules bounds the walk of the list of modules.
 const maxModules = 256
 
-// loadPlugins adds the modules that the runtime has loaded besides its own, along its list of module data. One that
-// cannot be opened leaves frames without names, which is said in a warning.
+// loadPlugins adds the plugins from the runtime's list of module data. A plugin that
+// cannot be opened causes a warning, and its frames have no names.
 func (p *Process) loadPlugins() {
 	next, ok := p.layout.Field("runtime.moduledata.next")
 	text, okText := p.layout.Field("runtime.moduledata.text")
@@ -215,7 +215,7 @@ func (p *Process) loadPlugins() {
 // Plugins returns how many modules the runtime had loaded besides its own when the process was opened.
 func (p *Process) Plugins() int { return p.plugins }
 
-// loadPlugin adds the module whose code starts where the word at textAddr says.
+// loadPlugin adds the module whose code starts at the address stored at textAddr.
 func (p *Process) loadPlugin(textAddr uint64) error {
 	text, err := p.mem.u64(textAddr)
 	if err != nil {

@@ -2,7 +2,7 @@ package goproc
 
 import "github.com/loupe-go/loupe/internal/ptrace"
 
-// pausedAt returns where each thread of a stopped process is.
+// pausedAt returns the registers of each thread of a stopped process.
 func pausedAt(s *ptrace.Stopped) map[int]registers {
 	threads := s.Threads()
 	regs := make(map[int]registers, len(threads))

@@ -23,7 +23,7 @@ type Process struct {
 	main     *module // the image with the runtime
 	runsMain bool    // goroutine 1 lives as long as the process
 	plugins  int
-	program  string // as procStat has it; what the process ran when it was opened
+	program  string // the program of the process when it was opened, as in procStat
 	mem      memory
 	log      *slog.Logger
 
@@ -49,7 +49,7 @@ type Options struct {
 	Starting bool
 }
 
-// initTimeout is how long Open waits for a process that is still starting to have its goroutines set up.
+// initTimeout is how long Open waits for a starting process to initialize its goroutines.
 const initTimeout = 2 * time.Second
 
 // Open opens a process by its PID, finds its runtime's data and verifies that the struct layouts fit. The caller closes
@@ -109,11 +109,12 @@ func (p *Process) open(opt Options) error {
 	return p.awaitVerified()
 }
 
-// replaceTime is how long a process whose threads are gone may take to run another program, or to end.
+// replaceTime is how long a process without threads may take to execute another program or to exit.
 const replaceTime = 2 * time.Second
 
 // UnlessReplaced returns err, nil included, unless the process has replaced itself by another program since Open was called:
-// then nothing is known about it, and the error wraps ErrReplaced.
+// then nothing is known about it, and the error wraps ErrReplaced. An error for which the process has exited says only that,
+// whatever failed because of it.
 func (p *Process) UnlessReplaced(err error) error {
 	for deadline := time.Now().Add(replaceTime); ; time.Sleep(5 * time.Millisecond) {
 		if p.dir == nil || p.program == "" {
@@ -138,7 +139,7 @@ func (p *Process) UnlessReplaced(err error) error {
 // a runtime that is not set up yet.
 func (p *Process) Verify() error { return p.awaitVerified() }
 
-// openExe opens the executable that a process runs, also when it has been replaced or deleted on disk.
+// openExe opens the executable of a process, even if it was replaced or deleted on disk.
 func openExe(pid int) (*gobin.Binary, error) {
 	link := fmt.Sprintf("/proc/%d/exe", pid)
 	f, err := os.Open(link)
@@ -149,7 +150,7 @@ func openExe(pid int) (*gobin.Binary, error) {
 		}
 		return nil, fmt.Errorf("process %d: %w", pid, ErrNoProcess)
 	case errors.Is(err, fs.ErrPermission):
-		if name, linkErr := os.Readlink(link); linkErr == nil { // which needs the right to trace the process
+		if name, linkErr := os.Readlink(link); linkErr == nil { // requires permission to trace the process
 			return nil, fmt.Errorf("process %d: %w: %s", pid, ErrUnreadable, name)
 		}
 		return nil, procError(pid, err)
@@ -168,7 +169,7 @@ func openExe(pid int) (*gobin.Binary, error) {
 	return bin, nil
 }
 
-// binError adds this package's sentinel to an error of package gobin, without repeating what it says.
+// binError adds a sentinel of this package to an error of package gobin without changing its text.
 func binError(err error) error {
 	switch {
 	case errors.Is(err, gobin.ErrNotGo), errors.Is(err, gobin.ErrNotELF):
@@ -179,14 +180,14 @@ func binError(err error) error {
 	return err
 }
 
-// reasonError is an error that counts as one of the package's reasons.
+// reasonError is an error that also matches a sentinel of this package.
 type reasonError struct{ reason, err error }
 
 func (e reasonError) Error() string   { return e.err.Error() }
 func (e reasonError) Unwrap() []error { return []error{e.reason, e.err} }
 
-// awaitVerified verifies the layout. A process that has only just been started has not set up its runtime yet: it is
-// given a moment.
+// awaitVerified verifies the layout. A process that has just started may not have initialized its runtime: awaitVerified
+// waits a moment for it.
 func (p *Process) awaitVerified() error {
 	deadline := time.Now().Add(initTimeout)
 	for {

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// procDir is the /proc directory of one process, kept open: once the process is gone it answers no more, even when its
-// number has been given to another.
+// procDir is the open /proc directory of one process: reads fail after the process has exited, even if its
+// PID was reused.
 type procDir struct {
 	pid  int
 	root *os.Root
@@ -67,7 +67,7 @@ func (d *procDir) read(name string) ([]byte, error) {
 	return b, nil
 }
 
-// procError gives an error of /proc its meaning.
+// procError converts an error of /proc to an error of this package.
 func procError(pid int, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ESRCH):
@@ -85,15 +85,15 @@ type procStat struct {
 	ppid       int
 	startTicks uint64 // since boot, in clock ticks
 
-	// program identifies the program that the process runs: where its code begins and ends, and its stack begins, which is
-	// different after each execve. It is "" for a process without memory, and the same for all where the kernel hides it.
+	// program identifies the program of the process: the start and end of its code, and the start of its stack, which is
+	// different after each execve. It is "" for a process without memory, and equal for all processes if the kernel hides it.
 	program string
 
-	// lastThread says that no other thread is alive. The first thread of a process that calls execve may end before the others.
+	// lastThread says that no other thread is alive. In a process that calls execve the first thread may exit before the others.
 	lastThread bool
 }
 
-// stat reads /proc/PID/stat. The command name in it may hold any character, parentheses and newlines too.
+// stat reads /proc/PID/stat. The command name in it may contain any character, including parentheses and newlines.
 func (d *procDir) stat() (procStat, error) {
 	b, err := d.read("stat")
 	if err != nil {
@@ -102,7 +102,7 @@ func (d *procDir) stat() (procStat, error) {
 	return parseStat(b)
 }
 
-// ended reports whether the whole process has ended.
+// ended reports whether the whole process has exited.
 func (s procStat) ended() bool { return (s.state == 'Z' || s.state == 'X') && s.lastThread }
 
 func parseStat(b []byte) (procStat, error) {
@@ -138,8 +138,8 @@ func (s procStat) age() time.Duration {
 	return max(time.Duration(now.Nano())-started, 0)
 }
 
-// threads returns the kernel threads of the process: their numbers here by those in the process's own PID namespace,
-// which are the ones that its runtime knows.
+// threads returns the kernel threads of the process: their IDs in this PID namespace, by their IDs in the namespace of the
+// process, which its runtime uses.
 func (d *procDir) threads() (map[int]int, error) {
 	f, err := d.root.Open("task")
 	if err != nil {
@@ -168,7 +168,7 @@ func (d *procDir) threads() (map[int]int, error) {
 	return tids, nil
 }
 
-// statusField returns a line of /proc/PID/status by its name; empty when there is none.
+// statusField returns the value of a line of /proc/PID/status, or "" if the file has no such line.
 func (d *procDir) statusField(name string) string { return d.statusFieldOf("status", name) }
 
 func (d *procDir) statusFieldOf(file, name string) string {
@@ -184,7 +184,7 @@ func (d *procDir) statusFieldOf(file, name string) string {
 	return ""
 }
 
-// innerPID returns the process's number in its own PID namespace; 0 when that is this one.
+// innerPID returns the process's PID in its own PID namespace; 0 if that is this namespace.
 func (d *procDir) innerPID() int {
 	pids := d.statusField("NSpid")
 	if len(strings.Fields(pids)) < 2 {
@@ -193,7 +193,7 @@ func (d *procDir) innerPID() int {
 	return lastPID(pids)
 }
 
-// lastPID returns the last of the numbers in an NSpid line, the one in the innermost namespace; 0 when there is none.
+// lastPID returns the last number in an NSpid line, which is the PID in the innermost namespace, or 0 if the line is empty.
 func lastPID(pids string) int {
 	f := strings.Fields(pids)
 	if len(f) == 0 {
@@ -206,7 +206,7 @@ func lastPID(pids string) int {
 	return pid
 }
 
-// monotonicOffset returns what the process's CLOCK_MONOTONIC is ahead of this one's: other time namespaces differ.
+// monotonicOffset returns how far CLOCK_MONOTONIC of the process is ahead of the local one: time namespaces may differ.
 func (d *procDir) monotonicOffset() time.Duration {
 	theirs, errTheirs := d.root.ReadFile("timens_offsets")
 	ours, errOurs := os.ReadFile("/proc/self/timens_offsets")

@@ -16,15 +16,15 @@ const (
 	maxRestlessCopy  = 64 << 10 // from the outer end of the stack
 )
 
-// observation is a running goroutine's g and outer stack, as first read and compared with later readings.
+// observation is the first read of a running goroutine's g and outer stack, and its comparison with later reads.
 type observation struct {
 	g       rawG
 	stack   stackImage
 	changed []bool // by word of the stack
-	lost    bool   // it ended, or its stack moved
+	lost    bool   // the goroutine ended, or its stack was moved
 }
 
-// restless adds the goroutines that never stood still: running ones and those that stop and go all the time.
+// restless adds the goroutines that ran during every read: running ones, and those that stop and start frequently.
 func (t *taker) restless(addrs []uint64) error {
 	gs, err := t.p.readGs(addrs)
 	if err != nil {
@@ -55,7 +55,7 @@ func (t *taker) restless(addrs []uint64) error {
 	return nil
 }
 
-// compare reads a goroutine again and notes which words of its stack have changed.
+// compare reads a goroutine again and marks the words of its stack that have changed.
 func (t *taker) compare(o *observation) {
 	if o.lost {
 		return

@@ -6,7 +6,7 @@ import (
 	"github.com/loupe-go/loupe/internal/gobin/layout"
 )
 
-// runtimeLayout is where things are in one process: addresses of the runtime's variables, offsets in its structs.
+// runtimeLayout holds the addresses of the runtime's variables in one process, and the offsets in its structs.
 type runtimeLayout struct {
 	allgs, allglen, allgptr uint64 // addresses; allglen and allgptr are 0 where unknown
 	allm                    uint64
@@ -43,7 +43,7 @@ type mOffsets struct {
 	vdsoBelow                 uint64 // how far below the caller's stack pointer vdsoSP points
 }
 
-// statusValues are the runtime's numbers for goroutine states.
+// statusValues are the runtime's values of goroutine states.
 type statusValues struct {
 	idle, runnable, running, syscall, waiting, dead, copystack, preempted uint32
 	leaked, deadExtra                                                     uint32 // ^0 in releases that lack them
@@ -84,7 +84,7 @@ func newRuntimeLayout(l *layout.Layout, main *module) (runtimeLayout, error) {
 	return rt, nil
 }
 
-// fieldReader collects offsets and remembers the first that is missing.
+// fieldReader collects offsets and records the first missing one.
 type fieldReader struct {
 	layout *layout.Layout
 	err    error
@@ -98,7 +98,7 @@ func (r *fieldReader) need(path string) int {
 	return int(off)
 }
 
-// first returns the offset of the first path that the release has, none when it has none of them.
+// first returns the offset of the first path that the release has, or none if it has none of them.
 func (r *fieldReader) first(paths ...string) int {
 	for _, path := range paths {
 		if f, ok := r.layout.Field(path); ok {

@@ -8,8 +8,8 @@ import (
 	"github.com/loupe-go/loupe/internal/ptrace"
 )
 
-// signalStacks are found by way of the list of M's. Most M's are the same as the last time, so these are all read at once
-// before the list is followed: whoever asks may have stopped the process.
+// signalStacks are found from the list of M's. Most M's are the same as the last time, so these are read in one batch
+// before the list is walked, because the caller may have stopped the process.
 type signalStacks struct {
 	mu   sync.Mutex
 	seen []uint64 // M's
@@ -44,8 +44,8 @@ func (p *Process) SignalStacks() ([]ptrace.Interval, error) {
 	return p.readBounds(gs)
 }
 
-// followMs calls f with the address and the first bytes of each M, at least so many. Those that are likely to be there
-// are read beforehand.
+// followMs calls f with the address and at least the given number of bytes of each M. M's that probably exist
+// are read in advance.
 func (p *Process) followMs(likely []uint64, size uint64, f func(m uint64, b []byte)) error {
 	size = max(size, uint64(p.rt.m.alllink)+8)
 	spans, buf := make([]span, len(likely)), make([]byte, uint64(len(likely)+1)*size)

@@ -7,7 +7,7 @@ import (
 	"github.com/loupe-go/loupe/internal/gobin"
 )
 
-// symbolizer turns addresses of one process into functions and frames. It remembers what it has found: a process with
+// symbolizer resolves addresses of one process to functions and frames. It caches results: a process with
 // 100,000 goroutines has a few hundred distinct addresses.
 type symbolizer struct {
 	modules []*module // the one with the runtime first
@@ -17,13 +17,13 @@ type symbolizer struct {
 	key     []byte
 }
 
-// Bounds of the symbolizer's memory. When one is reached the cache starts anew.
+// Bounds of the symbolizer's memory. At a bound the cache is cleared.
 const (
 	maxCachedPCs    = 1 << 18
 	maxCachedStacks = 1 << 17
 )
 
-// pcInfo is what is known of one address.
+// pcInfo is the cached information about one address.
 type pcInfo struct {
 	mod      *module
 	fn       gobin.Func
@@ -35,19 +35,19 @@ type pcInfo struct {
 	calls    [2][]gobin.Call // [0] the address is a return address, [1] it is the very instruction
 }
 
-// role is what a function means for unwinding and for a traceback.
+// role is the special meaning of a function for unwinding and tracebacks.
 type role uint8
 
 const (
 	roleNormal   role = iota
 	roleTop           // the outermost frame of a stack
-	roleInjected      // its frame was put there by a signal: the frame above was stopped at its very instruction
+	roleInjected      // a signal injected its frame: its caller was stopped at the exact instruction
 	rolePanic         // a wrapper that calls it is shown in tracebacks
 	roleSigpanic      // both injected and panic
 	roleSwitch        // switches stacks: inside of it the registers belong to neither
 )
 
-// roles are the functions that unwinding and tracebacks treat in a special way (runtime/traceback.go, the functions
+// roles are the functions that unwinding and tracebacks treat specially (runtime/traceback.go, the functions
 // marked TOPFRAME in runtime/asm_*.s).
 var roles = map[string]role{
 	"runtime.goexit":       roleTop,
@@ -80,7 +80,7 @@ func newSymbolizer(main *module) *symbolizer {
 	}
 }
 
-// module returns the image whose Go code holds an address; nil when none does.
+// module returns the image whose Go code contains an address, or nil.
 func (s *symbolizer) module(pc uint64) *module {
 	for _, m := range s.modules {
 		if pc >= m.lo && pc < m.hi {
@@ -93,7 +93,7 @@ func (s *symbolizer) module(pc uint64) *module {
 // inText reports whether an address lies in Go code.
 func (s *symbolizer) inText(pc uint64) bool { return s.module(pc) != nil }
 
-// lookup returns what is known of an address.
+// lookup returns the information about an address.
 func (s *symbolizer) lookup(pc uint64) *pcInfo {
 	if info, ok := s.pcs[pc]; ok {
 		return info
@@ -177,7 +177,7 @@ func b2i(b bool) int {
 	return 0
 }
 
-// build makes the logical frames of a stack and marks those that a Go traceback leaves out.
+// build creates the logical frames of a stack and marks those that a Go traceback omits.
 func (s *symbolizer) build(pcs []physical) []Frame {
 	var frames []Frame
 	callee, shown := roleNormal, false
@@ -195,7 +195,7 @@ func (s *symbolizer) build(pcs []physical) []Frame {
 		}
 	}
 	if !shown {
-		for i := range frames { // a traceback that would be empty leaves nothing out
+		for i := range frames { // if all frames were hidden, a traceback shows all
 			frames[i].Hidden = false
 		}
 	}

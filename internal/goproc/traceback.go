@@ -6,10 +6,10 @@ import (
 	"github.com/loupe-go/loupe/internal/gobin"
 )
 
-// tracebackRules say which frames a Go traceback leaves out. The rules are those of runtime/traceback.go; they changed
-// over the releases.
+// tracebackRules say which frames a Go traceback omits. The rules are those of runtime/traceback.go, which changed
+// between releases.
 type tracebackRules struct {
-	since          int  // the first release that has them, 1.x
+	since          int  // the first release with these rules, 1.x
 	outerName      bool // an inlined call is judged by the name of the function that it was inlined into
 	exportedMethod bool // exported methods of package runtime are shown
 	finalizers     bool // the frame that runs finalizers and cleanups is shown
@@ -55,7 +55,7 @@ func (r tracebackRules) show(call gobin.Call, outer string, callee role, shown b
 	return r.exported(local)
 }
 
-// exported reports whether a function of package runtime is part of its API. local is its name without the package.
+// exported reports whether a function of package runtime is exported. local is its name without the package.
 func (r tracebackRules) exported(local string) bool {
 	if !r.exportedMethod {
 		return startsUpper(local)

@@ -11,13 +11,13 @@ type physical struct {
 	exact bool // pc is the instruction that execution stopped at, not a return address
 }
 
-// stackImage is a copy of the part of a goroutine's stack that is in use.
+// stackImage is a copy of the used part of a goroutine's stack.
 type stackImage struct {
 	base uint64 // address of the first byte
 	data []byte
 }
 
-// word returns the word at an address; false when the copy does not hold it.
+// word returns the word at an address; false if the copy does not contain it.
 func (s stackImage) word(addr uint64) (uint64, bool) {
 	off := addr - s.base
 	if addr < s.base || off > uint64(len(s.data)) || uint64(len(s.data))-off < 8 {
@@ -26,10 +26,10 @@ func (s stackImage) word(addr uint64) (uint64, bool) {
 	return binary.LittleEndian.Uint64(s.data[off:]), true
 }
 
-// registers are where a goroutine stopped.
+// registers are the registers at which a goroutine stopped.
 type registers struct {
 	pc, sp uint64
-	lr     uint64 // the return address, where it is in a register
+	lr     uint64 // the return address, if it is in a register
 	exact  bool   // pc is the instruction itself, as after a signal or a trap
 }
 
@@ -39,10 +39,10 @@ type unwound struct {
 	complete bool // the walk reached the stack's outermost frame
 }
 
-// maxFrames bounds the walk. A Go stack has 1 GB at most by default; deeper ones than this are cut and marked.
+// maxFrames bounds the walk. A Go stack has at most 1 GB by default. Deeper stacks are truncated and marked.
 const maxFrames = 1 << 16
 
-// unwind walks a stack from its innermost frame by the frame sizes in the pclntab.
+// unwind walks a stack from its innermost frame, using the frame sizes in the pclntab.
 func (s *symbolizer) unwind(r registers, stack stackImage, frames []physical) unwound {
 	frames = frames[:0]
 	pc, sp, exact := r.pc, r.sp, r.exact
@@ -66,7 +66,7 @@ func (s *symbolizer) unwind(r registers, stack stackImage, frames []physical) un
 	return unwound{frames: frames}
 }
 
-// caller returns where a frame returns to and the stack pointer there.
+// caller returns the return address of a frame and the stack pointer of its caller.
 func (s *symbolizer) caller(info *pcInfo, sp, lr uint64, stack stackImage) (pc, callerSP uint64, ok bool) {
 	if info.mod.bin.Arch() == "arm64" {
 		// The callee saves the link register at the bottom of its frame; a function without a frame leaves it.
@@ -116,7 +116,7 @@ func (s *symbolizer) unwindOutward(start uint64, stack stackImage, stable func(a
 	return outward
 }
 
-// outermost finds the return address into goexit that a goroutine's stack begins with.
+// outermost finds the return address into goexit with which a goroutine's stack starts.
 func (s *symbolizer) outermost(stack stackImage) (pc, at uint64, ok bool) {
 	top := stack.base + uint64(len(stack.data))
 	for addr := top - 8; addr >= stack.base && top-addr <= maxTopGap; addr -= 8 {
@@ -143,5 +143,5 @@ func (s *symbolizer) calleeFrame(stack stackImage, at uint64, callee *pcInfo) (p
 	return pc, addr, same && info.hasDelta && info.delta == int64(size)
 }
 
-// maxTopGap is how far below its upper end a goroutine's stack may begin.
+// maxTopGap is how far below its upper end a goroutine's stack may start.
 const maxTopGap = 512

@@ -100,10 +100,10 @@ func (d *procDir) residentBytes() (int64, error) {
 	return pages * int64(os.Getpagesize()), err
 }
 
-// maxGOMAXPROCS bounds what is believed; the runtime allows as many Ps as it can allocate.
+// maxGOMAXPROCS is the largest plausible value. The runtime has no limit.
 const maxGOMAXPROCS = 1 << 16
 
-// onProcs returns how many Ps there are, and which goroutines run on them: P, its M, that one's goroutine.
+// onProcs returns the number of Ps and the goroutines that run on them (P, its M, the M's goroutine).
 func (p *Process) onProcs() (procs int, running []OnP, err error) {
 	if p.rt.allp == 0 || p.rt.procM == none {
 		return 0, nil, fmt.Errorf("process %d: the address of runtime.allp is unknown", p.pid)

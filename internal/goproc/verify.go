@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// errStarting says that the runtime has not been set up yet.
+// errStarting says that the runtime is not initialized yet.
 var errStarting = errors.New("the runtime is starting")
 
 // verifySample is how many goroutines are checked, from each end of the list.
 const verifySample = 128
 
-// verify checks the layout against the live process: every field that a snapshot relies on must hold what it should in
-// the goroutines and threads that are there. It is repeated a few times, since the process runs on meanwhile.
+// verify checks the layout against the live process: every field that a snapshot uses must have a plausible value in
+// the existing goroutines and threads. It retries a few times, because the process is running.
 func (p *Process) verify() error {
 	var err error
 	for attempt := range 5 {
 		if attempt > 0 {
-			// What is out of place for a moment, such as a thread that is being made, takes longer when the machine is busy.
+			// Transient states, such as a thread that is being created, last longer on a busy machine.
 			time.Sleep(time.Millisecond << attempt)
 		}
 		if err = p.verifyOnce(); err == nil || errors.Is(err, errStarting) || errors.Is(err, ErrExited) {
@@ -61,7 +61,7 @@ func (p *Process) verifyOnce() error {
 	return p.verifyGs(gs, ms)
 }
 
-// verifyMs checks the threads: each that has started is one that the kernel knows, and its system goroutine points back.
+// verifyMs checks the threads: the kernel must have each started thread, and its system goroutine must refer to it.
 func (p *Process) verifyMs(ms map[uint64]rawM, tids map[int]int) error {
 	if len(ms) == 0 {
 		return errStarting
@@ -82,7 +82,7 @@ func (p *Process) verifyMs(ms map[uint64]rawM, tids map[int]int) error {
 			started++
 		}
 	}
-	// Threads end and start at any time, so a few may not match; with a wrong offset none would.
+	// Threads start and exit at any time, so a few may not match. With a wrong offset none would match.
 	if started == 0 {
 		return fmt.Errorf("none of %d threads is known to the kernel", len(ms))
 	}
