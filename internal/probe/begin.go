@@ -2,6 +2,7 @@ package probe
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 	"unsafe"
@@ -21,7 +22,7 @@ func (s *Session) begin() error {
 	if !s.needsSnapshot() {
 		return nil
 	}
-	start := monotonic() + s.decoder.offset
+	start := monotonic()
 	s.buffered = &backlog{}
 	done, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -54,8 +55,9 @@ func (s *Session) begin() error {
 		return err
 	}
 	if wanted {
-		s.correct(list)
-		list.event = event.Event{Kind: event.GoStatus, PID: int32(s.PID()), Time: start}
+		moves, first := s.firstMoves()
+		s.correct(list, moves)
+		list.event = event.Event{Kind: event.GoStatus, PID: int32(s.PID()), Time: min(start, first) + s.decoder.offset}
 		s.first = list
 	}
 	return nil
@@ -128,9 +130,8 @@ type move struct {
 	created bool
 }
 
-// correct makes the list that of the goroutines that were alive when the probes were enabled, by what moved meanwhile.
-func (s *Session) correct(list *initialList) {
-	moves := s.firstMoves()
+// correct changes the list to the goroutines that were alive when the probes were enabled, using their first moves.
+func (s *Session) correct(list *initialList, moves map[uint64]move) {
 	for i := range list.n {
 		g := list.at(i)
 		m, moved := moves[g.id]
@@ -167,9 +168,10 @@ func (s *Session) selects(g *goproc.Goroutine) bool {
 	return w.System || !g.System
 }
 
-// firstMoves returns what each goroutine did first, by the records that were kept.
-func (s *Session) firstMoves() map[uint64]move {
-	moves := map[uint64]move{}
+// firstMoves returns the first move of each goroutine in the buffered records, and the earliest time in these records on the
+// monotonic clock, or math.MaxInt64 without records.
+func (s *Session) firstMoves() (moves map[uint64]move, first int64) {
+	moves, first = map[uint64]move{}, math.MaxInt64
 	note := func(g uint64, m move) {
 		if _, ok := moves[g]; !ok {
 			moves[g] = m
@@ -180,8 +182,11 @@ func (s *Session) firstMoves() map[uint64]move {
 			return true
 		}
 		r := (*csrc.Record)(unsafe.Pointer(unsafe.SliceData(raw)))
+		if r.Kind == csrc.KindStack {
+			return true
+		}
+		first = min(first, int64(r.Time))
 		switch r.Kind {
-		case csrc.KindStack:
 		case csrc.KindSwitch:
 			note(r.G, move{kind: uint8(event.GoBlock)})
 			note(r.Arg, move{kind: uint8(event.GoUnblock)})
@@ -190,7 +195,7 @@ func (s *Session) firstMoves() map[uint64]move {
 		}
 		return true
 	})
-	return moves
+	return moves, first
 }
 
 // before returns the state that a goroutine was in before its first move.
