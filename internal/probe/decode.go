@@ -27,7 +27,8 @@ type decoder struct {
 	system              map[uint64]bool // goroutines of the runtime that were alive at the beginning; nil when they are wanted
 	lastSystem          uint64          // the largest ID of these
 
-	lost     uint32 // by the last record
+	lost     uint32 // in the last record
+	missing  bool   // the number of events missing before the next one is unknown
 	received [256]uint64
 	garbled  uint64 // records that make no sense
 
@@ -93,9 +94,13 @@ func (d *decoder) decode(raw []byte, yield func(*event.Event) bool) bool {
 		d.addStack(r, raw[recordSize:])
 		return true
 	}
+	if r.Kind == uint8(event.Lost) {
+		d.missing = true
+		return true
+	}
 	d.received[r.Kind]++
-	if lost := int32(r.Lost - d.lost); lost > 0 {
-		d.lost = r.Lost
+	if lost := max(0, int32(r.Lost-d.lost)); lost > 0 || d.missing {
+		d.lost, d.missing = d.lost+uint32(lost), false
 		if !d.yieldLost(int64(r.Time)+d.offset, int64(lost), yield) {
 			return false
 		}

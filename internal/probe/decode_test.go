@@ -78,6 +78,8 @@ func TestDecode(t *testing.T) {
 			[]event.Event{{Kind: event.GoDestroy, G: 1}, {Kind: event.GoUnblock, G: 2, By: 1}, {Kind: event.GoStart, G: 2}}},
 		{"loss", [][]byte{bytesOf(record(event.GoStart, csrc.Record{G: 8, Lost: 3})), bytesOf(record(event.GoStart, csrc.Record{G: 8, Lost: 3}))},
 			[]event.Event{{Kind: event.Lost, Value: 3}, {Kind: event.GoStart, G: 8}, {Kind: event.GoStart, G: 8}}},
+		{"loss without a number", [][]byte{bytesOf(record(event.Lost, csrc.Record{Lost: 3})), bytesOf(record(event.GoStart, csrc.Record{G: 8}))},
+			[]event.Event{{Kind: event.Lost}, {Kind: event.GoStart, G: 8}}},
 		{"cut off", [][]byte{{1, 2, 3}, bytesOf(record(event.GoCreate, csrc.Record{G: 9}))}, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -210,7 +210,7 @@ func (s *Session) run(yield func(*event.Event) bool) bool {
 
 // finish tells of losses that no later record has told of.
 func (s *Session) finish(yield func(*event.Event) bool, n uint64) {
-	if lost := int32(s.engine.Lost() - s.decoder.lost); lost > 0 {
+	if lost := max(0, int32(s.engine.Lost()-s.decoder.lost)); lost > 0 || s.decoder.missing {
 		s.decoder.lost += uint32(lost)
 		s.decoder.yieldLost(monotonic()+s.decoder.offset, int64(lost), yield)
 	}

@@ -132,6 +132,10 @@ func appendDetail(b []byte, e *event.Event, ended *stream.Interval) []byte {
 	case event.HeapAlloc:
 		w.add(ByteSize(e.Value))
 	case event.Lost:
+		if e.Value == 0 {
+			w.add("events before this one may be missing")
+			break
+		}
 		w.add(fmt.Sprintf("%s before this one %s missing", english.Count(e.Value, "event"), english.Pick(e.Value, "is", "are")))
 	case event.Exec:
 		w.add("the process runs another program from now on")
