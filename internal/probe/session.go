@@ -2,7 +2,6 @@ package probe
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -38,7 +37,8 @@ type Session struct {
 	doubt    TimeError
 	err      error
 	closeErr error
-	counts   *[256]Counts // final; nil while the engine has them
+	counts   [256]Counts // as last read from the engine
+	countErr error       // why they could not be read since
 
 	started, running           bool // Events has been called, and is yielding
 	detached, closed, released bool
@@ -261,18 +261,13 @@ func (s *Session) Numbers() (yielded uint64, kinds map[event.Kind]Counts, err er
 	if s.garbled > 0 {
 		err = fmt.Errorf("%s made no sense", english.Count(s.garbled, "record"))
 	}
-	var counts [256]Counts
-	switch {
-	case s.counts != nil:
-		counts = *s.counts
-	case !s.released:
-		now, countErr := s.readCounts()
-		if countErr != nil {
-			return s.yielded, kinds, countErr
-		}
-		counts = now
+	if !s.released {
+		s.readCounts()
 	}
-	for k, c := range counts {
+	if s.countErr != nil {
+		err = s.countErr // more is unknown than what the records that made no sense were
+	}
+	for k, c := range s.counts {
 		c.Received = s.received[k]
 		if c == (Counts{}) {
 			continue
@@ -286,16 +281,15 @@ func (s *Session) Numbers() (yielded uint64, kinds map[event.Kind]Counts, err er
 	return s.yielded, kinds, err
 }
 
-// readCounts reads the engine's numbers.
-func (s *Session) readCounts() (counts [256]Counts, err error) {
+// readCounts reads the counts of the engine. If that fails, it keeps the previous ones. The caller holds the lock.
+func (s *Session) readCounts() {
 	raw, err := s.engine.Counts()
-	if err != nil {
-		return counts, err
+	if s.countErr = err; err != nil {
+		return
 	}
 	for k, c := range raw {
-		counts[k] = Counts{Produced: c.Produced, Lost: c.NoRoom + c.Unreadable, Unreadable: c.Unreadable}
+		s.counts[k] = Counts{Produced: c.Produced, Lost: c.NoRoom + c.Unreadable, Unreadable: c.Unreadable}
 	}
-	return counts, nil
 }
 
 // start notes that events are being yielded: what they need must stay until stop. It returns false when they were, or
@@ -357,10 +351,6 @@ func (s *Session) release() {
 		return
 	}
 	s.released = true
-	if counts, err := s.readCounts(); err == nil {
-		s.counts = &counts
-	} else {
-		s.closeErr = errors.Join(s.closeErr, err)
-	}
-	s.closeErr = errors.Join(s.closeErr, s.engine.Release(), s.proc.Close())
+	s.readCounts()
+	s.closeErr = join(s.closeErr, s.countErr, s.engine.Release(), s.proc.Close())
 }

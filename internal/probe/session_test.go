@@ -1,0 +1,76 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/internal/probe/csrc"
+)
+
+// countingEngine is an engine whose counters can be read or not.
+type countingEngine struct {
+	Engine
+	counts [256]csrc.Count
+	err    error // of Counts
+
+	closeErr, releaseErr error
+}
+
+func (e *countingEngine) Counts() ([256]csrc.Count, error) { return e.counts, e.err }
+func (e *countingEngine) Stop()                            {}
+func (e *countingEngine) Close() error                     { return e.closeErr }
+func (e *countingEngine) Release() error                   { return e.releaseErr }
+
+// TestNumbersUnreadable checks that the numbers that were read last, and the error, are reported when the engine's counters
+// cannot be read any more, also after the session is closed.
+func TestNumbersUnreadable(t *testing.T) {
+	engine := &countingEngine{}
+	engine.counts[event.GoStart] = csrc.Count{Produced: 10, NoRoom: 3, Unreadable: 1}
+	s := &Session{proc: &goproc.Process{}, engine: engine, cancel: func() {}, ctx: context.Background()}
+	s.received[event.GoStart] = 6
+	want := Counts{Produced: 10, Received: 6, Lost: 4, Unreadable: 1}
+	check := func(when string, wantErr error) {
+		t.Helper()
+		_, kinds, err := s.Numbers()
+		if len(kinds) != 1 || kinds[event.GoStart] != want || !errors.Is(err, wantErr) {
+			t.Errorf("%s: %+v, %v; want %+v, %v", when, kinds, err, want, wantErr)
+		}
+	}
+	check("readable", nil)
+	failure := errors.New("no counters")
+	engine.counts, engine.err = [256]csrc.Count{}, failure
+	check("unreadable", failure)
+	if err := s.Close(); !errors.Is(err, failure) {
+		t.Errorf("closed with %v", err)
+	}
+	check("closed", failure)
+	check("closed, again", failure)
+}
+
+// TestNumbersReadableAgain checks that an error that is over is not reported any longer.
+func TestNumbersReadableAgain(t *testing.T) {
+	engine := &countingEngine{err: errors.New("no counters")}
+	s := &Session{engine: engine}
+	if _, _, err := s.Numbers(); err == nil {
+		t.Error("no error")
+	}
+	engine.err = nil
+	engine.counts[event.GoStop] = csrc.Count{Produced: 1}
+	if _, kinds, err := s.Numbers(); err != nil || kinds[event.GoStop].Produced != 1 {
+		t.Errorf("%+v, %v", kinds, err)
+	}
+}
+
+// TestCloseOneLine checks that several errors of closing are one line.
+func TestCloseOneLine(t *testing.T) {
+	links := errors.Join(errors.New("link 1"), errors.New("link 2"))
+	engine := &countingEngine{err: errors.New("no counters"), closeErr: links, releaseErr: errors.New("no memory")}
+	s := &Session{proc: &goproc.Process{}, engine: engine, cancel: func() {}}
+	err := s.Close()
+	if err == nil || err.Error() != "link 1; link 2; no counters; no memory" || !errors.Is(err, engine.err) || !errors.Is(err, engine.releaseErr) {
+		t.Errorf("%v", err)
+	}
+}
