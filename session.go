@@ -21,9 +21,9 @@ var (
 	ErrNotGo       = goproc.ErrNotGo       // it is not a Go program
 	ErrPermission  = goproc.ErrPermission  // this user may not observe it
 	ErrUnsupported = goproc.ErrUnsupported // the program, the kernel or the machine is not supported
-	ErrLayout      = goproc.ErrLayout      // the runtime's data structures are not where they should be
-	ErrExited      = goproc.ErrExited      // it has ended
-	ErrExec        = probe.ErrExec         // it has replaced itself by another program
+	ErrLayout      = goproc.ErrLayout      // the runtime's data structures are not laid out as expected
+	ErrExited      = goproc.ErrExited      // the process has exited
+	ErrExec        = goproc.ErrReplaced    // the process has executed another program (execve(2))
 )
 
 // Session is an observation under way.

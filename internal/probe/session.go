@@ -44,9 +44,6 @@ type Session struct {
 	detached, closed, released bool
 }
 
-// ErrExec says that the process has replaced itself by another program.
-var ErrExec = goproc.ErrReplaced
-
 // Counts are the numbers of one kind of events. Unreadable is the part of Lost that is due to failed reads of the target's memory.
 type Counts struct {
 	Produced, Received, Lost, Unreadable uint64
@@ -203,7 +200,7 @@ func (s *Session) run(yield func(*event.Event) bool) bool {
 		s.engine.Drain(record)
 	}
 	if ended {
-		s.fail(fmt.Errorf("process %d: %w", s.PID(), ErrExec))
+		s.fail(fmt.Errorf("process %d: %w", s.PID(), goproc.ErrReplaced))
 	}
 	return goOn
 }
