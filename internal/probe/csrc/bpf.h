@@ -344,13 +344,13 @@ INLINE int is_system_start(u64 pc)
 	return bpf_map_lookup_elem(&system_starts, &pc) != 0;
 }
 
-/* Returns whether the wait could be noted. */
+/* Returns whether the wait was stored. */
 INLINE int wait_begin(u64 goid, const struct loupe_wait *w)
 {
 	return bpf_map_update_elem(&waits, &goid, w, BPF_ANY) == 0;
 }
 
-/* Returns whether there was one. */
+/* Returns whether there was a wait. */
 INLINE int wait_end(u64 goid, struct loupe_wait *w)
 {
 	struct loupe_wait *found = bpf_map_lookup_elem(&waits, &goid);

@@ -2,10 +2,10 @@
 
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * What goroutines do with channels, whether they wait or not (runtime/chan.go, runtime/select.go).
+ * Channel operations of goroutines, whether they wait or not (runtime/chan.go, runtime/select.go).
  */
 
-/* An event of a goroutine whose stack is known. */
+/* An event of a goroutine with a known stack. */
 INLINE int chan_event(u32 kind, u32 tid, u64 goid, u64 object, u64 value, u64 stack)
 {
 	struct loupe_record *r = begin(kind, tid, goid);
@@ -20,7 +20,7 @@ INLINE int chan_event(u32 kind, u32 tid, u64 goid, u64 object, u64 value, u64 st
 }
 
 /*
- * Whether the g that runs could be read and passes the filters. It may be a thread's own: timers send on their channels from the
+ * Whether the current g can be read and matches the filters. It may be a thread's own: timers send on their channels from the
  * scheduler. Then the event has neither a goroutine nor a stack.
  */
 INLINE int chan_actor(struct goroutine *gr, u32 kind, u64 g)
@@ -33,7 +33,7 @@ INLINE int chan_actor(struct goroutine *gr, u32 kind, u64 g)
 
 #define ACTOR_STACK(probe, gr) ((gr)->id ? OWN_STACK(probe, gr) : 0)
 
-/* func makechan(t *chantype, size int) *hchan, where it returns */
+/* func makechan(t *chantype, size int) *hchan, where it returns or stores the size */
 PROBE(makechan)
 {
 	u32 tid = target_thread();

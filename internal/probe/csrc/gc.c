@@ -2,8 +2,8 @@
 
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * The garbage collector and stops of the whole program (runtime/mgc.go, runtime/proc.go). They are reported whatever
- * goroutines are asked for, since they concern all.
+ * The garbage collector and STW pauses (runtime/mgc.go, runtime/proc.go). They are reported whichever
+ * goroutines are selected, because they concern the whole program.
  */
 
 INLINE void heap(u32 tid)

@@ -40,7 +40,7 @@ INLINE u64 arg_register(struct regs *ctx, u32 n)
 	return 0;
 }
 
-/* Registers by their number in machine code, of which g can be in these. */
+/* Registers by their number in machine code: those that g and new objects can be in. */
 INLINE u64 numbered_register(struct regs *ctx, u32 n)
 {
 	switch (n) {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * The memory that probes in machine code work in. The Go side of these types is generated from here, as that of loupe.h.
+ * The memory of probes in machine code. The Go side of these types is generated from this file, like that of loupe.h.
  *
- * One region is shared with the reader: struct loupe_shared, the filter's set, the lanes, their rings. A lane is a place to
- * work in for one hit at a time: who takes it has its registers' save area, its scratch stack, its counters and the writing
- * ends of its rings for itself. There are more lanes than processors, so nobody ever waits for one.
+ * One region is shared with the reader: struct loupe_shared, the filter's set, the lanes, their rings. A lane is the working
+ * memory of one hit at a time: the hit that takes it owns its register save area, its scratch stack, its counters and the write
+ * ends of its rings. There are more lanes than processors, so a hit never waits for a lane.
  *
- * Each lane has one ring for events, in the order of their times, and one for stacks, which the reader empties first: so it
+ * Each lane has one ring for events, in the order of their times, and one for stacks, which the reader drains first, so that it
  * knows the stack of each event.
  *
- * struct loupe_native is in memory of the target's own, behind the code: a child that the target forks finds it wiped, and
- * then touches nothing that is shared.
+ * struct loupe_native is in private memory of the target, after the code. In a forked child it is wiped, and
+ * the probes then do not access shared memory.
  */
 #ifndef LOUPE_LANES_H
 #define LOUPE_LANES_H
@@ -26,7 +26,7 @@ enum loupe_lane_limit {
 	LOUPE_WINDOW_ENTRIES = 16, /* entries of a hash table that are looked at for one key */
 };
 
-/* The writing end of a ring. A record that does not fit before the ring's end begins at its start. */
+/* The write end of a ring. A record that does not fit before the ring's end is written at its start. */
 struct loupe_ring {
 	u64 head; /* bytes written so far, without the record under way */
 	u64 addr; /* in the target */
@@ -34,7 +34,7 @@ struct loupe_ring {
 };
 
 struct loupe_lane {
-	/* The line of who has it. */
+	/* The cache line of the lane's owner. */
 	u32 busy;      /* 1: somebody has it */
 	u32 turns;     /* how many times it was given back */
 	u64 g;         /* the g of the hit */
@@ -44,7 +44,7 @@ struct loupe_lane {
 	u64 under_way; /* the head at which the last event's record was begun, times 256, and its kind: if head still is there, it is not done */
 	struct loupe_ring events;
 
-	/* The line of the reader. */
+	/* The cache line of the reader. */
 	u64 events_tail, stacks_tail; /* bytes read so far */
 	u64 unused1[6];
 
@@ -56,17 +56,17 @@ struct loupe_lane {
 	/* The rest is the scratch stack. */
 };
 
-/* What the target and the reader share, beside the lanes. */
+/* The memory that the target and the reader share in addition to the lanes. */
 struct loupe_shared {
 	struct loupe_control control; /* lost counts hits for which no lane was free, and nothing else */
 	u64 missed[PROBE_COUNT];      /* the same by probe */
 	u64 unlisted;                 /* goroutines for which the filter had no room */
 
-	/* A line of its own: all hits change it when there is no other clock. */
+	/* A separate cache line: with the coarse clock all hits write it. */
 	u64 ticks __attribute__((aligned(64))); /* counts them, and the looks of the reader */
 };
 
-/* A wait under way, with its goroutine; 0: a free entry. */
+/* A current wait and its goroutine; 0: a free entry. */
 struct loupe_wait_entry {
 	u64 goid;
 	struct loupe_wait wait;
@@ -74,7 +74,7 @@ struct loupe_wait_entry {
 
 /*
  * Settings; fixed while probes are attached. Tables have a power of two of entries, at least LOUPE_WINDOW_ENTRIES; a mask is
- * the number of entries less one.
+ * the number of entries minus one.
  */
 struct loupe_native {
 	u64 shared;           /* address of struct loupe_shared; 0: probes do nothing */

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * The machine a probe runs on, for machine code that runs within the target: the twin of bpf.h.
+ * The platform of probes that run as machine code in the target: the counterpart of bpf.h.
  *
- * A stub (package inline) has taken a lane, saved the registers there and made its scratch stack the stack. A fault here
- * would be the target's end, so nothing is read but what is known to be mapped:
+ * A stub (package inline) has taken a lane, saved the registers there and switched to its scratch stack. A fault here
+ * would crash the target, so probes only read memory that is known to be mapped:
  *
- * - a g that runs, that a probed function has as its argument, or that an M names as the one it runs. The runtime never
- *   gives the memory of a g back, nor does it unmap what else it has allocated;
+ * - a running g, a g that is an argument of a probed function, or the current g of an M. The runtime never
+ *   frees the memory of a g, and never unmaps other memory that it has allocated;
  * - the M of such a g, its P, the M of a P that is an argument;
- * - a coro or a channel that the probed function is about to use, or has just made;
- * - the stack of a goroutine with an ID, between the bounds that its g says, by the thread that runs it or has it in hand. A
- *   thread's own g has no ID: its stack may be C's, and is left alone;
+ * - a coro or a channel that the probed function is about to use, or has just created;
+ * - the stack of a goroutine with an ID, within the bounds in its g, read by the thread that runs or handles it. A
+ *   thread's own g has no ID: its stack may belong to C code, and is not read;
  * - arguments on the stack, just above the stack pointer;
- * - the runtime's variable with the size of the heap.
+ * - the runtime variable with the heap size.
  */
 #ifndef LOUPE_NATIVE_H
 #define LOUPE_NATIVE_H
@@ -23,7 +23,7 @@
 #define FUNCTION static __attribute__((noinline))
 #define COMMON FUNCTION
 
-/* Registers as a stub saves them, in the order of the kernel's. Only those that probes read and C code may change. */
+/* Registers as a stub saves them, in the kernel's order. Only those that probes read or C code may change. */
 #if defined(__TARGET_ARCH_x86)
 struct regs {
 	u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp, ss;
@@ -36,10 +36,10 @@ struct regs {
 #define USER_END (1ull << 48)
 #endif
 
-/* Constant memory to the compiler, which may so keep in registers what it has read. It lies behind the code. */
+/* Constant to the compiler, which may therefore keep values in registers. It is after the code. */
 extern const struct loupe_native native __attribute__((visibility("hidden")));
 
-/* Read by the generator, no part of the code. */
+/* Read by the generator; not part of the code. */
 const u64 native_size __attribute__((section(".sizes"), used)) = sizeof(struct loupe_native);
 
 _Static_assert(sizeof(struct regs) <= sizeof(((struct loupe_lane *)0)->regs), "registers do not fit into a lane");
@@ -54,14 +54,14 @@ _Static_assert(sizeof(struct loupe_lane) + 3 * LOUPE_STACK_USE <= LOUPE_LANE_SPA
 #define LOST() (lane()->lost)
 #define EPOCH() __atomic_load_n(&SHARED()->control.epoch, __ATOMIC_RELAXED)
 
-/* The stub sits behind the stack check: whoever reaches it has called the function. */
+/* The stub is after the stack check: a thread that reaches it has called the function. */
 #define CALLED(probe) 1
 
 /* The stub knows the current g at all places. */
 #define CURRENT_G(probe) (lane()->g)
 #define CURRENT_G_OR_TLS(probe) (lane()->g)
 
-/* A thread of the target whose number is not known. */
+/* A thread of the target whose ID is unknown. */
 #define NO_THREAD 0xffffffffu
 #define THREAD_ID(tid) ((tid) == NO_THREAD ? 0 : (tid))
 
@@ -77,19 +77,19 @@ INLINE struct loupe_lane *lane(void)
 	return (struct loupe_lane *)(sp & ~(u64)(LOUPE_LANE_SPAN - 1));
 }
 
-/* Whether a Go pointer can be so: a multiple of an alignment, above what is never mapped, below where the kernel begins. */
+/* Whether a Go pointer is plausible: aligned, above the lowest mappable address, below the kernel's addresses. */
 INLINE int plausible(u64 addr, u32 align)
 {
 	u32 low = __builtin_ctz(align);
 	u64 above = addr - 0x10000;
 
-	/* What is below the alignment becomes the highest bits, and too large. */
+	/* Bits below the alignment become the highest bits, which makes the value too large. */
 	return (low ? above >> low | above << (64 - low) : above) < (USER_END - 0x10000) >> low;
 }
 
 /*
- * Reads memory; not 0 for an address that no Go pointer can have. Each word is read once: what the program changes meanwhile
- * is not looked at twice.
+ * Reads memory; returns nonzero for an address that no Go pointer can have. Each word is read once, so that it is consistent
+ * even if the program changes it meanwhile.
  */
 INLINE int read_memory(void *dst, u32 size, u64 addr)
 {
@@ -106,16 +106,16 @@ INLINE int read_memory(void *dst, u32 size, u64 addr)
 }
 
 /*
- * The time of an event of a goroutine: ticks of the processor's counter, or the number of the hit. The stub reads it as it
- * takes the lane, on which the reader relies, and no earlier than the times of the lane before. The processor may have read it
- * a little before it saw what another thread has done. So that cause and effect have times in that order, it comes after the
- * goroutine's last time, wherever that was. Goroutines that share an entry may be told a time a little late, and no harm is
- * done. When two threads change it at once, it is one time or the other, both of just now.
+ * The time of an event of a goroutine: ticks of the processor's counter, or the number of the hit. The stub reads it when it
+ * takes the lane, on which the reader relies, and not before the earlier times of the lane. The processor may have read it
+ * a little before it saw the effects of another thread. To keep the times of cause and effect in order, it is after the
+ * goroutine's last time on any thread. Goroutines that share an entry may get a time that is a little late, which is
+ * harmless. If two threads write it at once, it is one of two current times.
  */
 INLINE u64 event_time(u64 goid)
 {
 	struct loupe_lane *l = lane();
-	/* Goroutines with numbers close to each other are in different lines. */
+	/* Goroutines with similar IDs are in different cache lines. */
 	u64 *entry = (u64 *)native.times + ((goid << 3 | (goid >> 12 & 7)) & (LOUPE_TIMES - 1));
 	u64 last = __atomic_load_n(entry, __ATOMIC_RELAXED), time = l->stamp;
 
@@ -125,10 +125,10 @@ INLINE u64 event_time(u64 goid)
 	return time;
 }
 
-/* A word of a struct whose address is plausible. */
+/* A word of a struct at a plausible address. */
 INLINE u64 field(u64 base, u32 offset) { return *(volatile u64 *)(base + offset); }
 
-/* The thread's number: that which the runtime noted when it began. The stub has found its M already. */
+/* The thread's ID, as stored by the runtime at its start. The stub has already found its M. */
 INLINE u32 target_thread(void)
 {
 	if (CONFIG(m_procid) == LOUPE_NO_FIELD)
@@ -139,7 +139,7 @@ INLINE u32 target_thread(void)
 	return id ? id : NO_THREAD;
 }
 
-/* Where in a ring a record can be written; 0 when there is no room. tail is how far the reader is. */
+/* The address for a record in a ring; 0 if it does not fit. tail is the position of the reader. */
 INLINE void *ring_room(struct loupe_ring *q, const u64 *tail, u64 size)
 {
 	u64 at = q->head & q->mask, rest = q->mask + 1 - at;
@@ -147,7 +147,7 @@ INLINE void *ring_room(struct loupe_ring *q, const u64 *tail, u64 size)
 	if (__builtin_expect(rest < size, 0)) {
 		if (q->head + rest + size - __atomic_load_n(tail, __ATOMIC_ACQUIRE) > q->mask + 1)
 			return 0;
-		/* The reader passes over the rest when it sees why. */
+		/* The reader skips the rest when it finds the wrap. */
 		if (rest >= sizeof(struct loupe_record))
 			((struct loupe_record *)(q->addr + at))->kind = 0;
 		__atomic_store_n(&q->head, q->head + rest, __ATOMIC_RELEASE);
@@ -158,7 +158,7 @@ INLINE void *ring_room(struct loupe_ring *q, const u64 *tail, u64 size)
 	return (void *)(q->addr + at);
 }
 
-/* Makes room for a record of an event, or of a stack when it is not produced. */
+/* Reserves space for a record of an event, or of a stack if it is not produced. */
 INLINE void *reserve(u32 kind, u64 size, int produced)
 {
 	struct loupe_lane *l = lane();
@@ -181,7 +181,7 @@ INLINE void *reserve(u32 kind, u64 size, int produced)
 	return room;
 }
 
-/* Has the processor fetch a line that will be written. It never faults. */
+/* Prefetches a cache line for writing. It never faults. */
 INLINE void fetch_for_writing(u64 addr)
 {
 #if defined(__TARGET_ARCH_x86)
@@ -192,8 +192,8 @@ INLINE void fetch_for_writing(u64 addr)
 }
 
 /*
- * Where the records after the next one will be. A ring is too large for the caches, and the next locked instruction would have
- * to wait until the record has got there.
+ * The address of the records after the next one. A ring is too large for the caches, and the next locked instruction would
+ * have to wait until the record is in the cache.
  */
 enum { FETCH_AHEAD = 128 };
 
@@ -223,8 +223,8 @@ INLINE void unreadable(u32 kind)
 }
 
 /*
- * Stacks that were sent. Threads change the table at the same time without a lock: at worst one is forgotten and its stack
- * sent again. It is never there before it was sent.
+ * Stacks that were sent. Threads write the table concurrently without a lock: at worst an entry is lost and its stack is
+ * sent again. A stack is never in the table before it was sent.
  */
 INLINE u64 *known_bucket(u64 id)
 {
@@ -254,7 +254,7 @@ INLINE void stack_sent(u64 id)
 	__atomic_store_n(&bucket[at], id, __ATOMIC_RELEASE);
 }
 
-/* A set of numbers other than 0: where in a table a number is, or a free entry to which it was set; 0 when neither. */
+/* A set of nonzero numbers: the entry of a number, or a free entry that was set to it; 0 if there is neither. */
 FUNCTION __attribute__((unused)) u64 *set_find(u64 table, u64 mask, u64 key, int add)
 {
 	u64 first = (key * 0x9e3779b97f4a7c15ull) >> 32;
@@ -310,8 +310,8 @@ INLINE int is_system_start(u64 pc)
 }
 
 /*
- * The entry of a goroutine's wait, or when asked a free one that was claimed for it; 0 when there is none. A goroutine
- * begins a wait before another ends it, so no two threads look for the same goroutine at a time.
+ * The entry of a goroutine's wait, or, if requested, a free entry claimed for it; 0 if there is none. A goroutine
+ * begins a wait before another ends it, so two threads never look for the same goroutine at once.
  */
 FUNCTION __attribute__((unused)) struct loupe_wait_entry *wait_find(u64 goid, int add)
 {
@@ -333,7 +333,7 @@ FUNCTION __attribute__((unused)) struct loupe_wait_entry *wait_find(u64 goid, in
 	return 0;
 }
 
-/* Returns whether the wait could be noted. */
+/* Returns whether the wait was stored. */
 INLINE int wait_begin(u64 goid, const struct loupe_wait *w)
 {
 	struct loupe_wait_entry *e = wait_find(goid, 1);
@@ -343,7 +343,7 @@ INLINE int wait_begin(u64 goid, const struct loupe_wait *w)
 	return e != 0;
 }
 
-/* Returns whether there was one. */
+/* Returns whether there was a wait. */
 INLINE int wait_end(u64 goid, struct loupe_wait *w)
 {
 	struct loupe_wait_entry *e = wait_find(goid, 0);

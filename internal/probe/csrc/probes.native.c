@@ -1,7 +1,7 @@
 //go:build ignore
 
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* All probes as machine code, but for what only the kernel can see (process.c). */
+/* All probes as machine code, except those that only the kernel can run (process.c). */
 #include "native.h"
 #include "go.h"
 

@@ -2,7 +2,7 @@
 
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * The process replaces itself by another program: what is known of the old one no longer holds.
+ * The process executes another program: all state of the old one is invalid.
  */
 SEC("raw_tp/sched_process_exec")
 int process_exec(void *ctx)

@@ -16,7 +16,7 @@ COMMON void emit(u32 kind, u32 tid, u64 goid, u64 arg, u64 stack)
 	commit(r);
 }
 
-/* A wait begins: it is reported at once, or noted when only long waits are asked for. */
+/* A wait begins: it is reported at once, or stored if only long waits are reported. */
 COMMON void block(u32 tid, u64 goid, u8 reason, u8 trace_reason, u64 lock, u64 stack)
 {
 	if (CONFIG(min_block)) {
@@ -41,7 +41,7 @@ COMMON void block(u32 tid, u64 goid, u8 reason, u8 trace_reason, u64 lock, u64 s
 	commit(r);
 }
 
-/* Reports a wait that is over, if it was long. Returns whether its end is worth reporting. */
+/* Reports a wait that has ended, if it was long. Returns whether to report its end. */
 COMMON int end_wait(u64 goid)
 {
 	struct loupe_wait w;
@@ -68,15 +68,15 @@ COMMON int end_wait(u64 goid)
 }
 
 /*
- * The stack of the goroutine for which a thread works that has the g current: the goroutine's own while current is the goroutine
- * itself. Then top and fp say where it is (see hash_slowly).
+ * The stack of the goroutine on whose behalf a thread with the g current works: the goroutine's own while current is the goroutine
+ * itself. Then top and fp are its location (see hash_slowly).
  */
 INLINE u64 acting_stack(const struct goroutine *gr, u64 current, u64 top, u64 fp)
 {
 	return gr->g == current ? stack_of(gr, 0, top, fp) : system_stack(gr);
 }
 
-/* gp is made runnable by a thread that has the g current, 0 when that is not known, and the frame pointer fp. */
+/* A thread with the g current (0 if unknown) and the frame pointer fp makes gp runnable. */
 COMMON void unblock(u32 tid, u64 gp, u64 current, u64 fp)
 {
 	u64 goid = goid_of(gp);
@@ -123,7 +123,7 @@ PROBE(ready)
 	return 0;
 }
 
-/* The goroutine creator makes newg: itself when it has a frame pointer fp and a return address top, else its thread for it. */
+/* The goroutine creator creates newg: itself if it has a frame pointer fp and a return address top, else its thread for it. */
 COMMON void create(u32 tid, u64 newg, u64 creator, u64 top, u64 fp, u32 flags)
 {
 	struct newborn new;
@@ -181,7 +181,7 @@ INLINE int is_dead(u32 status)
 
 /*
  * func casgstatus(gp *g, oldval, newval uint32), where it is called from functions that change a goroutine's state without
- * passing through the others: the network poller's wake-ups, and goroutines that C threads borrow.
+ * calling the other probed functions: wake-ups by the network poller, and goroutines that C threads borrow.
  */
 PROBE(casgstatus)
 {
@@ -207,7 +207,7 @@ PROBE(casgstatus)
 	return 0;
 }
 
-/* One more than the ID of the P of a thread, by the thread's own g; 0 when it has none. */
+/* The ID of the P of a thread plus one, from the thread's own g; 0 if it has no P. */
 INLINE u32 proc_of(u64 g0)
 {
 	u64 m = g0 ? read_word(g0 + CONFIG(g_m)) : 0;
@@ -245,7 +245,7 @@ PROBE(execute)
 	return 0;
 }
 
-/* gp stops. preempted says why; checked that it may have been made to in the prologue of a function. */
+/* gp stops. preempted is the reason; checked says that the prologue of a function may have stopped it. */
 COMMON void stop(u32 tid, u64 gp, int preempted, int checked)
 {
 	struct goroutine gr;
@@ -286,10 +286,10 @@ STOP_PROBE(gosched_m, 0, 0)
 STOP_PROBE(goschedguarded_m, 0, 0)
 STOP_PROBE(gopreempt_m, 1, 1)
 
-/* func goyield_m(gp *g): gives way to the next on its P */
+/* func goyield_m(gp *g): yields to the next goroutine of its P */
 STOP_PROBE(goyield_m, 1, 0)
 
-/* func preemptPark(gp *g): stops for the garbage collector, which makes it runnable again through ready */
+/* func preemptPark(gp *g): stops for the garbage collector, which calls ready to make it runnable again */
 PROBE(preemptPark)
 {
 	u32 tid = target_thread();
@@ -337,7 +337,10 @@ PROBE(newproc1_casgstatus)
 	return 0;
 }
 
-/* func newcoro(f func(*coro)) *coro, where it returns: releases in which newproc1 completes the goroutine too late */
+/*
+ * func newcoro(f func(*coro)) *coro, where it returns or stores the coro in the new g: releases in which newproc1 completes the
+ * goroutine too late
+ */
 PROBE(newcoro)
 {
 	u32 tid = target_thread();
@@ -362,7 +365,7 @@ PROBE(goexit0)
 	return 0;
 }
 
-/* func coroswitch_m(gp *g): hands over to the goroutine that its coro holds, and ends when coroexit is set */
+/* func coroswitch_m(gp *g): switches to the goroutine in its coro, and exits if coroexit is set */
 PROBE(coroswitch_m)
 {
 	u32 tid = target_thread();
@@ -380,7 +383,7 @@ PROBE(coroswitch_m)
 		unreadable(LOUPE_KIND_SWITCH);
 		return 0;
 	}
-	/* A pair is reported whole or not at all: half of it would leave a goroutine in the wrong state. */
+	/* Report both events or none: one alone would leave a goroutine in the wrong state. */
 	if (!wanted(from.id) && !wanted(to))
 		return 0;
 

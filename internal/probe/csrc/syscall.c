@@ -6,8 +6,8 @@
  */
 
 /*
- * The stack of a goroutine in entersyscall, whose frame fp points to. The function that called it, perhaps through a wrapper for
- * its ABI, may have no frame: its return address is then where the stack pointer was before the call.
+ * The stack of a goroutine in entersyscall, whose frame is at fp. Its caller, possibly through a wrapper for
+ * its ABI, may have no frame. Its return address is then at the stack pointer before the call.
  */
 COMMON u64 syscall_stack(const struct goroutine *gr, u64 caller, u64 fp)
 {
@@ -45,7 +45,7 @@ COMMON u64 syscall_stack(const struct goroutine *gr, u64 caller, u64 fp)
 /* func reentersyscall(pc, sp, bp uintptr), on the goroutine */
 SYSCALL_PROBE(reentersyscall)
 
-/* func entersyscallblock(): a call of which the runtime knows that it takes long */
+/* func entersyscallblock(): a call that the runtime expects to block */
 SYSCALL_PROBE(entersyscallblock)
 
 /* func exitsyscall() */
