@@ -88,7 +88,8 @@ func (p *Plan) Later(probe *Probe) ([]Site, error) {
 
 // Settings returns how registers are to be read at a site.
 func (s *Site) Settings() csrc.Site {
-	settings := csrc.Site{G_reg: registerNumber(s.At.GReg), SpMoved: int16(s.At.SPMoved)}
+	settings := csrc.Site{G_reg: registerNumber(s.At.GReg), SpMoved: int16(s.At.SPMoved),
+		ObjectReg: registerNumber(s.At.Object), ValueReg: registerNumber(s.At.Value)}
 	if s.At.CheckTaken {
 		settings.CheckTaken = 1
 	}

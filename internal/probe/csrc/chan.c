@@ -41,13 +41,21 @@ PROBE(makechan)
 	if (!tid)
 		return 0;
 
-	u64 c = CONFIG(reg_abi) ? arg_register(ctx, 0) : read_word(stack_pointer(ctx) + (s64)SITE(makechan).sp_moved + 8 + 16);
+	u64 c, size;
+
+	if (SITE(makechan).object_reg != LOUPE_NO_REG) {
+		c = numbered_register(ctx, SITE(makechan).object_reg);
+		size = numbered_register(ctx, SITE(makechan).value_reg);
+	} else {
+		c = CONFIG(reg_abi) ? arg_register(ctx, 0) : read_word(stack_pointer(ctx) + (s64)SITE(makechan).sp_moved + 8 + 16);
+		size = c ? read_word(c + CONFIG(hchan_dataqsiz)) : 0;
+	}
 
 	struct goroutine gr;
 
 	if (!chan_actor(&gr, ChanMake, CURRENT_G_OR_TLS(makechan)))
 		return 0;
-	return chan_event(ChanMake, tid, gr.id, c, c ? read_word(c + CONFIG(hchan_dataqsiz)) : 0, 0);
+	return chan_event(ChanMake, tid, gr.id, c, size, 0);
 }
 
 #define CHAN_PROBE(function, kind)                                                             \

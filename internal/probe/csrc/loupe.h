@@ -69,6 +69,12 @@ struct loupe_site {
 	u8 check_taken; /* on the branch of a stack check: a hit with the branch taken is not a call */
 	u8 g_reg;       /* number of the register that holds the current g; LOUPE_NO_REG: none */
 	short sp_moved; /* bytes that the stack pointer is below its value at the function's entry */
+
+	/*
+	 * Where a word is about to be stored in a new object: numbers of the registers that hold the object and the word;
+	 * LOUPE_NO_REG elsewhere.
+	 */
+	u8 object_reg, value_reg;
 };
 
 enum { LOUPE_NO_REG = 255 };

@@ -7,7 +7,7 @@ import _ "embed"
 //go:embed native_amd64.bin
 var nativeAMD64Code []byte
 
-var nativeAMD64 = Native{Settings: 0x4000, SettingsSize: 448, Page: 4096, StackUse: 2264, Probes: [ProbeCount]uint32{
+var nativeAMD64 = Native{Settings: 0x4000, SettingsSize: 504, Page: 4096, StackUse: 2264, Probes: [ProbeCount]uint32{
 	0x0,    // gopark
 	0x580,  // ready
 	0x7b0,  // casgstatus
@@ -21,29 +21,29 @@ var nativeAMD64 = Native{Settings: 0x4000, SettingsSize: 448, Page: 4096, StackU
 	0x17e0, // newproc1_casgstatus
 	0x1970, // newcoro
 	0x14c0, // goyield_m
-	0x1a20, // goexit0
-	0x1ad0, // coroswitch_m
-	0x1f80, // reentersyscall
-	0x2130, // entersyscallblock
-	0x2230, // exitsyscall
-	0x22f0, // makechan
-	0x2490, // chansend
-	0x2640, // chanrecv
-	0x27f0, // closechan
-	0x29a0, // selectgo
-	0x2c00, // semacquire1
-	0x2db0, // semrelease1
-	0x2f60, // gcBgMarkStartWorkers
-	0x3120, // gcMarkTermination
-	0x3180, // gcSweep
-	0x3280, // stopTheWorldWithSema
-	0x34a0, // startTheWorldWithSema
+	0x1a90, // goexit0
+	0x1b40, // coroswitch_m
+	0x1ff0, // reentersyscall
+	0x21a0, // entersyscallblock
+	0x22a0, // exitsyscall
+	0x2360, // makechan
+	0x25f0, // chansend
+	0x27a0, // chanrecv
+	0x2950, // closechan
+	0x2b00, // selectgo
+	0x2d60, // semacquire1
+	0x2f10, // semrelease1
+	0x30c0, // gcBgMarkStartWorkers
+	0x3280, // gcMarkTermination
+	0x32e0, // gcSweep
+	0x33e0, // stopTheWorldWithSema
+	0x3600, // startTheWorldWithSema
 }}
 
 //go:embed native_arm64.bin
 var nativeARM64Code []byte
 
-var nativeARM64 = Native{Settings: 0x10000, SettingsSize: 448, Page: 65536, StackUse: 2928, Probes: [ProbeCount]uint32{
+var nativeARM64 = Native{Settings: 0x10000, SettingsSize: 504, Page: 65536, StackUse: 2928, Probes: [ProbeCount]uint32{
 	0x0,    // gopark
 	0x5a8,  // ready
 	0x818,  // casgstatus
@@ -57,21 +57,21 @@ var nativeARM64 = Native{Settings: 0x10000, SettingsSize: 448, Page: 65536, Stac
 	0x1908, // newproc1_casgstatus
 	0x1a88, // newcoro
 	0x15b8, // goyield_m
-	0x1b40, // goexit0
-	0x1c04, // coroswitch_m
-	0x20ac, // reentersyscall
-	0x2284, // entersyscallblock
-	0x23b8, // exitsyscall
-	0x2498, // makechan
-	0x265c, // chansend
-	0x2824, // chanrecv
-	0x29ec, // closechan
-	0x2bb4, // selectgo
-	0x2e70, // semacquire1
-	0x3038, // semrelease1
-	0x3200, // gcBgMarkStartWorkers
-	0x33d0, // gcMarkTermination
-	0x3434, // gcSweep
-	0x353c, // stopTheWorldWithSema
-	0x3768, // startTheWorldWithSema
+	0x1b60, // goexit0
+	0x1c24, // coroswitch_m
+	0x20cc, // reentersyscall
+	0x22a4, // entersyscallblock
+	0x23d8, // exitsyscall
+	0x24b8, // makechan
+	0x26bc, // chansend
+	0x2884, // chanrecv
+	0x2a4c, // closechan
+	0x2c14, // selectgo
+	0x2ed0, // semacquire1
+	0x3098, // semrelease1
+	0x3260, // gcBgMarkStartWorkers
+	0x3430, // gcMarkTermination
+	0x3494, // gcSweep
+	0x359c, // stopTheWorldWithSema
+	0x37c8, // startTheWorldWithSema
 }}

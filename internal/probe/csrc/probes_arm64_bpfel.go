@@ -67,7 +67,6 @@ type ProbesLoupeConfig struct {
 	SelectCases          uint32
 	SelectRecvs          uint32
 	Sites                [30]ProbesLoupeSite
-	_                    [4]byte
 }
 
 type ProbesLoupeControl struct {
@@ -240,6 +239,8 @@ type ProbesLoupeSite struct {
 	CheckTaken uint8
 	G_reg      uint8
 	SpMoved    int16
+	ObjectReg  uint8
+	ValueReg   uint8
 }
 
 type ProbesLoupeStack struct {

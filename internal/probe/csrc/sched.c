@@ -348,10 +348,16 @@ PROBE(newcoro)
 	if (!tid)
 		return 0;
 
-	u64 coro = arg_register(ctx, 0);
+	u64 gp;
 
-	create(tid, coro ? read_word(coro + CONFIG(coro_gp)) : 0, CURRENT_G(newcoro), CALLER(newcoro), frame_pointer(ctx),
-	       LOUPE_WAITING);
+	if (SITE(newcoro).object_reg != LOUPE_NO_REG) {
+		gp = numbered_register(ctx, SITE(newcoro).object_reg);
+	} else {
+		u64 coro = arg_register(ctx, 0);
+
+		gp = coro ? read_word(coro + CONFIG(coro_gp)) : 0;
+	}
+	create(tid, gp, CURRENT_G(newcoro), CALLER(newcoro), frame_pointer(ctx), LOUPE_WAITING);
 	return 0;
 }
 

@@ -50,7 +50,7 @@ func madeUpConfig() csrc.Config {
 		ReasonCoroutine: 33, ReasonPreempted: 22, TraceReasonPreempted: 11,
 	}
 	for i := range c.Sites {
-		c.Sites[i].G_reg = gRegister
+		c.Sites[i].G_reg, c.Sites[i].ObjectReg, c.Sites[i].ValueReg = gRegister, csrc.NoRegister, csrc.NoRegister
 	}
 	return c
 }
