@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/loupe-go/loupe/internal/codepatch"
@@ -48,7 +49,9 @@ type installation struct {
 	base     uint64         // where stubs and program are
 	code     int            // bytes of them that are executed
 	size     int            // of all
-	stubs    int            // bytes of the stubs; the program comes behind
+	stubs    int            // bytes of the stubs; the program follows
+	first    int            // offset of the first stub in these bytes
+	fixed    uint64         // required base; 0: any address in reach
 	edits    []ptrace.Edit
 	names    []string      // the place of each edit, as function+offset
 	foreign  []string      // the places that another tracer had changed when the edits were taken back
@@ -115,7 +118,7 @@ func displacements(spots []spot) []*codepatch.Displacement {
 // mapMemory maps the memory in the process: first what is shared, with notes of all that comes. An engine that is killed at
 // any moment leaves nothing in the process that they do not name.
 func (in *installation) mapMemory(s *ptrace.Stopped, program *Program, window ptrace.Window) error {
-	base, err := s.Gap(window, in.size)
+	base, err := in.place(s, window)
 	if err != nil {
 		return err
 	}
@@ -144,7 +147,27 @@ func (in *installation) mapMemory(s *ptrace.Stopped, program *Program, window pt
 	return nil
 }
 
-// write fills the memory, and works out the edits.
+// errFixed says that the only possible address of a stub is not free.
+var errFixed = errors.New("no address that its stub can use is free")
+
+// place returns the address for code and data.
+func (in *installation) place(s *ptrace.Stopped, window ptrace.Window) (uint64, error) {
+	if in.fixed == 0 {
+		return s.Gap(window, in.size)
+	}
+	page := uint64(os.Getpagesize()) // Gap leaves one page free on both sides
+	exact := ptrace.Window{Lo: in.fixed - page, Hi: in.fixed + uint64(in.size) + page}
+	if exact.Lo < window.Lo || exact.Hi > window.Hi {
+		return 0, errFixed
+	}
+	base, err := s.Gap(exact, in.size)
+	if err != nil || base != in.fixed {
+		return 0, errFixed
+	}
+	return base, nil
+}
+
+// write fills the memory and computes the edits.
 func (in *installation) write(s *ptrace.Stopped, program *Program, spots []spot) error {
 	at := in.base + uint64(in.stubs)
 	if err := s.Write(at, program.Code()); err != nil {
@@ -165,7 +188,7 @@ func (in *installation) write(s *ptrace.Stopped, program *Program, spots []spot)
 
 // makeStubs makes the code of the stubs, and the edits that lead there.
 func (in *installation) makeStubs(program *Program, spots []spot) ([]byte, error) {
-	stubs := make([]byte, 0, in.stubs)
+	stubs := make([]byte, in.first, in.stubs)
 	in.edits, in.names = in.edits[:0], in.names[:0]
 	for i := range spots {
 		sp, at := &spots[i], in.base+uint64(len(stubs))
@@ -198,6 +221,11 @@ const stubAlign = 16
 // measure works out how much memory is needed.
 func (in *installation) measure(program *Program, spots []spot) error {
 	page := int(program.native.Page)
+	in.stubs, in.first, in.fixed = 0, 0, 0
+	if at := spots[0].d.Fixed; at != 0 {
+		in.first = int(at % uint64(page))
+		in.stubs, in.fixed = in.first, at-uint64(in.first)
+	}
 	for i := range spots {
 		body, err := program.Body(0, spots[i].place(program, 0))
 		if err != nil {
