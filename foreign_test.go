@@ -78,12 +78,7 @@ func share(t *testing.T, release string) *shared {
 		if !ok {
 			t.Fatalf("no function at %#x", e.Addr)
 		}
-		switch minor := bin.Version().Minor; {
-		case f.Name == "runtime.makechan", f.Name == "runtime.newcoro", // see TestPlaces
-			f.Name == "runtime.gcBgMarkStartWorkers" && minor >= 16 && minor <= 22:
-		default:
-			p.ours = append(p.ours, at(f, e.Addr))
-		}
+		p.ours = append(p.ours, at(f, e.Addr))
 		if seen[f.Name] {
 			continue
 		}

@@ -119,9 +119,41 @@ func TestEveryProbe(t *testing.T) {
 					all = append(all, d)
 					checkPlace(t, fn, site, d)
 				}
+				checkStores(t, bin, plan, &p)
 			}
 			checkReach(t, all)
 		})
+	}
+}
+
+// checkStores checks the displacement of the stores that can serve instead of a probe's places.
+func checkStores(t *testing.T, bin *gobin.Binary, plan *probe.Plan, p *probe.Probe) {
+	t.Helper()
+	instead, err := plan.Instead(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range instead {
+		f, ok := bin.FuncForPC(s.Addr)
+		if !ok {
+			t.Fatalf("no function at %#x", s.Addr)
+		}
+		if s.At.Kind != insn.SiteStore {
+			continue
+		}
+		fn := function(t, bin, f)
+		d, err := codepatch.Plan(fn, s.At)
+		switch {
+		case err != nil || !d.Durable || d.MayFault || d.FlagsLive:
+			t.Errorf("store in %s: %+v, %v", s.Func, d, err)
+		case d.Fixed != 0:
+			checkSame(t, fn, s.At, d, d.Fixed)
+			if _, err := d.Jump(d.Fixed + 1); err == nil {
+				t.Errorf("%s: a jump to a stub elsewhere than at %#x", s.Func, d.Fixed)
+			}
+		default:
+			checkPlace(t, fn, s.At, d)
+		}
 	}
 }
 

@@ -65,23 +65,49 @@ func (p *Plan) Code(site Site) (entry uint64, code []byte, err error) {
 	return f.Entry, code, err
 }
 
-// Later returns the places behind the first instruction of a probe's function that would do as well as the one that it has,
-// in order of address. There is none unless the probe sits where its function begins.
-func (p *Plan) Later(probe *Probe) ([]Site, error) {
-	if !probe.begins || len(probe.Sites) != 1 {
+// Instead returns the places at which a probe would see the same as at the one that it has: behind the first instruction of
+// its function, at the call of its function, at a call to which its function passes its arguments, or where its function stores
+// a word in the object that it returns. The ones to prefer come first.
+func (p *Plan) Instead(probe *Probe) ([]Site, error) {
+	if len(probe.Sites) != 1 {
 		return nil, nil
 	}
 	f, ok := p.bin.FuncForPC(probe.Sites[0].Addr)
 	if !ok {
 		return nil, fmt.Errorf("no function at %#x", probe.Sites[0].Addr)
 	}
-	places, err := p.bin.LaterSites(f, probe.words)
+	var places []insn.Site
+	var err error
+	switch d := probe.declared; {
+	case d.place == atEntry:
+		places, err = p.bin.LaterSites(f, d.words)
+	case d.stores != nil:
+		places, err = p.bin.StoreSites(f, int64(d.stores(&p.Config)))
+	}
 	if err != nil {
 		return nil, err
 	}
 	sites := make([]Site, len(places))
 	for i, at := range places {
 		sites[i] = Site{Func: f.Name, Addr: at.PC, At: at}
+	}
+	if caller, ok := p.bin.LookupFunc(probe.declared.caller); ok {
+		calls, err := callsOf(p.bin, caller, f)
+		if err != nil {
+			return nil, err
+		}
+		for _, at := range calls {
+			sites = append(sites, Site{Func: caller.Name, Addr: at.PC, At: at})
+		}
+	}
+	if callee, ok := p.bin.LookupFunc(probe.declared.passes); ok {
+		calls, err := callsOf(p.bin, f, callee)
+		if err != nil {
+			return nil, err
+		}
+		if len(calls) == 1 {
+			sites = append(sites, Site{Func: f.Name, Addr: calls[0].PC, At: calls[0]})
+		}
 	}
 	return sites, nil
 }
@@ -104,8 +130,7 @@ type Probe struct {
 	Sites   []Site
 	Without string // what users miss when it cannot be attached
 
-	begins bool // it sits where its function begins
-	words  int  // of arguments that it needs there
+	declared *declaration
 }
 
 // Site is one place of a probe.
@@ -166,7 +191,7 @@ func (pl *planner) warn(format string, args ...any) {
 
 // add finds the places of one probe.
 func (pl *planner) add(d *declaration) {
-	probe := Probe{ID: d.id, Program: d.program, Kinds: d.kinds, Without: d.without, begins: d.place == atEntry, words: d.words}
+	probe := Probe{ID: d.id, Program: d.program, Kinds: d.kinds, Without: d.without, declared: d}
 	for _, name := range d.funcs {
 		f, ok := pl.bin.LookupFunc(name)
 		if !ok {
@@ -224,19 +249,14 @@ func (pl *planner) addCalls(probe *Probe, d *declaration, f gobin.Func) error {
 	if !ok {
 		return nil
 	}
-	calls, err := pl.bin.CallSites(f)
+	sites, err := callsOf(pl.bin, f, callee)
 	if err != nil {
 		return err
 	}
-	calls = slices.DeleteFunc(calls, func(c insn.Call) bool { return c.Target != callee.Entry || c.Tail })
-	if len(calls) > 1 && slices.Contains(d.last, f.Name) {
-		calls = calls[len(calls)-1:]
+	if len(sites) > 1 && slices.Contains(d.last, f.Name) {
+		sites = sites[len(sites)-1:]
 	}
-	for _, c := range calls {
-		site := insn.Site{PC: c.PC, Kind: insn.SiteCall, Emulated: true, GReg: insn.GAt(pl.bin.Arch(), pl.bin.Version().Minor).Reg}
-		if pl.bin.Arch() == insn.AMD64 {
-			site.SPMoved = -8 // the callee's return address is not pushed yet
-		}
+	for _, site := range sites {
 		if err := pl.addSite(probe, d, f, site); err != nil {
 			return err
 		}
@@ -244,7 +264,27 @@ func (pl *planner) addCalls(probe *Probe, d *declaration, f gobin.Func) error {
 	return nil
 }
 
-// addSite adds a place. All places of a probe are read in the same way: its settings have room for one.
+// callsOf returns the calls of one function in another.
+func callsOf(bin *gobin.Binary, f, callee gobin.Func) ([]insn.Site, error) {
+	calls, err := bin.CallSites(f)
+	if err != nil {
+		return nil, err
+	}
+	var sites []insn.Site
+	for _, c := range calls {
+		if c.Target != callee.Entry || c.Tail {
+			continue
+		}
+		site := insn.Site{PC: c.PC, Kind: insn.SiteCall, Emulated: true, GReg: insn.GAt(bin.Arch(), bin.Version().Minor).Reg}
+		if bin.Arch() == insn.AMD64 {
+			site.SPMoved = -8 // the callee's return address is not pushed yet
+		}
+		sites = append(sites, site)
+	}
+	return sites, nil
+}
+
+// addSite adds a place. All places of a probe must have the same settings, because a probe has only one set of them.
 func (pl *planner) addSite(probe *Probe, d *declaration, f gobin.Func, site insn.Site) error {
 	if site.Repeats {
 		return fmt.Errorf("%s has no place that a call passes once", f.Name)

@@ -31,9 +31,16 @@ type declaration struct {
 	last  []string
 	words int // atEntry: how many argument words must still be in place
 
-	needsG bool // of no use where the current g cannot be found
-	// quiet says that nothing is missing where the executable has none of the functions: other releases do without them, or
-	// the linker has left out what the program never calls.
+	// Alternatives for an engine that cannot use the place. atEntry: the calls by the only function that calls this
+	// one, or the only call of a function to which this one passes its arguments. atReturn: the store of a word at an offset
+	// in the object that the function creates.
+	caller string
+	passes string
+	stores func(*csrc.Config) uint32
+
+	needsG bool // requires the current g
+	// quiet suppresses the warning if the executable has none of the functions: other releases do not have them, or
+	// the linker has removed them because the program does not call them.
 	quiet bool
 
 	// without is what users miss when it cannot be attached.
@@ -71,7 +78,7 @@ var declarations = []declaration{
 	{id: csrc.ProbesLoupeProbePROBE_gopreemptM, program: "gopreempt_m", kinds: only(event.GoStop), until: 22,
 		place: atCall, callee: "runtime.goschedImpl", funcs: []string{"runtime.gopreempt_m"}, without: "preemption is not seen"},
 	{id: csrc.ProbesLoupeProbePROBE_goyieldM, program: "goyield_m", kinds: only(event.GoStop), since: 14, words: 1,
-		funcs: []string{"runtime.goyield_m"}, without: "goroutines that give way to another are not seen"},
+		funcs: []string{"runtime.goyield_m"}, passes: "runtime.casgstatus", without: "goroutines that yield are not reported"},
 	{id: csrc.ProbesLoupeProbePROBE_preemptPark, program: "preemptPark", kinds: only(event.GoBlock), since: 14, words: 1,
 		funcs: []string{"runtime.preemptPark"}, without: "stops for the garbage collector's stack scans are not seen"},
 	{id: csrc.ProbesLoupeProbePROBE_newprocRunqput, program: "newproc_runqput", kinds: only(event.GoCreate), until: 24,
@@ -81,7 +88,7 @@ var declarations = []declaration{
 		place: atCall, callee: "runtime.casgstatus", funcs: []string{"runtime.newproc1"}, needsG: true,
 		without: "the creation of goroutines is not seen"},
 	{id: csrc.ProbesLoupeProbePROBE_newcoro, program: "newcoro", kinds: only(event.GoCreate), since: 23, until: 24,
-		place: atReturn, funcs: []string{"runtime.newcoro"}, quiet: true, without: "the creation of coroutines is not seen"},
+		place: atReturn, stores: func(c *csrc.Config) uint32 { return c.G_coroarg }, funcs: []string{"runtime.newcoro"}, quiet: true, without: "coroutine creation is not reported"},
 	{id: csrc.ProbesLoupeProbePROBE_goexit0, program: "goexit0", kinds: only(event.GoDestroy), words: 1,
 		funcs: []string{"runtime.goexit0"}, without: "the end of goroutines is not seen"},
 	{id: csrc.ProbesLoupeProbePROBE_coroswitchM, program: "coroswitch_m", kinds: switches, since: 23, words: 1,
@@ -95,7 +102,8 @@ var declarations = []declaration{
 		funcs: []string{"runtime.exitsyscall"}, without: "the end of system calls is not seen"},
 
 	{id: csrc.ProbesLoupeProbePROBE_makechan, program: "makechan", kinds: only(event.ChanMake), place: atReturn, needsG: true,
-		funcs: []string{"runtime.makechan"}, without: "the making of channels is not seen"},
+		stores: func(c *csrc.Config) uint32 { return c.HchanDataqsiz },
+		funcs:  []string{"runtime.makechan"}, without: "channel creation is not reported"},
 	{id: csrc.ProbesLoupeProbePROBE_chansend, program: "chansend", kinds: only(event.ChanSend), words: 1, needsG: true,
 		funcs: []string{"runtime.chansend"}, without: "channel sends are not seen"},
 	{id: csrc.ProbesLoupeProbePROBE_chanrecv, program: "chanrecv", kinds: only(event.ChanReceive), words: 1, needsG: true,
@@ -110,7 +118,7 @@ var declarations = []declaration{
 		funcs: []string{"runtime.semrelease1"}, without: "the release of locks is not seen"},
 
 	{id: csrc.ProbesLoupeProbePROBE_gcBgMarkStartWorkers, program: "gcBgMarkStartWorkers", kinds: event.KindsOf(event.GCBegin, event.HeapAlloc),
-		funcs: []string{"runtime.gcBgMarkStartWorkers"}, without: "the begin of garbage collections is not seen"},
+		funcs: []string{"runtime.gcBgMarkStartWorkers"}, caller: "runtime.gcStart", without: "starts of garbage collections are not reported"},
 	{id: csrc.ProbesLoupeProbePROBE_gcMarkTermination, program: "gcMarkTermination", kinds: only(event.GCEnd),
 		funcs: []string{"runtime.gcMarkTermination"}, without: "the end of garbage collections is not seen"},
 	{id: csrc.ProbesLoupeProbePROBE_gcSweep, program: "gcSweep", kinds: only(event.HeapAlloc),

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/bits"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -140,43 +141,44 @@ func (e *Engine) choose() error {
 	if len(e.spots) == 0 {
 		return fmt.Errorf("%w: %w", probe.ErrUnsupported, first)
 	}
+	if i := slices.IndexFunc(e.spots, func(s spot) bool { return s.d.Fixed != 0 }); i > 0 {
+		e.spots[0], e.spots[i] = e.spots[i], e.spots[0]
+	}
 	return nil
 }
 
-// spotsOf works out how the places of a probe are patched: all of them, or none. Where another place of the function is
-// safer from other tracers, it changes the plan.
-func (e *Engine) spotsOf(p *probe.Probe) ([]spot, error) {
-	best, err := e.spotsAt(p)
-	if best != nil && best[0].d.Durable {
-		return best, nil
+// leaveOut drops the probe of the first place.
+func (e *Engine) leaveOut(why error) error {
+	p := e.spots[0].probe
+	e.spots = slices.DeleteFunc(e.spots, func(s spot) bool { return s.probe.ID == p.ID })
+	if len(e.spots) == 0 {
+		return fmt.Errorf("%w: %s: %w", probe.ErrUnsupported, p.Without, why)
 	}
-	later, laterErr := e.plan.Later(p)
-	if laterErr != nil {
-		return nil, laterErr
-	}
-	instead := *p
-	for _, site := range later {
-		moved := *p
-		moved.Sites = []probe.Site{site}
-		spots, err := e.spotsAt(&moved)
-		if err == nil && (best == nil || safer(spots[0].d, best[0].d)) {
-			best, instead = spots, moved
-		}
-	}
-	if best == nil {
-		return nil, err
-	}
-	*p = instead
-	e.plan.Config.Sites[p.ID] = p.Sites[0].Settings()
-	return best, nil
+	e.warn("%s: %v", p.Without, why)
+	return e.in.measure(e.program, e.spots)
 }
 
-// safer reports whether a place is less in the way of other tracers than another one is.
-func safer(a, b *codepatch.Displacement) bool {
-	if a.Durable != b.Durable {
-		return a.Durable
+// spotsOf computes the patches of all places of a probe, or of none. If a place conflicts with other tracers,
+// and the probe has an alternative place, it changes the plan.
+func (e *Engine) spotsOf(p *probe.Probe) ([]spot, error) {
+	spots, err := e.spotsAt(p)
+	if err == nil {
+		return spots, nil
 	}
-	return a.Single && !b.Single
+	instead, insteadErr := e.plan.Instead(p)
+	if insteadErr != nil {
+		return nil, insteadErr
+	}
+	for _, site := range instead {
+		moved := *p
+		moved.Sites = []probe.Site{site}
+		if spots, err := e.spotsAt(&moved); err == nil {
+			*p = moved
+			e.plan.Config.Sites[p.ID] = site.Settings()
+			return spots, nil
+		}
+	}
+	return nil, err
 }
 
 func (e *Engine) spotsAt(p *probe.Probe) ([]spot, error) {
@@ -209,16 +211,21 @@ func (e *Engine) spotsAt(p *probe.Probe) ([]spot, error) {
 func (e *Engine) unfit(d *codepatch.Displacement, others []spot) string {
 	switch {
 	case d.AtEntry:
-		return "only the function's first instruction would do, where other tracers put breakpoints"
+		return "only the first instruction of the function is suitable, and other tracers set breakpoints there"
 	case d.FlagsLive:
-		return "the flags are needed behind its place"
+		return "the flags are live after the probe's place"
 	case d.MayFault:
-		return "it may fault at its place"
+		return "the instruction at the probe's place may fault"
+	case !d.Durable:
+		return "a breakpoint of another tracer at the probe's place could crash the program"
 	}
 	for _, list := range [][]spot{e.spots, others} {
 		for _, other := range list {
 			if d.Overlaps(other.d) {
 				return "another probe is at the same place"
+			}
+			if d.Fixed != 0 && other.d.Fixed != 0 {
+				return "the stub of another probe already has a fixed address"
 			}
 		}
 	}
@@ -239,20 +246,12 @@ func (e *Engine) install() error {
 	if e.in.trial, err = ptrace.NewTrial(ctx, e.plan.PID); err != nil {
 		return err
 	}
-	err = e.in.enter(e.program, func(mem []byte, at uint64) error {
-		var err error
-		if e.region, err = NewRegion(mem, e.program.geometry); err != nil {
-			return err
+	err = e.in.enter(e.program, e.begin, e.spots)
+	if errors.Is(err, errFixed) {
+		if err = e.leaveOut(err); err == nil {
+			err = e.in.enter(e.program, e.begin, e.spots)
 		}
-		if e.clock.coarse {
-			e.clock.count(&e.region.shared.Ticks)
-		}
-		e.reader = NewReader(e.region, e.clock)
-		if err := e.region.List(e.plan.Goroutines); err != nil {
-			return err
-		}
-		return e.region.Place(at)
-	}, e.spots)
+	}
 	if err != nil {
 		return err
 	}
@@ -263,6 +262,21 @@ func (e *Engine) install() error {
 	}
 	e.log.Debug("code is in place", "pid", e.plan.PID, "places", len(e.spots), "bytes", e.in.size, "stood still", e.in.standing)
 	return nil
+}
+
+// begin initializes the region in memory that the process has at an address.
+func (e *Engine) begin(mem []byte, at uint64) (err error) {
+	if e.region, err = NewRegion(mem, e.program.geometry); err != nil {
+		return err
+	}
+	if e.clock.coarse {
+		e.clock.count(&e.region.shared.Ticks)
+	}
+	e.reader = NewReader(e.region, e.clock)
+	if err := e.region.List(e.plan.Goroutines); err != nil {
+		return err
+	}
+	return e.region.Place(at)
 }
 
 // Enable implements probe.Engine. A coarse clock gives no event a time before this moment.
