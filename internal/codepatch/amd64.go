@@ -101,7 +101,7 @@ func (p *planner) amd64Before(joins map[uint64]bool) (*Displacement, error) {
 // rank orders displacements of a site: the lowest is best.
 func (d *Displacement) rank() int {
 	n := 0
-	for i, bad := range []bool{!d.Durable, !d.Single, d.AtEntry, d.MayFault} {
+	for i, bad := range []bool{!d.Durable, d.AtEntry, d.MayFault} {
 		if bad {
 			n |= 1 << i
 		}
@@ -178,7 +178,7 @@ func (p *planner) amd64From(first int, joins map[uint64]bool) (*Displacement, er
 	}
 	d := p.displace(first, last)
 	d.jump = p.amd64Jump(first, last)
-	d.Durable = d.Single && d.jump.code[0] == d.Old[0]
+	d.Durable = first == last && d.jump.code[0] == d.Old[0]
 	ended := false
 	for n := first; n <= last && !ended; n++ {
 		i := p.list[n]

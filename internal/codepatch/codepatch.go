@@ -44,12 +44,10 @@ type Displacement struct {
 	// AtEntry says that the function's first instruction is displaced, where
 	// other tracers put their breakpoints.
 	AtEntry bool
-	// Single says that one instruction is displaced: no other one begins inside
-	// the replaced bytes, so no breakpoint of another tracer can be there.
-	Single bool
-	// Durable says that another tracer may also put a breakpoint on Start, and
-	// remove it, while the jump is there: Single holds, and the byte that the
-	// kernel then restores from the file is the one that the jump begins with.
+	// Durable says that another tracer may put a breakpoint in the replaced
+	// bytes, and remove it, while the jump is there: one instruction is replaced,
+	// and the byte that the kernel restores from the file is the one that the jump
+	// begins with, or the only one that is replaced.
 	Durable bool
 	// Fixed is the only address that the stub can have; 0: any in reach.
 	Fixed uint64
@@ -142,14 +140,9 @@ func (p *planner) displace(first, last int) *Displacement {
 	d := &Displacement{Start: p.list[first].PC, End: p.list[last].Next(), SPMoved: p.site.SPMoved, site: p.site.PC}
 	off := d.Start - p.f.Entry
 	d.Old = append(d.Old, p.f.Code[off:off+(d.End-d.Start)]...)
-	d.AtEntry, d.Single = d.Start == p.f.Entry, first == last
+	d.AtEntry = d.Start == p.f.Entry
 	return d
 }
-
-// Inside says whether pc lies inside the replaced bytes. A thread or goroutine
-// that rests at such an address would go on in the middle of the jump. One that
-// rests at Start is safe.
-func (d *Displacement) Inside(pc uint64) bool { return pc > d.Start && pc < d.End }
 
 // Overlaps says whether two displacements replace the same bytes.
 func (d *Displacement) Overlaps(other *Displacement) bool {

@@ -112,10 +112,8 @@ func TestEntries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for pc, inside := range map[uint64]bool{0xFFF: false, 0x1000: false, 0x1001: true, 0x1004: true, 0x1005: false} {
-		if d.Inside(pc) != inside {
-			t.Errorf("%#x is inside: %v", pc, !inside)
-		}
+	if d.Start != 0x1000 || d.End != 0x1005 {
+		t.Errorf("replaces %#x to %#x", d.Start, d.End)
 	}
 	other, err := codepatch.Plan(nopFunction(0x1004), insn.Site{PC: 0x1004, Kind: insn.SiteNop})
 	if err != nil {

@@ -311,7 +311,8 @@ func branchInto(f codepatch.Function, d *codepatch.Displacement) (uint64, bool) 
 		if err != nil {
 			continue
 		}
-		if rel, ok := x.Args[0].(x86asm.Rel); ok && d.Inside(i.PC+uint64(x.Len)+uint64(int64(rel))) {
+		rel, ok := x.Args[0].(x86asm.Rel)
+		if to := i.PC + uint64(x.Len) + uint64(int64(rel)); ok && to > d.Start && to < d.End {
 			return i.PC, true
 		}
 	}
