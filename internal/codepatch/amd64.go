@@ -332,7 +332,7 @@ func x86RelativeOf(x x86asm.Inst) int {
 }
 
 // amd64Faults says whether x accesses memory other than the stack, the current
-// g, thread-local storage and static data.
+// g, the site's object, thread-local storage and static data.
 func (p *planner) amd64Faults(x x86asm.Inst) bool {
 	if x.Op == x86asm.LEA || x.Op == x86asm.NOP {
 		return false

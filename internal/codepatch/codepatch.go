@@ -64,7 +64,7 @@ type Displacement struct {
 // An error wraps ErrRefused.
 //
 // On amd64 the return itself is not displaced at a return, but what precedes it: other tracers put
-// breakpoints there.
+// breakpoints there. At a store that is too short, the instruction before it is displaced.
 func Plan(f Function, site insn.Site) (*Displacement, error) {
 	d, err := plan(f, site)
 	if err != nil {
