@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -80,6 +81,36 @@ func TestCounts(t *testing.T) {
 			c.expectAtLeast(t, event.GoBlock, 2000)
 			if begins, ends := c.kinds[event.GoSyscallBegin], c.kinds[event.GoSyscallEnd]; begins == 0 || ends < begins-5 || ends > begins+5 {
 				t.Errorf("%d system calls begin, %d end", begins, ends)
+			}
+		})
+	}
+}
+
+// TestChannelsMade compares the channels that a program makes, and their sizes, with those that it closes.
+func TestChannelsMade(t *testing.T) {
+	for _, version := range testtarget.Versions() {
+		t.Run("go"+version, func(t *testing.T) {
+			p, first := startMill(t, version), make(chan struct{})
+			began := sync.OnceFunc(func() { close(first) })
+			events, _, _ := observeEach(t, p.PID(), truthOptions(event.KindsChannel), began, func() {
+				p.Command("chans 300")
+				<-first
+			})
+			made, closed := map[uint64]int64{}, 0
+			for _, e := range events {
+				switch e.Kind {
+				case event.ChanMake:
+					made[e.Object] = e.Value
+				case event.ChanClose:
+					if size, ok := made[e.Object]; !ok || size != 7 {
+						t.Fatalf("channel %#x with room for 7 is closed: it was made %v with room for %d", e.Object, ok, size)
+					}
+					delete(made, e.Object)
+					closed++
+				}
+			}
+			if closed < 300 {
+				t.Errorf("%d channels are closed, %d events", closed, len(events))
 			}
 		})
 	}
