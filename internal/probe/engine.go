@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/internal/probe/csrc"
+	"github.com/loupe-go/loupe/internal/ptrace"
 )
 
 // Reasons why an engine cannot do its work here.
@@ -66,4 +67,11 @@ type Engine interface {
 
 	// Release gives back the memory.
 	Release() error
+}
+
+// MayCloseLater reports whether an error of Engine.Close is due to something that may end: another tracer of the process, a
+// process that cannot be stopped because its cgroup is frozen, or a thread that does not leave the probes' code.
+func MayCloseLater(err error) bool {
+	traced, still := (*ptrace.TracedError)(nil), (*ptrace.StillError)(nil)
+	return errors.As(err, &traced) || errors.As(err, &still) || errors.Is(err, ptrace.ErrBusy)
 }

@@ -336,15 +336,15 @@ func (s *Session) Close() error {
 // detach removes the probes. The caller holds the lock.
 func (s *Session) detach() {
 	if !s.detached {
-		s.detached = true
 		s.cancel()
-		s.closeErr = s.engine.Close()
+		s.closeErr = join(s.engine.Close())
+		s.detached = !MayCloseLater(s.closeErr)
 	}
 }
 
 // release gives back everything else, after keeping the numbers. The caller holds the lock.
 func (s *Session) release() {
-	if s.released {
+	if s.released || !s.detached {
 		return
 	}
 	s.released = true

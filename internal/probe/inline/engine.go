@@ -37,8 +37,10 @@ type Engine struct {
 	warnings []string
 	replaced atomic.Bool // it was told that the process is another program
 
-	mu     sync.Mutex // guards closed
-	closed bool
+	mu       sync.Mutex // guards what follows
+	closed   bool
+	removeBy time.Time // how long Close waits for another tracer to end
+	still    error     // why the process could not be stopped when Close was last called
 }
 
 var _ probe.Engine = (*Engine)(nil)
@@ -365,17 +367,72 @@ func (e *Engine) Close() error {
 		e.region.Enable(false)
 	}
 	if e.in == nil || e.watch == nil { // nothing was put anywhere
+		e.closed = true
 		return nil
 	}
 	e.watch.closing.Store(true)
-	err := e.in.remove()
-	e.log.Debug("code is removed", "pid", e.plan.PID, "stood still", e.in.standing)
+	err := e.remove()
 	if len(e.in.foreign) > 0 {
 		e.log.Warn("another tracer came while engine inline was attached: its breakpoints stay, and events there may be missing",
 			"pid", e.plan.PID, "places", strings.Join(e.in.foreign, ", "))
 	}
-	return err
+	if probe.MayCloseLater(err) {
+		return e.stays(err)
+	}
+	e.closed = true
+	if err != nil {
+		return fmt.Errorf("not everything could be removed: run loupe doctor %d --repair (%w)", e.plan.PID, err)
+	}
+	e.log.Debug("code removed", "pid", e.plan.PID, "stopped for", e.in.standing)
+	return nil
 }
+
+// stays is the error of Close while something prevents it that may end.
+func (e *Engine) stays(err error) error {
+	pid := e.plan.PID
+	if held := (*ptrace.TracedError)(nil); errors.As(err, &held) {
+		return fmt.Errorf("the probes are off, but their code stays in process %d while %s traces it: end that, then run loupe doctor %d --repair (%w)",
+			pid, ptrace.TracerWords(held.Tracer, held.Name), pid, err)
+	}
+	if errors.Is(err, ptrace.ErrBusy) {
+		return fmt.Errorf("the probes are off, but their code stays in process %d because a thread does not leave it: let the process run if it is frozen, then run loupe doctor %d --repair (%w)",
+			pid, pid, err)
+	}
+	return fmt.Errorf("the probes are off, but their code stays in process %d while it cannot be stopped: let it run, then run loupe doctor %d --repair (%w)",
+		pid, pid, err)
+}
+
+// remove removes the code. The first time it waits for another tracer of the process to end. A process that stood still, or one
+// of whose threads did not leave the code, gets less time the next time.
+func (e *Engine) remove() error {
+	if e.removeBy.IsZero() {
+		e.removeBy = time.Now().Add(patience)
+	}
+	for {
+		err := e.in.remove()
+		still, busy := (*ptrace.StillError)(nil), errors.Is(err, ptrace.ErrBusy) // a frozen thread may stop, but stays in the code
+		switch {
+		case e.still != nil && errors.Is(err, context.DeadlineExceeded):
+			return e.still
+		case errors.As(err, &still), busy && e.still == nil:
+			e.still, e.in.patience = err, patienceStill
+			return err
+		case busy && e.in.patience == 0: // it did not run for all this time
+			e.in.patience = patienceStill
+			return e.still
+		case busy: // it may run again
+			e.in.patience = 0
+			continue
+		}
+		if held := (*ptrace.TracedError)(nil); !errors.As(err, &held) || time.Now().After(e.removeBy) {
+			return err
+		}
+		time.Sleep(pauseHeld)
+	}
+}
+
+// pauseHeld is the time between two tries to stop a process that another tracer holds.
+const pauseHeld = 50 * time.Millisecond
 
 // StoodStill returns the longest that all threads of the process stood still for what was done to it last: for Attach, or
 // for Close.

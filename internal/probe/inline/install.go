@@ -1,6 +1,7 @@
 package inline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,6 +41,7 @@ func (s *spot) place(program *Program, addr uint64) Place {
 type installation struct {
 	pid          int
 	trial        *ptrace.Trial
+	patience     time.Duration // with threads in the way; 0: the usual
 	signalStacks func() ([]ptrace.Interval, error)
 
 	shared   *ptrace.Shared // nil when somebody else's installation is removed
@@ -64,6 +66,8 @@ const (
 	patience = 5 * time.Second
 	// pauseMin and pauseMax are the pauses in between.
 	pauseMin, pauseMax = 500 * time.Microsecond, 20 * time.Millisecond
+	// patienceStill is patience with a process that could not be stopped the last time.
+	patienceStill = 200 * time.Millisecond
 )
 
 // sharedReach is how far from the program the shared memory may be. Nothing but the smallest of address spaces bounds it.
@@ -373,8 +377,9 @@ func (in *installation) whenFree(f func(*ptrace.Stopped) error) error {
 
 // stopped stops the process for f, again and again for as long as f says that a thread is in the way.
 func (in *installation) stopped(opt ptrace.Options, f func(*ptrace.Stopped) error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(in.patience, patience))
 	defer cancel()
+	var busy error // of the last try, if a thread was in the way
 	for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
 		var stopped *ptrace.Stopped
 		err := ptrace.Run(ctx, in.pid, opt, func(s *ptrace.Stopped) error {
@@ -384,9 +389,13 @@ func (in *installation) stopped(opt ptrace.Options, f func(*ptrace.Stopped) erro
 		if stopped != nil && !opt.One {
 			in.standing = max(in.standing, stopped.Stood())
 		}
+		if busy != nil && errors.Is(err, context.DeadlineExceeded) {
+			return busy // the time was over before all threads had stopped once more
+		}
 		if !errors.Is(err, ptrace.ErrBusy) || ctx.Err() != nil {
 			return err
 		}
+		busy = err
 		time.Sleep(pause)
 	}
 }
