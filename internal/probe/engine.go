@@ -30,6 +30,9 @@ type Engine interface {
 	// said in a warning. The error is about the whole; it wraps ErrPermission or ErrUnsupported where that is the reason.
 	Attach(plan *Plan) (warnings []string, err error)
 
+	// Warnings returns what has come up since Attach, one line each. It may be called from any goroutine.
+	Warnings() []string
+
 	// Enable lets all probes begin at the same moment.
 	Enable()
 

@@ -137,7 +137,9 @@ func (s *Session) Observed() ([]uint64, error) {
 func (s *Session) Engine() Engine { return s.engine }
 
 // Warnings returns what the user should know, one line each.
-func (s *Session) Warnings() []string { return slices.Concat(s.proc.Warnings(), s.warnings) }
+func (s *Session) Warnings() []string {
+	return slices.Concat(s.proc.Warnings(), s.warnings, s.engine.Warnings())
+}
 
 // Warn adds a warning, before others use the session.
 func (s *Session) Warn(text string) { s.warnings = append(s.warnings, text) }

@@ -8,7 +8,6 @@ import (
 	"math/bits"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -262,7 +261,8 @@ func (e *Engine) install() error {
 	if err := e.in.patch(); err != nil {
 		return err
 	}
-	e.log.Debug("code is in place", "pid", e.plan.PID, "places", len(e.spots), "bytes", e.in.size, "stood still", e.in.standing)
+	e.watch.places = newPlaces(e.plan.PID, e.in.edits, e.in.names)
+	e.log.Debug("code installed", "pid", e.plan.PID, "places", len(e.spots), "bytes", e.in.size, "stopped for", e.in.standing)
 	return nil
 }
 
@@ -295,11 +295,27 @@ func (e *Engine) Drain(record func(raw []byte) bool) {
 	before, began := e.reader.Pending(), time.Now()
 	e.reader.Drain(record)
 	e.watch.came(before, time.Since(began))
+	if e.watch.places.takeMissing() {
+		e.tell(event.Lost, 0, record)
+	}
 	if e.watch.exec && !e.replaced.Swap(true) {
 		_, now := e.clock.Sample()
-		r := csrc.Record{Kind: uint8(event.Exec), Time: now, Tid: uint32(e.plan.PID), Lost: e.Lost()}
-		record(unsafe.Slice((*byte)(unsafe.Pointer(&r)), unsafe.Sizeof(r)))
+		e.tell(event.Exec, now, record)
 	}
+}
+
+// tell adds a record that the engine itself creates.
+func (e *Engine) tell(kind event.Kind, time uint64, record func(raw []byte) bool) {
+	r := csrc.Record{Kind: uint8(kind), Time: time, Tid: uint32(e.plan.PID), Lost: e.Lost()}
+	record(unsafe.Slice((*byte)(unsafe.Pointer(&r)), unsafe.Sizeof(r)))
+}
+
+// Warnings implements probe.Engine.
+func (e *Engine) Warnings() []string {
+	if e.watch == nil || e.watch.places == nil {
+		return nil
+	}
+	return e.watch.places.noted()
 }
 
 // DrainAll implements probe.Engine.
@@ -362,7 +378,6 @@ func (e *Engine) Close() error {
 	if e.closed {
 		return nil
 	}
-	e.closed = true
 	if e.region != nil {
 		e.region.Enable(false)
 	}
@@ -370,12 +385,11 @@ func (e *Engine) Close() error {
 		e.closed = true
 		return nil
 	}
+	if e.watch.places != nil && !e.watch.closing.Load() {
+		e.watch.places.look(e.watch.closing.Load)
+	}
 	e.watch.closing.Store(true)
 	err := e.remove()
-	if len(e.in.foreign) > 0 {
-		e.log.Warn("another tracer came while engine inline was attached: its breakpoints stay, and events there may be missing",
-			"pid", e.plan.PID, "places", strings.Join(e.in.foreign, ", "))
-	}
 	if probe.MayCloseLater(err) {
 		return e.stays(err)
 	}

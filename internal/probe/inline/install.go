@@ -56,9 +56,8 @@ type installation struct {
 	fixed    uint64         // required base; 0: any address in reach
 	edits    []ptrace.Edit
 	names    []string      // the place of each edit, as function+offset
-	foreign  []string      // the places that another tracer had changed when the edits were taken back
-	patched  bool          // the edits are made
-	standing time.Duration // the longest that all threads stood still for patch, or for remove
+	patched  bool          // the edits have been written
+	standing time.Duration // longest time that all threads were stopped for patch or remove
 }
 
 const (
@@ -288,14 +287,14 @@ func (in *installation) remove() error {
 			return err
 		}
 		if !restored {
-			back, foreign, err := in.restoring(s)
+			back, err := in.restoring(s)
 			if err == nil {
 				err = s.Patch(back, false)
 			}
 			if err != nil {
 				return fmt.Errorf("process %d: %w", in.pid, err)
 			}
-			restored, in.foreign = true, foreign
+			restored = true
 		}
 		return in.nobodyInside(s)
 	})

@@ -11,31 +11,24 @@ import (
 	"github.com/loupe-go/loupe/internal/ptrace"
 )
 
-// restoring returns the edits that put back what the installation's have replaced, from what is in memory now, and the
-// places that another tracer has changed meanwhile. A breakpoint of another tracer stays: when that is removed, the byte
-// that comes in its place is the file's, or the jump's that begins with the same one. It fails when something else is there.
-func (in *installation) restoring(s *ptrace.Stopped) (back []ptrace.Edit, foreign []string, err error) {
-	for i, e := range in.edits {
+// restoring returns the edits that restore the original code, given the code in memory now. A breakpoint of
+// another tracer stays: when it is removed, the kernel writes the byte of the file, or the first byte of the jump, which is
+// the same. restoring fails if the memory has any other contents.
+func (in *installation) restoring(s *ptrace.Stopped) (back []ptrace.Edit, err error) {
+	for _, e := range in.edits {
 		now := make([]byte, len(e.New))
 		if err := s.Read(e.Addr, now); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		old, _, ok := restored(runtime.GOARCH, e, now)
 		if !ok {
-			return nil, nil, fmt.Errorf("the code at %#x is %x, neither %x nor %x: something else has changed it", e.Addr, now, e.New, e.Old)
-		}
-		if !bytes.Equal(now, e.New) && !bytes.Equal(now, e.Old) {
-			name := fmt.Sprintf("%#x", e.Addr)
-			if i < len(in.names) {
-				name = in.names[i]
-			}
-			foreign = append(foreign, name)
+			return nil, fmt.Errorf("the code at %#x is %x, neither %x nor %x: something else has changed it", e.Addr, now, e.New, e.Old)
 		}
 		if !bytes.Equal(now, old) {
 			back = append(back, ptrace.Edit{Addr: e.Addr, Old: now, New: old})
 		}
 	}
-	return back, foreign, nil
+	return back, nil
 }
 
 // restored returns what is to replace the code now at the place of an edit, and whether a foreign breakpoint stays in it. ok

@@ -31,6 +31,9 @@ type watch struct {
 	quiet  time.Duration // for how long nothing has come
 	pause  time.Duration // until the next look
 	looked time.Time     // after the process
+
+	places   *places // nil until the places are patched
+	searched time.Time
 }
 
 const (
@@ -82,6 +85,10 @@ func (w *watch) wait(ctx context.Context, r *Reader) bool {
 		if now.Sub(w.looked) >= lookEvery {
 			w.looked = now
 			w.lookAfter()
+		}
+		if w.places != nil && now.Sub(w.searched) >= searchEvery {
+			w.searched = now
+			w.places.look(w.closing.Load)
 		}
 		if r.Pending() > 0 || w.exec {
 			return !w.ended

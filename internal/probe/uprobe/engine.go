@@ -224,6 +224,9 @@ func (e *Engine) Lost() uint32 {
 // TimeError implements probe.Engine. The kernel reads its clock for each event.
 func (e *Engine) TimeError() probe.TimeError { return probe.TimeError{} }
 
+// Warnings implements probe.Engine.
+func (e *Engine) Warnings() []string { return nil }
+
 // NewEpoch implements probe.Engine.
 func (e *Engine) NewEpoch() { e.control.newEpoch() }
 
