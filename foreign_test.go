@@ -99,6 +99,7 @@ func share(t *testing.T, release string) *shared {
 type observation struct {
 	s      *loupe.Session
 	events atomic.Int64
+	marks  atomic.Int64 // of events that may be missing, nobody knows how many
 	done   chan struct{}
 }
 
@@ -111,8 +112,11 @@ func (p *shared) attach() (*observation, error) {
 	o := &observation{s: s, done: make(chan struct{})}
 	go func() {
 		defer close(o.done)
-		for range s.Events() {
+		for e := range s.Events() {
 			o.events.Add(1)
+			if e.Kind == event.Lost && e.Value == 0 {
+				o.marks.Add(1)
+			}
 		}
 	}()
 	return o, nil
