@@ -12,6 +12,8 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/features"
 	"golang.org/x/sys/unix"
+
+	"github.com/loupe-go/loupe/internal/probe/uprobe"
 )
 
 // Facts is what was found out about this machine and about the rights of this process on it.
@@ -28,7 +30,7 @@ type Facts struct {
 	BTF         bool  // /sys/kernel/btf/vmlinux
 	BPF         error // loading a BPF program of the kind uprobes run
 	RingBuffer  error // making a BPF ring buffer
-	UprobeMulti error // attaching many uprobes at once; wraps ebpf.ErrNotSupported where the kernel cannot
+	UprobeMulti error // attaching many uprobes at once; wraps ebpf.ErrNotSupported where the kernel cannot do so for one process
 	UprobePMU   bool  // the kernel has uprobes
 
 	UnprivilegedBPF int    // kernel.unprivileged_bpf_disabled; -1 when there is no such setting
@@ -58,7 +60,7 @@ func Gather(root string) Facts {
 	f := GatherAccess(root)
 	f.BPF = features.HaveProgramType(ebpf.Kprobe)
 	f.RingBuffer = features.HaveMapType(ebpf.RingBuf)
-	f.UprobeMulti = features.HaveBPFLinkUprobeMulti()
+	f.UprobeMulti = uprobe.MultiUsable()
 	return f
 }
 

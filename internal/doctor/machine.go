@@ -7,6 +7,8 @@ import (
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
+
+	"github.com/loupe-go/loupe/internal/probe/uprobe"
 )
 
 // The capabilities that observing needs, in the order they are shown.
@@ -220,8 +222,8 @@ func (f Facts) checkUprobeMulti() Check {
 	switch {
 	case f.UprobeMulti == nil:
 	case errors.Is(f.UprobeMulti, ebpf.ErrNotSupported):
-		c.Status, c.Found = Warn, "not in this kernel"
-		c.Means, c.Remedy = "attaching many probes takes longer; nothing else", "Linux 6.6 or later"
+		c.Status, c.Found = Warn, "not supported by this kernel"
+		c.Means, c.Remedy = "attaching many probes takes longer", fmt.Sprintf("Linux %v or later", uprobe.MultiKernel)
 	default:
 		c.Status, c.Found, c.Remedy = Warn, "could not be tried: "+brief(f.UprobeMulti), f.bpfRemedy()
 	}

@@ -101,9 +101,12 @@ func (e *Engine) prepare() error {
 
 // load loads the programs. One that the kernel refuses is left out.
 func (e *Engine) load() error {
-	e.multi = !e.opt.SingleUprobes && multiUsable(e.opt.Log)
-	if !e.multi && !e.opt.SingleUprobes {
-		e.warn("this kernel attaches uprobes one by one (uprobe_multi needs Linux 6.12 here): attaching and detaching takes longer")
+	if !e.opt.SingleUprobes {
+		err := MultiUsable()
+		if e.multi = err == nil; err != nil {
+			e.opt.Log.Debug("no uprobe_multi", "err", err)
+			e.warn("this kernel attaches uprobes one by one (uprobe_multi requires Linux %v here): attaching and detaching take longer", MultiKernel)
+		}
 	}
 	for {
 		spec, err := e.spec()

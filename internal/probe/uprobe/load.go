@@ -3,7 +3,6 @@ package uprobe
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"regexp"
 
 	"github.com/cilium/ebpf"
@@ -11,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/gobin/insn"
 	"github.com/loupe-go/loupe/internal/probe/csrc"
 )
 
@@ -74,21 +74,29 @@ func isVerifier(err error) bool {
 
 // multiKernel is the first kernel whose uprobe_multi links limit themselves to all threads of a process. Those from 6.6
 // on had one thread in mind, and corrections reached some of them.
-const multiMajor, multiMinor = 6, 12
+var MultiKernel = insn.Kernel{Major: 6, Minor: 12}
 
-// multiUsable reports whether uprobe_multi links work here.
-func multiUsable(log *slog.Logger) bool {
+// MultiUsable returns why this engine cannot use uprobe_multi links here; nil when it can. The error wraps
+// ebpf.ErrNotSupported when the kernel is the reason.
+func MultiUsable() error {
 	if err := features.HaveBPFLinkUprobeMulti(); err != nil {
-		log.Debug("no uprobe_multi", "err", err)
-		return false
+		return err
 	}
 	var uts unix.Utsname
 	if err := unix.Uname(&uts); err != nil {
-		return false
+		return err
 	}
-	var major, minor int
-	if _, err := fmt.Sscanf(unix.ByteSliceToString(uts.Release[:]), "%d.%d", &major, &minor); err != nil {
-		return false
+	return multiIn(unix.ByteSliceToString(uts.Release[:]))
+}
+
+// multiIn is MultiUsable for a kernel release that has such links.
+func multiIn(release string) error {
+	var k insn.Kernel
+	if _, err := fmt.Sscanf(release, "%d.%d", &k.Major, &k.Minor); err != nil {
+		return fmt.Errorf("kernel release %q: %w", release, err)
 	}
-	return major > multiMajor || major == multiMajor && minor >= multiMinor
+	if k.Before(MultiKernel) {
+		return fmt.Errorf("uprobe_multi links of Linux %v: %w", k, ebpf.ErrNotSupported)
+	}
+	return nil
 }
