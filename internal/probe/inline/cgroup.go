@@ -1,6 +1,7 @@
 package inline
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"os"
@@ -16,8 +17,20 @@ import (
 // stubs, probes, and what these remember.
 const memoryNeed = 2 << 20
 
-// checkMemory refuses a process whose memory cgroup is so full that the kernel might end it for memoryNeed. A cgroup whose
-// files are not visible here is not considered.
+// cgroupRoot is where cgroups are mounted.
+const cgroupRoot = "/sys/fs/cgroup"
+
+// Check returns the reason why an engine would refuse a process: its memory cgroup is full, or its seccomp filter does not let
+// it map memory. It returns nil if neither holds. A process with a filter is stopped for some microseconds.
+func Check(ctx context.Context, pid int) error {
+	if err := checkMemory(pid, cgroupRoot); err != nil {
+		return err
+	}
+	return ptrace.CheckCalls(ctx, pid)
+}
+
+// checkMemory refuses a process if memoryNeed might make its memory cgroup run out of memory. A cgroup whose
+// files are not visible here is ignored.
 func checkMemory(pid int, root string) error {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	if err != nil {

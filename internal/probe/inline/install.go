@@ -75,7 +75,7 @@ const sharedReach = 1 << 36
 // enter maps the memory, and fills it with all that the patches will need. One thread does that while the others run, as soon
 // as one is fit for it.
 func (in *installation) enter(program *Program, region func(mem []byte, at uint64) error, spots []spot) error {
-	if err := checkMemory(in.pid, "/sys/fs/cgroup"); err != nil {
+	if err := checkMemory(in.pid, cgroupRoot); err != nil {
 		return err
 	}
 	lo, hi, err := codepatch.Reach(displacements(spots)...)
