@@ -256,9 +256,6 @@ func (r *Reader) run(l *readLane, until uint64, record func(raw []byte) bool) (m
 		}
 		if l.events.tail-l.freed >= freeEvery {
 			l.free()
-			if r.clock.coarse {
-				r.clock.Sample() // events of meanwhile get nearer times
-			}
 		}
 	}
 	return more, true
