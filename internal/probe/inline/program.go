@@ -142,9 +142,6 @@ type Place struct {
 	Framed bool
 }
 
-// MaxBody is more bytes than any body has.
-const MaxBody = 512
-
 // Body makes the code that calls a probe, for a Program at an address. It is entered at its beginning and left at its end.
 // It changes nothing that Go code at a probe's place relies on: on amd64 the flags, R12 and R13, on arm64 the flags, R16,
 // R17 and R19 to R25. It writes nothing to the stack.

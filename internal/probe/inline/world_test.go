@@ -28,6 +28,9 @@ type world struct {
 	private      []byte // the program's own memory
 }
 
+// maxBody is more bytes than any body has.
+const maxBody = 512
+
 // Offsets of the made-up runtime.
 const (
 	atStack, atGoM, atSchedSP, atSchedPC, atSchedLR, atSchedBP, atGoid, atGopc, atParent, atStartpc, atCoroarg, atCoroexit = 0, 48, 56, 64, 88, 96, 152, 160, 168, 176, 184, 192
@@ -132,7 +135,7 @@ func (w *world) body(place Place) uintptr {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if len(code) > MaxBody {
+	if len(code) > maxBody {
 		w.t.Fatalf("a body of %d bytes", len(code))
 	}
 	code = append(code, trampoline.Tail...)
@@ -150,7 +153,7 @@ func (w *world) body(place Place) uintptr {
 	}
 	at := uintptr(w.bodies)
 	w.bodies = (w.bodies + uint64(len(code)) + 63) &^ 63
-	if next := w.bodies&^(page-1) + page; next-w.bodies < MaxBody+64 {
+	if next := w.bodies&^(page-1) + page; next-w.bodies < maxBody+64 {
 		w.bodies = next
 	}
 	return at
@@ -288,7 +291,7 @@ func createOf(e got) csrc.Create { return *(*csrc.Create)(unsafe.Pointer(&e.raw[
 
 // bodyEnd returns where the body at an address ends.
 func (w *world) bodyEnd(at uintptr) uintptr {
-	code := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(nil), at)), MaxBody)
+	code := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(nil), at)), maxBody)
 	return at + uintptr(bytes.Index(code, trampoline.Tail))
 }
 
