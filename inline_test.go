@@ -238,7 +238,7 @@ func TestLibrary(t *testing.T) {
 				if err := s.Close(); err != nil {
 					t.Error(err)
 				}
-				warned := strings.Contains(strings.Join(s.Warnings(), "\n"), "the current goroutine is not known in runtime.")
+				warned := strings.Contains(strings.Join(s.Warnings(), "\n"), "the location of the current goroutine is unknown in runtime.")
 				if want := engine == loupe.EngineInline && release != testtarget.Latest(); warned != want {
 					t.Errorf("warnings: %q", s.Warnings())
 				}

@@ -77,7 +77,7 @@ func (s *Session) awaitThreads() {
 		return // the snapshot will tell why
 	}
 	if behind := progress.Await(s.ctx, settleTime, settleTimeout); behind > 0 {
-		s.warnings = append(s.warnings, fmt.Sprintf("%s did not run for %v, the machine is busy: the first state of some goroutines may be out of date",
+		s.warnings = append(s.warnings, fmt.Sprintf("%s did not run for %v because the machine is busy: the initial state of some goroutines may be out of date",
 			english.Count(behind, "thread"), settleTimeout))
 	}
 }

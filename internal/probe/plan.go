@@ -142,7 +142,7 @@ type Site struct {
 }
 
 // ErrNothing says that not one probe that was asked for has a place in the program.
-var ErrNothing = errors.New("no probe fits this program")
+var ErrNothing = errors.New("no probe matches this program")
 
 // Program is what a plan is made for: a goproc.Process, or an executable on disk.
 type Program interface {
@@ -204,7 +204,7 @@ func (pl *planner) add(d *declaration) {
 	}
 	if len(probe.Sites) == 0 {
 		if !d.quiet {
-			pl.warn("%s: no place for probe %s in this executable", d.without, d.program)
+			pl.warn("%s: found no place for probe %s in this executable", d.without, d.program)
 		}
 		return
 	}
@@ -287,16 +287,16 @@ func callsOf(bin *gobin.Binary, f, callee gobin.Func) ([]insn.Site, error) {
 // addSite adds a place. All places of a probe must have the same settings, because a probe has only one set of them.
 func (pl *planner) addSite(probe *Probe, d *declaration, f gobin.Func, site insn.Site) error {
 	if site.Repeats {
-		return fmt.Errorf("%s has no place that a call passes once", f.Name)
+		return fmt.Errorf("%s has no place that each call passes exactly once", f.Name)
 	}
 	if site.GReg == "" && d.needsG && pl.plan.Config.G_tls == 0 {
-		return fmt.Errorf("the current goroutine is not known in %s", f.Name)
+		return fmt.Errorf("the location of the current goroutine is unknown in %s", f.Name)
 	}
 	place := Site{Func: f.Name, Addr: site.PC, At: site}
 	settings := place.Settings()
 	slot := &pl.plan.Config.Sites[d.id]
 	if len(probe.Sites) > 0 && *slot != settings {
-		return fmt.Errorf("the places of probe %s differ", d.program)
+		return fmt.Errorf("the places of probe %s are inconsistent", d.program)
 	}
 	var ok bool
 	if place.Offset, ok = pl.bin.FileOffset(site.PC); !ok {

@@ -72,7 +72,7 @@ func (s *Session) open(want Want) error {
 	}
 	s.warnings = append(s.warnings, warnings...)
 	if n := s.proc.Plugins(); n > 0 {
-		s.Warn(fmt.Sprintf("plugins are loaded (%d), each with a copy of the Go runtime's functions: what happens in these is not seen", n))
+		s.Warn(fmt.Sprintf("plugins are loaded (%d), each with its own copy of runtime functions: events in these copies are not reported", n))
 	}
 	s.engine.Enable()
 	return nil
@@ -258,7 +258,7 @@ func (s *Session) Numbers() (yielded uint64, kinds map[event.Kind]Counts, err er
 	defer s.mu.Unlock()
 	kinds = map[event.Kind]Counts{}
 	if s.garbled > 0 {
-		err = fmt.Errorf("%s made no sense", english.Count(s.garbled, "record"))
+		err = fmt.Errorf("%s could not be decoded", english.Count(s.garbled, "record"))
 	}
 	if !s.released {
 		s.readCounts()

@@ -158,7 +158,7 @@ func (pl *planner) setHeap(p Program) {
 	}
 	if pl.plan.Want.Kinds.Has(event.HeapAlloc) {
 		pl.plan.Want.Kinds &^= event.KindsOf(event.HeapAlloc)
-		pl.warn("the size of the heap is not seen: the runtime's variable was not found in this executable")
+		pl.warn("the heap size is not reported: the runtime variable was not found in this executable")
 	}
 }
 
