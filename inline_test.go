@@ -173,7 +173,7 @@ func TestCoarseClock(t *testing.T) {
 	if _, err := loupe.Attach(context.Background(), loupe.PID(p.PID()), opt); !errors.Is(err, loupe.ErrUnsupported) || !strings.Contains(err.Error(), "counter") {
 		t.Errorf("long waits by a coarse clock: %v", err)
 	}
-	if _, err := loupe.Attach(context.Background(), loupe.PID(p.PID()), loupe.Options{Clock: "sundial"}); err == nil || !strings.Contains(err.Error(), "there are auto, precise, coarse") {
+	if _, err := loupe.Attach(context.Background(), loupe.PID(p.PID()), loupe.Options{Clock: "sundial"}); err == nil || !strings.Contains(err.Error(), "must be one of auto, precise, coarse") {
 		t.Errorf("an unknown clock: %v", err)
 	}
 }

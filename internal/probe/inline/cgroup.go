@@ -51,7 +51,7 @@ func checkMemory(pid int, root string) error {
 		}
 		for name := path.Clean("/" + f[2]); ; name = path.Dir(name) {
 			if room := memoryRoom(filepath.Join(top, name), v1); room < memoryNeed {
-				return fmt.Errorf("process %d: %w: its memory cgroup %s has room for %d KiB, and engine inline may need %d KiB of it: raise its limit, or use --engine uprobe",
+				return fmt.Errorf("process %d: %w: its memory cgroup %s has %d KiB free, and engine inline may require %d KiB: raise the limit, or use --engine uprobe",
 					pid, ptrace.ErrUnsupported, name, max(room, 0)>>10, memoryNeed>>10)
 			}
 			if name == "/" {

@@ -118,7 +118,7 @@ func (e *Engine) newClock() (*Clock, error) {
 	}
 	c, err := NewClock()
 	if e.source != SourcePrecise && errors.Is(err, probe.ErrUnsupported) {
-		e.warn("times are coarse, exact to the interval between two samples of the reader, and the order of events is exact: %v", err)
+		e.warn("using the coarse clock (times are exact to the interval between two samples of the reader; the order of events is exact): %v", err)
 		return NewCoarseClock()
 	}
 	return c, err
@@ -187,7 +187,7 @@ func (e *Engine) spotsAt(p *probe.Probe) ([]spot, error) {
 	for _, site := range p.Sites {
 		// Without g there is no lane. A shared library keeps it where only its loader knows, in releases before Go 1.17.
 		if site.Settings().G_reg == csrc.NoRegister && e.plan.Config.G_tls == 0 {
-			return nil, fmt.Errorf("the current goroutine is not known in %s", site.Func)
+			return nil, fmt.Errorf("the location of the current goroutine is unknown in %s", site.Func)
 		}
 		entry, code, err := e.plan.Code(site)
 		if err != nil {

@@ -104,7 +104,7 @@ func (in *installation) mapFirst(s *ptrace.Stopped, program *Program, window ptr
 		return err
 	}
 	if at, ok := ptrace.Occupied(maps); ok {
-		return fmt.Errorf("process %d: %w: another Loupe observes it with this engine, or has left something at %#x: see loupe doctor %d",
+		return fmt.Errorf("process %d: %w: another Loupe observes it with this engine, or left data at %#x: see loupe doctor %d",
 			in.pid, ptrace.ErrUnsupported, at, in.pid)
 	}
 	return in.mapMemory(s, program, window)

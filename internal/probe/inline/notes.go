@@ -116,7 +116,7 @@ const (
 	maxEdit    = 64
 )
 
-var errNotes = errors.New("no notes that make sense")
+var errNotes = errors.New("malformed notes")
 
 // note writes the notes, before what they name is done: the number of edits behind the edits, and what makes notes of it all
 // last, so that they are right at any moment.
@@ -211,7 +211,7 @@ func readNotes(pid int) (*Notes, error) {
 	}
 	b := make([]byte, notesSize)
 	if err := ptrace.ReadMemory(pid, at, b); err != nil {
-		return nil, fmt.Errorf("what an engine has noted there: %w", err)
+		return nil, fmt.Errorf("notes of an engine: %w", err)
 	}
 	if binary.LittleEndian.Uint64(b) == 0 {
 		return &Notes{Shared: at}, nil
@@ -230,7 +230,7 @@ func Repair(pid int, signalStacks func() ([]ptrace.Interval, error)) (*Notes, er
 		return nil, err
 	}
 	if n.Alive() {
-		return nil, fmt.Errorf("process %d: Loupe, process %d, observes it with engine inline: end that one", pid, n.Loupe)
+		return nil, fmt.Errorf("process %d: Loupe, process %d, observes it with engine inline: stop that Loupe first", pid, n.Loupe)
 	}
 	in := &installation{
 		pid: pid, signalStacks: signalStacks, sharedAt: n.Shared, sharedBy: int(n.Length), base: n.Base, code: int(n.Code),

@@ -163,7 +163,7 @@ func TestBodyRefused(t *testing.T) {
 	}{
 		{"far", "amd64", madeUpConfig(), 1 << 40, Place{G: r14, Addr: 1 << 20}, "too far"},
 		{"scratch register", "amd64", madeUpConfig(), 1 << 20, Place{G: r12, Addr: 1 << 22}, "register 12"},
-		{"nowhere", "amd64", madeUpConfig(), 1 << 20, Place{G: csrc.NoRegister, Addr: 1 << 22}, "not known"},
+		{"nowhere", "amd64", madeUpConfig(), 1 << 20, Place{G: csrc.NoRegister, Addr: 1 << 22}, "is unknown"},
 		{"far", "arm64", madeUpConfig(), 1 << 40, Place{G: x28, Addr: 1 << 20}, "too far"},
 		{"other register", "arm64", madeUpConfig(), 1 << 20, Place{G: 27, Addr: 1 << 22}, "register 27"},
 		{"field", "arm64", csrc.Config{G_m: 1 << 20}, 1 << 20, Place{G: x28, Addr: 1 << 22}, "out of reach"},

@@ -56,7 +56,7 @@ func NewProgram(o Options) (*Program, error) {
 	s.Config = o.Config
 	if o.Config.MinBlock > 0 { // the probes' times are ticks
 		if p.coarse {
-			return nil, fmt.Errorf("%w: the length of waits can be measured only with the processor's counter", probe.ErrUnsupported)
+			return nil, fmt.Errorf("%w: measuring the length of waits requires the processor's counter", probe.ErrUnsupported)
 		}
 		s.Config.MinBlock = max(1, o.Clock.Ticks(time.Duration(o.Config.MinBlock)))
 	}

@@ -77,6 +77,6 @@ func (in *installation) checkForeign(s *ptrace.Stopped) error {
 	if names == nil {
 		return nil
 	}
-	return fmt.Errorf("process %d: %w: %w at %s: end that bpftrace, perf or debugger, or use --engine uprobe (loupe doctor %d lists all)",
+	return fmt.Errorf("process %d: %w: %w at %s: stop that bpftrace, perf or debugger, or use --engine uprobe (loupe doctor %d lists all breakpoints)",
 		in.pid, ptrace.ErrUnsupported, errForeign, strings.Join(names, ", "), in.pid)
 }

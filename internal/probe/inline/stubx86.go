@@ -57,7 +57,7 @@ func (b *body) x86() ([]byte, error) {
 	case b.G == rsp, b.G == r12, b.G == r13:
 		return nil, fmt.Errorf("the current g is in register %d", b.G)
 	case b.G == csrc.NoRegister && b.config.G_tls == 0:
-		return nil, errors.New("where the current g is, is not known")
+		return nil, errors.New("the location of the current g is unknown")
 	}
 	a := x86Code{addr: b.Addr}
 	b.x86Lane(&a)

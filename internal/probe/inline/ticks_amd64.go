@@ -40,7 +40,7 @@ func checkTSC(cpuinfo, sources string) error {
 			found = found || f == want
 		}
 		if !found {
-			return fmt.Errorf("the time stamp counter of this processor does not run at one rate all the time (no %s)", want)
+			return fmt.Errorf("the time stamp counter of this processor does not run at a constant rate (no %s)", want)
 		}
 	}
 	for _, s := range strings.Fields(sources) {
@@ -48,5 +48,5 @@ func checkTSC(cpuinfo, sources string) error {
 			return nil
 		}
 	}
-	return errors.New("the kernel has found the time stamp counters of this machine unstable")
+	return errors.New("the kernel reports that the time stamp counters of this machine are unstable")
 }

@@ -31,7 +31,7 @@ func (e *Engine) attachAll() error {
 			continue
 		}
 		if s := p.Sites[0]; !s.At.Emulated {
-			e.warn("%s is probed at an instruction that the kernel does not emulate: some 12 µs a hit instead of 0.6", s.Func)
+			e.warn("%s is probed at an instruction that the kernel does not emulate: about 12 µs per hit instead of 0.6 µs", s.Func)
 		}
 		attached++
 		e.links = append(e.links, links...)
@@ -49,7 +49,7 @@ func (e *Engine) watchExec() {
 		Name: "sched_process_exec", Program: e.coll.Programs[csrc.ProbesProgProcessExec],
 	})
 	if err != nil {
-		e.warn("it will not be noticed if the process replaces itself by another program: %v", err)
+		e.warn("exec of another program by the process will not be detected: %v", err)
 		return
 	}
 	e.links = append(e.links, l)

@@ -83,7 +83,7 @@ func (e *Engine) prepare() error {
 		return err
 	}
 	if ok {
-		return fmt.Errorf("%w: Loupe observes it with engine inline, or has left something at %#x: see loupe doctor %d",
+		return fmt.Errorf("%w: another Loupe observes it with engine inline, or left data at %#x: see loupe doctor %d",
 			probe.ErrUnsupported, at, e.plan.PID)
 	}
 	// Kernels before 5.11 count maps as locked memory. Newer ones need no limit raised, nor the right to do so.

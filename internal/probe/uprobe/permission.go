@@ -67,7 +67,7 @@ func (e *Engine) reason(err error) error {
 		return fmt.Errorf("%w: %w", goproc.ErrExited, err)
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES), errors.Is(err, fs.ErrPermission):
 		if e.lockedDown() {
-			return fmt.Errorf("%w: the kernel is locked down for confidentiality, which forbids eBPF to read memory: %w", probe.ErrPermission, err)
+			return fmt.Errorf("%w: kernel lockdown mode confidentiality does not allow eBPF programs to read memory: %w", probe.ErrPermission, err)
 		}
 		return fmt.Errorf("%w: %w", probe.ErrPermission, err)
 	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EOPNOTSUPP):

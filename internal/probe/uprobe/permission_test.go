@@ -31,7 +31,7 @@ func TestExplain(t *testing.T) {
 		says     string
 	}{
 		{unix.EPERM, "[none] integrity confidentiality\n", probe.ErrPermission, "not permitted: step: operation not permitted"},
-		{unix.EPERM, "none integrity [confidentiality]\n", probe.ErrPermission, "the kernel is locked down for confidentiality"},
+		{unix.EPERM, "none integrity [confidentiality]\n", probe.ErrPermission, "kernel lockdown mode confidentiality"},
 		{unix.ESRCH, "", goproc.ErrExited, "has exited"},
 		{unix.ENOENT, "", goproc.ErrExited, "has exited"},
 		{ebpf.ErrNotSupported, "", probe.ErrUnsupported, "not supported"},
