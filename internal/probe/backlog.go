@@ -1,6 +1,6 @@
 package probe
 
-// backlog keeps records while nobody listens yet.
+// backlog buffers records until the caller reads events.
 type backlog struct {
 	chunks [][]byte
 	size   int
@@ -11,7 +11,7 @@ const (
 	maxBacklog = 256 << 20 // bytes; beyond that records stay in the engine's buffer
 )
 
-// add copies a record. It returns false when there is no room for another.
+// add copies a record. It returns false if the backlog is full.
 func (b *backlog) add(raw []byte) bool {
 	n := len(b.chunks)
 	if n == 0 || len(b.chunks[n-1])+len(raw)+8 > chunkSize {

@@ -13,11 +13,11 @@ import (
 	"github.com/loupe-go/loupe/internal/probe/csrc"
 )
 
-// collectEvery is how often records are taken over while the snapshot is read.
+// collectEvery is how often records are drained while the snapshot is read.
 const collectEvery = 2 * time.Millisecond
 
-// begin takes the snapshot with which the events begin. Probes fire already: what they report meanwhile is kept, and it
-// tells of each goroutine that moved what it was doing before.
+// begin takes the snapshot that the stream of events starts with. The probes are already enabled. Their records are
+// buffered, and give the previous state of each goroutine that changed its state during the snapshot.
 func (s *Session) begin() error {
 	if !s.needsSnapshot() {
 		return nil
@@ -47,7 +47,7 @@ func (s *Session) begin() error {
 		return err
 	}
 	for _, w := range snap.Warnings {
-		if !slices.Contains(s.proc.Warnings(), w) { // those are among the session's already
+		if !slices.Contains(s.proc.Warnings(), w) { // already in the session's warnings
 			s.warnings = append(s.warnings, w)
 		}
 	}
@@ -63,18 +63,18 @@ func (s *Session) begin() error {
 	return nil
 }
 
-// A thread that has passed a probe's place just before it was enabled is about to change a goroutine's state without an
-// event that tells. It needs less than settleTime to do so, once it runs.
+// A thread that passed a probe's place just before the probe was enabled may still change a goroutine's state without
+// an event. Once it runs, it does so within settleTime.
 const (
 	settleTime    = 20 * time.Microsecond
 	settleTimeout = time.Second
 )
 
-// awaitThreads waits until no thread can be between a probe's place and the change that the probe would have told of.
+// awaitThreads waits until no thread can be between a probe's place and the change of state that the probe reports.
 func (s *Session) awaitThreads() {
 	progress, err := s.proc.Progress()
 	if err != nil {
-		return // the snapshot will tell why
+		return // the snapshot returns the error
 	}
 	if behind := progress.Await(s.ctx, settleTime, settleTimeout); behind > 0 {
 		s.warnings = append(s.warnings, fmt.Sprintf("%s did not run for %v because the machine is busy: the initial state of some goroutines may be out of date",
@@ -82,7 +82,7 @@ func (s *Session) awaitThreads() {
 	}
 }
 
-// needsSnapshot reports whether anything depends on what goroutines there are.
+// needsSnapshot reports whether an event or a filter depends on the goroutines that exist.
 func (s *Session) needsSnapshot() bool {
 	w := s.plan.Want
 	if w.Kinds.Has(event.GoStatus) {
@@ -91,7 +91,7 @@ func (s *Session) needsSnapshot() bool {
 	return s.plan.Config.SkipListed != 0 && w.Kinds&^(event.KindsGC|event.KindsOf(event.GoCreate)) != 0
 }
 
-// collect takes over records until done.
+// collect buffers records until done.
 func (s *Session) collect(done <-chan struct{}) {
 	tick := time.NewTicker(collectEvery)
 	defer tick.Stop()
@@ -106,14 +106,14 @@ func (s *Session) collect(done <-chan struct{}) {
 		case <-tick.C:
 		case <-done:
 			if room {
-				s.engine.DrainAll(s.buffered.add) // no goroutine may be in the snapshot whose first move is still to come
+				s.engine.DrainAll(s.buffered.add) // the first moves of all goroutines in the snapshot must be buffered
 			}
 			return
 		}
 	}
 }
 
-// hideSystem makes the filters leave out the runtime's own goroutines that are alive.
+// hideSystem makes the filters exclude the live goroutines of the runtime.
 func (s *Session) hideSystem(system []uint64) error {
 	if s.plan.Config.SkipListed == 0 {
 		return nil
@@ -124,7 +124,7 @@ func (s *Session) hideSystem(system []uint64) error {
 	return s.engine.List(system)
 }
 
-// move is what a goroutine did first after the probes were enabled.
+// move is the first event of a goroutine after the probes were enabled.
 type move struct {
 	kind    uint8
 	created bool
@@ -143,7 +143,7 @@ func (s *Session) correct(list *initialList, moves map[uint64]move) {
 			g.state, g.reason, g.wait, g.stack = uint8(list.states.number(state)), 0, 0, nil
 		}
 	}
-	for id, m := range moves { // gone before the snapshot came to them
+	for id, m := range moves { // exited before the snapshot read them
 		if !m.created && id != 0 && !s.decoder.system[id] {
 			list.append(initial{id: id, state: uint8(list.states.number(m.before()))})
 		}
@@ -151,7 +151,7 @@ func (s *Session) correct(list *initialList, moves map[uint64]move) {
 	list.sort()
 }
 
-// selects reports whether the filters let a goroutine of the snapshot pass.
+// selects reports whether a goroutine of the snapshot matches the filters.
 func (s *Session) selects(g *goproc.Goroutine) bool {
 	w := s.plan.Want
 	if w.SampleOneIn > 1 && g.ID%uint64(w.SampleOneIn) != 0 {

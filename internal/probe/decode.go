@@ -10,10 +10,10 @@ import (
 	"github.com/loupe-go/loupe/internal/probe/csrc"
 )
 
-// decoder turns records into events. It remembers stacks and origins, which are sent or looked up once.
+// decoder converts records to events. It caches stacks and origins, which are sent or looked up once.
 type decoder struct {
 	names    namer
-	newEpoch func() // makes the probes send all stacks anew
+	newEpoch func() // makes the probes send all stacks again
 	pid      int32
 	offset   int64 // from the monotonic clock to Unix time, in nanoseconds
 	kinds    event.Kinds
@@ -22,20 +22,20 @@ type decoder struct {
 	lockOffset                            uint64 // of a channel's lock in the channel
 
 	stacks, olderStacks map[uint64]*event.Stack
-	recent              [256]recentStack // those asked for last, found without a hash
+	recent              [256]recentStack // the most recently used stacks, found without hashing
 	origins             map[originKey]*event.Origin
-	system              map[uint64]bool // goroutines of the runtime that were alive at the beginning; nil when they are wanted
+	system              map[uint64]bool // goroutines of the runtime that were alive at the start; nil if they are included
 	lastSystem          uint64          // the largest ID of these
 
 	lost     uint32 // in the last record
 	missing  bool   // the number of events missing before the next one is unknown
 	received [256]uint64
-	garbled  uint64 // records that make no sense
+	garbled  uint64 // records that could not be decoded
 
 	ev event.Event
 }
 
-// hide leaves out a goroutine of the runtime.
+// hide excludes a goroutine of the runtime.
 func (d *decoder) hide(goroutine uint64) {
 	if d.system == nil {
 		d.system = map[uint64]bool{}
@@ -44,7 +44,7 @@ func (d *decoder) hide(goroutine uint64) {
 	d.lastSystem = max(d.lastSystem, goroutine)
 }
 
-// namer knows what the addresses of a program mean: a goproc.Process.
+// namer resolves the addresses of a program: a goproc.Process.
 type namer interface {
 	Frames(pcs []uint64, hidden uint64) []event.Frame
 	Origin(gopc, startpc uint64) event.Origin
@@ -57,8 +57,8 @@ type recentStack struct {
 	stack *event.Stack
 }
 
-// Bounds of the decoder's memory, far beyond what a program's code has. When one is reached, the table starts anew: the
-// probes send all stacks again then.
+// Bounds of the decoder's memory, far beyond the needs of real programs. At a bound the table is cleared, and the
+// probes send all stacks again.
 const (
 	maxStacks  = 1 << 17
 	maxOrigins = 1 << 17
@@ -106,7 +106,7 @@ func (d *decoder) decode(raw []byte, yield func(*event.Event) bool) bool {
 		}
 	}
 	if r.G <= d.lastSystem && d.system[r.G] && r.Kind != uint8(event.GoDestroy) && !event.KindsGC.Has(event.Kind(r.Kind)) {
-		return true // what concerns the whole program is told whoever does it
+		return true // events of the whole program are reported for all goroutines
 	}
 	ev := &d.ev
 	clearEvent(ev)
@@ -121,7 +121,7 @@ func (d *decoder) decode(raw []byte, yield func(*event.Event) bool) bool {
 	return yield(ev)
 }
 
-// clearEvent makes an event empty. To assign an empty one is slower, since the collector wants to know of each pointer.
+// clearEvent clears an event. Assigning an empty event is slower, because each pointer has a write barrier.
 func clearEvent(ev *event.Event) {
 	ev.Time, ev.Kind, ev.PID, ev.TID, ev.P = 0, 0, 0, 0, 0
 	ev.G, ev.Parent, ev.By, ev.Object, ev.Value = 0, 0, 0, 0, 0
@@ -129,7 +129,7 @@ func clearEvent(ev *event.Event) {
 	ev.Origin, ev.Stack = nil, nil
 }
 
-// fill sets the fields that depend on the kind. It returns false when the event is not for the user.
+// fill sets the fields that depend on the kind. It returns false if the event is not reported.
 func (d *decoder) fill(ev *event.Event, r *csrc.Record, raw []byte) bool {
 	switch ev.Kind {
 	case event.GoCreate:
@@ -181,8 +181,8 @@ func (d *decoder) fillCreate(ev *event.Event, c *csrc.Create) {
 	ev.Origin = d.origin(gopc, c.Startpc)
 }
 
-// text returns one of the runtime's texts by its number. what names the set for numbers that it does not have; without
-// it they have no text.
+// text returns a text of the runtime by its number. what names the set of texts in the text for an unknown number;
+// if it is empty, unknown numbers have no text.
 func text(texts []string, n uint8, what string) string {
 	if int(n) < len(texts) {
 		return texts[n]
@@ -193,7 +193,7 @@ func text(texts []string, n uint8, what string) string {
 	return fmt.Sprintf("unknown %s %d", what, n)
 }
 
-// yieldSwitch makes the events of a coroutine that hands over to another.
+// yieldSwitch yields the events of a switch from one coroutine to another.
 func (d *decoder) yieldSwitch(r *csrc.Record, yield func(*event.Event) bool) bool {
 	first := d.ev
 	step := func(kind event.Kind, g, by uint64) bool {
@@ -217,13 +217,13 @@ func (d *decoder) yieldSwitch(r *csrc.Record, yield func(*event.Event) bool) boo
 	return step(end, r.G, 0) && step(event.GoUnblock, r.Arg, r.G) && step(event.GoStart, r.Arg, 0)
 }
 
-// yieldLost tells that events are missing here.
+// yieldLost yields an event that marks missing events.
 func (d *decoder) yieldLost(time, n int64, yield func(*event.Event) bool) bool {
 	d.ev = event.Event{Time: time, Kind: event.Lost, PID: d.pid, Value: n}
 	return yield(&d.ev)
 }
 
-// addStack remembers the addresses of a stack.
+// addStack stores the addresses of a stack.
 func (d *decoder) addStack(r *csrc.Record, raw []byte) {
 	n := int(r.Value)
 	if r.Value > uint64(csrc.MaxStack) || n*8 > len(raw) {
@@ -231,7 +231,7 @@ func (d *decoder) addStack(r *csrc.Record, raw []byte) {
 		return
 	}
 	if len(d.stacks) >= maxStacks {
-		// Records on their way still refer to the old identities.
+		// Records in the buffer still refer to the old identities.
 		d.olderStacks, d.stacks = d.stacks, map[uint64]*event.Stack{}
 		d.newEpoch()
 	}
@@ -242,7 +242,7 @@ func (d *decoder) addStack(r *csrc.Record, raw []byte) {
 	d.stacks[r.Stack] = &event.Stack{Frames: d.names.Frames(pcs, r.Arg), Truncated: r.Flags != 0}
 }
 
-// stack returns a stack by its identity; nil when its addresses were lost.
+// stack returns a stack by its identity; nil if its addresses were lost.
 func (d *decoder) stack(id uint64) *event.Stack {
 	if id == 0 {
 		return nil
@@ -261,7 +261,7 @@ func (d *decoder) stack(id uint64) *event.Stack {
 	return s
 }
 
-// origin returns where a goroutine comes from.
+// origin returns where a goroutine was created.
 func (d *decoder) origin(gopc, startpc uint64) *event.Origin {
 	key := originKey{gopc, startpc}
 	if o, ok := d.origins[key]; ok {

@@ -1,10 +1,11 @@
-// Package probe turns a running Go program into a stream of events: which probes there are, where they sit in a given
-// executable, what they need to know of it, and what their records mean.
+// Package probe observes a running Go program and produces a stream of events. It defines which probes exist, where they
+// are placed in a given executable, which settings they need, and what their records mean.
 //
-// The central type is Session. It makes a Plan for the process (package goproc), has an Engine carry it out, takes a
-// snapshot while the probes already fire, and puts both together, so that the stream begins with the goroutines that are
-// alive and has no gap after it. How events leave the target is the engine's business: package uprobe does it by eBPF.
+// The central type is [Session]. It makes a [Plan] for the process (package goproc), and an [Engine] executes the plan. The
+// session takes a snapshot while the probes are already active, and combines it with their records. As a result, the stream
+// starts with the existing goroutines and has no gap after them. Events leave the target through the engine. Package
+// uprobe contains an engine that uses eBPF, package inline one that does not.
 //
-// A probe is a line in a table (table.go) and a few lines of C (package csrc). What differs between Go releases is data
-// in that table.
+// A probe consists of an entry in a table (table.go) and a few lines of C (package csrc). Differences between Go releases
+// are data in that table.
 package probe

@@ -65,7 +65,8 @@ type Engine interface {
 	// Stop makes Wait return, now and later. It may be called from any goroutine.
 	Stop()
 
-	// Close removes the probes. Records that were there can still be drained and counted until Release.
+	// Close removes the probes. Records that were there can still be drained and counted until Release. It can be called
+	// again if MayCloseLater reports so of its error.
 	Close() error
 
 	// Release gives back the memory.

@@ -8,7 +8,7 @@ import (
 	"github.com/loupe-go/loupe/internal/goproc"
 )
 
-// initialList is the goroutines with which the events begin. There may be millions, so each takes 48 bytes until its event
+// initialList is the goroutines that the stream starts with. There may be millions, so each takes 48 bytes until its event
 // is yielded: equal stacks and origins are the same pointer, states and reasons are numbers.
 type initialList struct {
 	chunks  []*[initialChunk]initial
@@ -18,10 +18,10 @@ type initialList struct {
 	states  numbered[event.State]
 	reasons numbered[string]
 
-	event event.Event // what all have in common
+	event event.Event // the fields that all events share
 }
 
-// initialChunk is how many goroutines are allocated at once, so that the list grows without a copy.
+// initialChunk is how many goroutines are allocated at once, so that the list grows without copying.
 const initialChunk = 1 << 10
 
 // initial is a goroutine that was alive when the observation began.
@@ -36,7 +36,7 @@ type initial struct {
 	created    bool // an event of its creation follows
 }
 
-// numbered gives numbers to a few different texts. 0 is the empty one.
+// numbered assigns numbers to a few distinct texts. 0 is the empty text.
 type numbered[T ~string] struct {
 	texts   []T
 	numbers map[T]uint16
@@ -66,7 +66,7 @@ func newInitialList() *initialList {
 func (l *initialList) add(g *goproc.Goroutine) {
 	i := initial{id: g.ID, parent: g.Parent, wait: int64(g.Wait), tid: int32(g.ThreadID), origin: l.origin(g), stack: l.stack(g)}
 	state, reason := g.State, g.Reason
-	// The states of a stream are fewer than those that a snapshot may find.
+	// A stream has fewer states than a snapshot.
 	switch {
 	case g.State == event.StateCopystack:
 		state = event.StateRunning
@@ -111,9 +111,9 @@ func (l *initialList) stack(g *goproc.Goroutine) *event.Stack {
 	return stack
 }
 
-// sort puts the goroutines in the order of their IDs. An index is sorted, then each goroutine is moved once.
+// sort sorts the goroutines by ID. It sorts an index, then moves each goroutine once.
 func (l *initialList) sort() {
-	from := make([]uint32, l.n) // where the goroutine comes from that belongs at a place
+	from := make([]uint32, l.n) // index of the goroutine that belongs at a position
 	for i := range from {
 		from[i] = uint32(i)
 	}
@@ -133,7 +133,7 @@ func (l *initialList) sort() {
 	}
 }
 
-// yield calls yield with the event of each goroutine until it returns false. What was yielded is forgotten.
+// yield calls yield with the event of each goroutine until it returns false. Yielded goroutines are removed.
 func (l *initialList) yield(yield func(*event.Event) bool) bool {
 	if l == nil {
 		return true

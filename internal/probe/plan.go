@@ -189,7 +189,7 @@ func (pl *planner) warn(format string, args ...any) {
 	pl.warnings = append(pl.warnings, fmt.Sprintf(format, args...))
 }
 
-// add finds the places of one probe.
+// add finds the places of one probe in all of its functions.
 func (pl *planner) add(d *declaration) {
 	probe := Probe{ID: d.id, Program: d.program, Kinds: d.kinds, Without: d.without, declared: d}
 	for _, name := range d.funcs {
@@ -307,7 +307,7 @@ func (pl *planner) addSite(probe *Probe, d *declaration, f gobin.Func, site insn
 	return nil
 }
 
-// registers are the numbers of amd64's registers in machine code.
+// registers are the numbers of the amd64 registers in machine code.
 var registers = map[string]uint8{
 	"RAX": 0, "RCX": 1, "RDX": 2, "RBX": 3, "RBP": 5, "RSI": 6, "RDI": 7, "R8": 8, "R9": 9, "R10": 10, "R11": 11,
 	"R12": 12, "R13": 13, "R14": 14, "R15": 15, "R28": 28,

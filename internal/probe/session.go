@@ -24,8 +24,8 @@ type Session struct {
 	decoder  *decoder
 	warnings []string
 
-	first    *initialList // the goroutines that were alive at the beginning
-	buffered *backlog     // records of the time of the snapshot
+	first    *initialList // the goroutines that were alive at the start
+	buffered *backlog     // records received during the snapshot
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -100,8 +100,8 @@ func OpenRunning(ctx context.Context, p *goproc.Process, engine Engine, want Wan
 	return s, nil
 }
 
-// clockOffset returns what to add to the monotonic clock for Unix time. The closest of at most 1000 readings is taken: on a busy
-// machine any of them may be interrupted.
+// clockOffset returns the offset of Unix time from the monotonic clock. It uses the best of at most 1000 readings: on a busy
+// machine any reading may be interrupted.
 func clockOffset() int64 {
 	const near = int64(time.Microsecond)
 	best, offset := int64(1<<62), int64(0)
@@ -175,7 +175,7 @@ func (s *Session) Events() iter.Seq[*event.Event] {
 	}
 }
 
-// run yields until there is no more. It returns false when yield did.
+// run yields events until the stream ends. It returns false if yield did.
 func (s *Session) run(yield func(*event.Event) bool) bool {
 	if !s.first.yield(yield) {
 		return false
@@ -198,7 +198,7 @@ func (s *Session) run(yield func(*event.Event) bool) bool {
 		}
 	}
 	if goOn && !ended {
-		s.engine.Close() // from here on nothing is added
+		s.engine.Close() // no records are added after this
 		s.engine.Drain(record)
 	}
 	if ended {
@@ -207,7 +207,7 @@ func (s *Session) run(yield func(*event.Event) bool) bool {
 	return goOn
 }
 
-// finish tells of losses that no later record has told of.
+// finish reports losses that no record has reported.
 func (s *Session) finish(yield func(*event.Event) bool, n uint64) {
 	if lost := max(0, int32(s.engine.Lost()-s.decoder.lost)); lost > 0 || s.decoder.missing {
 		s.decoder.lost += uint32(lost)
@@ -252,7 +252,8 @@ func (s *Session) End(err error) {
 	s.engine.Stop()
 }
 
-// Numbers returns how many events were yielded and what became of them, by kind.
+// Numbers returns how many events were yielded and what became of them, by kind. If the engine's
+// numbers cannot be read, it returns those that were read last, and the error.
 func (s *Session) Numbers() (yielded uint64, kinds map[event.Kind]Counts, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -291,8 +292,8 @@ func (s *Session) readCounts() {
 	}
 }
 
-// start notes that events are being yielded: what they need must stay until stop. It returns false when they were, or
-// when the session is closed.
+// start records that events are being yielded, so that their memory is kept until stop. It returns false if they were, or
+// if the session is closed.
 func (s *Session) start() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -322,7 +323,8 @@ func (s *Session) Detach() error {
 }
 
 // Close ends the observation and leaves the target as it was. It may be called more than once, and while Events yields:
-// then Events ends after what is already there.
+// then Events ends after what is already there. While another tracer of the process or a frozen cgroup prevents that, it returns
+// an error after some seconds, and can be called again.
 func (s *Session) Close() error {
 	s.engine.Stop()
 	s.mu.Lock()
@@ -335,7 +337,7 @@ func (s *Session) Close() error {
 	return s.closeErr
 }
 
-// detach removes the probes. The caller holds the lock.
+// detach removes the probes. If what prevents it may end, the next call tries again. The caller holds the lock.
 func (s *Session) detach() {
 	if !s.detached {
 		s.cancel()
@@ -344,7 +346,7 @@ func (s *Session) detach() {
 	}
 }
 
-// release gives back everything else, after keeping the numbers. The caller holds the lock.
+// release saves the counts and frees everything else after the probes were removed. The caller holds the lock.
 func (s *Session) release() {
 	if s.released || !s.detached {
 		return

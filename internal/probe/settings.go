@@ -10,7 +10,7 @@ import (
 	"github.com/loupe-go/loupe/internal/probe/csrc"
 )
 
-// configure fills in what the probes need to know of a process.
+// configure sets the settings of the probes for a process.
 func (pl *planner) configure(p Program) error {
 	l, c, minor := p.Layout(), &pl.plan.Config, pl.bin.Version().Minor
 	if err := setOffsets(c, l); err != nil {
@@ -43,7 +43,7 @@ func (pl *planner) configure(p Program) error {
 	return nil
 }
 
-// setStops fills in what the probes need to know of the functions in which goroutines stop.
+// setStops sets the addresses of the functions in which goroutines stop.
 func (pl *planner) setStops(p Program) {
 	c := &pl.plan.Config
 	if f, ok := pl.bin.LookupFunc("runtime.asyncPreempt"); ok && pl.bin.Arch() == insn.AMD64 {
@@ -58,7 +58,7 @@ func (pl *planner) setStops(p Program) {
 		}
 	}
 	end := uint64(0)
-	for _, name := range []string{"syscall.Syscall", "syscall.Syscall6"} { // next to each other in one assembly file
+	for _, name := range []string{"syscall.Syscall", "syscall.Syscall6"} { // adjacent in one assembly file
 		f, ok := pl.bin.LookupFunc(name)
 		if !ok {
 			continue
@@ -77,7 +77,7 @@ func (pl *planner) setStops(p Program) {
 	}
 }
 
-// selectArgs returns which arguments of runtime.selectgo count its cases (runtime/select.go).
+// selectArgs returns the indices of the arguments of runtime.selectgo that are its numbers of cases (runtime/select.go).
 func selectArgs(minor int) (cases, recvs uint32) {
 	if minor < 16 {
 		return 2, csrc.NoField
@@ -85,7 +85,7 @@ func selectArgs(minor int) (cases, recvs uint32) {
 	return 3, 4
 }
 
-// setOffsets fills in where fields are. Without a field that some releases lack, its probe does without.
+// setOffsets sets the offsets of fields. Fields that a release does not have are not used by its probes.
 func setOffsets(c *csrc.Config, l *layout.Layout) error {
 	for path, to := range map[string]*uint32{
 		"runtime.g.goid": &c.G_goid, "runtime.g.m": &c.G_m, "runtime.g.stack.lo": &c.G_stack,
@@ -141,7 +141,7 @@ func setStates(c *csrc.Config, l *layout.Layout) error {
 	return nil
 }
 
-// setHeap finds the runtime's count of live heap bytes (runtime/mgcpacer.go since Go 1.18, runtime/mstats.go before).
+// setHeap sets the address of the count of live heap bytes (runtime/mgcpacer.go since Go 1.18, runtime/mstats.go before).
 func (pl *planner) setHeap(p Program) {
 	globals := pl.bin.Globals()
 	for _, at := range []struct {
@@ -162,11 +162,11 @@ func (pl *planner) setHeap(p Program) {
 	}
 }
 
-// setFilters turns what is wanted into settings.
+// setFilters sets the filters.
 func (pl *planner) setFilters(p Program) {
 	c, w := &pl.plan.Config, &pl.plan.Want
 	if w.MinBlock > 0 {
-		// Only long waits are reported, so when goroutines run in between is not told either.
+		// Only long waits are reported, so the starts and stops between them are omitted too.
 		w.Kinds &^= event.KindsOf(event.GoStart, event.GoStop)
 		c.MinBlock = uint64(w.MinBlock)
 	}

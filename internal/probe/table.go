@@ -5,31 +5,31 @@ import (
 	"github.com/loupe-go/loupe/internal/probe/csrc"
 )
 
-// place tells where in a function a probe sits.
+// place is the position of a probe in a function.
 type place uint8
 
 const (
-	atEntry  place = iota // where the arguments are still there and a hit costs least
-	atCall                // at the calls of another function, with that one's arguments
+	atEntry  place = iota // the cheapest position at which the arguments are still available
+	atCall                // at the calls of another function, with the arguments of that call
 	atReturn              // where the function returns
 )
 
-// declaration is one probe: which program runs, where, and for which events.
+// declaration declares a probe: its program, its place and its events.
 type declaration struct {
 	id      csrc.Probe
 	program string      // its name in the C sources
-	kinds   event.Kinds // what it reports: it is attached when one of them is asked for
+	kinds   event.Kinds // the kinds that it reports; it is attached if one of them is selected
 
-	// since and until bound the releases that need it: from Go 1.since on, before Go 1.until; 0 is no bound.
+	// since and until are the releases that require it: Go 1.since and later, before Go 1.until; 0 is no bound.
 	since, until int
 
-	funcs  []string // runtime functions that it sits in; those that the release lacks are passed over
+	funcs  []string // runtime functions to attach to; functions that the release does not have are ignored
 	place  place
 	callee string // atCall: the function that is called
 
-	// last lists the functions in which only the last call counts: the others are passed often and say nothing new.
+	// last lists the functions in which only the last call is probed: the others are frequent and redundant.
 	last  []string
-	words int // atEntry: how many argument words must still be in place
+	words int // atEntry: number of argument words that must be unchanged
 
 	// Alternatives for an engine that cannot use the place. atEntry: the calls by the only function that calls this
 	// one, or the only call of a function to which this one passes its arguments. atReturn: the store of a word at an offset
@@ -43,7 +43,7 @@ type declaration struct {
 	// the linker has removed them because the program does not call them.
 	quiet bool
 
-	// without is what users miss when it cannot be attached.
+	// without says which events are missing if it cannot be attached.
 	without string
 }
 
@@ -129,7 +129,7 @@ var declarations = []declaration{
 		funcs: []string{"runtime.startTheWorldWithSema"}, without: "ends of STW pauses are not reported"},
 }
 
-// inRelease reports whether a release of Go needs the probe.
+// inRelease reports whether a Go release requires the probe.
 func (d *declaration) inRelease(minor int) bool {
 	return minor >= d.since && (d.until == 0 || minor < d.until)
 }
