@@ -1,5 +1,6 @@
-// Package nap lets the thread that reads records sleep for a part of a millisecond, without costing this process or the
-// target more than the records do, and tells whether they come so fast that it can sleep longer.
+// Package nap suspends the thread that reads records for a fraction of a millisecond, at a cost to this process and to
+// the target that does not exceed that of the records. It also measures whether records arrive so fast that the thread
+// can sleep longer.
 package nap
 
 import (
@@ -11,7 +12,7 @@ import (
 
 // A Napper sleeps. It is used by one goroutine at a time.
 type Napper struct {
-	thread int // that has slept last
+	thread int // the thread that slept last
 }
 
 // Sleep sleeps without the runtime's knowledge: its timers are no finer than a millisecond when nothing else happens, and
@@ -41,11 +42,11 @@ func (r *Rate) Fast(bytes uint64) bool {
 	return float64(bytes) >= fastBytes*since.Seconds()
 }
 
-// shortSlice is how long the reader's thread runs at a time when others want its processor, the least that Linux takes.
+// shortSlice is the time slice of the reader's thread on a busy processor, the shortest that Linux accepts.
 const shortSlice = 100 * time.Microsecond
 
-// wakeSoon gives a thread a short time slice: when it wakes up it runs soon, although others are not done with theirs. It
-// does not get more time in all. Kernels before Linux 6.12 ignore it; only latency is at stake.
+// wakeSoon sets a short time slice for a thread: after a wake-up it runs soon, before others have used up their slices. It
+// does not get more time in total. Kernels before Linux 6.12 ignore the setting, which affects only latency.
 func wakeSoon(tid int) {
 	attr, err := unix.SchedGetAttr(tid, 0)
 	if err != nil || attr.Policy != unix.SCHED_NORMAL {

@@ -11,7 +11,7 @@ import (
 	"github.com/loupe-go/loupe/internal/probe/csrc"
 )
 
-// attachAll attaches the programs. One that fails is left out with a warning; it is an error when all do.
+// attachAll attaches the programs. A program that fails is dropped with a warning. It is an error if all fail.
 func (e *Engine) attachAll() error {
 	exe, err := link.OpenExecutable(e.plan.ImagePath)
 	if err != nil {
@@ -43,7 +43,7 @@ func (e *Engine) attachAll() error {
 	return nil
 }
 
-// watchExec makes it known when the process replaces itself by another program.
+// watchExec attaches the program that reports an exec of the process.
 func (e *Engine) watchExec() {
 	l, err := link.AttachRawTracepoint(link.RawTracepointOptions{
 		Name: "sched_process_exec", Program: e.coll.Programs[csrc.ProbesProgProcessExec],
@@ -55,7 +55,7 @@ func (e *Engine) watchExec() {
 	e.links = append(e.links, l)
 }
 
-// attach attaches one program at all its places, or at none.
+// attach attaches one program at all of its places, or at none.
 func (e *Engine) attach(exe *link.Executable, p probe.Probe) ([]link.Link, error) {
 	prog := e.coll.Programs["probe_"+p.Program]
 	if prog == nil {
@@ -87,8 +87,8 @@ func offsets(p probe.Probe) []uint64 {
 	return list
 }
 
-// closeLinks closes links and returns what went wrong. Each waits until no thread is in its probe any more; together they
-// wait no longer than one.
+// closeLinks closes links and returns their errors. Each close waits until no thread is in the probe; in parallel they
+// take no longer than one.
 func closeLinks(links []link.Link) error {
 	errs := make([]error, len(links))
 	var wg sync.WaitGroup

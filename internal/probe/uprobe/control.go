@@ -11,7 +11,7 @@ import (
 	"github.com/loupe-go/loupe/internal/probe/csrc"
 )
 
-// controlPage is the memory through which this process steers the programs (struct loupe_control).
+// controlPage is the memory through which this process controls the programs (struct loupe_control).
 type controlPage struct {
 	page []byte
 	c    *csrc.Control
@@ -25,7 +25,7 @@ func newControlPage(m *ebpf.Map) (*controlPage, error) {
 	return &controlPage{page: page, c: (*csrc.Control)(unsafe.Pointer(unsafe.SliceData(page)))}, nil
 }
 
-// enable lets the probes begin, or stop.
+// enable enables or disables the probes.
 func (p *controlPage) enable(on bool) {
 	var v uint32
 	if on {
@@ -34,7 +34,7 @@ func (p *controlPage) enable(on bool) {
 	atomic.StoreUint32(&p.c.Enabled, v)
 }
 
-// sleep asks to be woken by the next record, or takes that back.
+// sleep requests a wake-up by the next record, or cancels the request.
 func (p *controlPage) sleep(on bool) {
 	var v uint32
 	if on {
@@ -45,7 +45,7 @@ func (p *controlPage) sleep(on bool) {
 
 func (p *controlPage) lost() uint32 { return atomic.LoadUint32(&p.c.Lost) }
 
-// newEpoch is called by the reader alone.
+// newEpoch is called only by the reader.
 func (p *controlPage) newEpoch() { p.c.Epoch++ }
 
 func (p *controlPage) close() error { return unix.Munmap(p.page) }

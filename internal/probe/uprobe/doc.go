@@ -1,12 +1,12 @@
-// Package uprobe is the engine that observes a process by eBPF programs on uprobes.
+// Package uprobe implements an engine that observes a process with eBPF programs on uprobes.
 //
-// The central type is Engine, a probe.Engine. It loads the embedded objects of package csrc with the settings of a plan
-// compiled in as constants, attaches each program at its places in the target's executable for that one process, and
-// reads the ring buffer that the programs write to.
+// The central type is [Engine], which implements probe.Engine. It loads the embedded objects of package csrc, with the
+// settings of a plan compiled in as constants. It attaches each program at its places in the target's executable, for
+// this process only, and reads the ring buffer to which the programs write.
 //
-// Everything is held by file descriptors: when Loupe dies, however it dies, the kernel removes the probes.
+// File descriptors own all kernel resources. However Loupe ends, the kernel removes the probes.
 //
-// What the engine needs of the kernel is probed. One uprobe_multi link serves all places of a program where the kernel has
-// such links and its version is one that limits them to a process in the right way, which cannot be seen otherwise; single
-// uprobes do else. What a fallback costs is said in a warning.
+// The engine detects the features of the kernel. A single uprobe_multi link attaches a program at all its places. It is
+// used if the kernel supports such links and has a version that correctly limits them to one process, which cannot be
+// detected in another way. Otherwise the engine uses single uprobes. A warning states the cost of a fallback.
 package uprobe

@@ -26,7 +26,7 @@ type Options struct {
 	// Log receives details for debugging; nil discards them.
 	Log *slog.Logger
 
-	lockdown string // the file that tells of the kernel's lockdown; empty means lockdownFile
+	lockdown string // the file with the kernel's lockdown mode; empty means lockdownFile
 }
 
 // Engine observes one process.
@@ -38,7 +38,7 @@ type Engine struct {
 	ring     *ring
 	waker    *waker
 	warnings []string
-	multi    bool // the programs are loaded to be attached at all their places at once
+	multi    bool // the programs are loaded for uprobe_multi links
 
 	mu     sync.Mutex // guards links
 	links  []link.Link
@@ -71,13 +71,13 @@ func (e *Engine) warn(format string, args ...any) {
 	e.warnings = append(e.warnings, fmt.Sprintf(format, args...))
 }
 
-// prepare checks and sets what must be so before anything is loaded.
+// prepare checks the preconditions and raises limits before programs are loaded.
 func (e *Engine) prepare() error {
 	if err := checkCapabilities(); err != nil {
 		return err
 	}
-	// The kernel carries out the instruction that the file has under a probe, and goes on behind it: in the middle of a jump
-	// that was put there.
+	// The kernel executes the instruction that the file has under a probe and continues after it, which would be in the middle
+	// of a jump that engine inline wrote there.
 	at, ok, err := ptrace.OccupiedBy(e.plan.PID)
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func (e *Engine) prepare() error {
 	return nil
 }
 
-// load loads the programs. One that the kernel refuses is left out.
+// load loads the programs. It drops programs that the kernel refuses.
 func (e *Engine) load() error {
 	if !e.opt.SingleUprobes {
 		err := MultiUsable()
@@ -124,8 +124,8 @@ func (e *Engine) load() error {
 	}
 }
 
-// dropProgram leaves out the program that an error of loading is about. It returns false when that is not known, or the
-// reason concerns all of them.
+// dropProgram drops the program that caused a load error. It returns false if the program is unknown, or the
+// reason concerns all programs.
 func (e *Engine) dropProgram(err error) bool {
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) && !isVerifier(err) {
 		return false
@@ -145,7 +145,7 @@ func (e *Engine) dropProgram(err error) bool {
 	return false
 }
 
-// open maps what the programs and this process share, and fills the filters.
+// open maps the shared memory and fills the filters.
 func (e *Engine) open() error {
 	var err error
 	if e.control, err = newControlPage(e.coll.Maps[".data.control"]); err != nil {
@@ -192,7 +192,7 @@ func addAll(set *ebpf.Map, keys []uint64) error {
 	if _, err := set.BatchUpdate(keys, ones, nil); err == nil {
 		return nil
 	}
-	for _, k := range keys { // kernels before 5.6, and a key that is there twice
+	for _, k := range keys { // kernels before 5.6, and duplicate keys
 		if err := set.Put(k, uint8(1)); err != nil {
 			return fmt.Errorf("filling a filter of %d: %w", len(keys), err)
 		}
@@ -300,13 +300,13 @@ func (e *Engine) Release() error {
 	return errors.Join(errs...)
 }
 
-// namespaceIDs say how the programs tell the target's threads from others.
+// namespaceIDs are the IDs by which the programs recognize the target's threads.
 type namespaceIDs struct {
 	pid      uint32
-	dev, ino uint64 // of this process's PID namespace; 0 when it is the machine's first one
+	dev, ino uint64 // of this process's PID namespace; 0 if it is the initial one
 }
 
-// initialPIDNamespace is the inode of the machine's first PID namespace (include/linux/proc_ns.h, PROC_PID_INIT_INO).
+// initialPIDNamespace is the inode of the initial PID namespace (include/linux/proc_ns.h, PROC_PID_INIT_INO).
 const initialPIDNamespace = 0xEFFFFFFC
 
 func pidNamespace(pid int) (namespaceIDs, error) {

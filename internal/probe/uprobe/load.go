@@ -14,11 +14,11 @@ import (
 	"github.com/loupe-go/loupe/internal/probe/csrc"
 )
 
-// minFilter is the least number of goroutines that a filter has room for.
+// minFilter is the smallest capacity of a filter, in goroutines.
 const minFilter = 1 << 12
 
-// maxWaits is the number of goroutines that can wait at the same time when only long waits are reported. A wait for which
-// there is no room is counted as lost.
+// maxWaits is the number of goroutines that can wait at the same time if only long waits are reported. Further waits
+// are counted as lost.
 const maxWaits = 1 << 20
 
 // spec returns the programs of the plan with its settings.
@@ -55,7 +55,7 @@ func (e *Engine) spec() (*ebpf.CollectionSpec, error) {
 	return spec, nil
 }
 
-// programError finds the program that an error of loading a collection is about.
+// programError returns the program that caused an error of loading a collection.
 var programError = regexp.MustCompile(`program (probe_\w+):`)
 
 func failedProgram(err error) (string, bool) {
@@ -72,7 +72,7 @@ func isVerifier(err error) bool {
 	return errors.As(err, &v) && len(v.Log) > 0
 }
 
-// multiKernel is the first kernel whose uprobe_multi links limit themselves to all threads of a process. Those from 6.6
+// MultiKernel is the first kernel whose uprobe_multi links limit themselves to all threads of a process. Those from 6.6
 // on had one thread in mind, and corrections reached some of them.
 var MultiKernel = insn.Kernel{Major: 6, Minor: 12}
 

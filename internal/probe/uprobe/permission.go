@@ -14,8 +14,8 @@ import (
 	"github.com/loupe-go/loupe/internal/probe"
 )
 
-// capabilities are what attaching eBPF probes needs (capabilities(7)). CAP_SYS_ADMIN stands for both, and is what kernels
-// before 5.8 had.
+// capabilities are those that attaching eBPF probes requires (capabilities(7)). CAP_SYS_ADMIN includes both. Kernels before
+// 5.8 have only that one.
 var capabilities = []struct {
 	name string
 	bit  uint
@@ -24,12 +24,12 @@ var capabilities = []struct {
 	{"CAP_PERFMON", unix.CAP_PERFMON},
 }
 
-// checkCapabilities says which capability is missing. The kernel itself would only say that something is not permitted.
+// checkCapabilities names the missing capabilities. The kernel itself only returns EPERM.
 func checkCapabilities() error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
 	if err := unix.Capget(&header, &data[0]); err != nil {
-		return nil // the kernel will tell
+		return nil // the kernel returns an error later
 	}
 	has := func(bit uint) bool { return data[bit/32].Effective>>(bit%32)&1 != 0 }
 	if has(unix.CAP_SYS_ADMIN) {
@@ -47,16 +47,16 @@ func checkCapabilities() error {
 	return fmt.Errorf("%w: %s missing", probe.ErrPermission, strings.Join(missing, " and "))
 }
 
-// lockdownFile tells how far the kernel is locked down (kernel_lockdown(7)).
+// lockdownFile has the kernel's lockdown mode (kernel_lockdown(7)).
 const lockdownFile = "/sys/kernel/security/lockdown"
 
-// oneLine is an error whose message is one line, whatever those it is made of say.
+// oneLine is an error whose message is always one line.
 type oneLine struct{ error }
 
 func (e oneLine) Error() string { return strings.Join(strings.Fields(e.error.Error()), " ") }
 func (e oneLine) Unwrap() error { return e.error }
 
-// explain adds to an error why the engine failed, for callers and for people.
+// explain adds the reason of a failure to an error, as a sentinel and as text.
 func (e *Engine) explain(err error) error { return oneLine{e.reason(err)} }
 
 func (e *Engine) reason(err error) error {
@@ -76,7 +76,7 @@ func (e *Engine) reason(err error) error {
 	return err
 }
 
-// lockedDown reports whether the kernel's lockdown forbids what probes do.
+// lockedDown reports whether the kernel's lockdown mode forbids probes.
 func (e *Engine) lockedDown() bool {
 	path := e.opt.lockdown
 	if path == "" {

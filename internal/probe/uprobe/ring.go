@@ -10,21 +10,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ring reads a BPF ring buffer where it lies. The kernel maps its data twice in a row, so that no record is cut in two.
-// Each record has a header of eight bytes: its length with two flags, and a word of the kernel's own
+// ring reads a BPF ring buffer in place. The kernel maps the data twice in a row, so that each record is contiguous.
+// Each record has a header of eight bytes: its length with two flags, and a word for the kernel
 // (include/uapi/linux/bpf.h, Documentation/bpf/ringbuf.rst).
 type ring struct {
 	consumerPage, producerPages []byte
-	consumer, producer          *uint64 // positions, ever growing
+	consumer, producer          *uint64 // positions, which only increase
 	data                        []byte  // twice the buffer
 	mask                        uint64
-	looked                      uint64 // consumer's position when since was last asked
+	looked                      uint64 // consumer's position at the last call of since
 }
 
 const (
 	ringHeader    = 8
 	ringBusy      = 1 << 31 // the record is still being written
-	ringDiscarded = 1 << 30 // the writer took it back
+	ringDiscarded = 1 << 30 // the writer discarded the record
 )
 
 // freeEvery is after how many bytes read their room is given back while more is read.
@@ -50,7 +50,7 @@ func newRing(m *ebpf.Map) (*ring, error) {
 // empty reports whether there is nothing to read.
 func (r *ring) empty() bool { return atomic.LoadUint64(r.consumer) == atomic.LoadUint64(r.producer) }
 
-// since returns how many bytes were read since it was last called.
+// since returns how many bytes were read since its last call.
 func (r *ring) since() uint64 {
 	at := atomic.LoadUint64(r.consumer)
 	n := at - r.looked
@@ -58,7 +58,7 @@ func (r *ring) since() uint64 {
 	return n
 }
 
-// drain calls record with each record that is complete, in order, until it returns false.
+// drain calls record with each complete record, in order, until it returns false.
 func (r *ring) drain(record func([]byte) bool) {
 	at := atomic.LoadUint64(r.consumer)
 	freed := at

@@ -13,8 +13,8 @@ import (
 	"github.com/loupe-go/loupe/internal/probe/nap"
 )
 
-// waker waits for records without costing the target much: to wake a reader is work for the thread that hits a probe, so
-// it is asked for only when nothing has come for a while.
+// waker waits for records at little cost for the target: waking a reader is work for the thread that hits a probe, so
+// a wake-up is requested only when no record has come for a while.
 type waker struct {
 	epoll   int
 	pidfd   int
@@ -22,17 +22,17 @@ type waker struct {
 	nap     nap.Napper
 	rate    nap.Rate
 	stopped atomic.Bool
-	ended   bool       // the process has
+	ended   bool       // the process has exited
 	mu      sync.Mutex // stop writes to eventfd, close closes it
 }
 
 const (
-	// pauseBusy is the time between looks while records come fast, pauseQuiet while they do not.
+	// pauseBusy is the poll interval while records come fast, pauseQuiet while they do not.
 	pauseBusy  = 1 * time.Millisecond
 	pauseQuiet = 200 * time.Microsecond
-	// lookAgain is how long to sleep first, in milliseconds: the request to be woken and a record can pass each other.
-	// lookLater bounds the sleep after that. To wake up for nothing costs more than it seems: Go's sysmon wakes up too, and
-	// stays awake for some 50 short sleeps.
+	// lookAgain is the first sleep, in milliseconds: a record may have come before the probes saw the request.
+	// lookLater bounds later sleeps. Needless wake-ups are expensive: Go's sysmon wakes up too, and
+	// stays awake for about 50 short sleeps.
 	lookAgain = 1
 	lookLater = 1000
 )
@@ -60,7 +60,7 @@ func (w *waker) open(pid, ringFD int) error {
 	for _, fd := range []int{w.pidfd, w.eventfd, ringFD} {
 		ev := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}
 		if fd == ringFD {
-			ev.Events |= unix.EPOLLET // the level would stay up for as long as records are unread
+			ev.Events |= unix.EPOLLET // level-triggered events would repeat while records are unread
 		}
 		if err := unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, fd, &ev); err != nil {
 			return fmt.Errorf("epoll: %w", err)
@@ -69,7 +69,7 @@ func (w *waker) open(pid, ringFD int) error {
 	return nil
 }
 
-// wait returns true when there may be records, false when no more will come.
+// wait returns true if there may be records, false if no more will come.
 func (w *waker) wait(ctx context.Context, r *ring, control *controlPage) bool {
 	if w.ended || w.stopped.Load() || ctx.Err() != nil {
 		return false
@@ -86,7 +86,7 @@ func (w *waker) wait(ctx context.Context, r *ring, control *controlPage) bool {
 	}
 	control.sleep(true)
 	defer control.sleep(false)
-	if !r.empty() { // came before the probes could see the request
+	if !r.empty() { // a record came before the probes saw the request
 		return true
 	}
 	var events [4]unix.EpollEvent
