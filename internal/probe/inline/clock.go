@@ -31,20 +31,20 @@ const (
 // times of events between two samples are spread evenly over the time between. Doubt returns how far one can be off.
 type Clock struct {
 	coarse bool
-	delay  uint64 // ticks that a time can be older than the moment its lane was taken
+	delay  uint64 // ticks by which a time can precede the moment its lane was taken
 	points []point
-	last   int // where the line that was used last begins
+	last   int // index of the segment used last
 
 	read       func() uint64 // the counter
 	now        func() int64  // CLOCK_MONOTONIC, in nanoseconds
-	start      time.Time     // what now counts from
+	start      time.Time     // the time that now counts from
 	startNanos int64         // its CLOCK_MONOTONIC
 }
 
 // reading is a reading of the counter between two of CLOCK_MONOTONIC.
 type reading struct{ tick, low, high uint64 }
 
-// point is a moment, and the slope of the line to the next.
+// point is the start of a line segment: a moment, and the slope to the next point.
 type point struct {
 	reading
 	nanos uint64 // between low and high
@@ -53,16 +53,16 @@ type point struct {
 
 const (
 	maxPoints = 1 << 10
-	// spacing is the least distance of points.
+	// spacing is the smallest distance of points.
 	spacing = 20 * time.Microsecond
-	// warmup is how long the rate is measured at the beginning.
+	// warmup is how long the rate is measured at the start.
 	warmup = 5 * time.Millisecond
-	// rateOver is how many points back the rate is measured from, by which a time within two distant readings is chosen.
+	// rateOver is the number of points over which the rate is measured that selects a time within two distant readings.
 	rateOver = 32
-	// goodRead is how close together two readings of CLOCK_MONOTONIC are that leave no doubt about a tick between them.
+	// goodRead is the distance of two readings of CLOCK_MONOTONIC below which the time between them is exact enough.
 	goodRead = 200 * time.Nanosecond
 	maxReads = 20
-	// firstReads is maxReads for the first two points, to which no line leads.
+	// firstReads is maxReads for the first two points, which no earlier segment predicts.
 	firstReads = 1000
 )
 
@@ -90,13 +90,13 @@ func NewCoarseClock() (*Clock, error) {
 	return c, nil
 }
 
-// count begins with the number that a coarse clock goes by.
+// count sets the number that a coarse clock uses as its counter.
 func (c *Clock) count(number *uint64) {
-	c.read = func() uint64 { return atomic.AddUint64(number, 1) - 1 } // what is counted later is larger
+	c.read = func() uint64 { return atomic.AddUint64(number, 1) - 1 } // later events have larger numbers
 	c.begin(func() { time.Sleep(spacing) })
 }
 
-// begin takes the first two points.
+// begin measures the first two points.
 func (c *Clock) begin(wait func()) {
 	c.add(c.take(firstReads))
 	wait()
@@ -104,7 +104,7 @@ func (c *Clock) begin(wait func()) {
 	}
 }
 
-// anchor finds CLOCK_MONOTONIC at a time of this process. The kernel need not be asked again then.
+// anchor measures CLOCK_MONOTONIC at a time of this process, so that later readings need no system call.
 func (c *Clock) anchor() error {
 	best := int64(1 << 62)
 	for range 200 {
@@ -154,12 +154,12 @@ func (c *Clock) add(r reading) bool {
 	p := point{reading: r, nanos: r.low + r.width()/2}
 	if n := len(c.points); n > 0 {
 		last := &c.points[n-1]
-		p.slope = last.slope // for what comes after
+		p.slope = last.slope // for later ticks
 		switch {
 		case r.low < last.nanos+uint64(spacing):
 			return false
 		case r.tick <= last.tick:
-			// The counter began anew, as after the machine was suspended: so do the lines.
+			// The counter was reset, as after a suspend of the machine. Drop all points.
 			c.points = c.points[:0]
 		default:
 			p.nanos = c.choose(r)
@@ -175,8 +175,8 @@ func (c *Clock) add(r reading) bool {
 	return true
 }
 
-// choose returns the time of a tick that was read between two readings of CLOCK_MONOTONIC: the time on the line through the
-// points before, or that nearest to it which the readings allow.
+// choose returns the time of a tick that was read between two readings of CLOCK_MONOTONIC: the time that the line through
+// earlier points predicts, clamped to the two readings.
 func (c *Clock) choose(r reading) uint64 {
 	n := len(c.points)
 	if n < 2 || c.coarse { // numbers do not increase evenly
@@ -187,8 +187,8 @@ func (c *Clock) choose(r reading) uint64 {
 	return min(max(last.nanos+scale(r.tick-last.tick, rate), r.low), r.high)
 }
 
-// thin drops every second one of the older half of the points: few records are that old. The newer ones stay as they are
-// for as long as a record can be held back (see stuckAfter), so that what comes later has no earlier time.
+// thin drops every second point of the older half: few records are that old. Newer points are kept
+// for as long as a record can be delayed (see stuckAfter), so that times never go backward.
 func (c *Clock) thin() {
 	kept := c.points[:0]
 	for i, p := range c.points {
@@ -206,7 +206,7 @@ func slopeOf(a, b point) uint64 {
 	ticks, nanos := b.tick-a.tick, b.nanos-a.nanos
 	hi, lo := nanos>>32, nanos<<32
 	if hi >= ticks {
-		return 1 << 62 // a counter that stands still is none; NewClock refuses it before this matters
+		return 1 << 62 // the counter does not run; NewClock refuses such a counter
 	}
 	q, _ := bits.Div64(hi, lo, ticks)
 	return q
@@ -237,7 +237,7 @@ func (c *Clock) Doubt(tick uint64) uint64 {
 	return max(at-min(at, low), high-min(high, at))
 }
 
-// find looks for the last point that is not after a tick; the first one when there is none.
+// find returns the last point at or before a tick, or the first point if the tick is before all points.
 func (c *Clock) find(tick uint64) *point {
 	i, exact := slices.BinarySearchFunc(c.points, tick, func(p point, t uint64) int {
 		switch {

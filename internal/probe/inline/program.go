@@ -21,9 +21,9 @@ type Options struct {
 }
 
 const (
-	// knownStacks is how many stacks the probes remember that they have sent. One that was forgotten is sent again.
+	// knownStacks is the number of sent stacks that the probes remember. Other stacks are sent again.
 	knownStacks = 1 << 16
-	// enoughWaits is as many as the eBPF engine has room for; memory is used only for entries that were needed.
+	// enoughWaits is the limit of the eBPF engine too. Unused entries take no memory.
 	enoughWaits = 1 << 20
 	maxWaits    = 1 << 24
 	maxStarts   = 1 << 12
@@ -36,7 +36,7 @@ type Program struct {
 	native   csrc.Native
 	settings csrc.Settings
 	geometry Geometry
-	coarse   bool     // hits count themselves and read no counter
+	coarse   bool     // hits take a sequence number instead of a time
 	starts   []uint64 // as a table
 
 	knownAt, timesAt, waitsAt, size int
@@ -81,7 +81,7 @@ func NewProgram(o Options) (*Program, error) {
 	return p, nil
 }
 
-// startTable makes a table of functions, large enough that each has its place.
+// startTable creates a hash table of functions without collisions.
 func startTable(starts []uint64) []uint64 {
 next:
 	for size := csrc.TableWindow; ; size *= 2 {
@@ -166,7 +166,7 @@ func (p *Program) Body(program uint64, place Place) ([]byte, error) {
 	return code, nil
 }
 
-// body is what the code of one place is made of.
+// body holds the parameters of the code of one place.
 type body struct {
 	Place
 	config             *csrc.Config
@@ -196,5 +196,5 @@ var (
 const (
 	stackTop  = int32(csrc.LaneSpan - csrc.LaneTop) // of a lane's scratch stack
 	spanShift = 14                                  // LaneSpan is 1 << spanShift
-	mShift    = 11                                  // Ms are about so many bits apart: without a P they choose the lane
+	mShift    = 11                                  // log2 of the distance of Ms, which select the lane if there is no P
 )

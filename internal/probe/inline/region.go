@@ -60,7 +60,7 @@ func (g Geometry) lanes() int  { return alignUp(g.listed()+8*g.Listed, csrc.Lane
 func (g Geometry) rings() int  { return alignUp(g.lanes()+g.Lanes*csrc.LaneSpan, Alignment) }
 func (g Geometry) stacks() int { return g.rings() + g.Lanes*g.Ring }
 
-// stackRing returns the number of bytes of each lane's ring of stacks, which are sent once.
+// stackRing returns the size in bytes of each lane's ring of stacks. It is small because each stack is sent once.
 func (g Geometry) stackRing() int { return max(g.Ring/8, minRing) }
 
 // Size returns the number of bytes of the region.
@@ -143,10 +143,10 @@ func (r *Region) Missed() [csrc.ProbeCount]uint64 {
 // Unlisted returns how many goroutines the probes found no room for in the filter.
 func (r *Region) Unlisted() uint64 { return atomic.LoadUint64(&r.shared.Unlisted) }
 
-// NewEpoch makes the probes send all stacks anew, by other identities. The reader alone calls it.
+// NewEpoch makes the probes send all stacks again, with new identities. The reader alone calls it.
 func (r *Region) NewEpoch() { r.shared.Control.Epoch++ }
 
-// List adds goroutines to those that the filters report or leave out.
+// List adds goroutines to those that the filters include or exclude.
 func (r *Region) List(goroutines []uint64) error {
 	c := &r.shared.Control
 	for i, g := range goroutines {
@@ -158,7 +158,7 @@ func (r *Region) List(goroutines []uint64) error {
 	return nil
 }
 
-// setAdd adds a number to a table as set_find does (native.h), which may do so at the same time.
+// setAdd adds a number to a table. set_find (native.h) may access the table at the same time.
 func setAdd(table []uint64, key uint64) bool {
 	first, mask := setFirst(key), uint64(len(table)-1)
 	for i := range uint64(csrc.TableWindow) {
@@ -174,7 +174,7 @@ func setAdd(table []uint64, key uint64) bool {
 	return false
 }
 
-// setFirst returns where in a table to look first for a number, before it is cut to the table's size.
+// setFirst returns the hash of a number, which modulo the table's size is its first position.
 func setFirst(key uint64) uint64 { return key * 0x9e3779b97f4a7c15 >> 32 }
 
 // StacksLost returns how many stacks were not sent because the buffer was full. They are sent again with a later event.
@@ -186,7 +186,7 @@ func (r *Region) StacksLost() uint64 {
 	return sum
 }
 
-// Counts returns what became of the events, by the number of their kind. Hits that found no free lane are not among them.
+// Counts returns the number of events received and lost, indexed by kind. Hits that found no free lane are not among them.
 func (r *Region) Counts() [256]csrc.Count {
 	var sum [256]csrc.Count
 	for _, l := range r.lanes {
@@ -196,7 +196,7 @@ func (r *Region) Counts() [256]csrc.Count {
 			sum[k].NoRoom += atomic.LoadUint64(&c.NoRoom)
 			sum[k].Unreadable += atomic.LoadUint64(&c.Unreadable)
 		}
-		// A thread may have ended in the middle of a hit: what was never told has not been produced.
+		// A thread may have exited in the middle of a hit: that event was not produced.
 		if under := atomic.LoadUint64(&l.UnderWay); under != 0 && under>>8 == atomic.LoadUint64(&l.Events.Head)&(1<<56-1) {
 			sum[uint8(under)].Produced--
 		}

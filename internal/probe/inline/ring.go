@@ -8,26 +8,26 @@ import (
 	"github.com/loupe-go/loupe/internal/probe/csrc"
 )
 
-// readRing is the reading end of a ring of the region. What is in it is not trusted.
+// readRing is the read end of a ring of the region. Its contents are not trusted.
 type readRing struct {
 	mem  []byte
-	head *uint64 // written so far, as the target says
-	back *uint64 // where to say what was read
-	tail uint64  // read so far
-	end  uint64  // written, when it was last looked at
+	head *uint64 // end of the written data, set by the target
+	back *uint64 // end of the read data, for the target
+	tail uint64  // end of the read data
+	end  uint64  // value of head at the last look
 	size uint64  // of the record at tail
 }
 
-// ring returns the reading end of a ring at a place in the region.
+// ring returns the read end of the ring at an offset in the region.
 func (r *Region) ring(from, size int, head, back *uint64) readRing {
 	return readRing{mem: r.mem[from : from+size : from+size], head: head, back: back}
 }
 
-// look finds the end of what was written.
+// look reads the end of the written data.
 func (q *readRing) look() { q.end = atomic.LoadUint64(q.head) }
 
-// next finds the next record. Records begin anew where the ring does, so there may be a rest at its end. What cannot be a
-// record is the last that is looked at: tail stays before end then.
+// next finds the next record. Records do not wrap around, so bytes at the end of the ring may be unused. An invalid
+// record ends the search: tail then stays before end.
 func (q *readRing) next() bool {
 	for q.tail != q.end {
 		left, at := q.end-q.tail, q.tail&uint64(len(q.mem)-1)
@@ -68,17 +68,17 @@ func (q *readRing) next() bool {
 	return false
 }
 
-// record returns the record that next has found.
+// record returns the record that next found.
 func (q *readRing) record() *csrc.Record {
 	return (*csrc.Record)(unsafe.Pointer(&q.mem[q.tail&uint64(len(q.mem)-1)]))
 }
 
-// take returns the bytes of that record and goes on to the next. They are valid until the room is given back.
+// take returns the bytes of that record and advances to the next. They are valid until free is called.
 func (q *readRing) take() []byte {
 	at := q.tail & uint64(len(q.mem)-1)
 	q.tail += q.size
 	return q.mem[at : at+q.size : at+q.size]
 }
 
-// free gives back the room of what was read.
+// free frees the space of the data that was read.
 func (q *readRing) free() { atomic.StoreUint64(q.back, q.tail) }

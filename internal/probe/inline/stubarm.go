@@ -14,7 +14,7 @@ const (
 	armWordSP                              = 31 // place of SP in struct regs (native.h)
 )
 
-// arm makes the body on arm64. x19 is the lane, x24 the stack pointer.
+// arm generates the body on arm64. x19 is the lane, x24 the stack pointer.
 func (b *body) arm() ([]byte, error) {
 	if b.G != x28 {
 		return nil, fmt.Errorf("the current g is in register %d", b.G)
@@ -65,7 +65,7 @@ func (b *body) arm() ([]byte, error) {
 	return a.finish()
 }
 
-// armLane finds the lane of the P that the thread has, or one by its M, and tries to take it.
+// armLane selects a lane by the thread's P, or by its M if it has no P, and tries to take it.
 func (b *body) armLane(a *armCode) {
 	a.page(x16, b.settings)
 	low := int32(b.settings % armPage)
@@ -93,7 +93,7 @@ func (b *body) armLane(a *armCode) {
 	a.jumpIfNotZero32(x25, "try")
 }
 
-// armBusy goes on from lane to lane, and counts the hit as lost when all are in use.
+// armBusy tries the other lanes in turn, and counts the hit as lost if all are in use.
 func (b *body) armBusy(a *armCode) {
 	a.label("busy")
 	a.clearExclusive()
@@ -114,9 +114,9 @@ func (b *body) armBusy(a *armCode) {
 	a.jump("number")
 }
 
-const armPage = 4 << 10 // what ADRP counts in
+const armPage = 4 << 10 // the unit of ADRP
 
-// armCode is machine code for arm64 in the making.
+// armCode assembles machine code for arm64.
 type armCode struct {
 	addr   uint64
 	words  []uint32
@@ -147,19 +147,19 @@ func (a *armCode) fail(format string, args ...any) {
 	}
 }
 
-// readTime reads the counter (CNTVCT_EL0), after all that precedes it has been carried out.
+// readTime reads the counter (CNTVCT_EL0) after all earlier instructions have completed.
 func (a *armCode) readTime(to uint8) {
 	a.emit(0xd5033fdf) // ISB
 	a.emit(0xd53be040 | uint32(to))
 }
 
-// greater sets a register to another if that is more.
+// greater sets a register to the larger of itself and another.
 func (a *armCode) greater(r, s uint8) {
 	a.subtractFlags(r, s)
 	a.emit(0x9a802000 | uint32(s)<<16 | uint32(r)<<5 | uint32(r)) // CSEL r, r, s, HS
 }
 
-// countTime sets a register to what a word was before one was added to it; no other processor comes in between. It changes
+// countTime atomically increments a word and sets a register to the previous value. It changes
 // x21, x23 and x25.
 func (a *armCode) countTime(to, base uint8, offset int32) {
 	a.moveImmediate(x25, uint64(offset))
@@ -172,7 +172,7 @@ func (a *armCode) countTime(to, base uint8, offset int32) {
 	a.jumpIfNotZero32(x23, "count")
 }
 
-// memory emits an instruction whose offset is twelve bits that count in units of the word's size.
+// memory emits an instruction with a 12-bit offset in units of the word's size.
 func (a *armCode) memory(opcode uint32, r, base uint8, offset, size int32) {
 	if offset < 0 || offset%size != 0 || offset/size > 0xfff {
 		a.fail("a field at %d is out of reach", offset)
@@ -184,7 +184,7 @@ func (a *armCode) load(to, base uint8, offset int32)       { a.memory(0xf9400000
 func (a *armCode) load32(to, base uint8, offset int32)     { a.memory(0xb9400000, to, base, offset, 4) }
 func (a *armCode) store(base uint8, offset int32, r uint8) { a.memory(0xf9000000, r, base, offset, 8) }
 
-// pair emits an instruction for two words. The offset has seven bits with a sign.
+// pair emits an instruction for two words with a signed 7-bit offset.
 func (a *armCode) pair(opcode uint32, base uint8, offset int32, first, second uint8) {
 	if offset%8 != 0 || offset < -512 || offset > 504 {
 		a.fail("a pair at %d is out of reach", offset)
@@ -208,7 +208,7 @@ func (a *armCode) addImmediate32(to, r uint8, n int32) {
 	a.emit(0x11000000 | uint32(n)&0xfff<<10 | uint32(r)<<5 | uint32(to))
 }
 
-// add adds a register that is shifted to the left. Register 31 is zero.
+// add adds a register that is shifted left. Register 31 is zero.
 func (a *armCode) add(to, r, s uint8, shift uint32) {
 	a.emit(0x8b000000 | uint32(s)<<16 | shift<<10 | uint32(r)<<5 | uint32(to))
 }
@@ -221,7 +221,7 @@ func (a *armCode) shiftRight(to, r uint8, n uint32) {
 	a.emit(0xd340fc00 | n<<16 | uint32(r)<<5 | uint32(to))
 }
 
-// moveImmediate loads a constant in as many instructions as it needs.
+// moveImmediate loads a constant with the fewest instructions.
 func (a *armCode) moveImmediate(to uint8, v uint64) {
 	a.emit(0xd2800000 | uint32(v&0xffff)<<5 | uint32(to))
 	for half := uint32(1); half < 4; half++ {
@@ -231,7 +231,7 @@ func (a *armCode) moveImmediate(to uint8, v uint64) {
 	}
 }
 
-// page loads the beginning of the page that an address is in.
+// page loads the start of the page of an address.
 func (a *armCode) page(to uint8, address uint64) {
 	here := a.addr + uint64(4*len(a.words))
 	pages := int64(address/armPage) - int64(here/armPage)
@@ -242,7 +242,7 @@ func (a *armCode) page(to uint8, address uint64) {
 	a.emit(0x90000000 | p&3<<29 | p>>2&(1<<19-1)<<5 | uint32(to))
 }
 
-// callFar calls a function, by its distance or through x16 when it is too far.
+// callFar calls a function: relative, or through x16 if it is too far.
 func (a *armCode) callFar(address uint64) {
 	d := int64(address-(a.addr+uint64(4*len(a.words)))) / 4
 	if d >= -1<<25 && d < 1<<25 {
@@ -259,12 +259,12 @@ func (a *armCode) loadAcquireExclusive32(to, at uint8) {
 func (a *armCode) clearExclusive()            { a.emit(0xd5033f5f) }
 func (a *armCode) storeRelease32(at, r uint8) { a.emit(0x889ffc00 | uint32(at)<<5 | uint32(r)) }
 
-// storeExclusive32 stores a word; failed is 0 if nobody else has written it since it was loaded.
+// storeExclusive32 stores a word; failed is 0 if no other processor has written it since it was loaded.
 func (a *armCode) storeExclusive32(failed, r, at uint8) {
 	a.emit(0x88007c00 | uint32(failed)<<16 | uint32(at)<<5 | uint32(r))
 }
 
-// increment adds one to a counter that others change too. It uses x19 to x21.
+// increment atomically adds one to a counter. It uses x19 to x21.
 func (a *armCode) increment(base uint8, offset int32, wide bool, label string) {
 	size := uint32(0)
 	if wide {
@@ -289,7 +289,7 @@ func (a *armCode) branch(opcode uint32, to string, bits, low uint) {
 	a.emit(opcode)
 }
 
-// finish sets the distances of jumps.
+// finish resolves the distances of jumps.
 func (a *armCode) finish() ([]byte, error) {
 	var code []byte
 	for _, j := range a.jumps {

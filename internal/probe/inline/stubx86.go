@@ -26,13 +26,12 @@ const (
 	x86WordBX, x86WordBP, x86WordSP = 5, 4, 19
 )
 
-// unfenced has the probes whose time the processor may read a little early, while it is still busy with what precedes: that
-// saves a fence, which takes a third of the time of an event. What comes before on the same thread has an earlier time all
-// the same, and what is told of the same goroutine (event_time in native.h), so that a goroutine is never started before it was
-// made runnable, nor that before it blocked, whatever thread did it. What these events follow from is among that, a
-// goroutine's own doing and its being made runnable, or far more instructions away than a processor is ahead, as when a thread
-// is woken up after the world was stopped. What comes from elsewhere, as preemption and the phases of a
-// collection do, and values from a channel, is fenced.
+// unfenced lists the probes whose time the processor may read a little early, before earlier instructions have completed.
+// This saves a fence, which takes a third of the time of an event. Earlier events of the same thread and of the same
+// goroutine still have earlier times (event_time in native.h): a goroutine never starts before it was made runnable, and is
+// never made runnable before it blocked, whichever threads did it. The causes of these events are either among those, or
+// many more instructions away than a processor runs ahead, as when a thread is woken after the world was stopped. Events
+// with other causes, such as preemption, the phases of a collection and values from channels, are fenced.
 var unfenced = [csrc.ProbesLoupeProbePROBE_COUNT]bool{
 	csrc.ProbesLoupeProbePROBE_gopark:             true,
 	csrc.ProbesLoupeProbePROBE_ready:              true,
@@ -45,13 +44,13 @@ var unfenced = [csrc.ProbesLoupeProbePROBE_COUNT]bool{
 	csrc.ProbesLoupeProbePROBE_entersyscallblock:  true,
 }
 
-// fenced reports whether a time must not be read before all that precedes has been carried out. Where it is told on which P a
-// goroutine starts, that follows from what others have done on that P.
+// fenced reports whether all earlier instructions must complete before the time is read. If events name the P on which a
+// goroutine starts, a start depends on what other threads did on that P.
 func (b *body) fenced() bool {
 	return !unfenced[b.Probe] || b.Probe == csrc.ProbesLoupeProbePROBE_execute && b.config.Procs != 0
 }
 
-// x86 makes the body on amd64. R12 is the lane; C code leaves it alone.
+// x86 generates the body on amd64. R12 is the lane; C code preserves it.
 func (b *body) x86() ([]byte, error) {
 	switch {
 	case b.G == rsp, b.G == r12, b.G == r13:
@@ -113,7 +112,7 @@ func (b *body) x86() ([]byte, error) {
 	return a.finish()
 }
 
-// x86Lane finds the lane of the P that the thread has, or one by its M, and tries to take it.
+// x86Lane selects a lane by the thread's P, or by its M if it has no P, and tries to take it.
 func (b *body) x86Lane(a *x86Code) {
 	a.loadRelative(r12, b.settings+uint64(offShared))
 	a.test(r12)
@@ -142,7 +141,7 @@ func (b *body) x86Lane(a *x86Code) {
 	a.jumpIf(x86Carry, "busy")
 }
 
-// x86Busy goes on from lane to lane, and counts the hit as lost when all are in use.
+// x86Busy tries the other lanes in turn, and counts the hit as lost if all are in use.
 func (b *body) x86Busy(a *x86Code) {
 	a.label("busy")
 	a.move32(r13, uint32(b.lanes-1))
@@ -165,7 +164,7 @@ func (b *body) x86Busy(a *x86Code) {
 	a.jump("number")
 }
 
-// x86Code is machine code for amd64 in the making. Offsets have four bytes where one would not do.
+// x86Code assembles machine code for amd64. Offsets have four bytes if one is too small.
 type x86Code struct {
 	addr   uint64
 	code   []byte
@@ -229,7 +228,7 @@ func (a *x86Code) relative(opcode byte, reg uint8, address uint64) {
 	a.distance(address)
 }
 
-// distance emits how far an address is from the end of the instruction, which ends here.
+// distance emits the distance of an address from the end of the instruction, which ends here.
 func (a *x86Code) distance(address uint64) {
 	d := int64(address - (a.addr + uint64(len(a.code)) + 4))
 	if d < math.MinInt32 || d > math.MaxInt32 {
@@ -256,23 +255,23 @@ func (a *x86Code) decrement32(r uint8)                { a.emit(0x41, 0xff, 0xc8|
 func (a *x86Code) shiftLeft(r uint8, n byte)          { a.emit(0x49, 0xc1, 0xe0|r&7, n) }
 func (a *x86Code) shiftRight(r uint8, n byte)         { a.emit(0x49, 0xc1, 0xe8|r&7, n) }
 
-// fence lets nothing that follows begin before all that precedes has been carried out.
+// fence makes later instructions wait until all earlier ones have completed.
 func (a *x86Code) fence() { a.emit(0x0f, 0xae, 0xe8) } // LFENCE
 
-// atLeast sets RAX to a word if that is more.
+// atLeast sets RAX to the larger of itself and a word.
 func (a *x86Code) atLeast(base uint8, offset int32) {
 	a.memory(true, []byte{0x3b}, rax, base, offset)       // CMP
 	a.memory(true, []byte{0x0f, 0x42}, rax, base, offset) // CMOVB
 }
 
-// readTime reads the counter into RAX, at the latest when all that precedes it has been carried out. RDX is changed.
+// readTime reads the counter into RAX, possibly before earlier instructions have completed. It changes RDX.
 func (a *x86Code) readTime() {
 	a.emit(0x0f, 0x31)             // RDTSC
 	a.emit(0x48, 0xc1, 0xe2, 0x20) // SHL RDX, 32
 	a.emit(0x48, 0x09, 0xd0)       // OR RAX, RDX
 }
 
-// countTime sets RAX to what a word was before one was added to it; no other processor comes in between.
+// countTime atomically increments a word and sets RAX to the previous value.
 func (a *x86Code) countTime(base uint8, offset int32) {
 	a.emit(0xb8, 1, 0, 0, 0) // MOV EAX, 1
 	a.emit(0xf0)
@@ -295,7 +294,7 @@ func (a *x86Code) storeZero32(base uint8, offset int32) {
 	a.emit32(0)
 }
 
-// bitTestAndSet sets bit 0 of a word and tells in the carry flag whether it was set; no other processor comes in between.
+// bitTestAndSet atomically sets bit 0 of a word. The carry flag is its previous value.
 func (a *x86Code) bitTestAndSet(base uint8, offset int32) {
 	a.emit(0xf0)
 	a.memory(false, []byte{0x0f, 0xba}, 5, base, offset)
@@ -334,7 +333,7 @@ func (a *x86Code) target(to string) {
 	a.emit32(0)
 }
 
-// finish sets the distances of jumps.
+// finish resolves the distances of jumps.
 func (a *x86Code) finish() ([]byte, error) {
 	for _, j := range a.jumps {
 		binary.LittleEndian.PutUint32(a.code[j.at:], uint32(a.labels[j.to]-(j.at+4)))

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// readDelay is how many ticks a time can be older than the moment its lane was taken: where there is no fence (unfenced), the
-// counter can be read before the instruction that takes the lane is done. No processor is that much ahead of itself: this is
-// 4 µs and more, and all that is under way begins anew after an interrupt.
+// readDelay is the number of ticks by which a time can precede the moment its lane was taken: without a fence (unfenced), the
+// counter may be read before the instruction that takes the lane completes. It is 4 µs or more. No processor runs ahead
+// that far, and an interrupt restarts all incomplete instructions.
 const readDelay = 1 << 14
 
-// checkTicks refuses a counter that does not run at one rate on all processors.
+// checkTicks refuses a counter that does not run at the same constant rate on all processors.
 func checkTicks() error {
 	info, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {
@@ -20,12 +20,12 @@ func checkTicks() error {
 	}
 	sources, err := os.ReadFile("/sys/devices/system/clocksource/clocksource0/available_clocksource")
 	if err != nil {
-		sources = []byte("tsc") // not told: the processor's word must do
+		sources = []byte("tsc") // unknown: rely on the processor's flags
 	}
 	return checkTSC(string(info), string(sources))
 }
 
-// checkTSC judges by the processor's flags, and by whether the kernel has found the counter good enough for itself.
+// checkTSC checks the processor's flags, and whether the kernel itself uses the counter as a clock source.
 func checkTSC(cpuinfo, sources string) error {
 	var flags []string
 	for line := range strings.Lines(cpuinfo) {

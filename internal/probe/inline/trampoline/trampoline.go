@@ -1,6 +1,7 @@
 //go:build amd64 || arm64
 
-// Package trampoline calls machine code with all registers known before and after. It is for tests of such code.
+// Package trampoline calls machine code with given values in all registers, and returns the values after the call. It
+// is for tests of machine code.
 package trampoline
 
 // Registers are indexed by their number in machine code. In are those that the code finds; the code goes on the stack that
