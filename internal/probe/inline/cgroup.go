@@ -13,8 +13,8 @@ import (
 	"github.com/loupe-go/loupe/internal/ptrace"
 )
 
-// memoryNeed is how much memory of its own an installation makes a target use in general: pages of code that are patched,
-// stubs, probes, and what these remember.
+// memoryNeed is the memory that an installation usually adds to the target: patched pages of code,
+// stubs, probes, and the probes' data.
 const memoryNeed = 2 << 20
 
 // cgroupRoot is where cgroups are mounted.
@@ -34,7 +34,7 @@ func Check(ctx context.Context, pid int) error {
 func checkMemory(pid int, root string) error {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	if err != nil {
-		return nil // a kernel without cgroups, or the process has ended, which the next step finds
+		return nil // no cgroups, or the process has exited, which the next step detects
 	}
 	for line := range strings.Lines(string(b)) {
 		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
@@ -62,8 +62,8 @@ func checkMemory(pid int, root string) error {
 	return nil
 }
 
-// memoryRoom returns how many bytes a cgroup can take before the kernel must end a process: up to its limit, and what it has
-// cached of files.
+// memoryRoom returns how many bytes a cgroup can use before the kernel must kill a process: the rest of its limit, plus
+// its page cache.
 func memoryRoom(dir string, v1 bool) int64 {
 	limitFile, usageFile, prefix := "memory.max", "memory.current", ""
 	if v1 {

@@ -1,14 +1,16 @@
-// Package inline is the engine that needs no eBPF: the probes run within the target itself, reached from patched places by
-// stubs.
+// Package inline implements an engine that does not need eBPF. The probes are machine code in the target itself, and stubs
+// at patched places call them.
 //
-// Program is what is put into the target: the probes (package csrc), behind them memory of the target's own. Its Body makes
-// the code of one place: find the current g, take a lane, save the registers there, call the probe on the lane's stack, put
-// everything back. Nothing is written to the goroutine's stack, which may have no room, and nobody waits.
+// [Program] is the code that is put into the target: the probes (package csrc), followed by private memory of the target.
+// Its Body method generates the code for one place. This code finds the current g, takes a lane, saves the registers in the
+// lane, calls the probe on the stack of the lane, and restores everything. It does not write to the goroutine's stack, which
+// may have no space left, and it never waits.
 //
-// Region is the memory that the target and the reader share. It has lanes, each with rings of events and of stacks that one
-// hit at a time writes to. Reader brings the events of all lanes in the order of their times, which are ticks of the
-// processor's counter there, or numbers of hits, and CLOCK_MONOTONIC by a Clock afterwards.
+// [Region] is the memory that the target and the reader share. It contains lanes. Each lane has a ring of events and a ring
+// of stacks, and only one probe hit at a time writes to them. [Reader] merges the events of all lanes in the order of their
+// times. In the rings, a time is a value of the processor's counter or a sequence number; a [Clock] converts it to
+// CLOCK_MONOTONIC.
 //
-// Engine puts all of that into a process by package ptrace, and takes it away again. What a killed one has left is found by
-// its Notes, and removed by Repair.
+// [Engine] installs all of this in a process with package ptrace, and removes it again. After an engine was killed, its
+// [Notes] describe what it left behind, and [Repair] removes that.
 package inline

@@ -7,7 +7,7 @@ import (
 	"github.com/loupe-go/loupe/internal/probe"
 )
 
-// doubts counts how far the times of events can be off, in steps of an eighth.
+// doubts is a histogram of the error bounds of event times, with buckets an eighth wide.
 type doubts struct {
 	counts [64 << doubtBits]uint64
 	total  uint64
@@ -22,21 +22,21 @@ func (d *doubts) add(nanos uint64) {
 	d.most = max(d.most, nanos)
 }
 
-// doubtStep returns the number of the step that a value is in.
+// doubtStep returns the bucket of a value.
 func doubtStep(nanos uint64) int {
 	shift := max(bits.Len64(nanos)-doubtBits-1, 0)
 	return shift<<doubtBits + int(nanos>>shift)
 }
 
-// doubtEnd returns the value at which a step ends.
+// doubtEnd returns the upper end of a bucket.
 func doubtEnd(step int) uint64 {
 	shift := max(step>>doubtBits-1, 0)
 	return (uint64(step-shift<<doubtBits) + 1) << shift
 }
 
-// bound returns what the counts say.
+// bound returns the bounds for 99 % of the events and for all.
 func (d *doubts) bound() probe.TimeError {
-	const part = 100 // one in so many may be above
+	const part = 100 // one event in this many may exceed P99
 	above := d.total / part
 	e := probe.TimeError{P99: time.Duration(d.most), Max: time.Duration(d.most)}
 	for step := len(d.counts) - 1; step >= 0; step-- {

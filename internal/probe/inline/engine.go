@@ -34,7 +34,7 @@ type Engine struct {
 	watch    *watch
 	spots    []spot
 	warnings []string
-	replaced atomic.Bool // it was told that the process is another program
+	replaced atomic.Bool // a record of the exec was delivered
 
 	mu       sync.Mutex // guards what follows
 	closed   bool
@@ -68,7 +68,7 @@ func (e *Engine) Attach(plan *probe.Plan) ([]string, error) {
 	return e.warnings, nil
 }
 
-// explain adds a sentinel of package probe to an error, whose text says it already.
+// explain adds a sentinel of package probe to an error without changing its text.
 func explain(err error) error {
 	switch {
 	case errors.Is(err, ptrace.ErrPermission):
@@ -79,7 +79,7 @@ func explain(err error) error {
 	return err
 }
 
-// explained is an error that is another one, too.
+// explained is an error that also matches a sentinel.
 type explained struct {
 	error
 	other error
@@ -87,7 +87,7 @@ type explained struct {
 
 func (e *explained) Unwrap() []error { return []error{e.error, e.other} }
 
-// prepare works out everything that needs nothing of the process.
+// prepare computes everything that does not depend on the process.
 func (e *Engine) prepare() error {
 	if arch := e.plan.Arch(); arch != runtime.GOARCH {
 		return fmt.Errorf("%w: the program is for %s, this machine for %s", probe.ErrUnsupported, arch, runtime.GOARCH)
@@ -99,7 +99,7 @@ func (e *Engine) prepare() error {
 	if err := e.choose(); err != nil {
 		return err
 	}
-	// Half of the lanes are busy at most, so that there is twice the memory.
+	// The region is twice the requested size, because at most half of the lanes are in use.
 	e.program, err = NewProgram(Options{
 		Arch: e.plan.Arch(), Config: e.plan.Config, Starts: e.plan.SystemStarts, Clock: e.clock,
 		Geometry: GeometryFor(runtime.NumCPU(), 2*e.plan.Want.BufferBytes, len(e.plan.Goroutines)),
@@ -111,7 +111,7 @@ func (e *Engine) prepare() error {
 	return e.in.measure(e.program, e.spots)
 }
 
-// newClock returns the clock that was asked for, or a coarse one where there is no other.
+// newClock returns the requested clock, or a coarse one if the requested clock is unavailable.
 func (e *Engine) newClock() (*Clock, error) {
 	if e.source == SourceCoarse {
 		return NewCoarseClock()
@@ -124,7 +124,7 @@ func (e *Engine) newClock() (*Clock, error) {
 	return c, err
 }
 
-// choose works out which places are patched, and how.
+// choose selects the places to patch and computes the patches.
 func (e *Engine) choose() error {
 	var first error
 	for i := range e.plan.Probes {
@@ -185,7 +185,7 @@ func (e *Engine) spotsOf(p *probe.Probe) ([]spot, error) {
 func (e *Engine) spotsAt(p *probe.Probe) ([]spot, error) {
 	var spots []spot
 	for _, site := range p.Sites {
-		// Without g there is no lane. A shared library keeps it where only its loader knows, in releases before Go 1.17.
+		// A body requires g to select a lane. In shared libraries before Go 1.17 only the loader knows the location of g.
 		if site.Settings().G_reg == csrc.NoRegister && e.plan.Config.G_tls == 0 {
 			return nil, fmt.Errorf("the location of the current goroutine is unknown in %s", site.Func)
 		}
@@ -207,8 +207,8 @@ func (e *Engine) spotsAt(p *probe.Probe) ([]spot, error) {
 	return spots, nil
 }
 
-// unfit says why a place that can be patched will not do; empty when it will. No function's first instruction will: other
-// tracers put their breakpoints there, at any time.
+// unfit says why a place must not be patched although it can be; empty if it may. Other tracers set breakpoints at any
+// time, most often on the first instruction of a function, which is therefore never patched.
 func (e *Engine) unfit(d *codepatch.Displacement, others []spot) string {
 	switch {
 	case d.AtEntry:
@@ -233,13 +233,13 @@ func (e *Engine) unfit(d *codepatch.Displacement, others []spot) string {
 	return ""
 }
 
-// open begins to watch the process.
+// open starts to watch the process.
 func (e *Engine) open() (err error) {
 	e.watch, err = newWatch(e.plan.PID)
 	return err
 }
 
-// install puts the code into the process and lets it run through it.
+// install writes the code into the process and enables the patches.
 func (e *Engine) install() error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

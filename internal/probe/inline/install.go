@@ -21,7 +21,7 @@ type spot struct {
 	d     *codepatch.Displacement
 }
 
-// name returns where the place is, as function+offset.
+// name returns the place as function+offset.
 func (s *spot) name() string {
 	if s.d.Start == s.entry {
 		return s.site.Func
@@ -29,7 +29,7 @@ func (s *spot) name() string {
 	return fmt.Sprintf("%s+%#x", s.site.Func, s.d.Start-s.entry)
 }
 
-// place returns what its body is made of, for a body at an address.
+// place returns the parameters of the spot's body at an address.
 func (s *spot) place(program *Program, addr uint64) Place {
 	return Place{
 		Probe: s.probe.ID, G: program.settings.Config.Sites[s.probe.ID].G_reg, Addr: addr,
@@ -44,12 +44,12 @@ type installation struct {
 	patience     time.Duration // with threads in the way; 0: the usual
 	signalStacks func() ([]ptrace.Interval, error)
 
-	shared   *ptrace.Shared // nil when somebody else's installation is removed
-	sharedAt uint64         // where the shared memory is in the process
+	shared   *ptrace.Shared // nil when the installation of another engine is removed
+	sharedAt uint64         // address of the shared memory in the process
 	sharedBy int            // its size
-	region   uint64         // where the region is in the process
-	base     uint64         // where stubs and program are
-	code     int            // bytes of them that are executed
+	region   uint64         // address of the region in the process
+	base     uint64         // address of the stubs and the program
+	code     int            // executable bytes of them
 	size     int            // of all
 	stubs    int            // bytes of the stubs; the program follows
 	first    int            // offset of the first stub in these bytes
@@ -61,19 +61,19 @@ type installation struct {
 }
 
 const (
-	// patience bounds how long is waited for threads to leave a place, and for a process to stop.
+	// patience bounds the wait for threads to leave a place, and for a process to stop.
 	patience = 5 * time.Second
-	// pauseMin and pauseMax are the pauses in between.
+	// pauseMin and pauseMax bound the pauses between two tries.
 	pauseMin, pauseMax = 500 * time.Microsecond, 20 * time.Millisecond
 	// patienceStill is patience with a process that could not be stopped the last time.
 	patienceStill = 200 * time.Millisecond
 )
 
-// sharedReach is how far from the program the shared memory may be. Nothing but the smallest of address spaces bounds it.
+// sharedReach is the largest distance of the shared memory from the program. Only the smallest address space bounds it.
 const sharedReach = 1 << 36
 
-// enter maps the memory, and fills it with all that the patches will need. One thread does that while the others run, as soon
-// as one is fit for it.
+// enter maps the memory and writes everything that the patches require. One suitable thread makes the system calls
+// while the others run.
 func (in *installation) enter(program *Program, region func(mem []byte, at uint64) error, spots []spot) error {
 	if err := checkMemory(in.pid, cgroupRoot); err != nil {
 		return err
@@ -97,7 +97,7 @@ func (in *installation) enter(program *Program, region func(mem []byte, at uint6
 	})
 }
 
-// mapFirst maps the memory in a process that has none of another installation.
+// mapFirst maps the memory in a process that has no memory of another installation.
 func (in *installation) mapFirst(s *ptrace.Stopped, program *Program, window ptrace.Window) error {
 	maps, err := s.Maps()
 	if err != nil {
@@ -118,8 +118,8 @@ func displacements(spots []spot) []*codepatch.Displacement {
 	return list
 }
 
-// mapMemory maps the memory in the process: first what is shared, with notes of all that comes. An engine that is killed at
-// any moment leaves nothing in the process that they do not name.
+// mapMemory maps the memory in the process: first the shared memory, with notes of all later changes. An engine that is
+// killed at any moment leaves nothing in the process that the notes do not name.
 func (in *installation) mapMemory(s *ptrace.Stopped, program *Program, window ptrace.Window) error {
 	base, err := in.place(s, window)
 	if err != nil {
@@ -189,7 +189,7 @@ func (in *installation) write(s *ptrace.Stopped, program *Program, spots []spot)
 	return in.note(in.shared.Mem, Notes{Base: in.base, Shared: in.sharedAt, Length: uint64(in.sharedBy), Edits: in.edits})
 }
 
-// makeStubs makes the code of the stubs, and the edits that lead there.
+// makeStubs generates the code of the stubs, and the edits that jump to them.
 func (in *installation) makeStubs(program *Program, spots []spot) ([]byte, error) {
 	stubs := make([]byte, in.first, in.stubs)
 	in.edits, in.names = in.edits[:0], in.names[:0]
@@ -221,7 +221,7 @@ func (in *installation) makeStubs(program *Program, spots []spot) ([]byte, error
 
 const stubAlign = 16
 
-// measure works out how much memory is needed.
+// measure computes the required size of the memory, and its address if a stub (the first one) has a fixed address.
 func (in *installation) measure(program *Program, spots []spot) error {
 	page := int(program.native.Page)
 	in.stubs, in.first, in.fixed = 0, 0, 0
@@ -242,10 +242,10 @@ func (in *installation) measure(program *Program, spots []spot) error {
 	return nil
 }
 
-// patch lets the process run through the stubs.
+// patch writes the edits, so that the process executes the stubs.
 func (in *installation) patch() error {
 	return in.whenFree(func(s *ptrace.Stopped) error {
-		// A process that has replaced itself by the same program has the same code, and no stubs.
+		// A process that has executed the same program again has the same code, but no stubs.
 		if here, err := in.here(s); err != nil {
 			return err
 		} else if !here {
@@ -263,7 +263,7 @@ func (in *installation) patch() error {
 	})
 }
 
-// knowHandlers tells on which stacks threads handle signals.
+// knowHandlers passes on the stacks on which threads handle signals.
 func (in *installation) knowHandlers(s *ptrace.Stopped) error {
 	stacks, err := in.signalStacks()
 	if err != nil {
@@ -367,14 +367,14 @@ func (in *installation) unmap() error {
 	})
 }
 
-// whenFree stops all threads of the process for f, again and again for as long as one is in the way.
+// whenFree stops all threads of the process and calls f, repeatedly while a thread is in the way.
 func (in *installation) whenFree(f func(*ptrace.Stopped) error) error {
-	_, _ = in.signalStacks() // those that are known are found sooner
+	_, _ = in.signalStacks() // stacks that are known are found faster
 	in.standing = 0
 	return in.stopped(ptrace.Options{Trial: in.trial}, f)
 }
 
-// stopped stops the process for f, again and again for as long as f says that a thread is in the way.
+// stopped stops the process and calls f, repeatedly while f reports that a thread is in the way.
 func (in *installation) stopped(opt ptrace.Options, f func(*ptrace.Stopped) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(in.patience, patience))
 	defer cancel()

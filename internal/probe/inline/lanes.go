@@ -13,16 +13,16 @@ import (
 const (
 	recordSize = uint64(unsafe.Sizeof(csrc.Record{}))
 	createSize = uint64(unsafe.Sizeof(csrc.Create{}))
-	stackSize  = uint64(unsafe.Sizeof(csrc.Stack{})) // of the largest
+	stackSize  = uint64(unsafe.Sizeof(csrc.Stack{})) // size of the largest record
 
-	// stuckAfter is how long a lane that is in use holds back what the others have: its thread may have been put aside by
-	// the kernel in the middle of a hit.
+	// stuckAfter is how long a lane in use delays the records of other lanes: the kernel may have preempted its thread
+	// in the middle of a hit.
 	stuckAfter = 10 * time.Millisecond
-	// looks is how many times a lane in use is looked at, with some 20 ns in between. Most hits take less time than that.
+	// looks is how many times a lane in use is polled, about every 20 ns. Most hits take less time than all polls.
 	looks = 32
-	// freeEvery is after how many bytes read their room is given back while more is read.
+	// freeEvery is the number of bytes read after which their space is freed while reading continues.
 	freeEvery = 64 << 10
-	// lastKey is above every key. An event's key is its tick, that of a wait the tick of its end.
+	// lastKey is above every key. The key of an event is its tick; the key of a wait is the tick of its end.
 	lastKey = math.MaxUint64
 )
 
@@ -45,29 +45,29 @@ type Reader struct {
 	region *Region
 	clock  *Clock
 	lanes  []readLane
-	order  []*readLane // heap of lanes with records, the one with the oldest first
+	order  []*readLane // heap of lanes with records, oldest record first
 
 	delivered uint64 // the latest key so far
 	until     uint64 // key up to which the last Drain went
 	lost      uint32 // events lost by all lanes, as their last records say
-	missed    uint32 // of these by none, for want of a free one
+	missed    uint32 // of these, events lost because no lane was free
 	late      uint64
 	garbled   uint64
-	doubts    doubts // about times, with a coarse clock
+	doubts    doubts // error bounds of times, with a coarse clock
 }
 
-// readLane is what the reader knows of a lane.
+// readLane is the reader's state of a lane.
 type readLane struct {
 	shared *csrc.Lane
 	events readRing
 	stacks readRing
-	key    uint64 // place in the order of the first event
-	freed  uint64 // of the events that were read, given back
+	key    uint64 // key of the first event
+	freed  uint64 // end of the events whose space was freed
 
-	safe  uint64 // ticks: nothing older will come any more
-	lost  uint32 // as its last record says
-	inUse bool   // by the same hit all the time that it was looked at
-	since uint64 // nanoseconds: when it was first found so
+	safe  uint64 // ticks: no older record will follow
+	lost  uint32 // according to its last record
+	inUse bool   // by the same hit at every poll
+	since uint64 // nanoseconds: when it was first found in use
 }
 
 // NewReader returns a reader of a region.
@@ -119,7 +119,7 @@ func (r *Reader) Drain(record func(raw []byte) bool) {
 	if r.readStacks(record) {
 		r.merge(until, record)
 	}
-	// These were lost somewhere between the records that were just read: whoever begins anew after a loss shall do so behind it.
+	// These were lost somewhere between the records just read. Report the loss after them, so that consumers reset there.
 	r.lost, r.missed = r.lost+missed-r.missed, missed
 	for i := range r.lanes {
 		r.lanes[i].free()
@@ -142,7 +142,7 @@ func (r *Reader) DrainAll(record func(raw []byte) bool) {
 	}
 }
 
-// look finds the ends of all lanes and returns the key up to which the records before them are complete; lastKey when no
+// look reads the ends of all lanes and returns the key up to which the records before them are complete; lastKey if no
 // lane is in use and probes are not enabled.
 func (r *Reader) look() uint64 {
 	enabled := r.region.enabled()
@@ -177,24 +177,24 @@ func (r *Reader) look() uint64 {
 	return until
 }
 
-// stamp returns the tick before the last that was read by whoever had the lane; no later one than now, whatever is there.
+// stamp returns the tick before the last one read by a hit in the lane, but never a tick after now.
 func (l *readLane) stamp(now uint64) uint64 {
 	return min(max(atomic.LoadUint64(&l.shared.Stamp), 1)-1, now)
 }
 
-// busy reports whether one hit has a lane each time that it is looked at.
+// busy reports whether the same hit has the lane at every poll.
 func (l *readLane) busy() bool {
 	turn := atomic.LoadUint32(&l.shared.Turns)
 	for range looks {
 		if atomic.LoadUint32(&l.shared.Busy) == 0 || atomic.LoadUint32(&l.shared.Turns) != turn {
 			return false
 		}
-		ticks() // takes a moment
+		ticks() // takes about 20 ns
 	}
 	return true
 }
 
-// readStacks delivers all stacks. It returns false when the caller wants no more.
+// readStacks delivers all stacks. It returns false if record did.
 func (r *Reader) readStacks(record func(raw []byte) bool) bool {
 	for i := range r.lanes {
 		q := &r.lanes[i].stacks
@@ -241,7 +241,7 @@ func (r *Reader) merge(until uint64, record func(raw []byte) bool) {
 	}
 }
 
-// run delivers the records of one lane up to a key. more says whether the lane has others, ok whether the caller wants them.
+// run delivers the records of one lane up to a key. more reports whether the lane has others, ok whether to continue.
 func (r *Reader) run(l *readLane, until uint64, record func(raw []byte) bool) (more, ok bool) {
 	for more = true; more && l.key <= until; more = r.next(l) {
 		raw := l.events.take()
@@ -261,7 +261,7 @@ func (r *Reader) run(l *readLane, until uint64, record func(raw []byte) bool) (m
 	return more, true
 }
 
-// convert makes CLOCK_MONOTONIC of the ticks in a record, and the loss in all lanes of that in its own.
+// convert converts the ticks in a record to CLOCK_MONOTONIC, and the loss of its lane to the loss of all lanes.
 func (r *Reader) convert(rec *csrc.Record) {
 	rec.Lost = r.lost
 	ticks := rec.Time
@@ -274,11 +274,11 @@ func (r *Reader) convert(rec *csrc.Record) {
 	}
 }
 
-// isWait reports whether a record tells of a wait that is over: its value is how long it was, before its end was reported.
+// isWait reports whether a record is about a complete wait. The value of such a record is the length of the wait.
 func isWait(rec *csrc.Record) bool { return rec.Kind == uint8(event.GoBlock) && rec.Value != 0 }
 
-// noteLoss takes note of what a lane has lost. Whoever reads a lane up to a gap knows of the gap at once, and not only when
-// the lane goes on: what others did meanwhile may follow from what is lost.
+// noteLoss records the events that a lane has lost. The loss is known as soon as the lane was read up to the gap, and not
+// only at the next record, because events in other lanes may be the effects of lost ones.
 func (r *Reader) noteLoss(l *readLane, lost uint32) {
 	if more := lost - l.lost; int32(more) > 0 {
 		r.lost += more
@@ -286,7 +286,7 @@ func (r *Reader) noteLoss(l *readLane, lost uint32) {
 	}
 }
 
-// next finds the next event of a lane: its size and its key.
+// next finds the next event of a lane and sets its size and key.
 func (r *Reader) next(l *readLane) bool {
 	q := &l.events
 	if q.next() {
@@ -299,13 +299,13 @@ func (r *Reader) next(l *readLane) bool {
 		return true
 	}
 	if r.noteGarbled(q) {
-		r.lost++ // at least: what the rest of the lane would have told
+		r.lost++ // at least one: the rest of the lane
 	}
 	r.noteLoss(l, atomic.LoadUint32(&l.shared.Lost))
 	return false
 }
 
-// noteGarbled passes over what is left of a ring in which there is no next record.
+// noteGarbled skips the rest of a ring that has no valid next record.
 func (r *Reader) noteGarbled(q *readRing) bool {
 	if q.tail == q.end {
 		return false
@@ -315,7 +315,7 @@ func (r *Reader) noteGarbled(q *readRing) bool {
 	return true
 }
 
-// free gives back the room of the events that were read.
+// free frees the space of the events that were read.
 func (l *readLane) free() {
 	if l.events.tail != l.freed {
 		l.events.free()
@@ -323,7 +323,7 @@ func (l *readLane) free() {
 	}
 }
 
-// second returns the key of the lane that comes after the first.
+// second returns the key of the second lane of the heap.
 func (r *Reader) second() uint64 {
 	key := uint64(lastKey)
 	for _, l := range r.order[1:min(3, len(r.order))] {
@@ -332,7 +332,7 @@ func (r *Reader) second() uint64 {
 	return key
 }
 
-// sink puts a lane of the heap where it belongs, when it may have become younger than those below it.
+// sink restores the heap order after the key of a lane has increased.
 func (r *Reader) sink(i int) {
 	for {
 		child := 2*i + 1

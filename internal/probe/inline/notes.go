@@ -54,7 +54,7 @@ func (n *Notes) recent() bool {
 // Silence is the time without a sign after which an engine is taken for dead whose process is in another PID namespace.
 const Silence = 3 * time.Second
 
-// pidNamespace returns the identity of this process's PID namespace; noNamespace when it is unknown.
+// pidNamespace returns the identity of this process's PID namespace; noNamespace if it is unknown.
 func pidNamespace() uint64 {
 	var st unix.Stat_t
 	if unix.Stat("/proc/self/ns/pid", &st) != nil {
@@ -95,16 +95,16 @@ func startPulse(beat func()) *pulse {
 	return p
 }
 
-// end returns when the function is not called any more.
+// end stops the pulse. The function is not called after end returns.
 func (p *pulse) end() {
 	close(p.stop)
 	<-p.stopped
 }
 
-// beatAt is where in the notes the beat is.
+// beatAt is the offset of the beat in the notes.
 const beatAt = 8
 
-// beat tells others that the engine is at work.
+// beat shows other Loupes that the engine is alive.
 func (in *installation) beat() {
 	atomic.StoreUint64((*uint64)(unsafe.Pointer(&in.shared.Mem[beatAt])), uint64(monotonic()))
 }
@@ -112,14 +112,14 @@ func (in *installation) beat() {
 const (
 	notesSize  = 16 << 10
 	notesMagic = 0x0002_6570_756f_6c00 // the version of the format, and "loupe"
-	firstMagic = 0x0001_6570_756f_6c00 // of the version without Namespace
+	firstMagic = 0x0001_6570_756f_6c00 // of the format without Namespace
 	maxEdit    = 64
 )
 
 var errNotes = errors.New("malformed notes")
 
-// note writes the notes, before what they name is done: the number of edits behind the edits, and what makes notes of it all
-// last, so that they are right at any moment.
+// note writes the notes before the changes that they describe are made: the edits, then their number, and the magic number
+// last, so that the notes are valid at any moment.
 func (in *installation) note(mem []byte, n Notes) error {
 	n.Loupe, n.Begun, n.Namespace = int32(os.Getpid()), ptrace.Began(os.Getpid()), pidNamespace()
 	n.Code, n.Size, n.beat = uint64(in.code), uint64(in.size), uint64(monotonic())
@@ -134,7 +134,7 @@ func (in *installation) note(mem []byte, n Notes) error {
 	return nil
 }
 
-// editsAt is where in the notes the edits are, behind their number.
+// editsAt is the offset of the edits in the notes, after their number.
 const editsAt = 11 * 8
 
 func (n *Notes) append(b []byte) []byte {
@@ -150,7 +150,7 @@ func (n *Notes) append(b []byte) []byte {
 	return b
 }
 
-// parseNotes reads notes, which may be anything.
+// parseNotes parses notes. The bytes are not trusted.
 func parseNotes(b []byte) (*Notes, error) {
 	next := func() (v uint64) {
 		if len(b) >= 8 {
@@ -203,7 +203,7 @@ func Look(pid int) (*Notes, error) {
 	return n, nil
 }
 
-// readNotes returns the notes in a process; nil when there are no.
+// readNotes returns the notes in a process, or nil if it has no notes.
 func readNotes(pid int) (*Notes, error) {
 	at, ok, err := ptrace.OccupiedBy(pid)
 	if err != nil || !ok {
@@ -236,7 +236,7 @@ func Repair(pid int, signalStacks func() ([]ptrace.Interval, error)) (*Notes, er
 		pid: pid, signalStacks: signalStacks, sharedAt: n.Shared, sharedBy: int(n.Length), base: n.Base, code: int(n.Code),
 		size: int(n.Size), edits: n.Edits,
 	}
-	if n.Shared != 0 && n.Base == 0 { // it had not come further than this
+	if n.Shared != 0 && n.Base == 0 { // the engine was killed at this step
 		if in.sharedBy, err = sizeOf(pid, n.Shared); err != nil {
 			return nil, err
 		}
@@ -255,7 +255,7 @@ func Repair(pid int, signalStacks func() ([]ptrace.Interval, error)) (*Notes, er
 	})
 }
 
-// sizeOf returns the size of the mapping at an address; 0 when there is none.
+// sizeOf returns the size of the mapping at an address; 0 if there is none.
 func sizeOf(pid int, addr uint64) (int, error) {
 	maps, err := procmap.Read(pid)
 	if err != nil {
@@ -269,7 +269,7 @@ func sizeOf(pid int, addr uint64) (int, error) {
 	return 0, nil
 }
 
-// repair is remove for edits of which some may not have been made.
+// repair is like remove, but some of the edits may not have been written.
 func (in *installation) repair() error {
 	var made []ptrace.Edit
 	for _, e := range in.edits {

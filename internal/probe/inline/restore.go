@@ -31,8 +31,8 @@ func (in *installation) restoring(s *ptrace.Stopped) (back []ptrace.Edit, err er
 	return back, nil
 }
 
-// restored returns what is to replace the code now at the place of an edit, and whether a foreign breakpoint stays in it. ok
-// is false when what is there can be explained neither by the edit nor by breakpoints that came or went.
+// restored returns the bytes to write at the place of an edit, and whether a foreign breakpoint stays there. ok
+// is false if neither the edit nor a foreign breakpoint explains the bytes there now.
 func restored(arch string, e ptrace.Edit, now []byte) (old []byte, breakpoint, ok bool) {
 	unit, isBreakpoint := 1, func(b []byte) bool { return b[0] == 0xCC }
 	if arch == "arm64" {
@@ -53,10 +53,10 @@ func restored(arch string, e ptrace.Edit, now []byte) (old []byte, breakpoint, o
 	return old, breakpoint, true
 }
 
-// errForeign says that another tracer has a breakpoint where code is to be replaced.
+// errForeign says that another tracer has a breakpoint in code that must be replaced.
 var errForeign = errors.New("another tracer has a breakpoint")
 
-// checkForeign returns an error that names the places of edits where something else has changed the code already.
+// checkForeign returns an error that names the places of edits whose code was already changed by others.
 func (in *installation) checkForeign(s *ptrace.Stopped) error {
 	var names []string
 	for i, e := range in.edits {

@@ -13,9 +13,9 @@ import (
 	"github.com/loupe-go/loupe/internal/ptrace"
 )
 
-// watch waits for records by looking for them: to wake a reader would be work for the target, and a system call that its
-// seccomp filter may forbid. It looks less often while many come or none. And it notices when the process ends or becomes
-// another program.
+// watch polls for records: waking a reader would cost the target time, and require a system call that its
+// seccomp filter may forbid. It polls less often while many records come or none. It also detects when the process exits or
+// executes another program.
 type watch struct {
 	pid     int
 	memory  uint64 // in the process, for as long as it is the same program
@@ -25,11 +25,11 @@ type watch struct {
 	stopped atomic.Bool
 	closing atomic.Bool // the memory is being removed
 	ended   bool
-	exec    bool // it has become another program, which is still to be told
+	exec    bool // it has executed another program, and no record says so yet
 
 	ring   uint64        // bytes that a lane has room for
-	quiet  time.Duration // for how long nothing has come
-	pause  time.Duration // until the next look
+	quiet  time.Duration // time since the last record
+	pause  time.Duration // time until the next poll
 	looked time.Time     // after the process
 
 	places   *places // nil until the places are patched
@@ -37,14 +37,14 @@ type watch struct {
 }
 
 const (
-	// pauseLong is the time between looks while records come fast, so that each finds many, and when none have come for
-	// quietAfter. pauseFew is that while some come now and then.
+	// pauseLong is the poll interval while records come fast, so that each poll finds many, and when none have come for
+	// quietAfter. pauseFew is the interval while a few come.
 	pauseLong  = 2 * time.Millisecond
 	pauseFew   = 500 * time.Microsecond
 	quietAfter = time.Second
-	// pauseBehind is that while they come nearly too fast for the rings, or for who reads them.
+	// pauseBehind is the interval while they come almost too fast for the rings or the reader.
 	pauseBehind = 200 * time.Microsecond
-	// lookEvery is how often it is looked after the process.
+	// lookEvery is the interval between checks of the process.
 	lookEvery = 2 * time.Millisecond
 )
 
@@ -59,7 +59,7 @@ func newWatch(pid int) (*watch, error) {
 	return &watch{pid: pid, pidfd: fd, pause: pauseFew}, nil
 }
 
-// came notes how many bytes were found by a look, and how long it took to read them.
+// came records how many bytes a poll found, and how long reading them took.
 func (w *watch) came(bytes uint64, took time.Duration) {
 	fast := w.rate.Fast(bytes)
 	if bytes > 0 {
@@ -77,7 +77,7 @@ func (w *watch) came(bytes uint64, took time.Duration) {
 	}
 }
 
-// wait returns true when it is time to look, false when no more will come.
+// wait returns true when it is time to poll, false if no more records will come.
 func (w *watch) wait(ctx context.Context, r *Reader) bool {
 	for !w.ended && !w.stopped.Load() && ctx.Err() == nil {
 		w.nap.Sleep(w.pause)
@@ -98,7 +98,7 @@ func (w *watch) wait(ctx context.Context, r *Reader) bool {
 	return false
 }
 
-// lookAfter finds out whether the process is still what it was.
+// lookAfter checks whether the process still exists and executes the same program.
 func (w *watch) lookAfter() {
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(w.pidfd), Events: unix.POLLIN}}, 0)
 	if err == nil && n > 0 {
