@@ -30,9 +30,7 @@ func (a *app) watchLive(ctx context.Context, pid int, engine loupe.Engine, inter
 	defer s.Close()
 	live := &report.Live{Machine: sched.New(sched.Options{})}
 	elapsed := stopwatch(ctx)
-	for e := range s.Events() {
-		live.Machine.Apply(e)
-	}
+	live.Machine.ApplyAll(s.Events())
 	live.Elapsed = elapsed()
 	s.Close() // for the final numbers
 	stats := s.Stats()

@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"iter"
 	"sync"
 	"time"
 
@@ -121,6 +122,15 @@ func (m *Machine) ApplyBatch(events []event.Event) {
 		m.apply(&events[i])
 	}
 	m.mu.Unlock()
+}
+
+// ApplyAll takes events until there are no more, with the least cost for each. Other methods wait until then.
+func (m *Machine) ApplyAll(events iter.Seq[*event.Event]) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for e := range events {
+		m.apply(e)
+	}
 }
 
 // Advance tells what time it is when no event comes: times in states go on to grow. It never turns time back.
