@@ -58,6 +58,7 @@ const (
 	flagLeaked                // the runtime found that its wait never ends
 	flagInferred              // no event told that it entered its state: its thread or its P runs another goroutine
 	flagReturned              // its last event was the end of a system call: it may have to wait for a P
+	flagCreator               // has created others
 )
 
 // entry is a live goroutine. A million of them are wanted to fit in 128 MB with their index: strings and stacks are

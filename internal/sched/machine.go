@@ -67,6 +67,7 @@ type world struct {
 	collected  Nanos         // time that the garbage collector was at work until then
 	accounted  int64         // when that was
 	history    history
+	ancestors  ancestors
 	execs      uint64
 }
 

@@ -403,3 +403,24 @@ func TestHistory(t *testing.T) {
 		t.Errorf("%d events of a full history, from %d on", len(full), full[0].Time)
 	}
 }
+
+// TestCreator keeps creators that have ended, and not more of them than it may.
+func TestCreator(t *testing.T) {
+	m := New(Options{History: 100})
+	origin := &event.Origin{Start: event.Frame{Func: "main.f"}}
+	const n = maxAncestors + 100
+	for g := uint64(2); g <= n; g++ {
+		m.Apply(&event.Event{Kind: event.GoCreate, Time: int64(g), G: g, Parent: g - 1, Origin: origin})
+		m.Apply(&event.Event{Kind: event.GoDestroy, Time: int64(g), G: g - 1})
+	}
+	for g, want := range map[uint64]bool{0: false, 1: false, 50: false, n - maxAncestors: true, n - 1: true, n: true, n + 1: false} {
+		parent, o, ok := m.Creator(g)
+		if ok != want || ok && (parent != g-1 || o.Start != origin.Start) {
+			t.Errorf("goroutine %d: parent %d, %v, %v", g, parent, o, ok)
+		}
+	}
+	m.Apply(&event.Event{Kind: event.Exec, Time: n})
+	if _, _, ok := m.Creator(n - 1); ok {
+		t.Error("a goroutine of the program that was replaced is known")
+	}
+}

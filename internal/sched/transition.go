@@ -96,6 +96,7 @@ func (m *Machine) first(e *event.Event, t int64) uint32 {
 	case event.GoCreate:
 		en.site = m.siteID(e.Origin, e.Stack)
 		en.parent = e.Parent
+		m.creates(e.Parent)
 		en.cause = causeCreated
 		if e.State == event.StateWaiting {
 			next = m.can[waiting]
@@ -108,6 +109,7 @@ func (m *Machine) first(e *event.Event, t int64) uint32 {
 		en.flags |= flagAtStart | flagInitial
 		en.site = m.siteID(e.Origin, nil)
 		en.parent = e.Parent
+		m.creates(e.Parent)
 		en.since = max(t-max(e.Value, 0), 0)
 		next, en.place = m.status(en, e)
 		en.leaked(e)
@@ -350,6 +352,9 @@ func (m *Machine) end(en *entry) {
 	if en.flags&(flagAtStart|flagFound) == 0 {
 		s.lived++
 		s.lifetime.add(en.since - en.seen)
+	}
+	if en.flags&flagCreator != 0 {
+		m.ancestors.add(en)
 	}
 	m.table.remove(en)
 }
