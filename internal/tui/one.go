@@ -74,8 +74,8 @@ func (o *onePage) lines(m *Model, w int) []string {
 	if g == nil {
 		return []string{th.paint(dim, "  …")}
 	}
-	if !g.Alive && g.Seen == 0 && len(g.History) == 0 {
-		return []string{"", "  goroutine " + strconv.FormatUint(g.ID, 10) + th.paint(dim, " is not alive, and nothing is kept of it")}
+	if !g.Alive && g.Seen == 0 && g.Parent == 0 && len(g.History) == 0 {
+		return []string{"", "  goroutine " + strconv.FormatUint(g.ID, 10) + th.paint(dim, " has ended, and no data about it is kept")}
 	}
 	lines := o.summary(th, w)
 	if w < sideBySide {

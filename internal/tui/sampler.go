@@ -283,12 +283,16 @@ func (s *Sampler) takeOne(id uint64) One {
 	one.Goroutine, one.Alive = s.known(id, one.History)
 	one.ID = id
 	for next := one.Parent; next != 0 && len(one.Creators) < maxCreators; {
-		g, _ := s.known(next, nil)
-		one.Creators = append(one.Creators, Creator{next, g.Origin})
-		if next <= g.Parent { // a creator is older: its ID is smaller
+		parent, origin, ok := s.source.Creator(next)
+		if !ok {
+			g, _ := s.known(next, nil)
+			parent, origin = g.Parent, g.Origin
+		}
+		one.Creators = append(one.Creators, Creator{next, origin})
+		if next <= parent { // a creator is older: its ID is smaller
 			break
 		}
-		next = g.Parent
+		next = parent
 	}
 	if one.Waker != 0 {
 		g, _ := s.known(one.Waker, nil)
@@ -316,5 +320,6 @@ func (s *Sampler) known(id uint64, history []event.Event) (g sched.Goroutine, al
 			return g, false
 		}
 	}
+	g.Parent, g.Origin, _ = s.source.Creator(id)
 	return g, false
 }

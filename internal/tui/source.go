@@ -25,6 +25,7 @@ type Source interface {
 	Goroutine(id uint64) (sched.Goroutine, bool)
 	Goroutines(f sched.Filter, by sched.Order, limit int) (list []sched.Goroutine, matched int)
 	History(g uint64, limit int) []event.Event
+	Creator(id uint64) (parent uint64, origin *event.Origin, ok bool)
 	HistorySize() (holds int, all uint64)
 }
 
