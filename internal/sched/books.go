@@ -58,14 +58,15 @@ func (c CPU) sub(o *CPU) CPU {
 
 // work is what a thread has done since the last Account.
 type work struct {
-	began int64           // when the goroutine that is on the thread got there
-	from  int64           // since when its time is not in busy
-	site  uint32          // the site to which time was added last
-	time  stay            // what was added to it and is not in busy
-	busy  map[uint32]stay // how long goroutines were on the thread, by site
+	began int64 // when the current goroutine started on the thread
+	from  int64 // start of its time that is not yet in busy
+	left  int64 // when the last goroutine left
+	gaps  int64 // estimated time of the scheduler between goroutines
+	busy  stays // how long goroutines were on the thread
 
-	left int64 // when the last goroutine left
-	gaps int64 // what the scheduler is taken to have used between goroutines
+	// The garbage collector's workers are not observed. They run between goroutines too.
+	collected int64 // total collection time when the last goroutine left
+	collector int64 // collection time between goroutines
 
 	// ahead is how much longer goroutines have been on the thread than it was awake: the kernel adds a wait for a processor
 	// when it is over.
@@ -79,45 +80,72 @@ type work struct {
 // that is made to wait for a processor in between is there for longer: another one has a time slice meanwhile.
 type stay struct{ short, long int64 }
 
-const shortStay = int64(500 * time.Microsecond)
+const shortStay = int64(100 * time.Microsecond)
 
 // charge adds the time of the goroutine that is on a thread, until t. It goes on there unless it leaves.
 func (m *Machine) charge(th *thread, t int64, leaves bool) {
 	en := th.en
-	if en == nil || !m.cpu.Known || t <= th.from {
+	if en == nil || t <= th.from {
 		return
 	}
 	isShort := t-th.began < shortStay
 	if isShort && !leaves {
 		return
 	}
-	if en.site != th.site {
-		th.flush()
-		th.site = en.site
-	}
+	d := th.busy.of(en.site)
 	if isShort {
-		th.time.short += t - th.from
+		d.short += t - th.from
 	} else {
-		th.time.long += t - th.from
+		d.long += t - th.from
 	}
 	th.from = t
 }
 
-func (w *work) flush() {
-	if w.time == (stay{}) {
-		return
-	}
-	if w.busy == nil {
-		w.busy = map[uint32]stay{}
-	}
-	w.busy[w.site] = w.busy[w.site].add(w.time)
-	w.time = stay{}
-}
-
 func (s stay) add(o stay) stay { return stay{s.short + o.short, s.long + o.long} }
 
-// lookLag is how long ago a goroutine must have done something last for a look at the Ps to say more than its events,
-// of which one may be on its way.
+// stays is the total time of goroutines on a thread, by site. Recently used sums are cached: switches between goroutines
+// are the most frequent of all events.
+type stays struct {
+	recent [16]struct {
+		site uint32
+		stay
+	}
+	rest map[uint32]stay
+}
+
+// of returns the sum of a site, for adding to it.
+func (s *stays) of(site uint32) *stay {
+	r := &s.recent[site%uint32(len(s.recent))]
+	if r.site != site {
+		s.put(r.site, r.stay)
+		r.site, r.stay = site, stay{}
+	}
+	return &r.stay
+}
+
+// put adds to a sum that is not cached.
+func (s *stays) put(site uint32, d stay) {
+	if d == (stay{}) {
+		return
+	}
+	if s.rest == nil {
+		s.rest = map[uint32]stay{}
+	}
+	s.rest[site] = s.rest[site].add(d)
+}
+
+// all returns the sums by site, until the next change.
+func (s *stays) all() map[uint32]stay {
+	for i := range s.recent {
+		r := &s.recent[i]
+		s.put(r.site, r.stay)
+		r.stay = stay{}
+	}
+	return s.rest
+}
+
+// lookLag is the age of a goroutine's last event above which a look at the Ps is more reliable than its events,
+// because no later event can be in transit.
 const lookLag = int64(10 * time.Millisecond)
 
 // Account takes the books of the process, of now. It divides the processor time since the last Account among the sites of
@@ -146,8 +174,8 @@ func (m *Machine) divide(b *Books) {
 	first := !m.cpu.Known
 	m.cpu.Known = true
 	m.rounds++
-	collecting := m.collecting()
-	var accounted, goroutines int64 // of threads that live
+	var accounted, goroutines int64 // of live threads
+	m.limitCollector()
 	for i := range b.Threads {
 		now := &b.Threads[i]
 		th := m.threads.of(now.TID)
@@ -158,16 +186,18 @@ func (m *Machine) divide(b *Books) {
 		if th.round == 0 || now.CPU < before.CPU { // another thread has got the number
 			before = ThreadBooks{}
 		}
+		if first {
+			th.work = work{began: m.now, from: m.now, left: m.now, collected: m.collection(m.now)}
+		}
 		th.books, th.round = *now, m.rounds
 		if first {
-			th.from = m.now
 			continue
 		}
 		m.charge(th, m.now, false)
 		ran, waited := int64(now.CPU-before.CPU), max(int64(now.Wait-before.Wait), 0)
 		accounted += ran
 		m.cpu.RunQueue.add(waited)
-		goroutines += m.share(&th.work, ran, ran+waited, collecting)
+		goroutines += m.share(&th.work, ran, ran+waited)
 		if th.en == nil || m.now-th.began < shortStay {
 			th.ahead = 0
 		}
@@ -185,39 +215,87 @@ func (m *Machine) divide(b *Books) {
 	m.cpu.Runtime.add(spent - goroutines)
 }
 
-// gapTime is what the scheduler uses between two goroutines at most: it looks for work, and makes system calls to sleep and
-// to wake up.
-const gapTime = int64(50 * time.Microsecond)
+// limitCollector limits the time of the garbage collector on threads without a goroutine to the time of the Ps: most of
+// these threads sleep during a collection.
+func (m *Machine) limitCollector() {
+	until := m.collection(m.now)
+	most := (until - m.collected) * int64(max(m.threads.limit, 1))
+	m.collected = until
+	var all int64
+	for _, th := range m.threads.list[1:] {
+		if th == nil {
+			continue
+		}
+		if th.en == nil {
+			m.idle(&th.work, m.now)
+		}
+		all += th.collector
+	}
+	for _, th := range m.threads.list[1:] {
+		if th != nil && all > most {
+			th.collector = scale(th.collector, max(most, 0), all)
+		}
+	}
+}
 
-// begin notes that a goroutine gets on a thread.
-func (w *work) begin(t int64) {
-	w.gaps += min(max(t-w.left, 0), gapTime)
+// gapTime returns how long the scheduler runs in a gap between two goroutines: all of a short gap. In a longer gap
+// the thread sleeps. Sleeping and waking up takes some microseconds, more after a long sleep, because the caches are cold.
+// TestShare compares this with measurements.
+func gapTime(gap int64) int64 {
+	const least, most = int64(8 * time.Microsecond), int64(25 * time.Microsecond)
+	if gap <= least {
+		return gap
+	}
+	return min(least+gap/16, gap, most)
+}
+
+// leave records that a thread's goroutine leaves it.
+func (m *Machine) leave(w *work, t int64) { w.left, w.collected = t, m.collection(t) }
+
+// idle adds the time of the garbage collector's workers on a thread without a goroutine, until t.
+func (m *Machine) idle(w *work, t int64) {
+	until := m.collection(t)
+	w.collector += max(until-w.collected, 0)
+	w.collected = until
+}
+
+// collection returns the total collection time until t; all the time if collections are not observed.
+func (m *Machine) collection(t int64) int64 {
+	if !m.seesGC {
+		return t
+	}
+	return m.phases.gc.until(t)
+}
+
+// begin records that a goroutine starts on a thread.
+func (m *Machine) begin(w *work, t int64) {
+	m.idle(w, t)
+	w.gaps += gapTime(max(t-w.left, 0))
 	w.began, w.from = t, t
 }
 
-// share gives the goroutines that were on a thread their part of the time that it ran. awake is that time and the time
-// it waited to run, collecting the part of the time in which the garbage collector was at work. It returns what
-// goroutines that are not the runtime's own got.
-func (m *Machine) share(w *work, ran, awake int64, collecting float64) (goroutines int64) {
-	w.flush()
+// share distributes the processor time of a thread to the goroutines that were on it. awake is that time plus the time
+// it waited to run. share returns the time of goroutines that do not belong to the runtime.
+func (m *Machine) share(w *work, ran, awake int64) (goroutines int64) {
+	busy := w.busy.all()
 	var all stay
-	for _, d := range w.busy {
+	for _, d := range busy {
 		all = all.add(d)
 	}
-	short := min(all.short, ran)
-	gaps := min(w.gaps, ran-short)
-	rest := ran - short - gaps
-	awake = max(awake-short-gaps, 0)
-	w.ahead += all.long - awake
+	short, gaps := all.short, w.gaps
+	if sum := short + gaps; sum > ran { // these include waits for a processor
+		short, gaps = scale(ran, short, sum), scale(ran, gaps, sum)
+	}
+	rest, left := ran-short-gaps, max(awake-short-gaps, 0)
+	w.ahead += all.long - left
 	if w.ahead < 0 {
 		w.ahead = 0
-	} else if all.long < awake { // what is accounted now was before
-		awake = all.long
+	} else if all.long < left { // this time was accounted before
+		left = all.long
 	}
-	most := min(all.long, rest)
-	least := min(scale(rest, all.long, max(all.long, awake)), most)
-	long := most - int64(collecting*float64(most-least))
-	for site, d := range w.busy {
+	collector := scale(min(w.collector, max(left-all.long, 0)), ran, awake)
+	long := min(all.long, max(rest-collector, 0))
+	for site, d := range busy {
 		s := m.sites.at(site)
 		part := scale(short, d.short, all.short) + scale(long, d.long, all.long)
 		s.cpu.add(part)
@@ -225,43 +303,29 @@ func (m *Machine) share(w *work, ran, awake int64, collecting float64) (goroutin
 			goroutines += part
 		}
 	}
-	clear(w.busy)
-	w.gaps = 0
+	clear(busy)
+	w.gaps, w.collector = 0, 0
 	return goroutines
 }
 
-// collecting returns which part of the time since the last Account the garbage collector was at work: 1 if it is unknown.
-func (m *Machine) collecting() float64 {
-	gc := m.phases.gc.time
-	if m.phases.gc.active {
-		gc.add(max(m.now-m.phases.gc.since, 0))
-	}
-	spent, whole := gc.Sub(m.collected).Seconds(), float64(m.now-m.accounted)/1e9
-	m.collected, m.accounted = gc, m.now
-	if !m.seesGC || whole <= 0 {
-		return 1
-	}
-	return min(spent/whole, 1)
-}
-
-// shareEnded does the same for the threads that have ended since the last Account, and forgets them.
+// shareEnded does the same for the threads that have exited since the last Account, and removes them.
 func (m *Machine) shareEnded(ran int64) int64 {
-	all := work{busy: map[uint32]stay{}}
+	var all work
 	for _, th := range m.threads.list[1:] {
 		if th == nil || th.round == m.rounds {
 			continue
 		}
 		m.charge(th, m.now, false)
-		th.flush()
-		for site, d := range th.busy {
-			all.busy[site] = all.busy[site].add(d)
+		busy := th.busy.all()
+		for site, d := range busy {
+			all.busy.put(site, d)
 		}
-		clear(th.busy)
+		clear(busy)
 		if th.en == nil {
 			m.threads.forget(th)
 		}
 	}
-	return m.share(&all, ran, ran, 0)
+	return m.share(&all, ran, ran)
 }
 
 // scale returns n * part / whole.

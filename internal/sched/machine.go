@@ -64,8 +64,7 @@ type world struct {
 	cpu        CPU
 	spent      time.Duration // Books.CPU of the last Account
 	rounds     uint64        // how often Account was called
-	collected  Nanos         // time that the garbage collector was at work until then
-	accounted  int64         // when that was
+	collected  int64         // total collection time at the last Account
 	history    history
 	ancestors  ancestors
 	execs      uint64

@@ -45,7 +45,16 @@ func (p *phase) end(t int64) (int64, bool) {
 	return d, true
 }
 
-// interrupt gives up the phase under way: its end was not seen.
+// until returns how long phases have been active until t.
+func (p *phase) until(t int64) int64 {
+	whole := int64(p.time.Duration())
+	if p.active {
+		whole += max(t-p.since, 0)
+	}
+	return whole
+}
+
+// interrupt abandons the current phase, whose end was missed.
 func (p *phase) interrupt() {
 	if p.active {
 		p.active = false

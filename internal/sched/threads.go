@@ -84,15 +84,16 @@ func (ts *threads) forget(th *thread) {
 // seat notes that a goroutine that runs or is in a system call is on the thread of an event, and enforces that no more run
 // than can.
 func (m *Machine) seat(en *entry, e *event.Event, t int64) {
+	ts := &m.threads
 	if en.state == running || en.state == syscall {
-		if th := m.threads.of(e.TID); th != nil {
+		if th := ts.of(e.TID); th != nil {
 			m.attach(en, th, t)
-			if id, ok := e.P.ID(); ok && e.Kind == event.GoStart && id < maxProcs {
+			if id, ok := e.P.ID(); ok && e.Kind == event.GoStart && id < maxProcs && th.proc != uint16(id)+1 {
 				m.gotProc(th, id, t)
 			}
 		}
 	}
-	for ts := &m.threads; ts.limit > 0 && ts.running > ts.limit; {
+	for ts.limit > 0 && ts.running > ts.limit {
 		if !m.evict(en, t) {
 			return
 		}
@@ -105,30 +106,30 @@ func (m *Machine) attach(en *entry, th *thread, t int64) {
 		if th.en != nil {
 			m.leftThread(th, t)
 		}
-		m.detach(en, t)
+		if en.thread != 0 {
+			m.detach(en, t)
+		}
 		th.en, en.thread = en, th.slot
-		th.begin(t)
+		if m.cpu.Known {
+			m.begin(&th.work, t)
+		}
 	}
 	th.heard = t
 }
 
 // detach takes a goroutine off its thread, if it is on one.
 func (m *Machine) detach(en *entry, t int64) {
-	if en.thread == 0 {
-		return
-	}
 	th := m.threads.list[en.thread]
-	m.charge(th, t, true)
-	th.left = t
+	if m.cpu.Known {
+		m.charge(th, t, true)
+		m.leave(&th.work, t)
+	}
 	th.en, en.thread = nil, 0
 }
 
 // gotProc notes that a thread has a P. The thread that had it lost it while its goroutine was in a system call.
 func (m *Machine) gotProc(th *thread, id int32, t int64) {
 	ts := &m.threads
-	if th.proc == uint16(id)+1 {
-		return
-	}
 	for int(id) >= len(ts.procs) {
 		ts.procs = append(ts.procs, 0)
 	}

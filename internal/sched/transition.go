@@ -346,7 +346,9 @@ func (m *Machine) destroyed(en *entry, t int64) {
 
 // end takes a goroutine whose last time was closed out of the table.
 func (m *Machine) end(en *entry) {
-	m.detach(en, en.since)
+	if en.thread != 0 {
+		m.detach(en, en.since)
+	}
 	s := m.sites.at(en.site)
 	s.ended++
 	if en.flags&(flagAtStart|flagFound) == 0 {
@@ -431,7 +433,7 @@ func (m *Machine) enter(en *entry, s *site, t int64, next state) {
 	}
 	s.open[next].enter(t)
 	m.count1(next, 1)
-	if next != running && next != syscall {
+	if en.thread != 0 && next != running && next != syscall {
 		m.detach(en, t)
 	}
 	if en.atPlace() {
