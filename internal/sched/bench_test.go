@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/loupe-go/loupe/event"
@@ -25,21 +26,35 @@ type step struct {
 	g, by uint32
 	kind  event.Kind
 	stack uint8
+	proc  uint8 // that runs g, or by for GoUnblock
 }
 
-// benchScript lets goroutines that wait be woken, run and wait again at one of several places each; it can be repeated.
+// benchScript lets two processors run goroutines that wake others up and wait again, at one of several places each. It can be
+// repeated.
 func benchScript(goroutines, events int) []step {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var script []step
+	on := [2]uint32{1, 2} // the goroutine that each processor runs
+	for p := range on {
+		script = append(script, step{on[p], 0, event.GoUnblock, 0, 0}, step{on[p], 0, event.GoStart, 0, uint8(p)})
+	}
 	for len(script) < events {
-		g := rng.Uint32N(uint32(goroutines)) + 1
-		by := rng.Uint32N(uint32(goroutines)) + 1
-		stack := uint8((g*4 + rng.Uint32N(4)) % 64)
-		script = append(script, step{g, by, event.GoUnblock, uint8(by % 64)}, step{g, 0, event.GoStart, 0})
-		if rng.IntN(8) == 0 {
-			script = append(script, step{g, 0, event.GoStop, stack}, step{g, 0, event.GoStart, 0})
+		p := uint8(rng.IntN(len(on)))
+		by := on[p]
+		next := rng.Uint32N(uint32(goroutines)) + 1
+		if slices.Contains(on[:], next) {
+			continue
 		}
-		script = append(script, step{g, 0, event.GoBlock, stack})
+		stack := uint8((by*4 + rng.Uint32N(4)) % 64)
+		if rng.IntN(8) == 0 {
+			script = append(script, step{by, 0, event.GoStop, stack, p}, step{by, 0, event.GoStart, 0, p})
+		}
+		script = append(script, step{next, by, event.GoUnblock, uint8(by % 64), p}, step{by, 0, event.GoBlock, stack, p},
+			step{next, 0, event.GoStart, 0, p})
+		on[p] = next
+	}
+	for p, g := range on {
+		script = append(script, step{g, 0, event.GoBlock, 0, uint8(p)})
 	}
 	return script
 }
@@ -58,6 +73,7 @@ func benchApply(b *testing.B, goroutines int, opt Options) {
 		origins[i] = &event.Origin{Start: event.Frame{Func: fmt.Sprintf("main.g%d", i)}}
 	}
 	m := New(opt)
+	m.Account(Books{Procs: 2})
 	now := int64(1)
 	for g := range goroutines {
 		now++
@@ -76,8 +92,10 @@ func benchApply(b *testing.B, goroutines int, opt Options) {
 		}
 		now += 100
 		e.Kind, e.Time, e.G, e.By = s.kind, now, uint64(s.g), uint64(s.by)
-		e.Stack, e.Reason = nil, ""
+		e.TID, e.P, e.Stack, e.Reason = 1000+int32(s.proc), 0, nil, ""
 		switch s.kind {
+		case event.GoStart:
+			e.P = event.ProcOf(int32(s.proc))
 		case event.GoBlock:
 			e.Stack, e.Reason = stacks[s.stack], benchReasons[s.stack%6]
 		case event.GoUnblock:
