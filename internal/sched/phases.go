@@ -106,14 +106,6 @@ func (p *phase) view() Phase {
 	return v
 }
 
-func (p Phase) sub(o Phase) Phase {
-	p.Begun -= min(p.Begun, o.Begun)
-	p.Count -= min(p.Count, o.Count)
-	p.Uncertain -= min(p.Uncertain, o.Uncertain)
-	p.Time = p.Time.Sub(o.Time)
-	return p
-}
-
 // Runtime is what the Go runtime itself does.
 type Runtime struct {
 	GC      Phase
@@ -122,8 +114,6 @@ type Runtime struct {
 	Heap    int64     // bytes of heap objects when it was last told, at HeapAt
 	HeapAt  int64     // nanoseconds since the Unix epoch; 0 when it was never told
 	HeapMax int64
-
-	execs uint64
 }
 
 // Runtime returns what is known of the garbage collector, stops of the world and the heap.
@@ -131,17 +121,5 @@ func (m *Machine) Runtime() Runtime {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	ph := &m.phases
-	return Runtime{ph.gc.view(), ph.stw.view(), ph.pauses, ph.heap, ph.heapAt, ph.heapMax, m.execs}
-}
-
-// Sub returns what happened since an earlier look; all when the program was replaced in between. Sizes, and maximums of
-// phases, stay as they are.
-func (r *Runtime) Sub(earlier *Runtime) Runtime {
-	if r.execs != earlier.execs {
-		return *r
-	}
-	d := *r
-	d.GC, d.STW = r.GC.sub(earlier.GC), r.STW.sub(earlier.STW)
-	d.Pauses = r.Pauses.Sub(&earlier.Pauses)
-	return d
+	return Runtime{ph.gc.view(), ph.stw.view(), ph.pauses, ph.heap, ph.heapAt, ph.heapMax}
 }

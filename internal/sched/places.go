@@ -21,8 +21,7 @@ type Place struct {
 	Stack *event.Stack // nil when it was not recorded
 	Other bool         // stacks beyond Options.MaxPlaces, put together; Stack is nil
 
-	Reason      string // as in event.Event
-	TraceReason string
+	Reason string // as in event.Event
 
 	Count uint64
 	Time  Nanos
@@ -76,7 +75,7 @@ func (m *Machine) Contention(limit int) []Place {
 func (m *Machine) viewPlace(id uint32, p *place) Place {
 	p.sync(m.epoch)
 	return Place{
-		ID: int(id), Role: p.role, Stack: shown(p.stack), Other: p.stack == otherStack, Reason: p.text, TraceReason: p.trace,
+		ID: int(id), Role: p.role, Stack: shown(p.stack), Other: p.stack == otherStack, Reason: p.text,
 		Count: p.count, Time: p.time, Max: time.Duration(p.max),
 		UncertainCount: p.uncertainCount, UncertainTime: p.uncertainTime,
 		Now: p.open.n + p.stale.n, NowUncertain: p.stale.n, NowTime: p.open.open(m.now), Delay: p.delay, execs: m.execs,
@@ -110,7 +109,7 @@ func SubPlaces(now, earlier []Place) []Place {
 
 // Wait is all waits for one reason.
 type Wait struct {
-	Reason, TraceReason string
+	Reason string
 
 	Count          uint64 // waits that are over
 	Time           Nanos  // their length
@@ -142,69 +141,10 @@ func (m *Machine) Waits() []Wait {
 		w.NowTime = w.NowTime.Add(v.NowTime)
 	}
 	for i, r := range m.reasons {
-		list[i].Reason, list[i].TraceReason = r.reason, r.trace
+		list[i].Reason = r.reason
 	}
 	m.mu.Unlock()
 	list = slices.DeleteFunc(list, func(w Wait) bool { return w.Count == 0 && w.UncertainCount == 0 && w.Now == 0 })
 	slices.SortStableFunc(list, func(a, b Wait) int { return b.Time.Add(b.NowTime).Cmp(a.Time.Add(a.NowTime)) })
-	return list
-}
-
-// Group is the live goroutines in one state, for waiting ones with one reason.
-type Group struct {
-	State     event.State // empty when it is not known
-	Reason    string
-	Count     uint64
-	Uncertain uint64 // of them, those that had no event since the last loss
-	Time      Nanos  // how long they have been in the state, without the uncertain ones
-}
-
-// Groups returns the live goroutines by state and wait reason, the largest group first. It does not look at every
-// goroutine, so it is cheap with many.
-func (m *Machine) Groups() []Group {
-	m.mu.Lock()
-	var states [numStates]Group
-	for i := range m.sites.n {
-		s := m.sites.at(i)
-		s.sync(m.epoch)
-		for st := range states {
-			states[st].Count += s.open[st].n + s.stale[st].n
-			states[st].Uncertain += s.stale[st].n
-			states[st].Time = states[st].Time.Add(s.open[st].open(m.now))
-		}
-	}
-	reasons := map[string]*Group{}
-	for i := range m.places.n {
-		p := m.places.at(i)
-		if p.role != Waits {
-			continue
-		}
-		v := m.viewPlace(i, p)
-		g := reasons[p.text]
-		if g == nil {
-			g = &Group{State: event.StateWaiting, Reason: p.text}
-			reasons[p.text] = g
-		}
-		g.Count += v.Now
-		g.Uncertain += v.NowUncertain
-		g.Time = g.Time.Add(v.NowTime)
-	}
-	m.mu.Unlock()
-
-	var list []Group
-	for st, g := range states {
-		g.State = stateNames[st]
-		if state(st) != waiting && g.Count > 0 {
-			list = append(list, g)
-		}
-	}
-	for _, g := range reasons {
-		if g.Count > 0 {
-			list = append(list, *g)
-		}
-	}
-	slices.SortFunc(list, func(a, b Group) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.State, b.State), cmp.Compare(a.Reason, b.Reason))
-	})
 	return list
 }

@@ -62,16 +62,6 @@ func TestGoroutines(t *testing.T) {
 			t.Errorf("%s: %v of %d, want %v of %d", name, ids, matched, test.want, test.all)
 		}
 	}
-	want := []Group{
-		{event.StateWaiting, "select", 2, 0, NanosOf(200)},
-		{event.StateRunnable, "", 1, 0, NanosOf(80)},
-		{event.StateRunning, "", 1, 0, NanosOf(100)},
-		{event.StateWaiting, "GC worker (idle)", 1, 0, NanosOf(100)},
-		{event.StateWaiting, "sleep", 1, 0, NanosOf(100)},
-	}
-	if got := m.Groups(); !slices.Equal(got, want) {
-		t.Errorf("groups %+v", got)
-	}
 	if _, ok := m.Goroutine(99); ok {
 		t.Error("goroutine 99 is found")
 	}
@@ -206,9 +196,9 @@ func TestReadersBesideTheStream(t *testing.T) {
 			if int64(total.Live) != int64(total.Created)+total.AtStart+total.Found-int64(total.Ended) {
 				t.Errorf("totals %+v", total)
 			}
-			for _, g := range m.Groups() {
-				if g.Time.Duration() < 0 {
-					t.Errorf("group %+v", g)
+			for _, w := range m.Waits() {
+				if w.NowTime.Duration() < 0 {
+					t.Errorf("wait %+v", w)
 				}
 			}
 			m.Sites()

@@ -16,7 +16,7 @@ type Picture struct {
 	Interval time.Duration // that differences are of; 0 for the first picture, which has none
 
 	Totals, TotalsDelta   sched.Totals
-	Runtime, RuntimeDelta sched.Runtime
+	Runtime               sched.Runtime
 	Latency, LatencyDelta sched.Latency
 	Sites                 []SiteRow
 	Growth                Growth // of all goroutines

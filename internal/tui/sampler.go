@@ -15,7 +15,6 @@ type Sampler struct {
 	opt    SamplerOptions
 
 	totals  track[sched.Totals]
-	runtime track[sched.Runtime]
 	latency track[sched.Latency]
 	sites   track[[]sched.Site]
 	waits   track[[]sched.Wait]
@@ -73,8 +72,6 @@ func (s *Sampler) Take(q Query) *Picture {
 		p.Interval = time.Duration(p.Now - since)
 	}
 	p.TotalsDelta = p.Totals.Sub(&totals)
-	runtime, _ := s.runtime.earlier(p.Runtime, p.Now, s.opt.Window)
-	p.RuntimeDelta = p.Runtime.Sub(&runtime)
 	latency, _ := s.latency.earlier(p.Latency, p.Now, s.opt.Window)
 	p.LatencyDelta = p.Latency.Sub(&latency)
 	s.takeSites(p)
