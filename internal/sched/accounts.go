@@ -9,12 +9,12 @@ import (
 // tally is the time that goroutines spend in each state.
 type tally struct {
 	epoch uint32
-	open  [numStates]pool  // those that are in a state now
-	stale [numStates]pool  // of them, those for which events may have been lost since
-	done  [numStates]Nanos // times in states that are over; uncertain ones under unknown
+	open  [numStates]pool  // goroutines now in a state
+	stale [numStates]pool  // those of open for which events may have been lost
+	done  [numStates]Nanos // times in states that have ended; uncertain times count as unknown
 }
 
-// sync takes notice of losses since the last use: everything that was open is stale. Doing it late keeps a loss cheap.
+// sync applies losses since the last use: everything open becomes stale. Doing this lazily keeps a loss cheap.
 func (a *tally) sync(epoch uint32) {
 	if a.epoch == epoch {
 		return
@@ -25,7 +25,7 @@ func (a *tally) sync(epoch uint32) {
 	}
 }
 
-// site is what is known of the goroutines of one origin that were created from one stack.
+// site holds the counts of the goroutines of one origin that were created from one stack.
 type site struct {
 	tally
 	origin uint32
@@ -34,7 +34,7 @@ type site struct {
 	created, ended uint64
 	atStart, found int64 // goroutines alive at the start, or first seen later; may fall when an origin becomes known
 	lived          uint64
-	lifetime       Nanos // of the lived ones: created and ended under observation
+	lifetime       Nanos // of goroutines that were created and ended under observation
 	delay          Delays
 	cpu            Nanos // processor time, see Machine.Account
 }
@@ -58,13 +58,13 @@ func (d *Delays) merge(o *Delays) {
 	d.Max = max(d.Max, o.Max)
 }
 
-// sub takes what was there before away. The maximum stays the one of all time.
+// sub subtracts an earlier value. The maximum remains the overall maximum.
 func (d *Delays) sub(o *Delays) {
 	d.Count -= min(d.Count, o.Count)
 	d.Sum = d.Sum.Sub(o.Sum)
 }
 
-// place is what is known of a stack at which goroutines do something.
+// place holds the counts of one stack at which goroutines wait or stop.
 type place struct {
 	stack       *event.Stack
 	text, trace string // the reason
@@ -72,7 +72,7 @@ type place struct {
 	role        Role
 
 	epoch       uint32
-	open, stale pool // goroutines that are there now
+	open, stale pool // goroutines that are at the place now
 
 	count uint64
 	time  Nanos
@@ -81,7 +81,7 @@ type place struct {
 	uncertainCount uint64
 	uncertainTime  Nanos
 
-	delay Delays // from runnable to running, of goroutines that were there last
+	delay Delays // from runnable to running, of goroutines whose last place it was
 }
 
 func (p *place) sync(epoch uint32) {

@@ -56,7 +56,7 @@ func (c CPU) sub(o *CPU) CPU {
 	return c
 }
 
-// work is what a thread has done since the last Account.
+// work is the work of a thread since the last Account.
 type work struct {
 	began int64 // when the current goroutine started on the thread
 	from  int64 // start of its time that is not yet in busy
@@ -68,21 +68,20 @@ type work struct {
 	collected int64 // total collection time when the last goroutine left
 	collector int64 // collection time between goroutines
 
-	// ahead is how much longer goroutines have been on the thread than it was awake: the kernel adds a wait for a processor
-	// when it is over.
+	// ahead is how much longer goroutines were on the thread than it was awake: the kernel accounts a wait for a processor
+	// when it ends.
 	ahead int64
 
 	books ThreadBooks // of the last Account
-	round uint64      // and its number
+	round uint64      // number of that Account
 }
 
-// stay is how long goroutines were on a thread, those that were there for less than shortStay and the others. A thread
-// that is made to wait for a processor in between is there for longer: another one has a time slice meanwhile.
+// stay is how long goroutines were on a thread, separately for stays shorter than shortStay and for others.
 type stay struct{ short, long int64 }
 
 const shortStay = int64(100 * time.Microsecond)
 
-// charge adds the time of the goroutine that is on a thread, until t. It goes on there unless it leaves.
+// charge adds the time of the current goroutine of a thread, until t.
 func (m *Machine) charge(th *thread, t int64, leaves bool) {
 	en := th.en
 	if en == nil || t <= th.from {
@@ -151,12 +150,11 @@ const lookLag = int64(10 * time.Millisecond)
 // Account takes the books of the process, of now. It divides the processor time since the last Account among the sites of
 // goroutines, and corrects which goroutines run.
 //
-// Of each thread the kernel tells how long it ran (C) and waited to run (W), and the events how long goroutines were on it.
-// Goroutines that were there for a short time ran all the time: a thread that waits for a processor in between is there for
-// longer, since another one has a time slice. Each gap between goroutines costs the scheduler gapTime at most. What is left
-// of C is that of goroutines that were there for longer. While the garbage collector is at work, its workers may run in the
-// gaps: then goroutines get the part of C that their time is of C+W. It is too much by what the scheduler used beyond
-// gapTime of a thread whose goroutines slept in system calls.
+// Of each thread the kernel reports how long it ran (C) and waited to run (W), and the events how long goroutines were on it.
+// Goroutines that were there for less than shortStay ran all the time. The longer one is there, the more likely the thread
+// waited for a processor or slept in a system call meanwhile. The scheduler uses gapTime of each gap between goroutines. During
+// garbage collections its workers run in the gaps, for the part C/(C+W) of them. What is left of C is that of goroutines that
+// were there for longer, up to the time that they were there.
 func (m *Machine) Account(b Books) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -183,7 +181,7 @@ func (m *Machine) divide(b *Books) {
 			continue
 		}
 		before := th.books
-		if th.round == 0 || now.CPU < before.CPU { // another thread has got the number
+		if th.round == 0 || now.CPU < before.CPU { // another thread has reused the ID
 			before = ThreadBooks{}
 		}
 		if first {
@@ -338,7 +336,7 @@ func scale(n, part, whole int64) int64 {
 	return int64(q)
 }
 
-// setProcs takes GOMAXPROCS. Ps beyond do not exist any more.
+// setProcs sets GOMAXPROCS. Ps with larger IDs no longer exist.
 func (m *Machine) setProcs(n int) {
 	ts := &m.threads
 	ts.limit = n
@@ -351,7 +349,7 @@ func (m *Machine) setProcs(n int) {
 	}
 }
 
-// correct compares the goroutines that are taken to run with those that have a P.
+// correct compares the goroutines that are counted as running with those that have a P.
 func (m *Machine) correct(onP []OnP) {
 	has := make(map[uint64]int32, len(onP))
 	for _, on := range onP {

@@ -6,20 +6,20 @@ import "github.com/loupe-go/loupe/event"
 type thread struct {
 	tid   int32
 	slot  uint16 // its index in threads.list
-	proc  uint16 // one more than the ID of the P that it got with its last GoStart; 0: it has lost that, or the P is unknown
+	proc  uint16 // the ID of the P of its last GoStart, plus one; 0: it has lost the P, or the P is unknown
 	en    *entry // the goroutine that runs on it, or is in a system call there; nil if there is none
-	heard int64  // when en did something last
+	heard int64  // time of en's last event
 	work
 }
 
-// threads knows which goroutine is on which thread, and which thread has which P. A thread runs one goroutine at a time, and
-// so does a P: when one of them starts another goroutine, the one before is elsewhere, whatever events say of it.
+// threads maps threads to goroutines, and Ps to threads. A thread runs one goroutine at a time, and
+// so does a P: if one of them starts another goroutine, the previous one has left it, even if no event says so.
 type threads struct {
-	list   []*thread // the first one stands for an unknown thread
+	list   []*thread // the first element is the unknown thread
 	free   []uint16
 	byTID  map[int32]*thread
-	recent [64]*thread // of the threads that were found last, by the lower bits of their IDs
-	procs  []uint16    // the slot of the thread that has the P, by the P's ID; 0 if none is known to
+	recent [64]*thread // cache of find, by the lower bits of the ID
+	procs  []uint16    // the slot of the thread that has a P, by the P's ID; 0 if unknown
 
 	running int // goroutines in this state
 	limit   int // GOMAXPROCS; 0 if it is unknown
@@ -46,7 +46,7 @@ func (ts *threads) find(tid int32) *thread {
 	return th
 }
 
-// of returns a thread by its ID; nil for an unknown one, or when there are too many.
+// of returns a thread by its ID; nil if the ID is unknown or there are too many threads.
 func (ts *threads) of(tid int32) *thread {
 	if tid <= 0 {
 		return nil
@@ -68,7 +68,7 @@ func (ts *threads) of(tid int32) *thread {
 	return th
 }
 
-// forget removes a thread that no goroutine is on.
+// forget removes a thread that has no goroutine.
 func (ts *threads) forget(th *thread) {
 	if th.proc != 0 && ts.procs[th.proc-1] == th.slot {
 		ts.procs[th.proc-1] = 0
@@ -81,8 +81,8 @@ func (ts *threads) forget(th *thread) {
 	ts.free = append(ts.free, th.slot)
 }
 
-// seat notes that a goroutine that runs or is in a system call is on the thread of an event, and enforces that no more run
-// than can.
+// seat assigns a goroutine that runs or is in a system call to the thread of an event, and ensures that no more goroutines
+// run than there are Ps.
 func (m *Machine) seat(en *entry, e *event.Event, t int64) {
 	ts := &m.threads
 	if en.state == running || en.state == syscall {
@@ -100,7 +100,7 @@ func (m *Machine) seat(en *entry, e *event.Event, t int64) {
 	}
 }
 
-// attach puts a goroutine on a thread. The one that was there has left it without an event.
+// attach assigns a goroutine to a thread. The previous goroutine has left it without an event.
 func (m *Machine) attach(en *entry, th *thread, t int64) {
 	if th.en != en {
 		if th.en != nil {
@@ -117,7 +117,7 @@ func (m *Machine) attach(en *entry, th *thread, t int64) {
 	th.heard = t
 }
 
-// detach takes a goroutine off its thread, if it is on one.
+// detach removes a goroutine from its thread.
 func (m *Machine) detach(en *entry, t int64) {
 	th := m.threads.list[en.thread]
 	if m.cpu.Known {
@@ -127,7 +127,7 @@ func (m *Machine) detach(en *entry, t int64) {
 	th.en, en.thread = nil, 0
 }
 
-// gotProc notes that a thread has a P. The thread that had it lost it while its goroutine was in a system call.
+// gotProc records that a thread has a P. The previous thread lost it while its goroutine was in a system call.
 func (m *Machine) gotProc(th *thread, id int32, t int64) {
 	ts := &m.threads
 	for int(id) >= len(ts.procs) {
@@ -142,7 +142,7 @@ func (m *Machine) gotProc(th *thread, id int32, t int64) {
 	ts.procs[id], th.proc = th.slot, uint16(id)+1
 }
 
-// lostProc notes that a thread has its P no more. A goroutine that ran there is in a system call, or waits for a P after one.
+// lostProc records that a thread has lost its P. A goroutine that ran there is in a system call, or waits for a P after one.
 func (m *Machine) lostProc(th *thread, t int64) {
 	if th.proc != 0 {
 		m.threads.procs[th.proc-1] = 0
@@ -153,7 +153,7 @@ func (m *Machine) lostProc(th *thread, t int64) {
 	}
 }
 
-// inSyscall notes that a goroutine that was taken to run does not: it has no P.
+// inSyscall moves a goroutine that was counted as running to system call, because it has no P.
 func (m *Machine) inSyscall(en *entry, t int64) {
 	switch {
 	case en.epoch != m.epoch:
@@ -165,8 +165,8 @@ func (m *Machine) inSyscall(en *entry, t int64) {
 	}
 }
 
-// leftThread notes that a thread runs another goroutine than the one that was on it. That one has come back from a system
-// call, found no P, and waits for one.
+// leftThread records that a thread runs another goroutine than before. The previous one has returned from a system
+// call, found no P, and is runnable.
 func (m *Machine) leftThread(th *thread, t int64) {
 	en := th.en
 	m.detach(en, t)
@@ -179,12 +179,12 @@ func (m *Machine) leftThread(th *thread, t int64) {
 		m.retype(en, m.can[runnable])
 	case en.state == running, en.flags&flagInferred != 0:
 		m.infer(en, t, m.can[runnable], exact)
-	case en.state == syscall && !m.syscalls: // a snapshot found it in one
+	case en.state == syscall && !m.syscalls: // a snapshot found it in a system call
 		m.infer(en, t, m.can[runnable], mixed)
 	}
 }
 
-// infer takes a goroutine to a state of which no event told. The time until then was of a class.
+// infer moves a goroutine to a state without an event. how is the class of the time until then.
 func (m *Machine) infer(en *entry, t int64, next state, how class) {
 	m.close(en, t, how)
 	en.cause = causeNone
@@ -193,7 +193,7 @@ func (m *Machine) infer(en *entry, t int64, next state, how class) {
 	m.life.inferred++
 }
 
-// retype changes what a goroutine has been doing since it entered its state.
+// retype changes the state of a goroutine since it entered its state.
 func (m *Machine) retype(en *entry, to state) {
 	s := m.sites.at(en.site)
 	s.sync(m.epoch)
@@ -208,14 +208,14 @@ func (m *Machine) retype(en *entry, to state) {
 	en.state = to
 }
 
-// count1 counts the goroutines that run.
+// count1 counts running goroutines.
 func (m *Machine) count1(s state, by int) {
 	if s == running {
 		m.threads.running += by
 	}
 }
 
-// resolve corrects what was inferred of a goroutine when its next event shows what it did.
+// resolve corrects an inferred state of a goroutine when its next event shows the real state.
 func (m *Machine) resolve(en *entry, kind event.Kind, t int64) {
 	switch {
 	case en.epoch != m.epoch || kind == event.GoStatus || kind == event.GoCreate:
@@ -228,25 +228,25 @@ func (m *Machine) resolve(en *entry, kind event.Kind, t int64) {
 		if to := m.can[running]; en.state != to {
 			m.retype(en, to)
 		}
-	case en.flags&flagInferred != 0 && en.state == syscall && t <= en.since: // the event was on its way
+	case en.flags&flagInferred != 0 && en.state == syscall && t <= en.since: // the event was in transit
 		en.flags &^= flagInferred
 		m.retype(en, m.can[running])
 	}
 	en.flags &^= flagReturned
 }
 
-// class returns the class of an event that meets a goroutine in its state.
+// class returns the class of an event for a goroutine in its current state.
 func (m *Machine) class(en *entry, kind event.Kind) class {
 	if en.flags&flagInferred != 0 && en.state == syscall {
 		if kind == event.GoStart || kind == event.GoSyscallEnd {
 			return exact
 		}
-		return mixed // it has run again, from a moment on that is unknown
+		return mixed // it has run again since an unknown time
 	}
 	return m.rules[kind][en.state]
 }
 
-// proves takes an event that a goroutine caused on its thread: it runs there, although it was thought to be in a system call.
+// proves applies an event that a goroutine caused on its thread: it is running there, although it was counted in a system call.
 func (m *Machine) proves(by uint64, e *event.Event, t int64) {
 	th := m.threads.find(e.TID)
 	if th == nil || th.en == nil || th.en.id != by {
@@ -262,8 +262,8 @@ func (m *Machine) proves(by uint64, e *event.Event, t int64) {
 	m.seat(en, e, t)
 }
 
-// evict finds the goroutine that most likely does not run any more, when more are taken to run than there are Ps: besides en,
-// which just did something. It returns false if there is none.
+// evict finds the goroutine that most likely no longer runs if more are counted as running than there are Ps. It excludes en,
+// which just had an event. It returns false if there is none.
 func (m *Machine) evict(newest *entry, t int64) bool {
 	var found *thread
 	for _, th := range m.threads.list[1:] {
@@ -275,7 +275,7 @@ func (m *Machine) evict(newest *entry, t int64) bool {
 		}
 	}
 	if found != nil {
-		m.inSyscall(found.en, t) // its P stays noted, for this is a guess
+		m.inSyscall(found.en, t) // its P is kept, because this is a guess
 		return true
 	}
 	en := m.runsNowhere(newest)
@@ -285,8 +285,8 @@ func (m *Machine) evict(newest *entry, t int64) bool {
 	return en != nil
 }
 
-// runsNowhere returns a goroutine that is taken to run on an unknown thread, besides newest; nil if there is none. Only a
-// goroutine that has moved while the first states were read can be one, until its next event.
+// runsNowhere returns a goroutine, not newest, that is counted as running on an unknown thread; nil if there is none. Only a
+// goroutine that changed its state while the first states were read can be one, until its next event.
 func (m *Machine) runsNowhere(newest *entry) *entry {
 	for _, chunk := range m.table.chunks {
 		for i := 0; chunk != nil && i < len(chunk); i++ {
@@ -298,11 +298,11 @@ func (m *Machine) runsNowhere(newest *entry) *entry {
 	return nil
 }
 
-// mayWait reports whether a thread's goroutine has just come back from a system call and may still wait for a P.
+// mayWait reports whether a thread's goroutine has just returned from a system call and may still wait for a P.
 func (m *Machine) mayWait(th *thread) bool { return th.en.flags&flagReturned != 0 && th.proc == 0 }
 
-// likelier reports whether a thread's goroutine is more likely to have lost its P than another's: first those of which events
-// may be lost, then those that may still wait for a P, then those whose P is unknown, then the one that did nothing for longest.
+// likelier reports whether a thread's goroutine is more likely to have lost its P than another's: first those whose events
+// may be lost, then those that may still wait for a P, then those whose P is unknown, then the one with the oldest event.
 func (m *Machine) likelier(a, b *thread) bool {
 	for _, is := range []func(*thread) bool{
 		func(th *thread) bool { return th.en.epoch != m.epoch },
