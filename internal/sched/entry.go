@@ -18,7 +18,7 @@ var stateNames = [numStates]event.State{
 	runnable: event.StateRunnable, running: event.StateRunning, syscall: event.StateSyscall, waiting: event.StateWaiting,
 }
 
-// stateOf returns the state that a snapshot tells. The runtime moves only stacks of goroutines that run; a goroutine that
+// stateOf returns the state of a goroutine in a snapshot. The runtime moves only stacks of running goroutines; a goroutine that
 // stopped itself for a suspend request, or that leaked, waits.
 func stateOf(s event.State) state {
 	switch s {
@@ -48,28 +48,28 @@ const (
 
 // Flags of an entry.
 const (
-	flagInitial   = 1 << iota // still in the state in which the observation found it; time counts from seen, not since
-	flagAtStart               // was alive when the observation began
-	flagFound                 // first seen by an event that is not its first: its origin is not known
+	flagInitial   = 1 << iota // still in its state at the start of the observation; time counts from seen, not since
+	flagAtStart               // was alive at the start of the observation
+	flagFound                 // its first events were missed: its origin is unknown
 	flagCoroutine             // was created waiting: it is started without being unblocked
-	flagOver                  // its last wait was reported when it was over; waker holds the wait's length until GoUnblock
+	flagOver                  // its last wait was reported when it ended; waker holds the wait's length until GoUnblock
 	flagWoken                 // waker is valid
 	flagAlive                 // Reconcile has found it in the list
-	flagLeaked                // the runtime found that its wait never ends
-	flagInferred              // no event told that it entered its state: its thread or its P runs another goroutine
+	flagLeaked                // the runtime found that its wait cannot end
+	flagInferred              // its state is inferred: its thread or its P runs another goroutine
 	flagReturned              // its last event was the end of a system call: it may have to wait for a P
 	flagCreator               // has created others
 )
 
-// entry is a live goroutine. A million of them are wanted to fit in 128 MB with their index: strings and stacks are
-// numbers of interned ones, and the uncertain time is not stored since it follows from the others.
+// entry is a live goroutine. A million entries and their index must fit in 128 MB: strings and stacks are
+// interned, and the uncertain time is not stored because it follows from the others.
 type entry struct {
 	id    uint64
 	since int64                // when it entered its state; on flagInitial maybe before it was seen
-	spent [numStates - 1]int64 // time in states that are over and certain, from runnable on
-	place uint32               // where it was last: its stack and wait reason
+	spent [numStates - 1]int64 // certain time in states that have ended, from runnable on
+	place uint32               // its last place: stack and wait reason
 	site  uint32               // where it was created
-	epoch uint32               // it is uncertain when this is not the machine's
+	epoch uint32               // the goroutine is uncertain if this is not the machine's epoch
 	state state
 	cause cause
 	flags uint16
@@ -78,11 +78,11 @@ type entry struct {
 	parent, waker  uint64
 	seen           int64  // when it was created, or first seen
 	wake           uint32 // the place from which it was woken last
-	repairs        uint16 // how often its state had to be repaired; stays at its maximum
-	thread         uint16 // the slot of the thread that it is on; 0: none, or unknown
+	repairs        uint16 // how often its state was repaired; saturates
+	thread         uint16 // the slot of its thread; 0: none, or unknown
 }
 
-// counted returns from when on the time in the current state counts.
+// counted returns the time from which the current state counts.
 func (en *entry) counted() int64 {
 	if en.flags&flagInitial != 0 {
 		return en.seen
@@ -90,7 +90,7 @@ func (en *entry) counted() int64 {
 	return en.since
 }
 
-// leaked notes whether a snapshot tells that the wait never ends.
+// leaked records whether a snapshot says that the wait cannot end.
 func (en *entry) leaked(e *event.Event) {
 	en.flags &^= flagLeaked
 	if e.State == event.StateLeaked {
@@ -98,7 +98,7 @@ func (en *entry) leaked(e *event.Event) {
 	}
 }
 
-// uncertain returns the time in states that are over and were not certain: what is left of its life so far.
+// uncertain returns the uncertain time in states that have ended: the rest of its life so far.
 func (en *entry) uncertain() int64 {
 	left := en.counted() - en.seen
 	for _, d := range en.spent {
@@ -107,5 +107,5 @@ func (en *entry) uncertain() int64 {
 	return left
 }
 
-// atPlace reports whether it waits, or is in a system call, at a place that an event told.
+// atPlace reports whether it waits, or is in a system call, at a place that an event named.
 func (en *entry) atPlace() bool { return en.state >= syscall && en.flags&flagInferred == 0 }

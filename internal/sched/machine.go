@@ -35,7 +35,7 @@ const (
 	DefaultMaxPlaces     = 64 << 10
 )
 
-// maxReasons bounds the wait and stop reasons; the runtime knows about 50 of each set.
+// maxReasons bounds the wait and stop reasons; the runtime has about 50 of each.
 const maxReasons = 1024
 
 // Machine follows the goroutines of one process. All methods may be called from any goroutine; the events must come one
@@ -43,21 +43,21 @@ const maxReasons = 1024
 type Machine struct {
 	opt Options
 
-	mu sync.Mutex // the owner of the stream takes it for each event, readers while they copy
+	mu sync.Mutex // held for each event by the owner of the stream, and by readers while they copy
 	world
 }
 
-// world is all that is known of a program.
+// world is the state of one program.
 type world struct {
 	conduct
 	table table
 	interned
 
 	start, now int64  // the first and the latest time of an event
-	epoch      uint32 // goes up with each loss
+	epoch      uint32 // number of losses
 	life       lifeCounts
 	kinds      [64]uint64 // events by kind
-	strange    uint64     // events of kinds that are not known
+	strange    uint64     // events of unknown kinds
 	latency    [numCauses]Histogram
 	phases     phases
 	threads    threads
@@ -96,7 +96,7 @@ func New(opt Options) *Machine {
 	return m
 }
 
-// reset forgets everything.
+// reset clears all state.
 func (m *Machine) reset() {
 	m.world = world{
 		conduct:  newConduct(m.opt.Kinds, m.opt.MinBlock),

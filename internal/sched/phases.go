@@ -14,15 +14,15 @@ type phases struct {
 	heapAt        int64
 }
 
-// phase is something that begins and ends, again and again.
+// phase is a recurring interval, such as a garbage collection.
 type phase struct {
 	begun     uint64
-	since     int64 // when it began; meaningful while active
+	since     int64 // start time; meaningful while active
 	active    bool
-	count     uint64 // those seen from begin to end
+	count     uint64 // phases observed from start to end
 	time      Nanos
 	max       int64
-	uncertain uint64 // those whose begin or end was not seen
+	uncertain uint64 // phases whose start or end was missed
 }
 
 func (p *phase) begin(t int64) {
@@ -31,7 +31,7 @@ func (p *phase) begin(t int64) {
 	p.active, p.since = true, t
 }
 
-// end returns how long it took; false when the begin was not seen.
+// end returns the length of the phase; false if its start was missed.
 func (p *phase) end(t int64) (int64, bool) {
 	if !p.active {
 		p.uncertain++
@@ -62,8 +62,8 @@ func (p *phase) interrupt() {
 	}
 }
 
-// interrupt gives up what is under way, since events were lost. An end that is seen later is known to be one of these: it
-// is counted twice as uncertain at most.
+// interrupt abandons the current phases after a loss. A later end is known to belong to one of these, and
+// is counted as uncertain at most twice.
 func (ph *phases) interrupt() {
 	ph.gc.interrupt()
 	ph.stw.interrupt()

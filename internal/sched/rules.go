@@ -6,17 +6,17 @@ import (
 	"github.com/loupe-go/loupe/event"
 )
 
-// class says what an event tells about the time since the event before it.
+// class says what an event implies about the time since the previous event.
 type class uint8
 
 const (
-	mixed  class = iota // the state changed in between at a moment that is not known
-	repair              // as mixed, and it should have been seen: something is missing
-	exact               // the goroutine was in its state all the time
+	mixed  class = iota // the state changed in between at an unknown time
+	repair              // as mixed, and the change should have been observed: an event is missing
+	exact               // the goroutine was in its state for the whole time
 	silent              // as mixed, without an event: Reconcile ended it
 )
 
-// rules tell the class of an event that meets a goroutine in a state, when all kinds are observed. The order of the states
+// rules map an event and the goroutine's state to a class, if all kinds are observed. The order of the states
 // is unknown, runnable, running, syscall, waiting. Rows of kinds that are not about a goroutine's state are absent.
 var rules = map[event.Kind][numStates]class{
 	event.GoStart:        {mixed, exact, mixed, exact, repair},
@@ -35,7 +35,7 @@ var rules = map[event.Kind][numStates]class{
 	event.SemRelease:     {mixed, repair, exact, repair, repair},
 }
 
-// follows is the state that an event leads to.
+// follows is the state after an event.
 var follows = map[event.Kind]state{
 	event.GoCreate:       runnable,
 	event.GoStart:        running,
@@ -53,21 +53,21 @@ var follows = map[event.Kind]state{
 	event.SemRelease:     running,
 }
 
-// endings are the kinds that end a state in the usual course. A state whose endings are not observed is never told: it
-// would seem to last. A goroutine that a snapshot finds in a system call is the exception; it is shown there until its next
-// event, and the time counts as uncertain then.
+// endings are the kinds that normally end a state. A state whose endings are not observed is never reported, because it
+// would never end. The exception is a goroutine that a snapshot found in a system call: it is reported there until its next
+// event, and the time then counts as uncertain.
 var endings = [numStates]event.Kinds{
 	runnable: event.KindsOf(event.GoStart),
 	running:  event.KindsOf(event.GoStop, event.GoBlock),
 	waiting:  event.KindsOf(event.GoUnblock),
 }
 
-// conduct is the rules for what is observed.
+// conduct is the rules for the observed kinds.
 type conduct struct {
 	rules    [64][numStates]class
-	follows  [64]state        // unknown for states that cannot be told
+	follows  [64]state        // unknown for states that are not reported
 	tells    [64]bool         // the kind is about a goroutine's state
-	can      [numStates]state // the state itself, unknown when it cannot be told
+	can      [numStates]state // the state itself, or unknown if it is not reported
 	syscalls bool             // are observed
 	seesGC   bool             // the garbage collector is observed
 	ends     bool             // GoDestroy is observed
@@ -78,7 +78,7 @@ func newConduct(kinds event.Kinds, minBlock time.Duration) conduct {
 		kinds = event.KindsDefault
 	}
 	if minBlock > 0 {
-		// Starts and stops are missing, and a wait is known only when it is over.
+		// Starts and stops are missing, and a wait is reported only when it ends.
 		kinds &^= event.KindsOf(event.GoStart, event.GoStop, event.GoUnblock)
 	}
 	has := func(want event.Kinds) bool { return kinds&want == want }
@@ -92,7 +92,7 @@ func newConduct(kinds event.Kinds, minBlock time.Duration) conduct {
 	for kind, row := range rules {
 		if !whole {
 			for s := range row {
-				if row[s] == repair { // that events are missing is what was asked for
+				if row[s] == repair { // the user excluded the missing events
 					row[s] = mixed
 				}
 			}

@@ -6,7 +6,7 @@ import (
 	"github.com/loupe-go/loupe/event"
 )
 
-// goroutine takes an event about a goroutine's state. It returns the place that the event tells, for the history; for
+// goroutine applies an event about a goroutine's state. It returns the place that the event names, for the history; for
 // GoCreate the site.
 func (m *Machine) goroutine(e *event.Event, t int64) uint32 {
 	if by := e.By | e.Parent; by != 0 && e.Kind != event.GoStatus {
@@ -27,13 +27,13 @@ func (m *Machine) goroutine(e *event.Event, t int64) uint32 {
 		return 0
 	}
 	place := m.change(en, e, t)
-	if e.Kind != event.GoCreate { // which is told on its creator's thread
+	if e.Kind != event.GoCreate { // which happens on the creator's thread
 		m.seat(en, e, t)
 	}
 	return place
 }
 
-// change takes an event of a goroutine that goes on.
+// change applies an event of a goroutine that does not end.
 func (m *Machine) change(en *entry, e *event.Event, t int64) uint32 {
 	switch e.Kind {
 	case event.GoStart:
@@ -64,7 +64,7 @@ func (m *Machine) change(en *entry, e *event.Event, t int64) uint32 {
 			return 0
 		}
 	}
-	// It runs: it came back from a system call, or did something that only running goroutines do.
+	// It runs: it returned from a system call, or had an event that only running goroutines have.
 	if en.state != m.follows[e.Kind] || en.epoch != m.epoch {
 		m.move(en, e.Kind, t)
 		if e.Kind == event.GoSyscallEnd && en.state == running {
@@ -78,7 +78,7 @@ func (m *Machine) change(en *entry, e *event.Event, t int64) uint32 {
 	return 0
 }
 
-// first takes the first event of a goroutine.
+// first applies the first event of a goroutine.
 func (m *Machine) first(e *event.Event, t int64) uint32 {
 	if e.Kind == event.GoDestroy {
 		m.life.endedUnseen++
@@ -125,7 +125,7 @@ func (m *Machine) first(e *event.Event, t int64) uint32 {
 		}
 	}
 	m.enter(en, m.sites.at(en.site), t, next)
-	if e.Kind != event.GoCreate && e.Kind != event.GoUnblock { // which are told on others' threads
+	if e.Kind != event.GoCreate && e.Kind != event.GoUnblock { // which happen on other threads
 		m.seat(en, e, t)
 	}
 	return told
@@ -136,7 +136,7 @@ func lostP(e *event.Event) bool {
 	return e.Kind == event.GoSyscallEnd && e.State == event.StateRunnable
 }
 
-// found takes what a goroutine's first event tells beside the state, when it is not the first of its life.
+// found applies the other data of a goroutine's first event if it is not the first event of its life.
 func (m *Machine) found(en *entry, e *event.Event, t int64) uint32 {
 	switch e.Kind {
 	case event.GoStart:
@@ -160,7 +160,7 @@ func (m *Machine) found(en *entry, e *event.Event, t int64) uint32 {
 	return en.place
 }
 
-// status returns the state and place that a snapshot tells of a goroutine.
+// status returns the state and place of a goroutine in a snapshot.
 func (m *Machine) status(en *entry, e *event.Event) (state, uint32) {
 	s := stateOf(e.State)
 	role := Points
@@ -173,8 +173,8 @@ func (m *Machine) status(en *entry, e *event.Event) (state, uint32) {
 	return m.can[s], m.placeOf(en.place, role, e)
 }
 
-// again takes GoCreate or GoStatus of a goroutine that is known: what they tell fills gaps. A GoStatus is right about the
-// state when the goroutine's is uncertain or differs.
+// again applies a GoCreate or GoStatus of a known goroutine: it supplies missing data. A GoStatus is right about the
+// state if the goroutine's state is uncertain or differs.
 func (m *Machine) again(en *entry, e *event.Event, t int64) uint32 {
 	if en.parent == 0 {
 		en.parent = e.Parent
@@ -195,7 +195,7 @@ func (m *Machine) again(en *entry, e *event.Event, t int64) uint32 {
 		case next == unknown || en.state == unknown:
 			how = mixed
 		}
-		// The wait was going on already: it is known from its beginning.
+		// The wait had begun before: its start is known now.
 		m.close(en, max(t-max(e.Value, 0), 0), how)
 		en.cause, en.place = causeNone, p
 		m.enter(en, m.sites.at(en.site), en.since, next)
@@ -204,7 +204,7 @@ func (m *Machine) again(en *entry, e *event.Event, t int64) uint32 {
 	return p
 }
 
-// moveSite takes a goroutine to another site. Times of the past stay where they were counted.
+// moveSite moves a goroutine to another site. Past times remain at the old site.
 func (m *Machine) moveSite(en *entry, to uint32) {
 	from, s := m.sites.at(en.site), m.sites.at(to)
 	from.sync(m.epoch)
@@ -231,19 +231,19 @@ func (m *Machine) moveSite(en *entry, to uint32) {
 	en.site = to
 }
 
-// move takes a goroutine to the state that follows an event, without a change of place.
+// move moves a goroutine to the state that follows an event, without a change of place.
 func (m *Machine) move(en *entry, kind event.Kind, t int64) {
 	m.moveTo(en, kind, t, m.follows[kind], en.place)
 }
 
-// moveTo takes a goroutine to a state at a place.
+// moveTo moves a goroutine to a state at a place.
 func (m *Machine) moveTo(en *entry, kind event.Kind, t int64, next state, place uint32) {
 	m.close(en, t, m.class(en, kind))
 	en.cause, en.place = causeNone, place
 	m.enter(en, m.sites.at(en.site), en.since, next)
 }
 
-// started takes GoStart.
+// started applies a GoStart.
 func (m *Machine) started(en *entry, t int64) uint32 {
 	how := m.class(en, event.GoStart)
 	switch {
@@ -275,7 +275,7 @@ func (m *Machine) isCoroutine(en *entry) bool {
 	return en.flags&flagCoroutine != 0 && en.starts == 0 || m.places.at(en.place).text == reasonCoroutine
 }
 
-// blockedUntilNow takes GoBlock of a wait that is over: e.Time is its beginning and e.Value its length.
+// blockedUntilNow applies a GoBlock of a wait that has ended: e.Time is its start and e.Value its length.
 func (m *Machine) blockedUntilNow(en *entry, e *event.Event, begin int64) uint32 {
 	end := begin + min(e.Value, math.MaxInt64-begin)
 	m.now = max(m.now, end)
@@ -295,7 +295,7 @@ func (m *Machine) blockedUntilNow(en *entry, e *event.Event, begin int64) uint32
 	return place
 }
 
-// unblocked takes GoUnblock.
+// unblocked applies a GoUnblock.
 func (m *Machine) unblocked(en *entry, e *event.Event, t int64) uint32 {
 	over := en.flags&flagOver != 0
 	length := int64(en.waker)
@@ -323,7 +323,7 @@ func (m *Machine) unblocked(en *entry, e *event.Event, t int64) uint32 {
 	return en.wake
 }
 
-// woken notes who ended a goroutine's wait, and returns the place where that was.
+// woken records the waker of a goroutine, and returns the place of the waker.
 func (m *Machine) woken(en *entry, e *event.Event, why uint32) *place {
 	en.flags |= flagWoken
 	en.waker = e.By
@@ -338,13 +338,13 @@ func (m *Machine) woken(en *entry, e *event.Event, why uint32) *place {
 	return m.places.at(en.wake)
 }
 
-// destroyed takes GoDestroy.
+// destroyed applies a GoDestroy.
 func (m *Machine) destroyed(en *entry, t int64) {
 	m.close(en, t, m.class(en, event.GoDestroy))
 	m.end(en)
 }
 
-// end takes a goroutine whose last time was closed out of the table.
+// end removes a goroutine whose last state was closed from the table.
 func (m *Machine) end(en *entry) {
 	if en.thread != 0 {
 		m.detach(en, en.since)
@@ -361,8 +361,8 @@ func (m *Machine) end(en *entry) {
 	m.table.remove(en)
 }
 
-// close ends the time that a goroutine has been in its state, at t or, when that lies before its begin, then. It returns
-// the length and whether the goroutine was in its state all the time. enter or end must follow.
+// close ends the current state of a goroutine at t, or at its start if t is before that. It returns
+// the length, and whether the goroutine was in the state all the time. enter or end must follow.
 func (m *Machine) close(en *entry, t int64, how class) (int64, bool) {
 	s := m.sites.at(en.site)
 	s.sync(m.epoch)
@@ -395,7 +395,7 @@ func (m *Machine) close(en *entry, t int64, how class) (int64, bool) {
 	return d, known
 }
 
-// count notes a repair, or that a goroutine's state was right in spite of a loss.
+// count counts a repair, or a state that was right despite a loss.
 func (m *Machine) count(en *entry, how class) {
 	if how != repair {
 		m.life.confirmed++
@@ -424,7 +424,7 @@ func (m *Machine) leavePlace(en *entry, from, d int64, known, stale bool) {
 	}
 }
 
-// enter begins a state at a moment from which on its time counts.
+// enter starts a state at a time, from which it counts.
 func (m *Machine) enter(en *entry, s *site, t int64, next state) {
 	s.sync(m.epoch)
 	en.state, en.epoch = next, m.epoch
