@@ -1,53 +1,59 @@
-// Package sched gives a stream of events its meaning: what every goroutine is doing and since when, how its time was
-// spent, where goroutines come from, where they wait, and how long the scheduler lets them wait for a processor.
+// Package sched interprets a stream of events. It determines what every goroutine is doing and since when, how the
+// goroutine spent its time, where goroutines are created, where they wait, and how long they wait to be scheduled.
 //
-// The central type is Machine. Apply takes one event.Event after the other, of any source; the other methods copy out
-// what views, reports and profiles show. A Machine is for one process and may be used from several goroutines.
+// The central type is [Machine]. Its Apply method takes one event.Event after the other, from any source. Other methods
+// return copies of the data that views, reports and profiles show. A Machine is for one process. It is safe for
+// concurrent use, except that events must be applied one after the other.
 //
 // # States
 //
-// A goroutine is runnable, running, in a syscall or waiting, or its state is unknown. Each event says which state
-// follows, and which one must have come before (see rules). The time between two events counts for the state between
-// them when both agree. When they do not, something was not seen: the state is repaired, and the time counts as
-// uncertain. So for every goroutine
+// A goroutine is runnable, running, in a system call or waiting, or its state is unknown. Each event implies the state
+// that follows it, and the state that precedes it (see rules). If the state that an event implies for the time before
+// it is the one that followed the previous event, the time between the two counts for that state. Otherwise something
+// was not observed: the state is repaired, and the time counts as uncertain. Therefore the equation
 //
 //	running + runnable + in syscalls + blocked + uncertain = time since it was first seen
 //
-// holds exactly. Time from before the observation is in no sum; only Goroutine.Since goes back further.
+// holds exactly for every goroutine. No sum includes time from before the session started; only Goroutine.Since can be
+// earlier.
 //
 // # Threads and Ps
 //
-// A thread runs one goroutine at a time, and so does a P, of which there are GOMAXPROCS. Events say on which thread they
-// happened, and GoStart on which P. When either starts another goroutine, the one before does not run any more, although no
-// event said so: it is in a system call, or has come back from one and waits for a P. So running goroutines never share
-// a P. Where the P is unknown, Account bounds them: the goroutine that most likely lost its P is the one taken not to run.
+// A thread runs one goroutine at a time, and so does a P, of which there are GOMAXPROCS. Events contain the thread on
+// which they happened, and GoStart also contains the P. If a thread or a P starts another goroutine, the previous one
+// is no longer running, even though no event reported this: it is in a system call, or has returned from one and is
+// waiting for a P. As a result, two running goroutines never share a P. If the Ps are unknown, Account limits the
+// number of running goroutines, and selects the goroutine that most likely lost its P as the one that is not running.
 //
 // # System calls that are not observed
 //
-// Calls are usually not observed. A goroutine that is in one counts as running until its P runs another goroutine, or until
-// Account shows that the P is free; then it is in a system call. When GoStart follows, the call took until then. When
-// another event follows, the goroutine got a P without an event: the time is uncertain. GoStart of a goroutine that runs
-// is no repair; the time counts as running, and Totals.Resumed counts how often it happened.
+// By default, system calls are not observed. A goroutine in a system call counts as running until its P runs another
+// goroutine, or until Account shows that the P is free. From then on it counts as being in a system call. If the next
+// event is a GoStart, the system call lasted until then. If it is another event, the goroutine got a P without an
+// event, and the time is uncertain. A GoStart of a running goroutine is not a repair. The time counts as running, and
+// Totals.Resumed counts these events.
 //
-// With calls observed, GoSyscallEnd may come before the goroutine has a P. It is running if a P may be free. Its next event
-// tells what it was: before GoStart it was runnable, before any other event it was running. GoStart of a goroutine in a
-// syscall is another way for a long call to end: all the time until then was the call, and a GoSyscallEnd that follows
-// changes nothing. In execution traces GoSyscallEnd says whether the goroutine has to wait for a P.
+// If system calls are observed, a GoSyscallEnd can come before the goroutine has a P. If a P may be free, the goroutine
+// counts as running. Its next event decides what it was in the meantime: runnable if that is a GoStart, running
+// otherwise. A long system call can also end with a GoStart of a goroutine that is in a system call. All the time until
+// then belongs to the call, and a GoSyscallEnd after it changes nothing. In execution traces, GoSyscallEnd contains
+// whether the goroutine has to wait for a P.
 //
 // # Processor time
 //
-// The time that goroutines run, by events, includes the time that their threads wait for a processor, or sleep in system
-// calls. Processor time comes from the kernel, which accounts it by thread: see Account.
+// The running time of goroutines, as measured by events, includes the time during which their threads wait for a
+// processor or sleep in system calls. Processor time comes from the kernel, which accounts it by thread: see Account.
 //
 // # Long waits only
 //
-// When only long waits are observed (Options.MinBlock), starts and stops are missing and a wait is known when it is over.
-// States are unknown then, since any of them could be; waits and who ended them are counted in full. In general a state
-// is told only when the observed kinds contain the events that end it.
+// If only long waits are observed (Options.MinBlock), there are no events for starts and stops, and a wait is reported
+// when it ends. In this case states are unknown, because every state is possible. Waits, and the goroutines that ended
+// them, are counted completely. In general, a state is only reported if the observed kinds include the events that end
+// it.
 //
 // # Loss
 //
-// Lost makes every goroutine uncertain until its next event. A length of time that spans a loss is in no sum of waits,
-// latencies or times in states, but in those of uncertain time. A goroutine whose end was lost stays, marked uncertain,
-// until Reconcile compares with a list of those that are alive.
+// After a Lost event, the state of every goroutine is uncertain until its next event. A duration that spans a loss is not
+// included in the sums of waits, latencies or times in states, only in that of uncertain time. A goroutine whose end was
+// lost remains, marked as uncertain, until Reconcile compares the goroutines with a list of those that are alive.
 package sched

@@ -151,7 +151,7 @@ func (f *Filter) match(g *Goroutine, now int64) bool {
 	return f.Match == nil || f.Match(g)
 }
 
-// walkChunks is how many chunks of goroutines are looked at before the stream may go on.
+// walkChunks is how many chunks of goroutines are read before events may be applied again.
 const walkChunks = 32
 
 // Goroutines returns live goroutines, sorted, and how many match the filter. At most limit are returned, 0 means all.
@@ -163,7 +163,7 @@ func (m *Machine) Goroutines(f Filter, by Order, limit int) (list []Goroutine, m
 		order = orders[ByID]
 	}
 	compare := func(a, b *Goroutine) int { return cmp.Or(order(a, b), cmp.Compare(a.ID, b.ID)) }
-	var last *Goroutine // no later one can be among the first limit
+	var last *Goroutine // goroutines after it cannot be among the first limit
 	shorten := func() {
 		sort.Slice(list, func(i, j int) bool { return compare(&list[i], &list[j]) < 0 })
 		if limit > 0 && len(list) >= limit {
@@ -190,7 +190,7 @@ func (m *Machine) Goroutines(f Filter, by Order, limit int) (list []Goroutine, m
 	return list, matched
 }
 
-// walk looks at the live goroutines of some chunks. It reports whether there are more.
+// walk visits the live goroutines of some chunks. It reports whether there are more.
 func (m *Machine) walk(begin int, see func(*entry)) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

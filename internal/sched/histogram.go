@@ -29,13 +29,13 @@ type Bucket struct {
 	Count     uint64
 }
 
-// bucketOf returns the number of the bucket of a value that is not negative.
+// bucketOf returns the bucket of a non-negative value.
 func bucketOf(v int64) int {
 	shift := max(bits.Len64(uint64(v))-subBits-1, 0)
 	return shift<<subBits + int(v>>shift)
 }
 
-// bucketLow returns the lowest value of a bucket.
+// bucketLow returns the smallest value of a bucket.
 func bucketLow(i int) int64 {
 	if i < 2*subBuckets {
 		return int64(i)

@@ -6,7 +6,7 @@ import (
 	"github.com/loupe-go/loupe/event"
 )
 
-// record is an event of the history: what Event has, with reason and stack as the number of a place.
+// record is an event of the history, with reason and stack as the number of a place.
 type record struct {
 	time  int64
 	g     uint64
@@ -18,13 +18,13 @@ type record struct {
 	state state
 }
 
-// recordChunk is how many records are allocated at once, so that a short history takes little.
+// recordChunk is how many records are allocated at once, so that a short history takes little memory.
 const recordChunk = 2048
 
 // history is a ring of the last events.
 type history struct {
 	chunks []*[recordChunk]record
-	size   uint64 // of the ring; 0 when there is none
+	size   uint64 // of the ring; 0 if there is no history
 	next   uint64 // events so far
 }
 
@@ -58,7 +58,7 @@ func (h *history) add(e *event.Event, t int64, place uint32) {
 	}
 }
 
-// event returns the event of a record. Fields that are not kept are zero: PID, and Object beside By and Parent.
+// event returns the event of a record. Fields that are not stored are zero: PID, and Object of events with By or Parent.
 func (m *Machine) event(r *record) event.Event {
 	e := event.Event{Time: r.time, Kind: r.kind, TID: r.tid, G: r.g, Value: r.value}
 	if r.kind == event.GoCreate {
@@ -72,7 +72,7 @@ func (m *Machine) event(r *record) event.Event {
 	switch r.kind {
 	case event.GoUnblock:
 		e.By = r.other
-		return e // the place's reason is that of the wait
+		return e // the reason of the place is that of the wait
 	case event.GoStatus:
 		e.Parent, e.State = r.other, stateNames[r.state]
 	default:

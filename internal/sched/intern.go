@@ -34,10 +34,10 @@ const (
 	reasonOther = 1
 )
 
-// otherStack stands for the stacks that exceed a limit.
+// otherStack replaces all stacks beyond a limit.
 var otherStack = &event.Stack{}
 
-// reason is why goroutines wait or stop, in both of the runtime's sets of words.
+// reason is a wait or stop reason, as text of the runtime and of the execution tracer.
 type reason struct{ reason, trace string }
 
 // reasonCoroutine is the wait reason of goroutines that another one switches to directly (waitReasonCoroutine in
@@ -56,15 +56,15 @@ const (
 	Syscalls             // they enter a system call: GoSyscallBegin
 )
 
-// placeKey is what makes a place.
+// placeKey is the identity of a place.
 type placeKey struct {
 	stack  *event.Stack
 	reason uint32
 	role   Role
-	_      [3]byte // without gaps a key is hashed as one piece of memory
+	_      [3]byte // a key without padding is hashed as one block of memory
 }
 
-// siteKey is what makes a site: goroutines of one origin, created from one stack.
+// siteKey is the identity of a site: goroutines of one origin, created from one stack.
 type siteKey struct {
 	origin uint64
 	stack  *event.Stack
@@ -82,7 +82,7 @@ type interned struct {
 
 	origins   []*event.Origin
 	originIDs map[*event.Origin]uint32
-	byValue   map[event.Origin]uint32 // the same origin may come by several pointers
+	byValue   map[event.Origin]uint32 // equal origins may have several pointers
 
 	sites   slab[site]
 	siteIDs map[siteKey]uint32
@@ -106,7 +106,7 @@ func newInterned(opt Options) interned {
 		byValue:   map[event.Origin]uint32{},
 		siteIDs:   map[siteKey]uint32{},
 	}
-	// Number 0 of each is where nothing is known.
+	// Number 0 of each table is unknown.
 	in.addPlace(placeKey{})
 	in.siteID(nil, nil)
 	return in
@@ -128,7 +128,7 @@ func (in *interned) reasonID(text, trace string) uint32 {
 	return id
 }
 
-// placeOf returns the number of the place of an event. The last place of the goroutine is tried first: most goroutines
+// placeOf returns the number of the place of an event. It tries the last place of the goroutine first: most goroutines
 // block where they blocked before.
 func (in *interned) placeOf(last uint32, role Role, e *event.Event) uint32 {
 	p := in.places.at(last)
@@ -143,15 +143,15 @@ func (in *interned) placeOf(last uint32, role Role, e *event.Event) uint32 {
 	return *recent
 }
 
-// recentPlace returns where the number of the last place of a stack and a role is remembered, if another one has not taken
-// its room.
+// recentPlace returns the cache slot of the place of a stack and a role. Another place may have overwritten
+// it.
 func (in *interned) recentPlace(stack *event.Stack, role Role) *uint32 {
 	const shift = 5 // the size of a Stack
 	return &in.recent[uint8(uintptr(unsafe.Pointer(stack))>>shift)+uint8(role)<<4]
 }
 
-// placeID returns the number of a place. There are places beyond the limit, one for each reason and role: reasons are
-// few and worth telling when stacks are too many.
+// placeID returns the number of a place. Beyond the limit there is one place for each reason and role: reasons are
+// few, and are useful even if there are too many stacks.
 func (in *interned) placeID(key placeKey) uint32 {
 	if id, ok := in.placeIDs[key]; ok {
 		return id

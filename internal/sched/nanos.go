@@ -64,7 +64,7 @@ func (n Nanos) Per(count uint64) time.Duration {
 	return time.Duration(min(q, math.MaxInt64))
 }
 
-// add adds a number that is not negative.
+// add adds a non-negative number.
 func (n *Nanos) add(d int64) {
 	var carry uint64
 	n.lo, carry = bits.Add64(n.lo, uint64(d), 0)
@@ -78,8 +78,8 @@ func (n *Nanos) take(d int64) {
 	n.hi -= borrow
 }
 
-// pool is goroutines that are in one state. It knows the sum of their times up to any moment without knowing them one by
-// one: that is the number of them times the moment, less the sum of the moments when they entered.
+// pool is a set of goroutines in one state. It computes the sum of their times up to any moment without storing them
+// individually: their number times the moment, minus the sum of the times at which they entered.
 type pool struct {
 	n       uint64
 	entered Nanos
@@ -102,7 +102,7 @@ func (p *pool) merge(q *pool) {
 	*q = pool{}
 }
 
-// open returns the sum of the times since the goroutines entered.
+// open returns the total time since the goroutines entered.
 func (p *pool) open(now int64) Nanos {
 	hi, lo := bits.Mul64(p.n, uint64(now))
 	return Nanos{hi, lo}.Sub(p.entered)

@@ -121,7 +121,7 @@ func (m *Machine) Creations() []Creation {
 	return list
 }
 
-// shown returns a stack as others are to see it: nil in place of the mark for other stacks.
+// shown returns a stack for callers: nil instead of otherStack.
 func shown(stack *event.Stack) *event.Stack {
 	if stack == otherStack {
 		return nil

@@ -9,23 +9,23 @@ import (
 // heap's 8 KiB pages, so nothing is lost to rounding.
 const chunkSize = 512
 
-// table is the live goroutines by ID. Entries live in chunks that never move, and an index of open addressing finds them.
+// table maps IDs to live goroutines. Entries are in chunks that never move, found by an index with open addressing.
 //
 // The index is divided into segments that grow alone and by a quarter, so growing never holds two copies of more than a
 // 256th of it and never stops the stream for long. An index word is the upper half of a hash and the number of the slot
-// plus one. The hash alone tells a word's place, so growing and deleting do not touch the entries.
+// plus one. The position of a word depends only on the hash, so growing and deleting do not access the entries.
 type table struct {
-	chunks  []*[chunkSize]entry // nil for a chunk that was given back
+	chunks  []*[chunkSize]entry // nil for a chunk that was freed
 	uses    []chunkUse
 	vacant  []uint64 // bit set of the chunks that have a free slot
-	holes   []uint32 // numbers of chunks that were given back
+	holes   []uint32 // numbers of freed chunks
 	current uint32   // the chunk of the next new entry
 
 	live  int
 	free  int // slots in chunks without an entry
 	limit int // of live
 
-	recent   [recentEntries]*entry // of the goroutines that were found last, by the lower bits of their IDs
+	recent   [recentEntries]*entry // cache of find, by the lower bits of the ID
 	seeds    [2]uint64             // the target chooses the IDs; it must not be able to choose collisions
 	segments [256]segment
 }
@@ -45,13 +45,13 @@ func newTable(limit int) table {
 	return table{limit: limit, seeds: [2]uint64{rand.Uint64(), rand.Uint64() | 1}}
 }
 
-// hash returns the hash of an ID. A folded product of 128 bits mixes well for any ID.
+// hash returns the hash of an ID. A folded 128-bit product mixes all IDs well.
 func (t *table) hash(id uint64) uint64 {
 	hi, lo := bits.Mul64(id^t.seeds[0], t.seeds[1])
 	return hi ^ lo
 }
 
-// segmentOf returns the segment of a hash; it takes bits that the place within the segment does not use.
+// segmentOf returns the segment of a hash. It uses other bits than the position within the segment.
 func (t *table) segmentOf(hash uint64) *segment { return &t.segments[uint8(hash)] }
 
 // at returns the entry of a slot.
@@ -69,7 +69,7 @@ func (t *table) find(id uint64) *entry {
 	return en
 }
 
-// lookUp finds an entry by the index.
+// lookUp finds an entry in the index.
 func (t *table) lookUp(id uint64) *entry {
 	hash := t.hash(id)
 	s := t.segmentOf(hash)
@@ -89,7 +89,7 @@ func (t *table) lookUp(id uint64) *entry {
 	}
 }
 
-// insert returns an empty entry for an ID that is not in the table; nil when the table is full.
+// insert returns an empty entry for an ID that is not in the table; nil if the table is full.
 func (t *table) insert(id uint64) *entry {
 	if t.live >= t.limit {
 		return nil
@@ -120,7 +120,7 @@ func (t *table) remove(en *entry) {
 	}
 }
 
-// take returns a free slot, of the lowest chunks when the current one is full, so that the highest become empty.
+// take returns a free slot. If the current chunk is full it uses the lowest chunks, so that the highest become empty.
 func (t *table) take() uint32 {
 	if t.current >= uint32(len(t.uses)) || t.chunks[t.current] == nil || t.uses[t.current].full() {
 		t.current = t.pick()
@@ -142,7 +142,7 @@ func (t *table) take() uint32 {
 	return c*chunkSize + uint32(n)
 }
 
-// pick returns a chunk with a free slot, a new one when there is none.
+// pick returns a chunk with a free slot, or a new chunk if there is none.
 func (t *table) pick() uint32 {
 	for i, word := range t.vacant {
 		if word != 0 {
@@ -167,8 +167,8 @@ func (t *table) pick() uint32 {
 	return c
 }
 
-// release makes a slot free. A chunk without entries is given back when another chunk's worth of slots is free, so that a
-// number that goes up and down a little does not allocate.
+// release frees a slot. An empty chunk is freed only if a chunk's worth of other slots is free, so that a
+// slightly varying number of entries does not allocate.
 func (t *table) release(slot uint32) {
 	c, n := slot/chunkSize, slot%chunkSize
 	u := &t.uses[c]
@@ -185,14 +185,14 @@ func (t *table) release(slot uint32) {
 	}
 }
 
-// segment is a part of the index: linear probing, without marks for what was deleted. An empty word is 0.
+// segment is a part of the index. It uses linear probing without tombstones. An empty word is 0.
 type segment struct {
 	words []uint64
 	used  int
 }
 
-// home returns where the word of a hash is to be, if nothing is in its way. Only the upper half counts, the one that a
-// word has too.
+// home returns the preferred position of a hash. It depends only on the upper half of the hash, which a
+// word contains too.
 func (s *segment) home(hash uint64) int { return int(hash >> 32 * uint64(len(s.words)) >> 32) }
 
 func (s *segment) next(i int) int {
@@ -218,7 +218,7 @@ func (s *segment) place(word uint64) {
 	s.words[i] = word
 }
 
-// remove empties a place and moves the words behind it up, those that are not at their home.
+// remove empties a position and moves displaced words after it up.
 func (s *segment) remove(hole int) {
 	for i := s.next(hole); s.words[i] != 0; i = s.next(i) {
 		if s.distance(s.home(s.words[i]), i) >= s.distance(hole, i) {
@@ -233,7 +233,7 @@ func (s *segment) remove(hole int) {
 	}
 }
 
-// distance returns how many steps it is from a place to another.
+// distance returns the number of steps from one position to another.
 func (s *segment) distance(from, to int) int {
 	if to < from {
 		to += len(s.words)
@@ -241,7 +241,7 @@ func (s *segment) distance(from, to int) int {
 	return to - from
 }
 
-// resize makes room for at least n words. What the allocator rounds up is used too.
+// resize makes room for at least n words, and uses all of the allocated memory.
 func (s *segment) resize(n int) {
 	old := s.words
 	s.words = append([]uint64(nil), make([]uint64, n)...)
