@@ -1,19 +1,19 @@
 package timeline
 
-// counter is a number that is drawn. A change waits for the next moment, so that of several changes at one time only the
-// last is drawn, and for the interval since the value before.
+// counter is a number that is drawn. A change is delayed until time advances, so that of several changes at one time only the
+// last is drawn, and until CounterInterval has passed since the previous value.
 type counter struct {
 	value   int64
-	changed int64 // when it took the value
-	drawn   int64 // the time of the value that was drawn last
+	changed int64 // time of the last change
+	drawn   int64 // time of the last drawn value
 	pending bool  // the value is not drawn yet
-	begun   bool  // some value is
+	begun   bool  // a value has been drawn
 }
 
 // count adds to a counter.
 func (tl *Timeline) count(c Counter, d int64) { tl.set(c, tl.counters[c].value+d) }
 
-// set gives a counter its value at the time of the event that is taken.
+// set sets a counter at the time of the current event.
 func (tl *Timeline) set(c Counter, v int64) {
 	n := &tl.counters[c]
 	if !tl.counts[c] || n.value == v && (n.begun || n.pending) {
@@ -23,7 +23,7 @@ func (tl *Timeline) set(c Counter, v int64) {
 	tl.pending = true
 }
 
-// drawCounters draws the counters whose values held until a time, unless the last ones were drawn just before.
+// drawCounters draws the pending values of counters at a time, unless the last values were drawn just before.
 func (tl *Timeline) drawCounters(until int64) {
 	tl.pending = false
 	for c := range tl.counters {
@@ -45,7 +45,7 @@ func (tl *Timeline) draw(c Counter, n *counter) {
 	tl.stats.Counters++
 }
 
-// finishCounters draws what is left.
+// finishCounters draws all pending values.
 func (tl *Timeline) finishCounters() {
 	for c := range tl.counters {
 		if n := &tl.counters[c]; n.pending {

@@ -1,37 +1,41 @@
-// Package timeline turns events into what viewers of traces draw: tracks with slices, instants, flows and counters.
+// Package timeline converts events to what trace viewers draw: tracks with slices, instants, flows and counters.
 //
-// The central type is Timeline. It takes one event.Event after the other, of any source, and calls a Sink, which writes
-// them in some format (packages perfetto and chrome). It knows which slice is open on which track, so no Sink has to.
+// The central type is [Timeline]. It takes one event.Event after the other, from any source, and calls the methods of a
+// [Sink], which writes the result in a specific format (packages perfetto and chrome). The Timeline keeps track of the
+// slices that are open on each track, so that a Sink does not have to.
 //
 // # Tracks
 //
-// Every goroutine has a track, announced at its first event. On it follow one another the slices of its states:
-// "running", "runnable", "syscall", and for a wait its reason ("chan receive"). Instants on it say what the goroutine did:
-// created or woke another, used a channel, logged. Regions of runtime/trace are on a track of their own beside it, since
-// they overlap states. Other tracks are for the garbage collector, for stops of the world, for lost events, for each task
-// of runtime/trace, and with Options.Threads for each thread, with a slice for each goroutine that ran there.
+// Each goroutine has a track, which is announced at its first event. The track is a sequence of slices, one for each
+// state of the goroutine: "running", "runnable", "syscall", or for a wait its reason ("chan receive"). Instants on the
+// track mark the actions of the goroutine, such as creating or waking another goroutine, using a channel, or writing a
+// log message. The runtime/trace regions of a goroutine have a separate track, because they overlap its states. There
+// are further tracks for the garbage collector, for STW pauses, for lost events, and for each runtime/trace task. With
+// Options.Threads, each thread has a track with a slice for each goroutine that ran on it.
 //
-// On every track slices are properly nested and times never go backwards, whatever the events say: an event that is
-// earlier than what its track has already is drawn there. Times before the first event are drawn at the first event.
+// On every track, slices are properly nested and times never decrease, whatever the events say. An event that is earlier
+// than the last time on its track is drawn at that time. Times before the first event are drawn at the first event.
 //
 // # Flows
 //
-// A flow leads from what another goroutine did (the instant of GoCreate or GoUnblock on its track) to the slice "running"
-// that is its consequence.
+// A flow connects the action of a goroutine (the instant of a GoCreate or GoUnblock on its track) with the slice
+// "running" of the other goroutine that is the consequence.
 //
-// # What was not seen
+// # Missing events
 //
-// When an event does not fit the state before it, something was not seen, and the slice that is open ends with a note
-// (see Ending). After a Lost event:
+// If an event does not fit the current state, an event was missed. The open slice then ends with a note (see [Ending]).
+// After a Lost event:
 //
-//   - a slice whose end fits goes on to that end, noted as uncertain: other things may have happened in between;
-//   - one whose end does not fit is cut where events began to be missing, and a slice "unknown" fills the gap;
-//   - the time over which events are missing is a slice on the track of lost events, with an instant that says how many.
+//   - A slice whose end fits continues to that end, with the note that it is uncertain, because other things may have
+//     happened in between.
+//   - A slice whose end does not fit is cut where the missing events begin, and a slice "unknown" fills the gap.
+//   - The track of lost events has a slice for the time in which events are missing, with an instant that contains their
+//     number.
 //
-// A state is drawn only when the observed kinds (Options.Kinds) contain the events that end it.
+// A state is only drawn if the observed kinds (Options.Kinds) include the events that end it.
 //
 // # Memory
 //
-// What is kept is the goroutines that are alive, about 120 bytes each, the threads, and the tasks and regions that are
-// open. A goroutine whose end was lost stays until Close.
+// A Timeline stores the live goroutines, about 120 bytes each, the threads, and the open tasks and regions. A goroutine
+// whose end was lost is stored until Close.
 package timeline

@@ -2,27 +2,27 @@ package timeline
 
 import "github.com/loupe-go/loupe/event"
 
-// goroutine is one that is alive.
+// goroutine is a live goroutine.
 type goroutine struct {
 	lane
-	flow    uint64 // that leads to its next start; 0 when none
+	flow    uint64 // the flow to its next start, or 0
 	origin  *event.Origin
 	regions *regions
-	tid     int32 // the thread that it is on; 0 when none or not known
+	tid     int32 // its thread; 0 if none or unknown
 	state   state
-	handed  bool // a coroutine that waits to be switched to: it starts without being unblocked
-	over    bool // its wait was told when it was over
+	handed  bool // a coroutine that waits for a switch to it: it starts without being unblocked
+	over    bool // its wait was reported when it ended
 	thread  bool // its slice on a thread is open
-	stays   bool // there when its state changes next
+	stays   bool // the slice on a thread continues over the next change of state
 }
 
 const chunkSize = 256
 
-// roster finds goroutines by ID. The ones that have ended are used again.
+// roster finds goroutines by ID. It reuses the memory of ended ones.
 type roster struct {
 	byID   map[uint64]*goroutine
 	chunks []*[chunkSize]goroutine
-	used   int // of the chunks, slots that were handed out once
+	used   int // slots of the chunks that were ever used
 	free   []*goroutine
 }
 
@@ -48,7 +48,7 @@ func (r *roster) remove(id uint64, g *goroutine) {
 	r.free = append(r.free, g)
 }
 
-// each visits the goroutines that are alive, always in the same order.
+// each visits the live goroutines in a deterministic order.
 func (r *roster) each(visit func(*goroutine)) {
 	for i := range r.used {
 		if g := &r.chunks[i/chunkSize][i%chunkSize]; g.track.ID != 0 {
@@ -57,7 +57,7 @@ func (r *roster) each(visit func(*goroutine)) {
 	}
 }
 
-// goroutineOf returns a goroutine, announcing its track when it is new.
+// goroutineOf returns a goroutine, and announces its track if it is new.
 func (tl *Timeline) goroutineOf(id uint64, o *event.Origin) *goroutine {
 	g := tl.roster.byID[id]
 	if g == nil {
@@ -73,7 +73,7 @@ func (tl *Timeline) goroutineOf(id uint64, o *event.Origin) *goroutine {
 	return g
 }
 
-// life takes an event about the state of a goroutine.
+// life draws an event about the state of a goroutine.
 func (tl *Timeline) life(e *event.Event, at int64) {
 	switch e.Kind {
 	case event.GoStatus:
@@ -123,7 +123,7 @@ func (tl *Timeline) life(e *event.Event, at int64) {
 	}
 }
 
-// stopped takes an event after which a goroutine is runnable that ran or was in a system call.
+// stopped draws an event after which a goroutine that ran or was in a system call is runnable.
 func (tl *Timeline) stopped(e *event.Event, at int64) {
 	g := tl.goroutineOf(e.G, nil)
 	tl.change(g, at, tl.fits[e.Kind][g.state])
@@ -147,8 +147,8 @@ func (tl *Timeline) wait(e *event.Event) *Slice {
 	return s
 }
 
-// found takes GoStatus: the goroutine is alive when the observation begins. When it is known already, what a snapshot tells
-// counts if it differs, or if events were lost.
+// found draws a GoStatus: the goroutine is alive at the start of the observation. If it is already known, the snapshot
+// counts only if it differs, or if events were lost.
 func (tl *Timeline) found(e *event.Event, at int64) {
 	g := tl.goroutineOf(e.G, e.Origin)
 	next := stateOf(e.State)
@@ -178,12 +178,12 @@ func (tl *Timeline) found(e *event.Event, at int64) {
 	tl.enter(g, next, at, e, s)
 }
 
-// created takes GoCreate.
+// created draws a GoCreate.
 func (tl *Timeline) created(e *event.Event, at int64) {
 	known := tl.roster.byID[e.G] != nil
 	g := tl.goroutineOf(e.G, e.Origin)
 	if known {
-		tl.stats.Ignored++ // but for the origin
+		tl.stats.Ignored++ // except for the origin
 		return
 	}
 	if e.Parent != 0 {
@@ -201,15 +201,15 @@ func (tl *Timeline) created(e *event.Event, at int64) {
 	next := runnable
 	if e.State == event.StateWaiting {
 		s, next = tl.wait(e), waiting
-		s.Stack = nil // it is the creator's
+		s.Stack = nil // it belongs to the creator
 	}
 	s.number(KeyBy, int64(e.Parent))
 	tl.enter(g, next, at, e, s)
 	g.handed = next == waiting
 }
 
-// cause draws what a goroutine did to another on its track, and lets a flow begin there that ends when the other starts. It
-// returns when that is drawn.
+// cause draws an action on another goroutine on the track of the actor, and starts a flow that ends when the other starts. It
+// returns the time at which the action is drawn.
 func (tl *Timeline) cause(by, g *goroutine, at int64, s *Slice) int64 {
 	at = max(at, g.last, by.last)
 	if g.flow = 0; by.open || !tl.flowsNeedSlices {
@@ -221,7 +221,7 @@ func (tl *Timeline) cause(by, g *goroutine, at int64, s *Slice) int64 {
 	return at
 }
 
-// woken takes GoUnblock.
+// woken draws a GoUnblock.
 func (tl *Timeline) woken(e *event.Event, at int64) {
 	g := tl.goroutineOf(e.G, nil)
 	if e.By != 0 {
@@ -233,7 +233,7 @@ func (tl *Timeline) woken(e *event.Event, at int64) {
 	} else {
 		g.flow = 0
 	}
-	if g.over { // its slice has ended, and no start will come
+	if g.over { // its slice has ended, and no start will follow
 		g.over = false
 		if g.flow != 0 {
 			s := tl.slice(Wake, "unblocked")
@@ -249,7 +249,7 @@ func (tl *Timeline) woken(e *event.Event, at int64) {
 	tl.enter(g, runnable, at, e, s)
 }
 
-// destroyed takes GoDestroy. A goroutine of which nothing else was seen is left out.
+// destroyed draws a GoDestroy. A goroutine without any other event is omitted.
 func (tl *Timeline) destroyed(e *event.Event, at int64) {
 	g := tl.roster.byID[e.G]
 	if g == nil {
@@ -270,7 +270,7 @@ func (tl *Timeline) dropGoroutine(g *goroutine) {
 	}
 }
 
-// runs takes an event that tells that a goroutine runs.
+// runs draws an event that implies that a goroutine runs.
 func (tl *Timeline) runs(g *goroutine, e *event.Event, at int64) {
 	if g.state == running && g.open {
 		if g.epoch != tl.epoch {
@@ -299,10 +299,10 @@ func (tl *Timeline) change(g *goroutine, at int64, f fit) {
 	g.stays = false
 }
 
-// enter begins a state of a goroutine by an event, when such states are drawn.
+// enter starts a state of a goroutine with an event, if such states are drawn.
 func (tl *Timeline) enter(g *goroutine, next state, at int64, e *event.Event, s *Slice) {
 	g.epoch = tl.epoch
-	// A wait of known length is drawn even when the events that end waits are not observed.
+	// A wait of known length is drawn even if the events that end waits are not observed.
 	if wait := e.Kind == event.GoBlock && e.Value > 0; !wait && !tl.can[next] {
 		return
 	}
@@ -328,7 +328,7 @@ func (tl *Timeline) enter(g *goroutine, next state, at int64, e *event.Event, s 
 // runtime/runtime2.go): they start without being unblocked.
 const reasonCoroutine = "coroutine"
 
-// waitIsOver ends a wait that was told when it was over.
+// waitIsOver ends a wait that was reported when it ended.
 func (tl *Timeline) waitIsOver(g *goroutine, at, length int64) {
 	end := at + length
 	if end < at {

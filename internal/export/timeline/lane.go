@@ -3,19 +3,19 @@ package timeline
 // lane is a track on which at most one slice is open at a time.
 type lane struct {
 	track Track
-	last  int64  // the time of the last thing on the track
-	epoch uint32 // how many losses had been when its state was known to hold
+	last  int64  // time of the last element on the track
+	epoch uint32 // number of losses when its state was last confirmed
 	open  bool
-	doubt bool // events were lost while the slice was open, and then one came that fits it
+	doubt bool // events were lost while the slice was open, and a later event was consistent with it
 }
 
-// place returns when something that happened at a time is drawn on a lane, and notes that it is.
+// place returns the time at which an event is drawn on a lane, and advances the lane to it.
 func (l *lane) place(at int64) int64 {
 	l.last = max(l.last, at)
 	return l.last
 }
 
-// begin begins a slice on a lane.
+// begin starts a slice on a lane.
 func (tl *Timeline) begin(l *lane, at int64, s *Slice) {
 	tl.sink.Begin(l.place(at), l.track, s)
 	l.open, l.doubt, l.epoch = true, false, tl.epoch
@@ -25,7 +25,7 @@ func (tl *Timeline) begin(l *lane, at int64, s *Slice) {
 	}
 }
 
-// end ends the slice that is open on a lane; nothing when none is.
+// end ends the open slice of a lane, if there is one.
 func (tl *Timeline) end(l *lane, at int64, name Name, how Ending) {
 	if !l.open {
 		return
@@ -50,8 +50,8 @@ func (tl *Timeline) instant(l *lane, at int64, s *Slice) {
 	}
 }
 
-// close ends what is open on a lane by an event that fits it more or less. When events were lost meanwhile and it does not
-// fit, the slice ends where events began to be missing, and a slice "unknown" fills the time until the event.
+// close ends the open slice of a lane at an event. If events were lost meanwhile and the event does not
+// fit, the slice ends at the start of the loss, and a slice "unknown" fills the time until the event.
 func (tl *Timeline) close(l *lane, at int64, name Name, f fit) {
 	if !l.open {
 		return
@@ -71,7 +71,7 @@ func (tl *Timeline) close(l *lane, at int64, name Name, f fit) {
 	}
 }
 
-// unknown fills a lane up to a time. A gap without length is left out.
+// unknown fills a lane up to a time. An empty gap is omitted.
 func (tl *Timeline) unknown(l *lane, to int64) {
 	if to <= l.last {
 		return
@@ -82,8 +82,8 @@ func (tl *Timeline) unknown(l *lane, to int64) {
 	tl.stats.Unknown++
 }
 
-// finish ends what is open on a lane for a reason that has to do with the whole. What was open during a loss is not known to
-// have lasted until then.
+// finish ends the open slice of a lane for a reason that concerns the whole program. A slice that was open during a loss may
+// have ended earlier.
 func (tl *Timeline) finish(l *lane, at int64, name Name, how Ending) {
 	if !l.open {
 		return
@@ -95,7 +95,7 @@ func (tl *Timeline) finish(l *lane, at int64, name Name, how Ending) {
 	tl.close(l, at, name, misfit)
 }
 
-// slice returns the slice that is described next, with a name and nothing else.
+// slice returns the slice to describe next, with only a name.
 func (tl *Timeline) slice(c Category, text string) *Slice {
 	s := &tl.scratch
 	s.Name, s.Category, s.Role, s.Flow, s.Stack, s.numArgs = Name{Text: text}, c, NoFlow, 0, nil, 0
@@ -105,10 +105,10 @@ func (tl *Timeline) slice(c Category, text string) *Slice {
 // lossRing keeps the times of the last losses.
 type lossRing struct {
 	times []int64
-	count uint32 // losses so far
+	count uint32 // number of losses
 }
 
-// maxLosses is how many losses are kept. What was open longer than that is cut at its last event.
+// maxLosses is how many losses are kept. A slice that was open for longer is cut at its last event.
 const maxLosses = 1 << 14
 
 func (r *lossRing) add(at int64) {
@@ -120,7 +120,7 @@ func (r *lossRing) add(at int64) {
 	r.count++
 }
 
-// after returns when the first loss after an epoch began; the beginning of time when that is too long ago.
+// after returns the start of the first loss after an epoch; the earliest time if that loss is no longer kept.
 func (r *lossRing) after(epoch uint32) int64 {
 	if r.count-epoch > maxLosses {
 		return 0

@@ -7,7 +7,7 @@ import (
 
 // Output collects what is written and hands it on in large pieces. After an error nothing more is written.
 type Output struct {
-	Buf     []byte // what waits; append to it
+	Buf     []byte // unwritten bytes; append to it
 	w       io.Writer
 	written uint64
 	err     error

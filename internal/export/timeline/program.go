@@ -2,7 +2,7 @@ package timeline
 
 import "github.com/loupe-go/loupe/event"
 
-// program takes an event about the whole program.
+// program draws an event of the whole program.
 func (tl *Timeline) program(e *event.Event, at int64) {
 	switch e.Kind {
 	case event.GCBegin:
@@ -40,7 +40,7 @@ func (tl *Timeline) program(e *event.Event, at int64) {
 // whole is a track of the whole program.
 type whole struct {
 	lane
-	name Name // of the slice that is open
+	name Name // of the open slice
 }
 
 // openWhole announces a track of the whole program before its first use.
@@ -64,13 +64,13 @@ func (tl *Timeline) beginWhole(w *whole, kind TrackKind, at int64, s *Slice, e *
 
 func (tl *Timeline) endWhole(w *whole, at int64) {
 	if !w.open {
-		tl.stats.Ignored++ // it began before the observation, or its beginning was lost
+		tl.stats.Ignored++ // its start was before the observation, or was lost
 		return
 	}
 	tl.close(&w.lane, at, w.name, fitting)
 }
 
-// lost takes Lost: events are missing between the event before it and its own time.
+// lost draws a Lost: events are missing between the previous event and its time.
 func (tl *Timeline) lost(e *event.Event, at int64) {
 	from := min(tl.before, at)
 	tl.losses.add(from)

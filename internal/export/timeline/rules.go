@@ -6,7 +6,7 @@ import (
 	"github.com/loupe-go/loupe/event"
 )
 
-// state is what a goroutine is doing. The zero value means that nothing is drawn.
+// state is the state of a goroutine. The zero value means that nothing is drawn.
 type state uint8
 
 const (
@@ -18,7 +18,7 @@ const (
 	numStates
 )
 
-// stateOf returns the state that a snapshot tells.
+// stateOf returns the state of a snapshot.
 func stateOf(s event.State) state {
 	switch s {
 	case event.StateRunnable:
@@ -33,16 +33,16 @@ func stateOf(s event.State) state {
 	return none
 }
 
-// fit says how an event agrees with the state before it.
+// fit is the consistency of an event with the previous state.
 type fit uint8
 
 const (
-	misfit  fit = iota // the end of the state was not seen
-	unsure             // the state may have ended before, by events that are not observed
+	misfit  fit = iota // the end of the state was missed
+	unsure             // the state may have ended before, with events that are not observed
 	fitting            // the state lasted until the event
 )
 
-// fits tells the fit of an event that meets a goroutine in a state, when all kinds are observed. The order of the states is
+// fits is the fit of an event and the goroutine's state if all kinds are observed. The order of the states is
 // none, runnable, running, syscall, waiting. The rules are those of package sched.
 var fits = map[event.Kind][numStates]fit{
 	event.GoStart:        {fitting, fitting, misfit, fitting, misfit},
@@ -63,14 +63,14 @@ var fits = map[event.Kind][numStates]fit{
 
 var needsRunning = [numStates]fit{fitting, misfit, fitting, misfit, misfit}
 
-// endings of states: the kinds without which a state would seem to last for ever.
+// endings are the kinds that end a state. Without them it would never end.
 var stateEnds = [numStates]event.Kinds{
 	runnable: event.KindsOf(event.GoStart),
 	running:  event.KindsOf(event.GoStop, event.GoBlock),
 	waiting:  event.KindsOf(event.GoUnblock),
 }
 
-// conduct is the rules for what is observed.
+// conduct is the rules for the observed kinds.
 type conduct struct {
 	fits   [64][numStates]fit
 	can    [numStates]bool // the state is drawn
@@ -93,7 +93,7 @@ func newConduct(kinds event.Kinds, minBlock time.Duration) conduct {
 	for kind, row := range fits {
 		for s := range row {
 			if !whole && row[s] == misfit {
-				row[s] = unsure // that events are missing is what was asked for
+				row[s] = unsure // the user excluded the missing events
 			}
 		}
 		if !calls {

@@ -1,20 +1,20 @@
 package timeline
 
-// thread is a thread of the kernel's, on which one goroutine after the other runs. It keeps its goroutine during system
+// thread is a kernel thread, on which goroutines run one after the other. It keeps its goroutine during system
 // calls.
 type thread struct {
 	lane
-	g *goroutine // that is on it while its slice is open
+	g *goroutine // its goroutine while its slice is open
 }
 
-// enterThread begins the slice of a goroutine on a thread.
+// enterThread starts the slice of a goroutine on a thread.
 func (tl *Timeline) enterThread(g *goroutine, tid int32, at int64) {
 	t := tl.threads[tid]
 	if t == nil {
 		t = &thread{lane: tl.newLane(ThreadTrack, uint64(uint32(tid)), Description{})}
 		tl.threads[tid] = t
 	}
-	if t.open { // what took the other goroutine off was not seen
+	if t.open { // the end of the other goroutine's slice was missed
 		t.g.thread = false
 		tl.close(&t.lane, at, Name{}, misfit)
 	}
@@ -25,7 +25,7 @@ func (tl *Timeline) enterThread(g *goroutine, tid int32, at int64) {
 	t.g, g.tid, g.thread = g, tid, true
 }
 
-// leaveThread ends the slice of a goroutine on the thread where it is.
+// leaveThread ends the slice of a goroutine on its thread.
 func (tl *Timeline) leaveThread(g *goroutine, at int64, f fit) {
 	g.thread = false
 	t := tl.threads[g.tid]

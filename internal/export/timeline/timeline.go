@@ -21,10 +21,10 @@ type Timeline struct {
 
 	started   bool
 	base      int64 // the time of the first event
-	at        int64 // of the event that is taken
-	before    int64 // of the one before it
+	at        int64 // time of the current event
+	before    int64 // time of the previous event
 	now       int64 // the latest time of all
-	floor     int64 // the latest time on tracks that nothing comes to any more; new ones begin there
+	floor     int64 // the latest time on closed tracks; new tracks start there
 	epoch     uint32
 	losses    lossRing
 	tracks    uint64
@@ -36,7 +36,7 @@ type Timeline struct {
 	gc, stw   whole
 	lossTrack whole
 	counters  [NumCounters]counter
-	pending   bool // some counter is
+	pending   bool // a counter has a pending value
 	scratch   Slice
 	described Description
 	stats     Stats
@@ -88,7 +88,7 @@ func (tl *Timeline) start(e *event.Event) {
 	tl.openWhole(&tl.process, ProcessTrack)
 }
 
-// groups of kinds that are taken alike. Those up to groupUse are about a goroutine.
+// groups of kinds that are drawn alike. Those up to groupUse are about a goroutine.
 type group uint8
 
 const (
@@ -119,7 +119,7 @@ func (tl *Timeline) newLane(kind TrackKind, of uint64, d Description) lane {
 	return lane{track: tl.open(kind, of, d), last: tl.floor, epoch: tl.epoch}
 }
 
-// drop notes that nothing comes to a lane any more.
+// drop closes a lane.
 func (tl *Timeline) drop(l *lane) { tl.floor = max(tl.floor, l.last) }
 
 // open announces a new track.
@@ -141,7 +141,7 @@ func (tl *Timeline) Close() {
 	tl.finishAll(tl.now, CutObservation)
 }
 
-// finishAll ends everything that is open.
+// finishAll ends all open slices.
 func (tl *Timeline) finishAll(at int64, how Ending) {
 	tl.roster.each(func(g *goroutine) {
 		tl.finish(&g.lane, at, Name{}, how)

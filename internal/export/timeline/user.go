@@ -2,7 +2,7 @@ package timeline
 
 import "github.com/loupe-go/loupe/event"
 
-// user takes an event that the program tells by runtime/trace, or a sample of its CPU profiler.
+// user draws an event that the program reports with runtime/trace, or a sample of its CPU profiler.
 func (tl *Timeline) user(e *event.Event, at int64) {
 	if region := e.Kind == event.UserRegionBegin || e.Kind == event.UserRegionEnd; region && e.G == 0 {
 		tl.stats.Ignored++
@@ -35,7 +35,7 @@ func (tl *Timeline) user(e *event.Event, at int64) {
 	}
 }
 
-// mark draws an instant on the track of the event's goroutine; on that of the process when it is about none.
+// mark draws an instant on the track of the event's goroutine, or of the process if the event has no goroutine.
 func (tl *Timeline) mark(e *event.Event, at int64, s *Slice) {
 	s.Stack = e.Stack
 	l := &tl.process.lane
@@ -45,7 +45,7 @@ func (tl *Timeline) mark(e *event.Event, at int64, s *Slice) {
 	tl.instant(l, at, s)
 }
 
-// use takes an event about a channel or a lock.
+// use draws an event about a channel or a lock.
 func (tl *Timeline) use(e *event.Event, at int64) {
 	g := tl.goroutineOf(e.G, nil)
 	tl.runs(g, e, at)
@@ -78,14 +78,14 @@ func (tl *Timeline) beginTask(e *event.Event, at int64) {
 	tl.begin(&t.lane, at, s)
 }
 
-// regions are those of a goroutine that are open.
+// regions are the open regions of a goroutine.
 type regions struct {
 	lane           // of which only the track and the time are used, since several slices may be open
 	types []string // the outermost first
 	more  int      // beyond maxRegions
 }
 
-// maxRegions is how deeply regions are drawn. What is deeper counts as ignored.
+// maxRegions is the largest depth of drawn regions. Deeper regions count as ignored.
 const maxRegions = 500
 
 func (tl *Timeline) beginRegion(e *event.Event, at int64) {
