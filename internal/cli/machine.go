@@ -2,15 +2,15 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"iter"
-	"os"
 	"os/exec"
+	"strings"
 
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/export/pprof"
 	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/internal/procmap"
 	"github.com/loupe-go/loupe/internal/ptrace"
 )
 
@@ -64,11 +64,24 @@ type observed struct{ *goproc.Process }
 // Mapping returns where the executable's machine code is in the process's memory. It is zero when that cannot be told;
 // a profile does without.
 func (o observed) Mapping() pprof.Mapping {
-	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", o.PID()))
+	maps, err := procmap.Read(o.PID())
 	if err != nil {
 		return pprof.Mapping{}
 	}
-	return pprof.MappingAt(string(maps), o.Binary().Module().Text+o.LoadBias())
+	return mappingAt(maps, o.Binary().Module().Text+o.LoadBias())
+}
+
+// mappingAt returns the mapping that contains an address, or the zero Mapping.
+func mappingAt(maps []procmap.Mapping, addr uint64) pprof.Mapping {
+	m, ok := procmap.Of(maps, addr)
+	if !ok {
+		return pprof.Mapping{}
+	}
+	found := pprof.Mapping{Start: m.Start, End: m.End, Offset: m.Offset}
+	if strings.HasPrefix(m.Path, "/") { // else it is not a file
+		found.File = strings.TrimSuffix(m.Path, " (deleted)")
+	}
+	return found
 }
 
 func (machine) attach(ctx context.Context, target watched, opt loupe.Options) (session, error) {

@@ -83,22 +83,3 @@ func TestBuilderKeepsStacksApart(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-func TestMappingAt(t *testing.T) {
-	const maps = `00400000-00401000 r--p 00000000 fe:00 42                                 /opt/my app/bin
-00401000-00a02000 r-xp 00001000 fe:00 42                                 /opt/my app/bin (deleted)
-nonsense
-7fff00000000-7fff00021000 rw-p 00000000 00:00 0                          [stack]
-`
-	for addr, want := range map[uint64]Mapping{
-		0x401000:       {0x401000, 0xa02000, 0x1000, "/opt/my app/bin"},
-		0xa01fff:       {0x401000, 0xa02000, 0x1000, "/opt/my app/bin"},
-		0x400010:       {0x400000, 0x401000, 0, "/opt/my app/bin"},
-		0xa02000:       {},
-		0x7fff00000000: {0x7fff00000000, 0x7fff00021000, 0, ""},
-	} {
-		if got := MappingAt(maps, addr); got != want {
-			t.Errorf("MappingAt(%#x) = %+v, want %+v", addr, got, want)
-		}
-	}
-}
