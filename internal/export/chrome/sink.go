@@ -8,7 +8,7 @@ import (
 	"github.com/loupe-go/loupe/internal/export/timeline"
 )
 
-// sink is what package timeline draws on.
+// sink implements timeline.Sink.
 type sink Writer
 
 const (
@@ -16,7 +16,7 @@ const (
 	threadsOffset = 1 << 22 // PID_MAX_LIMIT of Linux
 )
 
-// begin begins the document, with the time of the first event unless there is none.
+// begin starts the document, with the time of the first event if there is one.
 func (w *Writer) begin(base *int64) {
 	if w.begun {
 		return
@@ -46,7 +46,7 @@ func (s *sink) Start(base int64, pid int32) {
 	w.metadata("thread_name", w.pid, 0, timeline.Name{Lead: "program"})
 }
 
-// open begins an event. Its object is not closed.
+// open starts an event. It does not close the event's object.
 func (w *Writer) open(phase byte, pid int64, tid uint64) []byte {
 	b := append(w.out.Buf, ",\n{\"ph\":\""...)
 	if !w.some {
@@ -63,7 +63,7 @@ func (w *Writer) open(phase byte, pid int64, tid uint64) []byte {
 	return strconv.AppendUint(b, tid, 10)
 }
 
-// openAt begins an event that has a time.
+// openAt starts an event that has a time.
 func (w *Writer) openAt(phase byte, at int64, pid int64, tid uint64) []byte {
 	b := append(w.open(phase, pid, tid), `,"ts":`...)
 	d := uint64(at - w.base)
@@ -72,7 +72,7 @@ func (w *Writer) openAt(phase byte, at int64, pid int64, tid uint64) []byte {
 	return append(b, '.', byte('0'+r/100), byte('0'+r/10%10), byte('0'+r%10))
 }
 
-// metadata gives a process or a thread its name.
+// metadata writes the name of a process or a thread.
 func (w *Writer) metadata(key string, pid int64, tid uint64, n timeline.Name) {
 	b := w.open('M', pid, tid)
 	b = append(b, `,"name":"`...)
@@ -95,7 +95,7 @@ func (s *sink) Open(t timeline.Track, d *timeline.Description) {
 	}
 }
 
-// ways tells for each kind of track how its events are written: with these phases, on a thread or as asynchronous events
+// ways is how the events of each kind of track are written: with these phases, on a thread or as asynchronous events
 // with an ID that begins with a text.
 var ways = [...]struct {
 	begin, end, instant byte
@@ -111,7 +111,7 @@ var ways = [...]struct {
 	timeline.LostTrack:      {'b', 'e', 'n', "lost "},
 }
 
-// openOn begins an event on a track.
+// openOn starts an event on a track.
 func (w *Writer) openOn(phase byte, at int64, t timeline.Track) []byte {
 	switch t.Kind {
 	case timeline.GoroutineTrack:
@@ -168,7 +168,7 @@ func (w *Writer) flow(at int64, t timeline.Track, s *timeline.Slice) {
 	w.out.Buf = append(b, '}')
 }
 
-// describe completes an event with all that is said of it.
+// describe completes an event with its description.
 func (w *Writer) describe(b []byte, s *timeline.Slice) {
 	b = append(append(b, `,"cat":"`...), s.Category.String()...)
 	b = appendName(append(b, `","name":`...), &s.Name)

@@ -8,7 +8,7 @@ import (
 	"github.com/loupe-go/loupe/internal/export/timeline"
 )
 
-// appendString appends a text as a JSON string. What a terminal or a reader could be misled by is spelled out before.
+// appendString appends a text as a JSON string. It escapes control and other misleading characters first.
 func appendString(b []byte, s string) []byte { return appendName(b, &timeline.Name{Text: s}) }
 
 // appendName appends a name as a JSON string.
@@ -25,7 +25,7 @@ func appendName(b []byte, n *timeline.Name) []byte {
 	return append(b, '"')
 }
 
-// quotes escapes what JSON asks for in a text without control characters.
+// quotes escapes the characters that JSON requires in a text without control characters.
 var quotes = strings.NewReplacer(`"`, `\"`, `\`, `\\`)
 
 // appendArg appends an argument as a member of a JSON object.
@@ -40,7 +40,7 @@ func appendArg(b []byte, a *timeline.Arg) []byte {
 	return strconv.AppendInt(b, a.Number, 10)
 }
 
-// maxStackBytes bounds the memory for the texts of stacks that are kept. When it is full it starts anew.
+// maxStackBytes bounds the cache of stack texts. A full cache is cleared.
 const maxStackBytes = 16 << 20
 
 // stack returns a stack as a member of a JSON object, an array of frames, the innermost first.

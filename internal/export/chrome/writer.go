@@ -25,9 +25,9 @@ type Writer struct {
 	pid        int64 // of the process
 	pidText    string
 	threadsPID int64 // of the process that has the threads
-	begun      bool  // the document is
-	some       bool  // an event is written
-	threads    bool  // the process of threads is announced
+	begun      bool  // the document has been started
+	some       bool  // an event has been written
+	threads    bool  // the process of threads has been announced
 	stacks     map[*event.Stack][]byte
 	stackBytes int
 }

@@ -1,6 +1,7 @@
-// Package exporttest has what the tests of exporters share: streams of events to export, and one way to write down what was
-// drawn.
+// Package exporttest contains what the tests of exporters share: streams of events to export, and a common representation
+// of what was drawn.
 //
-// Its central type is Drawing. A Recorder draws what package timeline tells, and the test of an exporter makes another
-// Drawing from what its Writer wrote. Both must be equal, line by line, and Check must find nothing wrong with them.
+// The central type is [Drawing]. A [Recorder] makes a Drawing from the calls of package timeline. The test of an exporter
+// makes another Drawing from the output of its Writer. The two must be equal line by line, and Check must not find any
+// problem in them.
 package exporttest

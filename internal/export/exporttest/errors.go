@@ -15,7 +15,7 @@ type Exporter interface {
 	Close() error
 }
 
-// full is a writer that takes some bytes and then fails.
+// full is a writer that fails after some bytes.
 type full struct{ left int }
 
 var errFull = errors.New("no space left")

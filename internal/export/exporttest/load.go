@@ -23,7 +23,7 @@ func Bench(b *testing.B, open func(threads bool) Exporter) {
 	}
 }
 
-// run measures the events that next makes, after some that are not counted.
+// run measures the events that next returns, after a warm-up.
 func run(b *testing.B, w Exporter, before int, next func(*event.Event)) {
 	var e event.Event
 	for n := range before + b.N {
@@ -40,7 +40,7 @@ func run(b *testing.B, w Exporter, before int, next func(*event.Event)) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N), "ns/event")
 }
 
-// churn makes the events of goroutines that are created, start and end.
+// churn generates the events of goroutines that are created, start and end.
 func churn() func(*event.Event) {
 	o := &event.Origin{Start: event.Frame{Func: "main.work"}}
 	s := &event.Stack{Frames: []event.Frame{{Func: "main.main", File: "main.go", Line: 1}}}

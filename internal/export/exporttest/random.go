@@ -27,7 +27,7 @@ func Random(seed uint64, n int) []event.Event {
 	return p.events[:n]
 }
 
-// program is the one that Random runs.
+// program is the program that Random simulates.
 type program struct {
 	rng     *rand.Rand
 	events  []event.Event
@@ -61,7 +61,7 @@ func (p *program) add(e event.Event) {
 	p.events = append(p.events, e)
 }
 
-// thread returns the thread that a goroutine runs on, the first that is free when it has none.
+// thread returns the thread that a goroutine runs on, or the first free thread if it has none.
 func (p *program) thread(g uint64) int32 {
 	if p.threads[g] == 0 {
 		used := map[int32]bool{}
@@ -82,7 +82,7 @@ func (p *program) status(g uint64, s event.State) {
 	p.add(event.Event{Kind: event.GoStatus, G: g, State: s, Reason: "sleep", Value: 10, Stack: p.stack(), Origin: p.origins[g%5]})
 }
 
-// step lets something happen to one goroutine, or to the program.
+// step generates an event of one goroutine, or of the program.
 func (p *program) step() {
 	if p.rng.IntN(12) == 0 {
 		p.whole()
@@ -111,7 +111,7 @@ func (p *program) step() {
 	}
 }
 
-// run lets a running goroutine do something.
+// run generates an event of a running goroutine.
 func (p *program) run(i int, g uint64, set func(event.State, event.Event)) {
 	switch p.rng.IntN(12) {
 	case 0, 1, 2, 3:
@@ -147,7 +147,7 @@ func (p *program) run(i int, g uint64, set func(event.State, event.Event)) {
 	}
 }
 
-// whole lets something happen to the program.
+// whole generates an event of the program.
 func (p *program) whole() {
 	switch p.rng.IntN(6) {
 	case 0:

@@ -45,7 +45,7 @@ func Script() []event.Event {
 		{Kind: event.GoUnblock, G: 2}, // by the network poller
 		{Kind: event.Lost, Value: 4},
 		{Kind: event.GoBlock, G: 2, Reason: "select"}, // its start was lost
-		{Kind: event.GoDestroy, G: 18, TID: 7},        // it ran all the time, as far as is known
+		{Kind: event.GoDestroy, G: 18, TID: 7},        // as far as is known, it was running all the time
 		{Kind: event.ChanMake, G: 1, Object: 0xc000020000, Value: 8},
 		{Kind: event.Select, G: 1, Value: 2},
 		{Kind: event.SemAcquire, G: 1, Object: 0xc000030000},

@@ -40,14 +40,14 @@ func appendText[T string | []byte](b []byte, field uint64, s T) []byte {
 	return append(b, s...)
 }
 
-// openMessage begins a field that is a message, or a text that is put together, and returns where its content begins.
+// openMessage starts a field that is a message, or a text in several parts, and returns where its content starts.
 // closeMessage must follow.
 func openMessage(b []byte, field uint64) ([]byte, int) {
 	b = append(appendKey(b, field, wireBytes), 0)
 	return b, len(b)
 }
 
-// closeMessage writes the length of a message whose content begins at a place. One byte was left for it; content of 128
+// closeMessage writes the length of a message whose content starts at an offset. One byte is reserved for it; content of 128
 // bytes and more is moved.
 func closeMessage(b []byte, content int) []byte {
 	n := len(b) - content

@@ -7,11 +7,11 @@ import (
 	"github.com/loupe-go/loupe/internal/export/timeline"
 )
 
-// interner numbers what recurs. Numbers are never used twice in a trace. Categories and keys have fixed numbers, their own
-// plus 1.
+// interner assigns numbers to recurring data. A number is never reused in a trace. Categories and keys have fixed numbers:
+// their values plus 1.
 type interner struct {
-	last    uint64 // the number that was given last
-	size    int    // bytes of text that are kept, and something for each entry
+	last    uint64 // the number assigned last
+	size    int    // bytes of stored text, plus an overhead per entry
 	names   map[nameKey]uint64
 	strings [numPools]map[string]uint64
 	frames  map[event.Frame]uint64
@@ -21,7 +21,7 @@ type interner struct {
 
 type nameKey struct{ lead, text string }
 
-// pool is one of the sets of strings that InternedData tells apart.
+// pool is one of the string tables of InternedData.
 type pool uint8
 
 const (
@@ -59,7 +59,7 @@ func (in *interner) init() {
 
 func (in *interner) full() bool { return in.size > maxInterned }
 
-// entry adds a numbered text to what goes with the next packet.
+// entry adds a numbered text to the data of the next packet.
 func (in *interner) entry(field, id uint64, lead, text string) {
 	b, m := openMessage(in.fresh, field)
 	b = appendUint(b, entryIID, id)
@@ -96,7 +96,7 @@ func (in *interner) text(p pool, s string) uint64 {
 	return id
 }
 
-// stack returns the number of a stack, of which at most max frames count; 0 when it has none.
+// stack returns the number of a stack, with at most max frames; 0 if it has none.
 func (in *interner) stack(s *event.Stack, max int) uint64 {
 	if id, ok := in.stacks[s]; ok {
 		return id

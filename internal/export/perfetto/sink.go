@@ -6,7 +6,7 @@ import (
 	"github.com/loupe-go/loupe/internal/export/timeline"
 )
 
-// sink is what package timeline draws on.
+// sink implements timeline.Sink.
 type sink Writer
 
 // The numbers of the packet sequences.
@@ -23,14 +23,14 @@ func (s *sink) Start(base int64, pid int32) {
 	w.processTrack()
 }
 
-// clearState forgets what was interned, and says so.
+// clearState clears the interned data, and writes that it did.
 func (w *Writer) clearState() {
 	w.intern.init()
 	w.statePacket(false)
 }
 
-// statePacket says that nothing of the sequence's state before holds, and what holds from now on: the clock of packets and the
-// numbers of categories and keys. The first one says also what that clock is.
+// statePacket resets the state of the sequence and sets the new state: the clock of packets and the
+// numbers of categories and keys. The first one also defines the clock.
 func (w *Writer) statePacket(first bool) {
 	b, packet := openMessage(w.out.Buf, tracePacket)
 	b = appendUint(b, packetSequenceID, sequence)
@@ -54,7 +54,7 @@ func appendClock(b []byte, id, at uint64) []byte {
 	return closeMessage(appendUint(b, clockTimestamp, at), m)
 }
 
-// appendInterned appends what was numbered since the packet before.
+// appendInterned appends the data that was interned since the previous packet.
 func (w *Writer) appendInterned(b []byte) []byte {
 	if len(w.intern.fresh) > 0 {
 		b = appendText(b, packetInternedData, w.intern.fresh)
@@ -88,7 +88,7 @@ func (s *sink) Open(t timeline.Track, d *timeline.Description) {
 	}
 }
 
-// openEvent begins a packet with an event on a track. closeEvent must follow.
+// openEvent starts a packet with an event on a track. closeEvent must follow.
 func (w *Writer) openEvent(at int64, uuid, what uint64) ([]byte, [2]int) {
 	b, packet := openMessage(w.out.Buf, tracePacket)
 	b = appendUint(b, packetTimestamp, uint64(at-w.base))
@@ -114,7 +114,7 @@ func (s *sink) Instant(at int64, t timeline.Track, slice *timeline.Slice) {
 	(*Writer)(s).describe(at, uuidOf(t), typeInstant, slice)
 }
 
-// describe writes an event with all that is said of it.
+// describe writes an event with its description.
 func (w *Writer) describe(at int64, uuid, what uint64, s *timeline.Slice) {
 	b, m := w.openEvent(at, uuid, what)
 	b = appendUint(b, eventCategoryIID, uint64(s.Category)+1)

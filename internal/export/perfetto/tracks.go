@@ -8,12 +8,12 @@ import (
 	"github.com/loupe-go/loupe/internal/term"
 )
 
-// groupTrack is a track without slices that others are below.
+// groupTrack is a track without slices, the parent of other tracks.
 type groupTrack uint8
 
 const (
 	groupGoroutines groupTrack = iota
-	groupThreads               // when the process is not known; else threads are below it
+	groupThreads               // if the process is unknown; otherwise threads are below the process
 	groupTasks
 	numGroups
 )
@@ -37,7 +37,7 @@ func uuidOf(t timeline.Track) uint64 {
 
 var groupOrders = [numGroups]uint64{groupGoroutines: orderExplicit, groupThreads: orderExplicit, groupTasks: orderChronological}
 
-// group returns the UUID of a group, which it announces at its first use.
+// group returns the UUID of a group, and announces the group at its first use.
 func (w *Writer) group(g groupTrack) uint64 {
 	uuid := uuidGroups + uint64(g)
 	if !w.groups[g] {
@@ -50,8 +50,8 @@ func (w *Writer) group(g groupTrack) uint64 {
 	return uuid
 }
 
-// openTrack begins a packet with a track's descriptor. closeTrack must follow. Descriptors are a sequence of their own: one of a
-// thread would become that of all events of its sequence.
+// openTrack starts a packet with a track's descriptor. closeTrack must follow. Descriptors have a separate sequence: that of a
+// thread would apply to all events of its sequence.
 func (w *Writer) openTrack(uuid, parent uint64) ([]byte, [2]int) {
 	b, packet := openMessage(w.out.Buf, tracePacket)
 	b = appendUint(b, packetSequenceID, trackSequence)
@@ -92,7 +92,7 @@ func (w *Writer) goroutineTrack(t timeline.Track, d *timeline.Description) {
 	w.closeTrack(appendUint(b, trackMerge, mergeNone), m)
 }
 
-// threadTrack announces a thread of the kernel's.
+// threadTrack announces a kernel thread.
 func (w *Writer) threadTrack(t timeline.Track) {
 	if w.pid > 0 {
 		b, m := w.openTrack(uuidOf(t), 0)
@@ -127,7 +127,7 @@ func (w *Writer) counterTrack(c timeline.Counter) uint64 {
 	return uuid
 }
 
-// plainTrack announces a track that has nothing but a name.
+// plainTrack announces a track that has only a name.
 func (w *Writer) plainTrack(t timeline.Track, parent uint64, name string) {
 	b, m := w.openTrack(uuidOf(t), parent)
 	w.closeTrack(appendText(b, trackName, term.Escape(name)), m)

@@ -156,7 +156,7 @@ func appendLabels(key []byte, labels map[string]string) []byte {
 	return key
 }
 
-// appendText adds a text with its length, so that different texts never run together into one key.
+// appendText adds a text with its length, so that different texts never result in the same key.
 func appendText(key []byte, s string) []byte {
 	return append(binary.AppendUvarint(key, uint64(len(s))), s...)
 }

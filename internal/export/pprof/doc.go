@@ -1,5 +1,5 @@
-// Package pprof writes profiles that `go tool pprof` reads.
+// Package pprof writes profiles that `go tool pprof` can read.
 //
-// Its central type is Builder. It takes stacks with values, from whatever source, and knows nothing of where they come
-// from. Stacks arrive symbolised, so that a profile of a stripped program on another machine reads like any other.
+// The central type is [Builder]. It accepts stacks with values from any source. Stacks must already be symbolized, so the
+// profile of a stripped program from another machine can be read like any other profile.
 package pprof
