@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -113,4 +114,25 @@ func parsedEvents(t *testing.T, file string) (n int) {
 		t.Fatalf("go tool trace: %v: %s", err, errOut.String())
 	}
 	return n
+}
+
+// TestRecordOwner has sudo's user be one that no file can belong to: the file belongs to root, and a note says so.
+func TestRecordOwner(t *testing.T) {
+	alone := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER, // only its root exists
+		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}, GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}}
+	cmd := testcmd.Command(t, loupe, "--version")
+	cmd.SysProcAttr = alone
+	if _, err := testcmd.Combined(cmd); errors.Is(err, syscall.EPERM) {
+		t.Skip("no user namespace may be made here, as in a chroot:", err)
+	}
+	file := filepath.Join(t.TempDir(), "orders.trace")
+	cmd = testcmd.Command(t, loupe, "record", "-o", file, "--duration", "300ms", "--", loupe, "demo-program")
+	cmd.Env, cmd.SysProcAttr = append(cmd.Environ(), "SUDO_UID=12345", "SUDO_GID=12345"), alone
+	status, _, stderr := finish(t, cmd)
+	if want := "loupe: note: cannot change the owner of " + file + " to user 12345: invalid argument\n"; status != 0 || !strings.Contains(stderr, want) {
+		t.Errorf("status %d, %q, want %q", status, stderr, want)
+	}
+	if _, err := os.Stat(file); err != nil {
+		t.Error(err)
+	}
 }

@@ -247,6 +247,9 @@ func (a *app) create(ctx context.Context, path string) (*output.File, error) {
 	if name := out.Partial(); name != "" {
 		a.state.partial.Store(&name)
 	}
+	if err := out.OwnerErr(); err != nil {
+		a.note("note: %v", err)
+	}
 	return out, nil
 }
 

@@ -38,6 +38,7 @@ type File struct {
 	target  string // what the file is renamed to; empty when it is not
 	written int64
 	err     error // of the first write that failed
+	owner   error // why the file could not be given to its owner
 	over    bool  // Commit or Discard was called
 }
 
@@ -189,7 +190,9 @@ func (f *File) create(path string, owner *Owner) error {
 		}
 		f.file, f.target = file, path
 		if owner != nil {
-			file.Chown(owner.UID, owner.GID) // a file system without owners refuses
+			if err := file.Chown(owner.UID, owner.GID); err != nil { // as on a file system without owners
+				f.owner = fmt.Errorf("cannot change the owner of %s to user %d: %w", path, owner.UID, plainCause(err))
+			}
 		}
 		return nil
 	}
@@ -236,6 +239,9 @@ func plainCause(err error) error {
 
 // Write implements io.Writer.
 func (f *File) Write(b []byte) (int, error) { return f.w.Write(b) }
+
+// OwnerErr returns why a file does not belong to Options.Owner; nil if it does.
+func (f *File) OwnerErr() error { return f.owner }
 
 // Err returns the first error of writing, which names the file.
 func (f *File) Err() error { return f.err }
