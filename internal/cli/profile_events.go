@@ -37,6 +37,7 @@ func (a *app) profileEvents(cmd *cobra.Command, args []string, kind stream.Profi
 
 // profileSession makes a profile of the events of a session and writes it.
 func (a *app) profileSession(ctx context.Context, s session, kind stream.ProfileType, flags *profileFlags, out *output.File) error {
+	defer context.AfterFunc(ctx, out.End)()
 	prof := stream.NewProfile(kind, flags.reasons)
 	began, watch := time.Now(), stopwatch(ctx)
 	meanwhile := fmt.Sprintf("observing process %d", s.PID())

@@ -182,6 +182,7 @@ type recordJSON struct {
 
 // record writes the events of a session.
 func (a *app) record(ctx context.Context, s session, format record.Format, flags *recordFlags, out *output.File) error {
+	defer context.AfterFunc(ctx, out.End)()
 	opt := record.Options{Process: processName(s.PID()), Kinds: flags.kinds.kinds, Version: traceVersion(s.PID())}
 	if usage, err := s.Usage(); err == nil {
 		opt.Procs = usage.Procs

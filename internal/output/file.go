@@ -237,6 +237,13 @@ func plainCause(err error) error {
 	return err
 }
 
+// End bounds how long writing to a pipe waits from now on.
+func (f *File) End() {
+	if f.stream != nil {
+		f.stream.End()
+	}
+}
+
 // Write implements io.Writer.
 func (f *File) Write(b []byte) (int, error) { return f.w.Write(b) }
 
