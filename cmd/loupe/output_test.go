@@ -38,7 +38,7 @@ func (c outputCase) String() string {
 
 // outputCases are all cases: each command with each output and each engine, and each way to end where it matters.
 func outputCases() []outputCase {
-	const stuck = "its reader accepted nothing for 5s"
+	const stuck = "its reader has read nothing for 5s"
 	var list []outputCase
 	for _, engine := range []string{"uprobe", "inline"} {
 		add := func(args, output, end string, status int, stderr string) {

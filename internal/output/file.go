@@ -107,13 +107,13 @@ func (f *File) open(ctx context.Context, path string, owner *Owner) (err error) 
 	case fs.ModeDir:
 		return errors.New("is a directory")
 	case fs.ModeSymlink:
-		return errors.New("is a symbolic link; give the name of the file that it leads to")
+		return errors.New("is a symbolic link: use the name of the file that it points to")
 	case fs.ModeNamedPipe:
 		f.file, err = openPipe(ctx, path)
 	case fs.ModeDevice | fs.ModeCharDevice:
 		f.file, err = os.OpenFile(path, os.O_WRONLY, 0)
 	default:
-		return errors.New("is neither a file nor a pipe nor a character device")
+		return errors.New("is not a regular file, a pipe or a character device")
 	}
 	return err
 }

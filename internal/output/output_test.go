@@ -219,7 +219,7 @@ func TestFileRefused(t *testing.T) {
 	before := len(names(t, dir))
 	for name, want := range map[string]string{
 		path("link"): "symbolic link", path("dangling"): "symbolic link", path("device"): "symbolic link",
-		path("socket"): "neither", dir: "is a directory", path("no/such"): "no such file", dir + "/new/": "is a directory",
+		path("socket"): "is not a regular file", dir: "is a directory", path("no/such"): "no such file", dir + "/new/": "is a directory",
 		"/dev/null/x": "not a directory", "": "no file name", "/dev/fd/12345": "bad file descriptor", path("victim/x"): "not a directory",
 	} {
 		f, err := Create(t.Context(), name, Options{})

@@ -10,7 +10,7 @@ import (
 )
 
 // ErrBlocked reports that a reader accepted nothing for Patience after the end.
-var ErrBlocked = fmt.Errorf("its reader accepted nothing for %v", Patience)
+var ErrBlocked = fmt.Errorf("its reader has read nothing for %v", Patience)
 
 // Patience is how long a Stream waits, after End, for a reader that accepts nothing.
 const Patience = 5 * time.Second
