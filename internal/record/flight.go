@@ -68,7 +68,7 @@ func (f *Flight) Take() (*Stretch, error) {
 		return nil, err
 	}
 	if len(f.parts) == 0 {
-		return nil, errors.New("no event has come yet")
+		return nil, errors.New("no events yet")
 	}
 	return &Stretch{From: time.Unix(0, f.parts[0].begin), To: time.Unix(0, f.now), Short: f.short,
 		opt: f.opt, head: f.head, parts: slices.Clone(f.parts)}, nil

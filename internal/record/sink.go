@@ -40,7 +40,7 @@ func ParseFormat(name string) (Format, error) {
 	for i, f := range Formats {
 		names[i] = string(f)
 	}
-	return "", fmt.Errorf("there is no format %q; there are %s", name, strings.Join(names, ", "))
+	return "", fmt.Errorf("unknown format %q: must be one of %s", name, strings.Join(names, ", "))
 }
 
 // Viewer tells how a file of the format is looked at.
@@ -51,9 +51,9 @@ func (f Format) Viewer(file string) string {
 	case Text:
 		return "less " + file
 	case Perfetto:
-		return "open it at ui.perfetto.dev"
+		return "ui.perfetto.dev"
 	}
-	return "open it in chrome://tracing or at ui.perfetto.dev"
+	return "chrome://tracing or ui.perfetto.dev"
 }
 
 // Options say what the events are of.
