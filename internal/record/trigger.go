@@ -29,7 +29,6 @@ func (c *Conditions) Any() bool { return c.Blocked > 0 || c.Goroutines > 0 || c.
 
 // Finding is why a condition is met. The zero value says that none is.
 type Finding struct {
-	G      uint64       // the goroutine
 	What   string       // "goroutine 18 has been blocked for 501ms"
 	Detail string       // what follows the place: ": sync.Mutex.Lock"
 	Stack  *event.Stack // where the goroutine waits, or waited last; nil when not known
@@ -97,7 +96,7 @@ func (t *Trigger) Next(e *event.Event) Finding {
 		clear(t.places)
 	}
 	if n := t.tally.Alive(); t.Goroutines > 0 && n > t.Goroutines {
-		f := Finding{G: e.G, What: fmt.Sprintf("there %s %s, more than %d", english.Pick(n, "is", "are"), english.Count(n, "goroutine"), t.Goroutines), Stack: e.Stack, Origin: e.Origin}
+		f := Finding{What: fmt.Sprintf("there %s %s, more than %d", english.Pick(n, "is", "are"), english.Count(n, "goroutine"), t.Goroutines), Stack: e.Stack, Origin: e.Origin}
 		if e.Kind == event.GoCreate {
 			f.What += fmt.Sprintf("; goroutine %d was created", e.G)
 		}
@@ -165,7 +164,7 @@ func (t *Trigger) counts(reason string) bool {
 // judge tells whether something took too long until a time.
 func (t *Trigger) judge(g uint64, s span, until int64) Finding {
 	took := time.Duration(until - s.since)
-	f := Finding{G: g, Stack: s.stack, Origin: s.origin}
+	f := Finding{Stack: s.stack, Origin: s.origin}
 	switch {
 	case s.reason != "" && took > t.Blocked:
 		f.What = fmt.Sprintf("goroutine %d has been blocked for %v", g, took.Round(time.Microsecond))
