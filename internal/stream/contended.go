@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// contendedReasons begin the wait reasons of goroutines that are in each other's way: they want a lock, or to send what
-// nobody takes yet, or have to help the garbage collector. Waits for anything else are those of goroutines with nothing to
-// do as often as not. Before Go 1.20 all waits for locks are "semacquire".
+// contendedReasons are prefixes of the wait reasons of contention: goroutines that wait for a lock, to send a value that
+// no goroutine receives, or to assist the garbage collector. Other waits are often those of goroutines with nothing to
+// do. Before Go 1.20 all waits for locks are "semacquire".
 var contendedReasons = []string{"sync.Mutex.", "sync.RWMutex.", "semacquire", "chan send", "GC assist", "GC mark termination", "GC start"}
 
 // Contended reports whether a wait reason is that of a goroutine that others are in the way of.

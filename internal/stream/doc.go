@@ -1,6 +1,7 @@
-// Package stream turns the events of a live program into what a command shows of them: which events a user wants to see,
-// how long the wait was that an event ends, how many goroutines came and went, and profiles of them for package pprof.
+// Package stream derives what commands show from the events of a live program: the events that match the user's filter,
+// the duration of the wait that an event ends, the number of goroutines created and ended, and profiles for package
+// pprof.
 //
-// Its central types are Transitions, which remembers the last change of each goroutine and nothing else, and Profile,
-// which is made from what package sched knows. It reads nothing but events, whatever source they are from.
+// The central types are [Transitions], which stores the last change of each goroutine and nothing else, and [Profile],
+// which is computed by package sched. The only input is events, which can come from any source.
 package stream

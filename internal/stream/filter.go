@@ -19,12 +19,12 @@ type Filter struct {
 // Selector applies a Filter to a stream.
 type Selector struct {
 	filter  Filter
-	reasons map[string]bool // whether a reason is wanted, by reason
+	reasons map[string]bool // whether a reason matches
 	stacks  map[*event.Stack]bool
 	origins map[*event.Origin]bool
 }
 
-// maxRemembered bounds what a Selector remembers of each thing.
+// maxRemembered bounds each cache of a Selector.
 const maxRemembered = 1 << 16
 
 // Select starts to apply the filter.
@@ -65,7 +65,7 @@ func (s *Selector) wantsFunc(e *event.Event) bool {
 	}) || e.Origin != nil && remembered(s.origins, e.Origin, func() bool { return expr.MatchString(e.Origin.Start.Func) })
 }
 
-// remembered returns what is known of a key, or finds it out.
+// remembered returns the cached value of a key, or computes it.
 func remembered[K comparable](known map[K]bool, key K, find func() bool) bool {
 	verdict, ok := known[key]
 	if !ok {
@@ -78,7 +78,7 @@ func remembered[K comparable](known map[K]bool, key K, find func() bool) bool {
 	return verdict
 }
 
-// contains reports whether a reason has one of some texts in it, letter case ignored.
+// contains reports whether a reason contains one of some texts, ignoring case.
 func contains(reason string, texts []string) bool {
 	reason = strings.ToLower(reason)
 	return slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(reason, strings.ToLower(t)) })

@@ -78,7 +78,7 @@ func (p *Profile) Build(since time.Time, length time.Duration) *Document {
 	return doc
 }
 
-// wants reports whether waits of a reason are counted.
+// wants reports whether waits with a reason are counted.
 func (p *Profile) wants(reason string) bool {
 	if len(p.reasons) > 0 {
 		return contains(reason, p.reasons)

@@ -32,15 +32,15 @@ var (
 
 const semacquire = "semacquire"
 
-// bubbles are what the runtime adds to a reason inside a bubble of testing/synctest, by release.
+// bubbles are the suffixes of wait reasons inside a testing/synctest bubble, by release.
 var bubbles = []string{" (durable)", " (synctest)"}
 
-// waitKinds are what tells the waits of goroutines: those that wait already when the observation begins, and when one
-// ends, so that it is forgotten.
+// waitKinds are the kinds that report waits of goroutines, including goroutines that wait at the start and that end
+// while they wait.
 var waitKinds = event.KindsOf(event.GoStatus, event.GoBlock, event.GoUnblock, event.GoDestroy)
 
-// waitCount is the number of waits that are not all for locks. Contentions are waits for something that another goroutine
-// has: a wait for a value, the network or a clock is none.
+// waitCount is the sample type for waits in general. Contentions are only waits for something that another goroutine
+// holds, not waits for a value, the network or a clock.
 var waitCount = pprof.ValueType{Type: "waits", Unit: "count"}
 
 var profileTypes = []ProfileType{
@@ -66,11 +66,11 @@ func ProfileTypeOf(name string) (ProfileType, bool) {
 	return profileTypes[i], true
 }
 
-// sample is what is counted together.
+// sample is the key by which events are counted.
 type sample struct {
 	stack  *event.Stack
 	origin *event.Origin // its first function comes before the stack, as the leaf
-	other  bool          // stands for more stacks than could be told apart
+	other  bool          // all stacks beyond the limit
 	reason string
 
 	count     uint64
@@ -78,21 +78,21 @@ type sample struct {
 	uncertain uint64
 }
 
-// creations counts new goroutines where they were created.
+// creations counts new goroutines at the place of their creation.
 func creations(m *sched.Machine, yield func(sample)) {
 	for _, c := range m.Creations() {
 		yield(sample{stack: c.Stack, origin: c.Origin, other: c.Other, count: c.Created})
 	}
 }
 
-// waits counts waits where the goroutine waited.
+// waits counts waits at the place where the goroutine waited.
 func waits(m *sched.Machine, yield func(sample)) {
 	for _, p := range m.Places(sched.Waits) {
 		yield(sampleOf(&p))
 	}
 }
 
-// unlocks counts waits for a lock where the lock was released.
+// unlocks counts waits for a lock at the place where the lock was released.
 func unlocks(m *sched.Machine, yield func(sample)) {
 	for _, p := range m.Places(sched.Wakes) {
 		if p.Reason != semacquire || insideLock(p.Stack) {
@@ -112,15 +112,15 @@ func LockWaits(m *sched.Machine) []sched.Place {
 	})
 }
 
-// insideLock reports whether a stack is inside the methods of a lock. In releases that have one reason for all waits of
-// package sync, it tells locks from the rest.
+// insideLock reports whether a stack is inside a method of a lock. In releases with a single reason for all waits of
+// package sync, it distinguishes locks from the rest.
 func insideLock(s *event.Stack) bool {
 	return s != nil && slices.ContainsFunc(s.Frames, func(f event.Frame) bool {
 		return strings.HasPrefix(f.Func, "sync.(*Mutex).") || strings.HasPrefix(f.Func, "sync.(*RWMutex).")
 	})
 }
 
-// latencies counts the times until goroutines run where they go on, for new ones where they were created.
+// latencies counts the times until goroutines run, at the place where they resume, or where they were created.
 func latencies(m *sched.Machine, yield func(sample)) {
 	for role := sched.Points; role <= sched.Syscalls; role++ {
 		for _, p := range m.Places(role) {

@@ -22,9 +22,9 @@ type Interval struct {
 type Transitions struct {
 	follow     event.Kinds
 	goroutines map[uint64]*situation
-	recent     [256]recentGoroutine // those asked for last, found without a hash
+	recent     [256]recentGoroutine // the most recently used goroutines, found without hashing
 	unused     []*situation
-	losses     uint32 // times that events were lost, to know intervals that span one
+	losses     uint32 // number of losses, to detect intervals that span one
 
 	ended Interval // what Next returns
 	none  Interval // stays empty
@@ -35,7 +35,7 @@ type recentGoroutine struct {
 	s *situation
 }
 
-// situation is the state that a goroutine is in, with an empty one when it runs, or nothing can end what it does.
+// situation is the state of a goroutine. It is empty if the goroutine runs, or if no event can end its state.
 type situation struct {
 	since   int64
 	reason  string
@@ -112,8 +112,8 @@ func (t *Transitions) Next(e *event.Event) *Interval {
 	return &t.none
 }
 
-// begin remembers the state that a goroutine now is in, when there can be an event that ends it; otherwise it forgets what
-// was before.
+// begin stores the new state of a goroutine if an event can end it. Otherwise it removes the previous
+// state.
 func (t *Transitions) begin(g uint64, state followed, reason string, now int64, partial bool) {
 	s := t.find(g)
 	if !(state == inWaiting && t.follow.Has(event.GoUnblock) || state == inRunnable && t.follow.Has(event.GoStart)) {
@@ -130,7 +130,7 @@ func (t *Transitions) begin(g uint64, state followed, reason string, now int64, 
 	s.state, s.since, s.reason, s.losses, s.partial = state, now, reason, t.losses, partial
 }
 
-// leave notes that a goroutine is in no state that an event could end.
+// leave records that no event can end the state of a goroutine.
 func (t *Transitions) leave(g uint64, s *situation) {
 	if t.follow.Has(event.GoDestroy) {
 		s.state, s.reason = inNone, ""
@@ -146,7 +146,7 @@ func (t *Transitions) forget(g uint64, s *situation) {
 	t.unused = append(t.unused, s)
 }
 
-// find returns the situation of a goroutine; nil when none is known.
+// find returns the situation of a goroutine; nil if it is unknown.
 func (t *Transitions) find(g uint64) *situation {
 	recent := t.place(g)
 	if recent.g == g && recent.s != nil {
@@ -159,10 +159,10 @@ func (t *Transitions) find(g uint64) *situation {
 	return s
 }
 
-// place returns where a goroutine asked for last is noted.
+// place returns the cache slot of a goroutine.
 func (t *Transitions) place(g uint64) *recentGoroutine { return &t.recent[g%uint64(len(t.recent))] }
 
-// situation returns an empty one.
+// situation returns an empty situation.
 func (t *Transitions) situation() *situation {
 	last := len(t.unused) - 1
 	if last < 0 {

@@ -1,5 +1,5 @@
-// Package term writes for terminals: text from foreign sources made harmless, colours where they are wanted, and
-// progress on work that lasts.
+// Package term writes to terminals. It escapes untrusted text, adds colors if the terminal supports them and the user
+// wants them, and shows the progress of long operations.
 //
-// Its central type is Style. It knows nothing of what is written; packages report and cli do.
+// The central type is [Style]. The package does not depend on what is written; packages report and cli determine that.
 package term
