@@ -1,8 +1,7 @@
-// Package child waits for the end of a program that this process has started, also while this process traces it.
+// Package child waits for the end of a program that this process has started, even if this process traces the program.
 //
-// The kernel tells a parent by wait(2) of the stops of a child that the parent itself is tracing, in whichever thread
-// waits: os/exec would take such a stop for the end, and the tracer would miss it. A pidfd becomes readable at the end
-// only.
+// If a parent traces its child, the kernel reports the stops of the child to any thread that calls wait(2). os/exec would
+// mistake such a stop for the end of the child, and the tracer would miss it. A pidfd becomes readable only at the end.
 package child
 
 import (

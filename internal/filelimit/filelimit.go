@@ -1,8 +1,8 @@
-// Package filelimit ends Loupe with one line when it may open so few files that the Go runtime could not even work, which
-// it would say with a traceback.
+// Package filelimit exits with a one-line error if the limit for open files is so low that the Go runtime itself could
+// not work and would print a traceback.
 //
-// The check runs when the package is initialized. It imports nothing but syscall, so that this is before the packages that
-// open files then, such as github.com/cilium/ebpf/rlimit.
+// The check runs when the package is initialized. The package imports only syscall, so that it is initialized before
+// packages that open files during initialization, such as github.com/cilium/ebpf/rlimit.
 package filelimit
 
 import "syscall"

@@ -1,4 +1,4 @@
-// Package footprint keeps small what a command takes from the machine that it shares with the program it looks at.
+// Package footprint limits the resources that a command uses on the machine that it shares with the target.
 package footprint
 
 import (
