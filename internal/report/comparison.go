@@ -8,6 +8,7 @@ import (
 
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/census"
+	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/term"
 )
@@ -205,7 +206,7 @@ func (c *Comparison) suspect(w io.Writer, style term.Style, width int, s *census
 	if s.Certain {
 		verdict = "LEAKED"
 	}
-	fmt.Fprintf(w, "%s  %s, %s a minute\n", style.Bad(verdict), plural(s.After, "goroutine"), growth(s.GrowthPerMinute))
+	fmt.Fprintf(w, "%s  %s, %s a minute\n", style.Bad(verdict), english.Count(s.After, "goroutine"), english.Signed(s.GrowthPerMinute))
 	activity := s.Activity()
 	lines := []struct{ name, text string }{{"blocked", activity.Doing}}
 	at := func(name, words string, f event.Frame) {
@@ -227,15 +228,6 @@ func (c *Comparison) suspect(w io.Writer, style term.Style, width int, s *census
 			fmt.Fprintf(w, "  %-*s%s\n", indent-2, l.name, term.Wrap(term.Escape(l.text), width, indent))
 		}
 	}
-}
-
-// growth writes a rate with its sign.
-func growth(perMinute float64) string {
-	s := number(int(perMinute + 0.5))
-	if perMinute > 0 {
-		return "+" + s
-	}
-	return s
 }
 
 // oldest tells how long the longest-blocked goroutine has been so.

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -202,6 +203,31 @@ func TestComparison(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "comparison_no_leak.txt", b.Bytes())
+}
+
+// TestSlowGrowth checks that a growth of less than one goroutine a minute is not shown as 0.
+func TestSlowGrowth(t *testing.T) {
+	c := sampleComparison()
+	s := c.Census.Suspects()
+	if len(s) == 0 || s[0].Grown() <= 0 {
+		t.Fatalf("suspects %+v", s)
+	}
+	grown := time.Duration(s[0].Grown())
+	for interval, want := range map[time.Duration]string{
+		grown * 2 * time.Minute:   "goroutines, +0.5 a minute\n",
+		grown * time.Minute * 5:   "goroutines, +0.2 a minute\n",
+		grown * time.Minute / 250: "goroutines, +250 a minute\n",
+		grown * time.Minute * 500: "goroutines, +<0.1 a minute\n",
+	} {
+		c.Census.Interval = interval
+		var b bytes.Buffer
+		if err := c.Text(&b, term.Style{}, 0); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
 }
 
 func TestDuration(t *testing.T) {
