@@ -96,8 +96,8 @@ func (c *Comparison) JSON(w io.Writer) error {
 func (c *Comparison) Text(out io.Writer, style term.Style, width int) error {
 	w := bufio.NewWriter(out)
 	fmt.Fprintf(w, "%s  pid %d, %s\n", style.Bold(term.Escape(programName(c.Info))), c.Info.PID, term.Escape(c.Info.GoVersion))
-	fmt.Fprintf(w, "%s in the first snapshot, %s in the second, %s later.\n\n", style.Bold(plural(c.Census.Before, "goroutine")),
-		style.Bold(number(c.Census.After)), Duration(c.Census.Interval))
+	fmt.Fprintf(w, "%s in the first snapshot, %s in the second, %s later.\n\n", style.Bold(english.Count(c.Census.Before, "goroutine")),
+		style.Bold(english.Number(c.Census.After)), Duration(c.Census.Interval))
 	fmt.Fprintln(w, style.Bold("  NOW  CHANGE  WHAT THEY DO"))
 	gone := 0
 	for _, p := range c.Census.Populations {
@@ -140,7 +140,7 @@ func (c *Comparison) population(w io.Writer, style term.Style, width int, p *cen
 	if n := p.After - p.Before; n != 0 {
 		change = fmt.Sprintf("%+d", n)
 	}
-	fmt.Fprintf(w, "%s  %s  ", style.Bold(fmt.Sprintf("%5s", number(p.After))), style.Warn(fmt.Sprintf("%6s", change)))
+	fmt.Fprintf(w, "%s  %s  ", style.Bold(fmt.Sprintf("%5s", english.Number(p.After))), style.Warn(fmt.Sprintf("%6s", change)))
 	indent := strings.Repeat(" ", populationIndent)
 	fmt.Fprintln(w, style.Name(term.Escape(c.populationName(p))))
 	shown, left := 0, 0
@@ -155,7 +155,7 @@ func (c *Comparison) population(w io.Writer, style term.Style, width int, p *cen
 		shown++
 		words := crowd.Activity().Doing
 		if crowd.After < p.After {
-			words = fmt.Sprintf("%s %s", number(crowd.After), words)
+			words = fmt.Sprintf("%s %s", english.Number(crowd.After), words)
 		}
 		if place := census.Place(crowd.Stack, c.Info.Module); !place.IsZero() {
 			words += ", at " + c.placeFrom(place, startedAt(p))
@@ -163,7 +163,7 @@ func (c *Comparison) population(w io.Writer, style term.Style, width int, p *cen
 		fmt.Fprintf(w, "%s%s\n", indent, term.Wrap(term.Escape(words), width, populationIndent+2))
 	}
 	if left > 0 {
-		fmt.Fprintf(w, "%s%s at other places\n", indent, number(left))
+		fmt.Fprintf(w, "%s%s at other places\n", indent, english.Number(left))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/term"
 )
 
@@ -89,30 +90,30 @@ func (s *EventSummary) JSON(w io.Writer) error {
 
 // Text writes the summary for people, as one line.
 func (s *EventSummary) Text(w io.Writer, style term.Style) error {
-	parts := []string{plural(int(s.Events), "event") + " in " + ShortTime(s.Elapsed)}
+	parts := []string{english.Count(s.Events, "event") + " in " + ShortTime(s.Elapsed)}
 	if seconds := s.Elapsed.Seconds(); seconds > 0 {
-		parts[0] += fmt.Sprintf(" (%s/s)", number(int(float64(s.Events)/seconds)))
+		parts[0] += fmt.Sprintf(" (%s/s)", english.Number(int(float64(s.Events)/seconds)))
 	}
 	if s.Shown != s.Events {
-		parts = append(parts, number(int(s.Shown))+" shown")
+		parts = append(parts, english.Number(s.Shown)+" shown")
 	}
-	lost := number(int(s.Lost)) + " lost"
+	lost := english.Number(s.Lost) + " lost"
 	if s.Lost > 0 {
 		lost = style.Bad(lost)
 	}
 	parts = append(parts, lost)
 	if s.Kinds.Has(event.GoCreate) {
-		parts = append(parts, plural(int(s.Created), "goroutine")+" created")
+		parts = append(parts, english.Count(s.Created, "goroutine")+" created")
 	}
 	if s.Kinds.Has(event.GoDestroy) {
-		parts = append(parts, number(int(s.Ended))+" ended")
+		parts = append(parts, english.Number(s.Ended)+" ended")
 	}
 	if s.Kinds.Has(event.GoCreate) && s.Kinds.Has(event.GoDestroy) {
 		about := ""
 		if s.Uncertain {
 			about = "about "
 		}
-		parts = append(parts, about+number(s.Goroutines)+" alive")
+		parts = append(parts, about+english.Number(s.Goroutines)+" alive")
 	}
 	_, err := fmt.Fprintln(w, strings.Join(parts, ", "))
 	return err
@@ -126,13 +127,13 @@ func LossWords(lost uint64, byKind map[event.Kind]uint64) string {
 	})
 	var words []string
 	for _, k := range kinds {
-		words = append(words, fmt.Sprintf("%s %s", k, number(int(byKind[k]))))
+		words = append(words, fmt.Sprintf("%s %s", k, english.Number(byKind[k])))
 	}
 	verb := " were lost"
 	if lost == 1 {
 		verb = " was lost"
 	}
-	line := plural(int(lost), "event") + verb
+	line := english.Count(lost, "event") + verb
 	if len(words) > 0 {
 		line += " (" + strings.Join(words, ", ") + ")"
 	}

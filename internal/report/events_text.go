@@ -128,9 +128,9 @@ func appendDetail(b []byte, e *event.Event, ended *stream.Interval) []byte {
 			w.add("by the runtime")
 		}
 	case event.Select:
-		w.add(plural(int(e.Value), "case"))
+		w.add(english.Count(e.Value, "case"))
 	case event.HeapAlloc:
-		w.add(ByteSize(e.Value))
+		w.add(english.Size(e.Value))
 	case event.Lost:
 		if e.Value == 0 {
 			w.add("events before this one may be missing")

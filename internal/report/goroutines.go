@@ -9,6 +9,7 @@ import (
 
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/census"
+	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/term"
 )
@@ -49,8 +50,8 @@ func (l *Goroutines) Text(out io.Writer, style term.Style) error {
 			for _, g := range rest {
 				n += len(g.Goroutines)
 			}
-			notes = append(notes, fmt.Sprintf("%s in %s not listed: --limit 0 lists all", plural(n, "more goroutine"),
-				plural(len(rest), "more group")))
+			notes = append(notes, fmt.Sprintf("%s in %s not listed: --limit 0 lists all", english.Count(n, "more goroutine"),
+				english.Count(len(rest), "more group")))
 		}
 	} else {
 		listed := limited(l.Selection.Goroutines, l.Limit)
@@ -59,7 +60,7 @@ func (l *Goroutines) Text(out io.Writer, style term.Style) error {
 			l.goroutine(w, style, g)
 		}
 		if rest := len(l.Selection.Goroutines) - len(listed); rest > 0 {
-			notes = append(notes, fmt.Sprintf("%s not listed: --limit 0 lists all", plural(rest, "more goroutine")))
+			notes = append(notes, fmt.Sprintf("%s not listed: --limit 0 lists all", english.Count(rest, "more goroutine")))
 		}
 	}
 	notes = append(notes, l.notes()...)
@@ -85,11 +86,11 @@ func (l *Goroutines) header(w io.Writer, style term.Style) {
 		term.Escape(l.Snapshot.GoVersion))
 	states := make([]string, 0, 4)
 	for _, c := range census.ByState(l.Selection.Goroutines) {
-		states = append(states, number(c.N)+" "+term.Escape(string(c.Of)))
+		states = append(states, english.Number(c.N)+" "+term.Escape(string(c.Of)))
 	}
-	count := plural(listed, "goroutine")
+	count := english.Count(listed, "goroutine")
 	if listed != all {
-		count = fmt.Sprintf("%s of %s", number(listed), plural(all, "goroutine"))
+		count = fmt.Sprintf("%s of %s", english.Number(listed), english.Count(all, "goroutine"))
 	}
 	if len(states) > 0 {
 		count += ": " + strings.Join(states, ", ")
@@ -107,7 +108,7 @@ func (l *Goroutines) header(w io.Writer, style term.Style) {
 func (l *Goroutines) notes() []string {
 	var notes []string
 	if n := l.Selection.System; n > 0 {
-		notes = append(notes, fmt.Sprintf("%s of the Go runtime not listed: --system lists them", plural(n, "goroutine")))
+		notes = append(notes, fmt.Sprintf("%s of the Go runtime not listed: --system lists them", english.Count(n, "goroutine")))
 	}
 	if n := l.Selection.UnknownWait; n > 0 {
 		notes = append(notes, fmt.Sprintf("%s left out by --min-wait: the runtime has not noted yet since when they wait",
@@ -140,14 +141,14 @@ func (l *Goroutines) group(w io.Writer, style term.Style, g *census.Group) {
 		}
 	}
 	if locked > 0 {
-		what = append(what, number(locked)+" locked to their thread")
+		what = append(what, english.Number(locked)+" locked to their thread")
 	}
-	heading(w, style, plural(n, "goroutine"), what, g.BestEffort)
+	heading(w, style, english.Count(n, "goroutine"), what, g.BestEffort)
 	frames(w, style, g.Stack, g.Truncated)
 	for _, c := range limited(g.CreatedBy, maxCreators) {
 		detail, chain := "", ""
 		if len(g.CreatedBy) > 1 || c.N != n {
-			detail = fmt.Sprintf(" (%s of them)", number(c.N))
+			detail = fmt.Sprintf(" (%s of them)", english.Number(c.N))
 		} else if parent := commonParent(g.Goroutines); parent != 0 {
 			detail, chain = fmt.Sprintf(" in goroutine %d", parent), l.creators(g.Goroutines[0])
 		}
@@ -157,13 +158,13 @@ func (l *Goroutines) group(w io.Writer, style term.Style, g *census.Group) {
 		}
 	}
 	if rest := len(g.CreatedBy) - maxCreators; rest > 0 {
-		fmt.Fprintf(w, "created at %s more\n", plural(rest, "place"))
+		fmt.Fprintf(w, "created at %s more\n", english.Count(rest, "place"))
 	}
 	fmt.Fprintln(w, style.Dim("goroutines "+ids(g.Goroutines)))
 	if len(g.Labels) > 0 {
 		var shown []string
 		for _, c := range limited(g.Labels, maxLabels) {
-			shown = append(shown, fmt.Sprintf("%s (%s)", labelWords(c.Of.Key, c.Of.Value), number(c.N)))
+			shown = append(shown, fmt.Sprintf("%s (%s)", labelWords(c.Of.Key, c.Of.Value), english.Number(c.N)))
 		}
 		fmt.Fprintln(w, style.Dim("labels "+andMore(shown, len(g.Labels))))
 	}

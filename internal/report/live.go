@@ -11,6 +11,7 @@ import (
 
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/census"
+	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/sched"
 	"github.com/loupe-go/loupe/internal/stream"
 	"github.com/loupe-go/loupe/internal/term"
@@ -163,7 +164,7 @@ func (l *Live) text(w io.Writer, style term.Style, width int, position func(even
 	totals, latency := l.Machine.Totals(), l.Machine.Latency()
 	lost := "none lost"
 	if l.Lost > 0 {
-		lost = style.Bad(number(int(l.Lost)) + " lost")
+		lost = style.Bad(english.Number(l.Lost) + " lost")
 	}
 	fmt.Fprintf(w, "%s  %s in the %s between, %s\n", style.Bold("LIVE"), plural(int(totals.Events), "event"), ShortTime(l.Elapsed), lost)
 	name := "created"
@@ -197,7 +198,7 @@ func (l *Live) rate(count uint64) string {
 	if perSecond < 10 {
 		return fmt.Sprintf("%.1f/s", perSecond)
 	}
-	return number(int(perSecond+0.5)) + "/s"
+	return english.Number(int(perSecond+0.5)) + "/s"
 }
 
 // wrapped matches what the compiler adds to the name of a function for a go statement that calls another one.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/term"
 )
@@ -54,7 +55,7 @@ func Processes(w io.Writer, style term.Style, width int, list []goproc.Info) err
 	for _, p := range list {
 		count := "?"
 		if p.Goroutines >= 0 {
-			count = number(p.Goroutines)
+			count = english.Number(p.Goroutines)
 		}
 		t.add(strconv.Itoa(p.PID), p.User, strings.TrimPrefix(p.GoVersion, "go"), count, programName(p), buildWords(p),
 			orDash(strings.Join(p.Engines, ",")), originWords(p))

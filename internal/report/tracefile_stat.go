@@ -14,6 +14,7 @@ import (
 
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/census"
+	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/sched"
 	"github.com/loupe-go/loupe/internal/term"
 	"github.com/loupe-go/loupe/internal/tracefile"
@@ -59,17 +60,17 @@ func (t *traceText) head(s *tracefile.Summary) {
 	t.line("%s  %s, a trace in the format of %s", t.style.Bold("loupe"), term.Escape(s.Name), formatReleases[s.Trace.Version])
 	lost := "none lost"
 	if s.Totals.Lost > 0 || s.Totals.Losses > 0 {
-		lost = t.style.Bad(number(int(s.Totals.Lost)) + " lost")
+		lost = t.style.Bad(english.Number(s.Totals.Lost) + " lost")
 	}
 	parts := []string{ShortTime(s.Length())}
 	if s.Wall {
 		parts[0] += " from " + time.Unix(0, s.First).UTC().Format(time.RFC3339Nano)
 	}
-	parts = append(parts, plural(int(s.Totals.Events), "event"), lost)
+	parts = append(parts, english.Count(s.Totals.Events, "event"), lost)
 	if !s.Trace.Version.V1() {
-		parts = append(parts, plural(int(s.Trace.Generations), "generation"))
+		parts = append(parts, english.Count(s.Trace.Generations, "generation"))
 	}
-	t.line("%s", strings.Join(append(parts, ByteSize(s.Bytes)), ", "))
+	t.line("%s", strings.Join(append(parts, english.Size(s.Bytes)), ", "))
 	f := &s.Totals.Flow
 	t.line("%s: %s when it began, %s created, %s ended, %s alive at the end", plural(int(f.AtStart+f.Found)+int(f.Created), "goroutine"),
 		number(int(f.AtStart+f.Found)), number(int(f.Created)), number(int(f.Ended)), number(int(f.Live)))
@@ -109,7 +110,7 @@ func (t *traceText) groups(s *tracefile.Summary) {
 		t.group(s.Rest, name)
 	}
 	if s.Hidden > 0 {
-		t.line("\n%s of the Go runtime not counted here: --system counts them", plural(int(s.Hidden), "goroutine"))
+		t.line("\n%s of the Go runtime not counted here: --system counts them", english.Count(s.Hidden, "goroutine"))
 	}
 }
 
@@ -136,14 +137,14 @@ const spreadColumns = "%-26s%8s%8s%8s%8s%8s%8s%8s"
 
 // group writes the times of a group.
 func (t *traceText) group(gr *tracefile.Group, name string) {
-	what := plural(int(gr.Count), "goroutine")
+	what := english.Count(gr.Count, "goroutine")
 	if gr.By == tracefile.ByNone && gr.Others == 0 {
 		what = "alive at the end"
 		if gr.Ended > 0 {
 			what = "ended"
 		}
 	} else if gr.Ended > 0 {
-		what += ", " + number(int(gr.Ended)) + " ended"
+		what += ", " + english.Number(gr.Ended) + " ended"
 	}
 	t.line("%s  %s", name, what)
 	if gr.Count > 1 {
@@ -184,11 +185,11 @@ func (t *traceText) blockers(s *tracefile.Summary) {
 	list := table{head: []string{"  TOTAL", "WAITS", "LONGEST", "AT END", "REASON", "WHERE"}, right: map[int]bool{0: true, 1: true, 2: true, 3: true}}
 	for i := range s.Blockers {
 		p := &s.Blockers[i]
-		list.add("  "+ShortTime(p.Time.Add(p.NowTime).Duration()), number(int(p.Count)), ShortTime(p.Max), number(int(p.Now)), p.Reason, placeName(p))
+		list.add("  "+ShortTime(p.Time.Add(p.NowTime).Duration()), english.Number(p.Count), ShortTime(p.Max), english.Number(p.Now), p.Reason, placeName(p))
 	}
 	list.write(t.w, t.style, 0)
 	if rest := s.Places - len(s.Blockers); rest > 0 {
-		t.line("  %s not listed: --top 0 lists all", plural(rest, "more place"))
+		t.line("  %s not listed: --top 0 lists all", english.Count(rest, "more place"))
 	}
 }
 
@@ -217,7 +218,7 @@ func (t *traceText) latency(l *sched.Latency) {
 	t.line("%s", t.style.Dim(fmt.Sprintf("%-26s%8s%8s%8s%8s%8s", "", "starts", "p50", "p90", "p99", "max")))
 	for _, row := range latencyRows(l) {
 		if h := row.h; h.Count() > 0 {
-			t.line("  %-24s%8s%8s%8s%8s%8s", row.words, number(int(h.Count())), ShortTime(h.Quantile(0.5)), ShortTime(h.Quantile(0.9)),
+			t.line("  %-24s%8s%8s%8s%8s%8s", row.words, english.Number(h.Count()), ShortTime(h.Quantile(0.5)), ShortTime(h.Quantile(0.9)),
 				ShortTime(h.Quantile(0.99)), ShortTime(h.Max()))
 		}
 	}
@@ -248,7 +249,7 @@ func (t *traceText) runtime(s *tracefile.Summary) {
 			ShortTime(rt.STW.Time.Duration()), ShortTime(rt.STW.Max), ShortTime(rt.Pauses.Quantile(0.5)), ShortTime(rt.Pauses.Quantile(0.99)))
 	}
 	if rt.HeapAt != 0 {
-		t.line("  heap between %s and %s, %s at the end", ByteSize(s.HeapMin), ByteSize(rt.HeapMax), ByteSize(rt.Heap))
+		t.line("  heap between %s and %s, %s at the end", english.Size(s.HeapMin), english.Size(rt.HeapMax), english.Size(rt.Heap))
 	}
 }
 
@@ -261,7 +262,7 @@ func (t *traceText) kinds(totals *sched.Totals) {
 	})
 	var words []string
 	for _, k := range kinds {
-		words = append(words, k.String()+" "+number(int(totals.Kinds[k])))
+		words = append(words, k.String()+" "+english.Number(totals.Kinds[k]))
 	}
 	t.line("  %s", term.Wrap(strings.Join(words, ", "), t.width, 2))
 }

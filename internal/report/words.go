@@ -66,7 +66,7 @@ func waitWords(w census.Wait, n int) string {
 	if w.Bound > 0 {
 		bound := "<" + Duration(w.Bound)
 		if w.Known > 0 {
-			bound = plural(n-w.Known, "other") + " " + bound
+			bound = english.Count(n-w.Known, "other") + " " + bound
 		}
 		parts = append(parts, bound)
 	}
@@ -77,7 +77,7 @@ func waitWords(w census.Wait, n int) string {
 func andMore(shown []string, total int) string {
 	s := strings.Join(shown, ", ")
 	if rest := total - len(shown); rest > 0 {
-		s += fmt.Sprintf(" and %s more", number(rest))
+		s += fmt.Sprintf(" and %s more", english.Number(rest))
 	}
 	return s
 }
