@@ -12,7 +12,6 @@ import (
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/census"
 	"github.com/loupe-go/loupe/internal/english"
-	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/stream"
 	"github.com/loupe-go/loupe/internal/term"
 )
@@ -247,7 +246,7 @@ func ByteSize(n int64) string {
 func (t *EventText) place(e *event.Event) []byte {
 	switch {
 	case e.Stack != nil:
-		return t.stacks.get(e.Stack, func(b []byte, s *event.Stack) []byte { return t.appendPlace(b, placeOf(s)) })
+		return t.stacks.get(e.Stack, func(b []byte, s *event.Stack) []byte { return t.appendPlace(b, census.PlaceOf(s, "")) })
 	case e.Origin != nil:
 		return t.origins.get(e.Origin, func(b []byte, o *event.Origin) []byte { return t.appendPlace(b, o.CreatedBy) })
 	}
@@ -268,7 +267,7 @@ func PlaceOf(s *event.Stack, o *event.Origin) string {
 	var f event.Frame
 	switch {
 	case s != nil:
-		f = placeOf(s)
+		f = census.PlaceOf(s, "")
 	case o != nil:
 		f = o.Start
 	}
@@ -279,18 +278,4 @@ func PlaceOf(s *event.Stack, o *event.Origin) string {
 		return term.Escape(f.Func)
 	}
 	return term.Escape(fmt.Sprintf("%s (%s:%d)", f.Func, f.File, f.Line))
-}
-
-// placeOf returns the innermost frame that belongs to the program rather than to the Go distribution; when there is none,
-// the innermost of all.
-func placeOf(s *event.Stack) event.Frame {
-	frames := make([]goproc.Frame, len(s.Frames))
-	for i, f := range s.Frames {
-		frames[i].Frame = f
-	}
-	place := census.Place(frames, "")
-	if place.IsZero() && len(s.Frames) > 0 {
-		place = s.Frames[0]
-	}
-	return place
 }

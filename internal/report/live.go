@@ -111,7 +111,7 @@ func (l *Live) contended() []contention {
 		if p.Count == 0 || p.Stack == nil {
 			continue
 		}
-		c := contention{reason: p.Reason, at: placeOf(p.Stack)}
+		c := contention{reason: p.Reason, at: census.PlaceOf(p.Stack, "")}
 		i := slices.IndexFunc(list, func(o contention) bool { return o.reason == c.reason && o.at == c.at })
 		if i < 0 {
 			i = len(list)

@@ -201,7 +201,7 @@ func placeName(p *sched.Place) string {
 	case p.Stack == nil || len(p.Stack.Frames) == 0:
 		return "(stack not recorded)"
 	}
-	at, name := placeOf(p.Stack), func(f event.Frame) string { return census.ShortFunc(f.Func) }
+	at, name := census.PlaceOf(p.Stack, ""), func(f event.Frame) string { return census.ShortFunc(f.Func) }
 	where := name(at) + " " + path.Base(at.File) + ":" + strconv.Itoa(at.Line)
 	if leaf := p.Stack.Frames[0]; leaf != at {
 		where += " in " + name(leaf)
