@@ -108,7 +108,7 @@ func (c *Comparison) Text(out io.Writer, style term.Style, width int) error {
 		c.population(w, style, width, p)
 	}
 	if gone > 0 {
-		fmt.Fprintln(w, style.Dim(fmt.Sprintf("  %s of the first snapshot ended without a successor.", plural(gone, "goroutine"))))
+		fmt.Fprintln(w, style.Dim(fmt.Sprintf("  %s of the first snapshot ended and had no successor.", english.Count(gone, "goroutine"))))
 	}
 	fmt.Fprintln(w)
 	if c.Live != nil {

@@ -137,7 +137,7 @@ func appendDetail(b []byte, e *event.Event, ended *stream.Interval) []byte {
 		}
 		w.add(fmt.Sprintf("%s before this one %s missing", english.Count(e.Value, "event"), english.Pick(e.Value, "is", "are")))
 	case event.Exec:
-		w.add("the process runs another program from now on")
+		w.add("the process now executes another program")
 	case event.UserLog:
 		w.add(e.Reason)
 	}

@@ -95,9 +95,9 @@ func (l *Goroutines) header(w io.Writer, style term.Style) {
 	if len(states) > 0 {
 		count += ": " + strings.Join(states, ", ")
 	}
-	how := "while the program ran on"
+	how := "while the program was running"
 	if l.Snapshot.Paused {
-		how = "while the program stood still"
+		how = "while the program was stopped"
 	}
 	fmt.Fprintf(w, "%s\n", count)
 	fmt.Fprintln(w, style.Dim(fmt.Sprintf("read at %s in %s %s", l.Snapshot.Time.Format("15:04:05.000"),
@@ -111,14 +111,14 @@ func (l *Goroutines) notes() []string {
 		notes = append(notes, fmt.Sprintf("%s of the Go runtime not listed: --system lists them", english.Count(n, "goroutine")))
 	}
 	if n := l.Selection.UnknownWait; n > 0 {
-		notes = append(notes, fmt.Sprintf("%s left out by --min-wait: the runtime has not noted yet since when they wait",
-			plural(n, "goroutine")))
+		notes = append(notes, fmt.Sprintf("%s excluded by --min-wait: the runtime has not recorded yet when their wait began",
+			english.Count(n, "goroutine")))
 	}
 	if n := l.Snapshot.Incomplete; n > 0 {
-		notes = append(notes, fmt.Sprintf("%s could not be followed to the end: C code or unknown code in between", plural(n, "stack")))
+		notes = append(notes, fmt.Sprintf("%s incomplete: C code or unknown code on the stack", english.Count(n, "stack")))
 	}
 	if n := l.Snapshot.Unsettled; n > 0 && !l.Snapshot.Paused {
-		notes = append(notes, fmt.Sprintf("%s changed at every attempt to read: --pause gives an exact picture", plural(n, "stack")))
+		notes = append(notes, fmt.Sprintf("%s changed at every attempt to read: use --pause", english.Count(n, "stack")))
 	}
 	return notes
 }

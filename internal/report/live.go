@@ -166,14 +166,14 @@ func (l *Live) text(w io.Writer, style term.Style, width int, position func(even
 	if l.Lost > 0 {
 		lost = style.Bad(english.Number(l.Lost) + " lost")
 	}
-	fmt.Fprintf(w, "%s  %s in the %s between, %s\n", style.Bold("LIVE"), plural(int(totals.Events), "event"), ShortTime(l.Elapsed), lost)
+	fmt.Fprintf(w, "%s  %s in %s between the snapshots, %s\n", style.Bold("LIVE"), english.Count(totals.Events, "event"), ShortTime(l.Elapsed), lost)
 	name := "created"
 	for _, s := range l.creators() {
 		line(name, l.rate(s.Created)+" "+siteWords(s.Origin, position))
 		name = ""
 	}
 	if all := latency.All(); all.Count() > 0 {
-		line("scheduler", fmt.Sprintf("%s starts; a goroutine that can run waits %s for a processor, one in 100 %s or longer",
+		line("scheduler", fmt.Sprintf("%s starts; runnable goroutines wait for a processor: median %s, p99 %s",
 			l.rate(all.Count()), ShortTime(all.Quantile(0.5)), ShortTime(all.Quantile(0.99))))
 	}
 	name = "waits"

@@ -48,7 +48,7 @@ func ProcessesJSON(w io.Writer, list []goproc.Info) error {
 // Processes writes Go processes as a table for people. Its last column is cut to fit width columns; 0 means no limit.
 func Processes(w io.Writer, style term.Style, width int, list []goproc.Info) error {
 	if len(list) == 0 {
-		_, err := fmt.Fprintln(w, "no Go process is visible here")
+		_, err := fmt.Fprintln(w, "no Go process found")
 		return err
 	}
 	t := table{head: []string{"PID", "USER", "GO", "GOROUTINES", "PROGRAM", "BUILD", "ENGINES", "MODULE"}, right: map[int]bool{0: true, 3: true}}

@@ -72,10 +72,10 @@ func (t *traceText) head(s *tracefile.Summary) {
 	}
 	t.line("%s", strings.Join(append(parts, english.Size(s.Bytes)), ", "))
 	f := &s.Totals.Flow
-	t.line("%s: %s when it began, %s created, %s ended, %s alive at the end", plural(int(f.AtStart+f.Found)+int(f.Created), "goroutine"),
-		number(int(f.AtStart+f.Found)), number(int(f.Created)), number(int(f.Ended)), number(int(f.Live)))
+	t.line("%s: %s at the start, %s created, %s ended, %s alive at the end", english.Count(int(f.AtStart+f.Found)+int(f.Created), "goroutine"),
+		english.Number(int(f.AtStart+f.Found)), english.Number(f.Created), english.Number(f.Ended), english.Number(f.Live))
 	if s.Totals.Untracked > 0 {
-		t.line("%s", t.style.Warn(plural(int(s.Totals.Untracked), "event")+" of more goroutines than are told apart are not counted"))
+		t.line("%s", t.style.Warn(english.Count(s.Totals.Untracked, "event")+" not counted: too many goroutines to track"))
 	}
 }
 
@@ -105,7 +105,7 @@ func (t *traceText) groups(s *tracefile.Summary) {
 			if s.Options.By == tracefile.ByNone {
 				what = "goroutine"
 			}
-			name = plural(s.Rest.Others, "other "+what) + ", which --top 0 tells apart"
+			name = english.Count(s.Rest.Others, "more "+what) + " (--top 0 shows all)"
 		}
 		t.group(s.Rest, name)
 	}
@@ -160,7 +160,7 @@ func (t *traceText) group(gr *tracefile.Group, name string) {
 	t.spread("  in system calls", &gr.Syscall)
 	t.spread("  alive", &gr.Lifetime)
 	if d := gr.Uncertain.Duration(); d > 0 {
-		t.line("  %s in states that are not known, because events were lost", ShortTime(d))
+		t.line("  %s in unknown states, because events were lost", ShortTime(d))
 	}
 }
 
@@ -242,10 +242,10 @@ func (t *traceText) runtime(s *tracefile.Summary) {
 	}
 	t.title("GARBAGE COLLECTOR", "")
 	if rt.GC.Begun > 0 || rt.GC.Uncertain > 0 {
-		t.line("  %s seen from begin to end, %s in all, the longest %s", plural(int(rt.GC.Count), "collection"), ShortTime(rt.GC.Time.Duration()), ShortTime(rt.GC.Max))
+		t.line("  %s observed from start to end, %s in total, longest %s", english.Count(rt.GC.Count, "collection"), ShortTime(rt.GC.Time.Duration()), ShortTime(rt.GC.Max))
 	}
 	if rt.STW.Count > 0 {
-		t.line("  %s of the world, %s in all, the longest %s, p50 %s, p99 %s", plural(int(rt.STW.Count), "stop"),
+		t.line("  %s, %s in total, longest %s, p50 %s, p99 %s", english.Count(rt.STW.Count, "STW pause"),
 			ShortTime(rt.STW.Time.Duration()), ShortTime(rt.STW.Max), ShortTime(rt.Pauses.Quantile(0.5)), ShortTime(rt.Pauses.Quantile(0.99)))
 	}
 	if rt.HeapAt != 0 {

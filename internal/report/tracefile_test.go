@@ -74,7 +74,7 @@ func TestTraceSummaryTellsDoubt(t *testing.T) {
 	if err := TraceSummary(&out, term.Style{}, 0, s); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"1,234 lost", "1 event of more goroutines than are told apart", "(unknown function)  2 goroutines", "6µs in states that are not known",
+	for _, want := range []string{"1,234 lost", "1 event not counted: too many goroutines to track", "(unknown function)  2 goroutines", "6µs in unknown states",
 		"others  3 goroutines", "(other places)", "(stack not recorded)", "3 more places not listed"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
