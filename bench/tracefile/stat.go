@@ -29,7 +29,7 @@ var statWays = []struct {
 }
 
 func stat(file string, by tracefile.By) (uint64, error) {
-	in, err := tracefile.Open(file, nil)
+	in, err := tracefile.Open(context.Background(), file, nil)
 	if err != nil {
 		return 0, err
 	}
@@ -42,7 +42,7 @@ func stat(file string, by tracefile.By) (uint64, error) {
 }
 
 func validate(file string) (uint64, error) {
-	in, err := tracefile.Open(file, nil)
+	in, err := tracefile.Open(context.Background(), file, nil)
 	if err != nil {
 		return 0, err
 	}
@@ -55,7 +55,7 @@ func validate(file string) (uint64, error) {
 }
 
 func readEvents(file string) (n uint64, err error) {
-	in, err := tracefile.Open(file, nil)
+	in, err := tracefile.Open(context.Background(), file, nil)
 	if err != nil {
 		return 0, err
 	}

@@ -134,7 +134,7 @@ func refuseAsOutput(cmd *cobra.Command, paths []string, output string) error {
 		if path == tracefile.Stdin {
 			return &usageError{problem: "standard input cannot be merged: each trace is read twice; give files", command: cmd.CommandPath()}
 		}
-		in, err := tracefile.Open(path, nil)
+		in, err := tracefile.Open(cmd.Context(), path, nil)
 		if err != nil {
 			return err
 		}

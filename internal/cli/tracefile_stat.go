@@ -74,7 +74,7 @@ A trace that is damaged or truncated is read until there.`,
 
 // tracefileStat prints what is in a trace.
 func (a *app) tracefileStat(cmd *cobra.Command, path string, opt tracefile.StatOptions) error {
-	in, err := tracefile.Open(path, a.Stdin)
+	in, err := tracefile.Open(cmd.Context(), path, a.Stdin)
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ The exit status is 0 when there is no error, and 1 when there is one.`,
 
 // tracefileValidate prints what is wrong in a trace.
 func (a *app) tracefileValidate(cmd *cobra.Command, path string, limit int) error {
-	in, err := tracefile.Open(path, a.Stdin)
+	in, err := tracefile.Open(cmd.Context(), path, a.Stdin)
 	if err != nil {
 		return err
 	}

@@ -69,7 +69,7 @@ func (a *app) writeFrom(cmd *cobra.Command, flags *outputFlags, path string,
 	if problem := flags.problem(a); problem != "" { // before a long wait for standard input
 		return &usageError{problem: problem, command: cmd.CommandPath()}
 	}
-	in, err := tracefile.Open(path, a.Stdin)
+	in, err := tracefile.Open(cmd.Context(), path, a.Stdin)
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ func tinySummary(t *testing.T, opt tracefile.StatOptions) *tracefile.Summary {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in, err := tracefile.Open(tracefile.Stdin, r)
+	in, err := tracefile.Open(t.Context(), tracefile.Stdin, r)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -201,7 +201,7 @@ func TestStatMemory(t *testing.T) {
 		}
 		pipe.CloseWithError(err)
 	}()
-	in, err := Open(Stdin, r)
+	in, err := Open(t.Context(), Stdin, r)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ func search(ctx context.Context, in *Input, sel *Selection) (func(g uint64) bool
 	if in.path == Stdin {
 		return nil, fmt.Errorf("standard input cannot be read twice, which it takes to choose goroutines by function or reason; give a file")
 	}
-	again, err := Open(in.path, nil)
+	again, err := Open(ctx, in.path, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -29,7 +29,7 @@ func TestOpenRefuses(t *testing.T) {
 		{dir, "is a directory, not a trace"},
 		{file("empty", ""), "is empty, not a trace"},
 	} {
-		if _, err := Open(test.path, nil); err == nil || !strings.HasSuffix(err.Error(), test.want) || !strings.Contains(err.Error(), test.path) {
+		if _, err := Open(t.Context(), test.path, nil); err == nil || !strings.HasSuffix(err.Error(), test.want) || !strings.Contains(err.Error(), test.path) {
 			t.Errorf("%s: %v, want %q", test.path, err, test.want)
 		}
 	}
@@ -53,7 +53,7 @@ func TestOpenRefuses(t *testing.T) {
 			t.Errorf("%q: form %d, wire: %v, text: %v", test.content, in.Form(), wire, text)
 		}
 	}
-	if _, err := Open(Stdin, failing{}); err == nil || err.Error() != "reading standard input: broken" {
+	if _, err := Open(t.Context(), Stdin, failing{}); err == nil || err.Error() != "reading standard input: broken" {
 		t.Errorf("standard input that fails: %v", err)
 	}
 }
@@ -154,7 +154,7 @@ func TestDamage(t *testing.T) {
 			opt := formats[i%len(formats)]
 			var err error
 			path := made(t, func(out *Output) error {
-				in, openErr := Open(Stdin, bytes.NewReader(damaged))
+				in, openErr := Open(t.Context(), Stdin, bytes.NewReader(damaged))
 				if openErr != nil {
 					return openErr
 				}
@@ -189,7 +189,7 @@ func FuzzVerbs(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte, which uint8) {
-		in, err := Open(Stdin, bytes.NewReader(data))
+		in, err := Open(t.Context(), Stdin, bytes.NewReader(data))
 		if err != nil {
 			return
 		}
@@ -210,7 +210,7 @@ func FuzzVerbs(f *testing.F) {
 			sel.From, _ = ParseMoment("10us")
 		}
 		Convert(t.Context(), out, in, formats[int(which)%len(formats)], sel)
-		if in, err = Open(Stdin, bytes.NewReader(data)); err == nil {
+		if in, err = Open(t.Context(), Stdin, bytes.NewReader(data)); err == nil {
 			Stat(t.Context(), in, StatOptions{By: ByStart, Top: int(which)})
 		}
 	})

@@ -323,7 +323,7 @@ func TestFilterRefuses(t *testing.T) {
 			t.Errorf("%+v: %v, want %q", test.sel, err, test.want)
 		}
 	}
-	in, err := Open(Stdin, strings.NewReader("go 1.22 trace\x00\x00\x00"))
+	in, err := Open(t.Context(), Stdin, strings.NewReader("go 1.22 trace\x00\x00\x00"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ func lookThrough(ctx context.Context, path string) (recording, error) {
 	if path == Stdin {
 		return rec, fmt.Errorf("standard input cannot be merged: each trace is read twice; give files")
 	}
-	in, err := Open(path, nil)
+	in, err := Open(ctx, path, nil)
 	if err != nil {
 		return rec, err
 	}

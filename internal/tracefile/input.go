@@ -3,6 +3,7 @@ package tracefile
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -35,27 +36,33 @@ const (
 	Text              // as the verb text writes it
 )
 
-// Open opens a file for reading; - is stdin. What cannot be a trace, because it is a directory or empty, is an error.
-func Open(path string, stdin io.Reader) (*Input, error) {
+// Open opens a file for reading; - is stdin. The context ends the wait for a pipe or a terminal, here and in Read. What cannot
+// be a trace, because it is a directory or empty, is an error.
+func Open(ctx context.Context, path string, stdin io.Reader) (*Input, error) {
 	in := &Input{Name: path, path: path}
 	if path == Stdin {
 		in.Name = "standard input"
 		if f, ok := stdin.(*os.File); ok {
 			in.file = f // so that an output can be compared with it
 		}
-		in.r = bufio.NewReaderSize(&counted{stdin, &in.read}, inputSize)
+		in.r = bufio.NewReaderSize(&counted{newWaiting(ctx, stdin), &in.read}, inputSize)
 		return in, in.check()
 	}
-	f, err := os.Open(path)
+	f, err := openFile(ctx, path)
 	if err != nil {
 		return nil, plainError(err)
 	}
-	if info, err := f.Stat(); err == nil && info.IsDir() {
+	info, err := f.Stat()
+	if err == nil && info.IsDir() {
 		f.Close()
 		return nil, fmt.Errorf("%s is a directory, not a trace", path)
 	}
 	in.file = f
-	in.r = bufio.NewReaderSize(&counted{f, &in.read}, inputSize)
+	var r io.Reader = f
+	if err != nil || !info.Mode().IsRegular() {
+		r = newWaiting(ctx, f)
+	}
+	in.r = bufio.NewReaderSize(&counted{r, &in.read}, inputSize)
 	if err := in.check(); err != nil {
 		f.Close()
 		return nil, err

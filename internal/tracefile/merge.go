@@ -45,7 +45,7 @@ type part struct {
 // lookAt reads the beginning of an input.
 func lookAt(ctx context.Context, path string, maxMemory int64) (part, error) {
 	p := part{path: path, empty: true}
-	in, err := Open(path, nil)
+	in, err := Open(ctx, path, nil)
 	if err != nil {
 		return p, err
 	}
@@ -155,7 +155,7 @@ func (m *merger) note(format string, args ...any) {
 
 // add writes one of the traces.
 func (m *merger) add(p *part, w io.WriteCloser, pid int32, name string) error {
-	in, err := Open(p.path, nil)
+	in, err := Open(m.ctx, p.path, nil)
 	if err != nil {
 		return err
 	}

@@ -82,7 +82,7 @@ var mutationVerbs = []struct {
 }
 
 func convertFile(ctx context.Context, out *Output, path string, sel *Selection) error {
-	in, err := Open(path, nil)
+	in, err := Open(ctx, path, nil)
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func expectWhole(t *testing.T, id, path string, format Format) {
 		} else if report.Errors > 0 {
 			t.Errorf("%s: %v: %v", id, report, report.Problems[0].Text)
 		}
-		in, err := Open(Stdin, bytes.NewReader(data))
+		in, err := Open(t.Context(), Stdin, bytes.NewReader(data))
 		if err != nil {
 			t.Errorf("%s: %v", id, err)
 			return

@@ -77,7 +77,7 @@ func (s *splicer) add(rec *recording) error {
 		s.note("%s has nothing that the others do not have", rec.path)
 		return nil
 	}
-	in, err := Open(rec.path, nil)
+	in, err := Open(s.ctx, rec.path, nil)
 	if err != nil {
 		return err
 	}

@@ -129,7 +129,7 @@ func run(cmd *exec.Cmd) error {
 // open opens a file that a test reads.
 func open(tb testing.TB, path string) *Input {
 	tb.Helper()
-	in, err := Open(path, nil)
+	in, err := Open(tb.Context(), path, nil)
 	if err != nil {
 		tb.Fatal(err)
 	}

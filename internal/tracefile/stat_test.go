@@ -370,7 +370,7 @@ func TestStatOfDamage(t *testing.T) {
 		}
 		whole := len(data)
 		for _, n := range []int{1, 15, 16, 17, whole / 3, whole / 2, whole - 1} {
-			in, err := Open(Stdin, strings.NewReader(string(data[:n])))
+			in, err := Open(t.Context(), Stdin, strings.NewReader(string(data[:n])))
 			if err != nil {
 				t.Fatal(err)
 			}

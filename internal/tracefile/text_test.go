@@ -69,7 +69,7 @@ func TestEditedText(t *testing.T) {
 	}
 	for _, exact := range []bool{false, true} {
 		path := made(t, func(out *Output) error {
-			in, err := Open(Stdin, bytes.NewReader(edited.Bytes()))
+			in, err := Open(t.Context(), Stdin, bytes.NewReader(edited.Bytes()))
 			if err != nil {
 				return err
 			}
