@@ -348,7 +348,7 @@ func TestParseMoment(t *testing.T) {
 		"-1s": false, "1": false, "soon": false, "14:03": false, "2026-03-01": false, "0001-01-01T00:00:00Z": false, "9999-01-01T00:00:00Z": false,
 	} {
 		m, err := ParseMoment(text)
-		if (err == nil) != ok || err == nil && m.IsSet() != (text != "") {
+		if (err == nil) != ok || err == nil && m.isSet != (text != "") {
 			t.Errorf("%q: %+v, %v", text, m, err)
 		}
 	}

@@ -85,7 +85,7 @@ func MergeProcesses(ctx context.Context, out *Output, paths []string, opt MergeO
 	if err != nil {
 		return Converted{}, err
 	}
-	m := merger{ctx: ctx, out: out, opt: opt}
+	m := merger{ctx: ctx, opt: opt}
 	m.done.Version = parts[0].version
 	if err := m.align(parts); err != nil {
 		return Converted{}, err
@@ -111,7 +111,6 @@ func MergeProcesses(ctx context.Context, out *Output, paths []string, opt MergeO
 // A merger is one run of MergeProcesses.
 type merger struct {
 	ctx  context.Context
-	out  *Output
 	opt  MergeOptions
 	wall bool
 	base int64 // the beginning of all

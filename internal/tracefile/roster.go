@@ -16,7 +16,6 @@ type roster struct {
 
 // lifeState is what is known of a goroutine.
 type lifeState struct {
-	g      uint64
 	status event.Event // a GoStatus; Time is when it entered its state
 }
 
@@ -91,7 +90,6 @@ func (r *roster) of(g uint64) *lifeState {
 		} else {
 			s = new(lifeState)
 		}
-		s.g = g
 		s.status = event.Event{Kind: event.GoStatus, G: g}
 		r.alive[g] = s
 	}

@@ -58,9 +58,6 @@ func ParseMoment(text string) (Moment, error) {
 	return m, errors.New("neither a duration since the beginning, such as 1.5s, nor a time such as 2026-03-01T14:03:05Z")
 }
 
-// IsSet reports whether it is a moment.
-func (m Moment) IsSet() bool { return m.isSet }
-
 // in returns the moment as the time of an event in a trace that begins at a time.
 func (m Moment) in(begin int64, wall bool) (int64, error) {
 	if m.at.IsZero() {
