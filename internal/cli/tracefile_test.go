@@ -321,7 +321,7 @@ func TestTracefileFilter(t *testing.T) {
 	}
 	os.Remove(out)
 	r := tracefileTest(t, "filter", file, "-o", out, "--func", "nowhere")
-	if _, err := os.Stat(out); err == nil || r.status != exitFailed || !strings.Contains(r.errOut, "nothing is chosen") {
+	if _, err := os.Stat(out); err == nil || r.status != exitFailed || !strings.Contains(r.errOut, "no goroutine in ") {
 		t.Errorf("%+v", r)
 	}
 }
@@ -331,7 +331,7 @@ func TestTracefileMerge(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
 	for _, format := range []string{"perfetto", "chrome"} {
 		r := tracefileTest(t, "merge", a, b, old, "-o", out, "--format", format)
-		if r.status != exitDone || !strings.Contains(r.errOut, "begun at the same moment: "+old) || len(content(t, out)) < 1000 {
+		if r.status != exitDone || !strings.Contains(r.errOut, "started at the same moment: "+old) || len(content(t, out)) < 1000 {
 			t.Errorf("%s: %+v", format, r)
 		}
 		r = tracefileTest(t, "merge", a, b, "-o", out, "--format", format, "--json", "--name", "client", "--name", "server")
@@ -348,7 +348,7 @@ func TestTracefileMerge(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	if r := tracefileTest(t, "merge", a, a, "-o", out, "--format", "go"); r.status != exitDone || !strings.Contains(r.errOut, "nothing that the others do not have") {
+	if r := tracefileTest(t, "merge", a, a, "-o", out, "--format", "go"); r.status != exitDone || !strings.Contains(r.errOut, "nothing that the other files do not contain") {
 		t.Errorf("%+v", r)
 	}
 }

@@ -47,7 +47,7 @@ func search(ctx context.Context, in *Input, sel *Selection) (func(g uint64) bool
 		return listed, nil
 	}
 	if in.path == Stdin {
-		return nil, fmt.Errorf("standard input cannot be read twice, which it takes to choose goroutines by function or reason; give a file")
+		return nil, fmt.Errorf("cannot filter standard input by function or reason: the trace is read twice; use a file")
 	}
 	again, err := Open(ctx, in.path, nil)
 	if err != nil {
@@ -204,11 +204,11 @@ func (c *converter) finish(damaged bool) error {
 		c.sink = sink
 	case c.before != nil && !damaged:
 		c.abandon()
-		return fmt.Errorf("nothing is chosen: %s lasts %v and ends before %s", c.ev.in.Name, time.Duration(c.ev.last-c.ev.first), c.sel.From.text)
+		return fmt.Errorf("empty time range: %s lasts %v and ends before %s", c.ev.in.Name, time.Duration(c.ev.last-c.ev.first), c.sel.From.text)
 	}
 	if c.sel.byGoroutine() && !c.some && !damaged {
 		c.abandon()
-		return fmt.Errorf("nothing is chosen: no goroutine of %s fits what was asked for", c.ev.in.Name)
+		return fmt.Errorf("no goroutine in %s matches the filter", c.ev.in.Name)
 	}
 	if err := c.sink.Close(); err != nil {
 		return err

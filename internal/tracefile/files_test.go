@@ -38,13 +38,13 @@ func TestOpenRefuses(t *testing.T) {
 		form       Form
 		wire, text string
 	}{
-		{"go 1.22 trace\x00\x00\x00", Wire, "", "is a trace in the wire format already"},
+		{"go 1.22 trace\x00\x00\x00", Wire, "", "is already in the wire format"},
 		{"Trace Go1.22\n", Text, "loupe tracefile wire", ""},
 		{"\n# a comment\n\t# another\n Trace Go1.22\n", Text, "loupe tracefile wire", ""},
 		{"# a comment", Other, "not a Go execution trace", "not a Go execution trace"},
-		{"\x7fELF", Other, `does not begin with "go 1."`, `does not begin with "Trace Go1."`},
+		{"\x7fELF", Other, `does not start with "go 1."`, `does not start with "Trace Go1."`},
 		{"g", Other, "not a Go execution trace", "not a Go execution trace"},
-		{"\x1f\x8b\x08", Other, "compressed by gzip", "compressed by gzip"},
+		{"\x1f\x8b\x08", Other, "compressed with gzip", "compressed with gzip"},
 	} {
 		in := open(t, file("f", test.content))
 		wire, text := in.NeedWire(), in.NeedText()

@@ -317,13 +317,13 @@ func TestFilterRefuses(t *testing.T) {
 		want string
 	}{
 		{new, Selection{From: moment(t, "1h")}, "ends before 1h"},
-		{new, Selection{To: moment(t, "2001-01-01T00:00:00Z")}, "is before the beginning"},
-		{new, Selection{From: moment(t, "2s"), To: moment(t, "1s")}, "is before the beginning"},
-		{new, Selection{Goroutines: []uint64{1 << 40}}, "no goroutine of"},
-		{new, Selection{Func: regexp.MustCompile("no such function")}, "no goroutine of"},
-		{new, Selection{Reasons: []string{"no such reason"}}, "no goroutine of"},
-		{old, Selection{From: moment(t, "2026-01-01T00:00:00Z")}, "does not tell the time of day"},
-		{old, Selection{To: moment(t, "2026-01-01T00:00:00Z"), Reasons: []string{"sleep"}}, "does not tell the time of day"},
+		{new, Selection{To: moment(t, "2001-01-01T00:00:00Z")}, "is before the start"},
+		{new, Selection{From: moment(t, "2s"), To: moment(t, "1s")}, "is before the start"},
+		{new, Selection{Goroutines: []uint64{1 << 40}}, "matches the filter"},
+		{new, Selection{Func: regexp.MustCompile("no such function")}, "matches the filter"},
+		{new, Selection{Reasons: []string{"no such reason"}}, "matches the filter"},
+		{old, Selection{From: moment(t, "2026-01-01T00:00:00Z")}, "only traces of Go 1.25 and later have"},
+		{old, Selection{To: moment(t, "2026-01-01T00:00:00Z"), Reasons: []string{"sleep"}}, "only traces of Go 1.25 and later have"},
 	} {
 		out, err := output.Create(t.Context(), Stdout, output.Options{Stdout: io.Discard})
 		if err != nil {
@@ -337,7 +337,7 @@ func TestFilterRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := search(t.Context(), in, &Selection{Reasons: []string{"x"}}); err == nil || !strings.Contains(err.Error(), "cannot be read twice") {
+	if _, err := search(t.Context(), in, &Selection{Reasons: []string{"x"}}); err == nil || !strings.Contains(err.Error(), "the trace is read twice") {
 		t.Errorf("standard input: %v", err)
 	}
 }

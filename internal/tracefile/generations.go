@@ -31,7 +31,7 @@ func (r *recording) last() generation  { return r.generations[len(r.generations)
 func lookThrough(ctx context.Context, path string) (recording, error) {
 	rec := recording{path: path}
 	if path == Stdin {
-		return rec, fmt.Errorf("standard input cannot be merged: each trace is read twice; give files")
+		return rec, fmt.Errorf("cannot merge standard input: each trace is read twice; use files")
 	}
 	in, err := Open(ctx, path, nil)
 	if err != nil {
@@ -46,7 +46,7 @@ func lookThrough(ctx context.Context, path string) (recording, error) {
 		return rec, in.noTrace(err)
 	}
 	if rec.version = r.Version(); rec.version.V1() {
-		return rec, fmt.Errorf("%s has the format of %s, whose parts cannot be merged: from Go 1.22 on they can; --format perfetto shows it beside others",
+		return rec, fmt.Errorf("%s has the format of %s: merging parts of a trace requires Go 1.22 or later; --format perfetto shows several traces side by side",
 			path, rec.version)
 	}
 	for ev, err := range r.All() {
@@ -61,7 +61,7 @@ func lookThrough(ctx context.Context, path string) (recording, error) {
 		}
 	}
 	if len(rec.generations) == 0 {
-		return rec, fmt.Errorf("%s has nothing but a header", path)
+		return rec, fmt.Errorf("%s contains only a header", path)
 	}
 	return rec, nil
 }
@@ -87,15 +87,15 @@ func inOrder(list []recording) error {
 	for i := range list {
 		r := &list[i]
 		if r.version != list[0].version {
-			return fmt.Errorf("%s has the format of %s and %s that of %s: they are not of one process", list[0].path, list[0].version, r.path, r.version)
+			return fmt.Errorf("%s has the format of %s and %s that of %s: they are not from the same process", list[0].path, list[0].version, r.path, r.version)
 		}
 		for _, g := range r.generations {
 			begin, again := known[g.number]
 			switch {
 			case again && begin != g.begin:
-				return fmt.Errorf("%s has another generation %d than the others: it is not of the same process; --format perfetto shows it beside them", r.path, g.number)
+				return fmt.Errorf("%s has a different generation %d than the other files: it is not from the same process; --format perfetto shows them side by side", r.path, g.number)
 			case !again && i > 0 && (g.number < latest.number) != (g.begin < latest.begin):
-				return fmt.Errorf("generation %d of %s does not fit to generation %d of %s by time: they are not of one process; --format perfetto shows them side by side",
+				return fmt.Errorf("the times of generation %d of %s do not match generation %d of %s: they are not from the same process; --format perfetto shows them side by side",
 					g.number, r.path, latest.number, latestOf)
 			}
 			known[g.number] = g.begin

@@ -168,7 +168,7 @@ func (in *Input) NeedWire() error {
 	case Wire:
 		return nil
 	case Text:
-		return fmt.Errorf("%s is a text trace; loupe tracefile wire makes a trace of it", in.Name)
+		return fmt.Errorf("%s is a text trace; loupe tracefile wire converts it to a trace", in.Name)
 	}
 	return in.notTrace(wireBegin)
 }
@@ -179,7 +179,7 @@ func (in *Input) NeedText() error {
 	case Text:
 		return nil
 	case Wire:
-		return fmt.Errorf("%s is a trace in the wire format already", in.Name)
+		return fmt.Errorf("%s is already in the wire format", in.Name)
 	}
 	return in.notTrace(textBegin)
 }
@@ -187,9 +187,9 @@ func (in *Input) NeedText() error {
 func (in *Input) notTrace(begin string) error {
 	head, _ := in.r.Peek(len(gzipBegin))
 	if string(head) == gzipBegin {
-		return fmt.Errorf("%s is compressed by gzip, as profiles are and traces are not; gzip -d unpacks a trace", in.Name)
+		return fmt.Errorf("%s is compressed with gzip, like a profile; to decompress a trace use gzip -d", in.Name)
 	}
-	return fmt.Errorf("%s is not a Go execution trace: it does not begin with %q", in.Name, begin)
+	return fmt.Errorf("%s is not a Go execution trace: it does not start with %q", in.Name, begin)
 }
 
 // IsFile reports whether the input is the file at a path.

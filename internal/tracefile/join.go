@@ -25,7 +25,7 @@ func newJoin(w io.Writer, format Format) (join, error) {
 	case Chrome:
 		return &chromeJoin{w: w}, nil
 	}
-	return nil, fmt.Errorf("processes cannot be merged in format %s, but as perfetto or chrome", format)
+	return nil, fmt.Errorf("cannot merge processes to format %s: must be perfetto or chrome", format)
 }
 
 // partShift is where a part's number stands in the numbers that it changes. There are not 1<<40 things in a part.

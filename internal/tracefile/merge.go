@@ -68,7 +68,7 @@ func lookAtAll(ctx context.Context, paths []string, opt *MergeOptions) ([]part, 
 	var parts []part
 	for _, path := range paths {
 		if path == Stdin {
-			return nil, fmt.Errorf("standard input cannot be merged: each trace is read twice; give files")
+			return nil, fmt.Errorf("cannot merge standard input: each trace is read twice; use files")
 		}
 		p, err := lookAt(ctx, path, opt.MaxMemory)
 		if err != nil && !(opt.Partial && IsDamage(err)) {
@@ -100,7 +100,7 @@ func MergeProcesses(ctx context.Context, out *Output, paths []string, opt MergeO
 		case out.Err() != nil:
 			return m.done, out.Err()
 		case IsDamage(err) && opt.Partial:
-			m.note("%v; what precedes is there", err)
+			m.note("%v; the part before the damage is included", err)
 		case err != nil:
 			return m.done, err
 		}
@@ -126,21 +126,21 @@ func (m *merger) align(parts []part) error {
 	case len(parts) == 0:
 		return nil
 	case m.opt.Align == AlignWall && without >= 0:
-		return fmt.Errorf("%s does not have the time of day, as traces of Go 1.25 and later and recordings of Loupe do; use --align begin to start all at the same moment", parts[without].path)
+		return fmt.Errorf("%s has no time of day, unlike traces of Go 1.25 and later and recordings of Loupe; use --align begin to start all traces at the same moment", parts[without].path)
 	case m.wall:
 		m.base = slices.MinFunc(parts, func(a, b part) int { return int(min(max(a.first-b.first, -1), 1)) }).first
 		for _, p := range parts {
-			m.note("%s begins %v after the first one, by the time of day", p.path, time.Duration(p.first-m.base))
+			m.note("%s starts %v after the first trace, by the time of day", p.path, time.Duration(p.first-m.base))
 		}
 		m.done.Wall = true
 	default:
 		m.base = parts[0].first
 		m.done.Wall = parts[0].wall
 		if m.opt.Align == AlignBegin {
-			m.note("the traces are taken to have begun at the same moment")
+			m.note("all traces are shown as started at the same moment")
 			break
 		}
-		m.note("the traces are taken to have begun at the same moment: %s does not have the time of day, as traces of Go 1.25 and later and recordings of Loupe do",
+		m.note("all traces are shown as started at the same moment: %s has no time of day, unlike traces of Go 1.25 and later and recordings of Loupe",
 			parts[without].path)
 	}
 	m.done.First = m.base

@@ -59,7 +59,7 @@ func TestMergeChrome(t *testing.T) {
 		{[]int{4, 5}, AlignAuto, true, "by the time of day"},
 		{[]int{5, 4, 5}, AlignWall, true, "by the time of day"},
 		{[]int{0, 5}, AlignAuto, false, "go1.20"},
-		{[]int{4, 5}, AlignBegin, false, "begun at the same moment"},
+		{[]int{4, 5}, AlignBegin, false, "started at the same moment"},
 	} {
 		var paths, names []string
 		var alone [][]chromeEvent
@@ -118,7 +118,7 @@ func TestMergeRecordings(t *testing.T) {
 	slices.Reverse(paths)
 	_, done := mergeChrome(t, paths, MergeOptions{Align: AlignAuto, Names: []string{"a", "b", "c"}})
 	notes := strings.Join(done.Notes, "\n")
-	if !done.Wall || done.First/1e6 != day/1e6 || (done.Last-done.First)/1e6 != 10009 || !strings.Contains(notes, "begins 10s after the first one, by the time of day") {
+	if !done.Wall || done.First/1e6 != day/1e6 || (done.Last-done.First)/1e6 != 10009 || !strings.Contains(notes, "starts 10s after the first trace, by the time of day") {
 		t.Errorf("%+v from %d, which is %d after %d", done, done.First, done.First-day, day)
 	}
 }
@@ -318,13 +318,13 @@ func TestMergeRefuses(t *testing.T) {
 		err  error
 		want string
 	}{
-		{processes(MergeOptions{Format: Perfetto, Align: AlignWall}, first, last), "does not have the time of day"},
-		{processes(MergeOptions{Format: CSV}, first, last), "cannot be merged in format csv"},
+		{processes(MergeOptions{Format: Perfetto, Align: AlignWall}, first, last), "has no time of day"},
+		{processes(MergeOptions{Format: CSV}, first, last), "cannot merge processes to format csv"},
 		{processes(MergeOptions{Format: Chrome}, Stdin, last), "read twice"},
 		{parts(Stdin, last), "read twice"},
-		{parts(old, last), "whose parts cannot be merged"},
-		{parts(first, last), "not of one process"},
-		{parts(filepath.Join(flight, "whole.trace"), last), "not of"},
+		{parts(old, last), "requires Go 1.22 or later"},
+		{parts(first, last), "not from the same process"},
+		{parts(filepath.Join(flight, "whole.trace"), last), "not from the same process"},
 		{parts(filepath.Join(flight, "no.trace")), "no such file"},
 	} {
 		if test.err == nil || !strings.Contains(test.err.Error(), test.want) || strings.Contains(test.err.Error(), "\n") {
@@ -388,7 +388,7 @@ func TestMergeFlight(t *testing.T) {
 				whole[i].Kind, whole[i].G, whole[i].By, whole[i].Time)
 		}
 	}
-	if _, done := mergeParts(t, parts[0], parts[0]); !strings.Contains(done.Notes[0], "nothing that the others do not have") {
+	if _, done := mergeParts(t, parts[0], parts[0]); !strings.Contains(done.Notes[0], "nothing that the other files do not contain") {
 		t.Errorf("the same twice: %q", done.Notes)
 	}
 }
@@ -452,7 +452,7 @@ func TestMergePartial(t *testing.T) {
 		if _, err := merge(out, false); !IsDamage(err) {
 			t.Errorf("%v", err)
 		}
-		if done, err := merge(out, true); err != nil || !strings.Contains(strings.Join(done.Notes, "\n"), "what precedes is there") || done.Written < 100 {
+		if done, err := merge(out, true); err != nil || !strings.Contains(strings.Join(done.Notes, "\n"), "the part before the damage is included") || done.Written < 100 {
 			t.Errorf("%+v, %v", done, err)
 		}
 	}

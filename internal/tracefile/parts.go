@@ -36,7 +36,7 @@ func MergeParts(ctx context.Context, out *Output, paths []string, opt MergeOptio
 	for i := range list {
 		err = s.add(&list[i])
 		if IsDamage(err) && opt.Partial {
-			s.note("%v; what precedes is there", err)
+			s.note("%v; the part before the damage is included", err)
 			err = nil
 		}
 		if err != nil {
@@ -74,7 +74,7 @@ type splicer struct {
 func (s *splicer) add(rec *recording) error {
 	name := filepath.Base(rec.path)
 	if rec.last().number <= s.last {
-		s.note("%s has nothing that the others do not have", rec.path)
+		s.note("%s contains nothing that the other files do not contain", rec.path)
 		return nil
 	}
 	in, err := Open(s.ctx, rec.path, nil)
@@ -86,7 +86,7 @@ func (s *splicer) add(rec *recording) error {
 	var ev *Events
 	shared := slices.IndexFunc(rec.generations, func(g generation) bool { return g.number > s.last })
 	if shared > 0 {
-		s.note("%d of %s of %s %s in the others too", shared, english.Count(len(rec.generations), "generation"), rec.path, english.Pick(shared, "is", "are"))
+		s.note("%d of %s of %s %s also in the other files", shared, english.Count(len(rec.generations), "generation"), rec.path, english.Pick(shared, "is", "are"))
 		rest := after(interruptible{s.ctx, in}, s.last)
 		defer rest.Close()
 		ev, err = in.events(s.ctx, rest)

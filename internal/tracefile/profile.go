@@ -198,7 +198,7 @@ func (s *profileSink) Close() error {
 	b := s.build(began, time.Duration(s.last-s.first))
 	b.Comment(fmt.Sprintf("%s profile by Loupe, from an execution trace in the format of %s", s.opt.Profile, s.opt.Version))
 	if s.lost > 0 {
-		b.Comment(fmt.Sprintf("events that the trace says are missing: %d", s.lost))
+		b.Comment(fmt.Sprintf("events missing according to the trace: %d", s.lost))
 	}
 	s.distinct = b.Samples()
 	return b.Write(s.w)
@@ -211,9 +211,9 @@ func (s *profileSink) Notes() []string {
 	case s.counted > 0:
 		notes = append(notes, fmt.Sprintf("%d counted in %s", s.counted, english.Count(s.distinct, "distinct stack")))
 	case s.opt.Profile == cpuProfile:
-		notes = append(notes, "the trace has no samples of the CPU profiler: it has them when a CPU profile was under way too")
+		notes = append(notes, "the trace has no CPU profile samples: it has them only if a CPU profile was recorded at the same time")
 	default:
-		notes = append(notes, "there is nothing to count in the trace, the profile is empty")
+		notes = append(notes, "the profile is empty: the trace contains nothing to count")
 	}
 	return notes
 }

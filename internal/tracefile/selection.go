@@ -55,7 +55,7 @@ func ParseMoment(text string) (Moment, error) {
 	if m.at, err = time.Parse(time.RFC3339Nano, text); err == nil && m.at.Year() >= 1970 && m.at.Year() < 2262 {
 		return m, nil
 	}
-	return m, errors.New("neither a duration since the beginning, such as 1.5s, nor a time such as 2026-03-01T14:03:05Z")
+	return m, errors.New("neither a duration since the start, such as 1.5s, nor a time such as 2026-03-01T14:03:05Z")
 }
 
 // in returns the moment as the time of an event in a trace that begins at a time.
@@ -64,7 +64,7 @@ func (m Moment) in(begin int64, wall bool) (int64, error) {
 		return begin + min(int64(m.after), maxTime-begin), nil
 	}
 	if !wall {
-		return 0, fmt.Errorf("the trace does not tell the time of day, which %s is: traces do from Go 1.25 on; give a duration since the beginning", m.text)
+		return 0, fmt.Errorf("%s is a time of day, which only traces of Go 1.25 and later have; use a duration since the start", m.text)
 	}
 	return m.at.UnixNano(), nil
 }
@@ -88,7 +88,7 @@ func (s *Selection) window(begin int64, wall bool) (window, error) {
 			return w, err
 		}
 		if w.to < max(w.from, begin) {
-			return w, fmt.Errorf("nothing is chosen: %s is before the beginning", s.To.text)
+			return w, fmt.Errorf("empty time range: %s is before the start", s.To.text)
 		}
 	}
 	return w, nil

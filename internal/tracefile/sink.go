@@ -108,17 +108,17 @@ func writerNotes(w *trace.Writer) []string {
 	stats := w.Stats()
 	var notes []string
 	if stats.Repaired > 0 {
-		notes = append(notes, fmt.Sprintf("transitions that were added because events contradict each other: %d", stats.Repaired))
+		notes = append(notes, fmt.Sprintf("transitions added because events contradict each other: %d", stats.Repaired))
 	}
 	if stats.Cut > 0 {
-		notes = append(notes, fmt.Sprintf("strings and stacks that were cut to what a trace can have: %d", stats.Cut))
+		notes = append(notes, fmt.Sprintf("strings and stacks truncated to the limits of a trace: %d", stats.Cut))
 	}
 	skipped := uint64(0)
 	for _, n := range stats.Skipped {
 		skipped += n
 	}
 	if skipped > 0 {
-		notes = append(notes, fmt.Sprintf("events that were left out because they have no place in a Go trace: %d", skipped))
+		notes = append(notes, fmt.Sprintf("events omitted because a Go trace cannot represent them: %d", skipped))
 	}
 	return notes
 }
