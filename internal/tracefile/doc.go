@@ -1,12 +1,12 @@
-// Package tracefile does what `loupe tracefile` does with execution-trace files: it opens them, makes text of them and
-// back, counts what is in them, chooses parts, and writes them again, alone or together, in Go's format and in others.
+// Package tracefile implements `loupe tracefile`. It opens execution trace files, converts them to text and back,
+// computes statistics, selects parts of them, and writes one or several of them in Go's format or in other formats.
 //
-// Its central types are Input, a file that is read, Output, a file that is written, and Sink, a form in which events are
-// written. Events go from package trace, which reads the files, through a Selection to a Sink:
+// The central types are [Input], a file to read, [Output], a file to write, and [Sink], which writes events in one
+// format. Package trace reads the files, and the events pass through a [Selection] to a Sink:
 //
 //	Input -> trace.Reader -> Selection -> Sink (Go trace, Perfetto, Chrome, CSV, pprof) -> Output
 //	                      -> Stat -> Summary, which package report prints
 //
-// Everything streams. What is kept is what trace.Reader keeps, which is two generations of a trace (a trace of before Go
-// 1.22 as a whole), and something for each goroutine that is alive.
+// All operations stream their input. In memory are at most two generations of the trace (or the whole trace if it is from
+// before Go 1.22), held by trace.Reader, and a small amount of data for each live goroutine.
 package tracefile
