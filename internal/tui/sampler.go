@@ -35,13 +35,13 @@ type SamplerOptions struct {
 	// Window is the shortest time that differences are told of. A picture that is taken sooner after another one tells
 	// of the same time as that one, and of what came since.
 	Window time.Duration
-	// CatchUp, unless nil, waits for events that have not been read. It is called for a picture that is late: this process was
-	// stopped or did not get a processor, and events of the time since the last picture may be in the buffer.
-	CatchUp func()
+	// CatchUp, unless nil, waits for events that have not been read, at most for a limit. It is called before processor time is
+	// divided among goroutines, which depends on all events until then: unless the last picture is younger than Window.
+	CatchUp func(limit time.Duration)
 }
 
-// lateAfter is how much later than expected a picture is late.
-const lateAfter = 250 * time.Millisecond
+// catchUpLimit is how long CatchUp may take. It is half of the time since the last picture if that is less.
+const catchUpLimit = 2 * time.Second
 
 // NewSampler returns a sampler. The observation counts from now on.
 func NewSampler(source Source, opt SamplerOptions) *Sampler {
@@ -59,8 +59,8 @@ const trendLength = 120
 // Take takes a picture.
 func (s *Sampler) Take(q Query) *Picture {
 	now := s.opt.Clock()
-	if s.took != 0 && s.opt.CatchUp != nil && time.Duration(now-s.took) > 2*s.opt.Window+lateAfter {
-		s.opt.CatchUp()
+	if since := time.Duration(now - s.took); s.took != 0 && s.opt.CatchUp != nil && since >= s.opt.Window {
+		s.opt.CatchUp(min(since/2, catchUpLimit))
 	}
 	s.took = s.account()
 	p := &Picture{Query: q, Totals: s.source.Totals(), Runtime: s.source.Runtime(), Latency: s.source.Latency(), Health: s.opt.Health()}

@@ -83,25 +83,25 @@ func TestCatchUp(t *testing.T) {
 	s := NewSampler(f, SamplerOptions{Clock: f.Now, CatchUp: f.CatchUp, Health: func() Health { return Health{} }, Window: 50 * time.Millisecond})
 	s.Take(Query{})
 	stopped := f.Now()
-	time.Sleep(2*lateAfter + 100*time.Millisecond)
+	time.Sleep(2 * time.Second)
 	const n = 1000
 	go func() {
-		time.Sleep(2 * catchUpPause)
+		time.Sleep(20 * time.Millisecond)
 		step := (f.Now() - stopped) / n
 		for g := uint64(1); g <= n; g++ {
 			f.Add(&event.Event{Kind: event.GoCreate, Time: stopped + int64(g)*step, G: g})
 			if g%100 == 0 {
-				time.Sleep(catchUpPause)
+				time.Sleep(10 * time.Millisecond)
 			}
 		}
 	}()
 	p := s.Take(Query{})
-	if p.TotalsDelta.Created != n || p.Interval < 2*lateAfter {
+	if p.TotalsDelta.Created != n || p.Interval < 2*time.Second {
 		t.Errorf("%d of %d goroutines in a picture of %v", p.TotalsDelta.Created, n, p.Interval)
 	}
 	// When nothing comes, it does not wait for long.
 	began := time.Now()
-	f.CatchUp()
+	f.CatchUp(catchUpLimit)
 	if waited := time.Since(began); waited >= catchUpLimit {
 		t.Errorf("waited %v for nothing", waited)
 	}

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"math"
 	"sync"
 	"time"
 
@@ -92,33 +93,32 @@ func (f *Feed) flush() {
 
 // How CatchUp waits for events.
 const (
-	catchUpPause = 10 * time.Millisecond
-	catchUpQuiet = 5                     // pauses without an event, after which there are none to wait for
-	catchUpNear  = 50 * time.Millisecond // the age of an event that shows that no older ones are left
-	catchUpLimit = 2 * time.Second
+	catchUpPause = 2 * time.Millisecond
+	catchUpQuiet = 25 // pauses without an event, after which there are none to wait for
 )
 
-// CatchUp waits until the events of the time before the call were added, at most for two seconds. It is for after this process
-// was stopped: events wait in the buffer then.
-func (f *Feed) CatchUp() {
-	seen, _ := f.progress()
-	for quiet, deadline := 0, time.Now().Add(catchUpLimit); quiet < catchUpQuiet && time.Now().Before(deadline); quiet++ {
+// CatchUp waits until the events of the time before the call were added, at most for a limit. They wait in the buffer when
+// this process was stopped, or when the machine is so busy that the reader does not get a processor in time.
+func (f *Feed) CatchUp(limit time.Duration) {
+	now := f.clock()
+	seen, latest := f.progress()
+	for quiet, deadline := 0, time.Now().Add(limit); latest < now && quiet < catchUpQuiet && time.Now().Before(deadline); quiet++ {
 		time.Sleep(catchUpPause)
-		added, near := f.progress()
-		if added > seen {
-			if near {
-				return
-			}
+		added := seen
+		if added, latest = f.progress(); added > seen {
 			seen, quiet = added, 0
 		}
 	}
 }
 
-// progress returns how many events were added, and whether the last one is of just now.
-func (f *Feed) progress() (added uint64, near bool) {
+// progress returns how many events were added, and the time of the last one.
+func (f *Feed) progress() (added uint64, latest int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.added, f.clock()-f.latest < int64(catchUpNear)
+	if f.over {
+		return f.added, math.MaxInt64
+	}
+	return f.added, f.latest
 }
 
 // End says that no event comes any more: times in states stay as they are.
