@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/english"
 )
 
 // groupLine is a row of the view by state.
@@ -46,7 +47,7 @@ func groupColumns() []column[groupLine] {
 				if g.State != event.StateWaiting {
 					return nil
 				}
-				return cell(plain, rate(g.Waits))
+				return cell(plain, english.Rate(g.Waits))
 			},
 			order: func(a, b *groupLine) int { return cmp.Compare(b.Waits, a.Waits) }},
 		{title: "LASTED", about: "how long those waits lasted on average", min: 7, right: true, rank: 6,

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/report"
 	"github.com/loupe-go/loupe/internal/sched"
 )
@@ -108,7 +109,7 @@ func (p *Picture) rate(count uint64) string {
 	if p.Interval <= 0 {
 		return "…"
 	}
-	return rate(p.perSecond(count))
+	return english.Rate(p.perSecond(count))
 }
 
 // notes says that there are some, and which key shows them. What is printed has no keys, and the notes on stderr.
@@ -185,9 +186,9 @@ func growthPiece(g Growth, live uint64) piece {
 		return piece{"…", dim}
 	}
 	if g.PerMinute*minutes > float64(live) && g.PerMinute >= minutes {
-		return piece{signed(g.PerMinute), warn}
+		return piece{english.Signed(g.PerMinute), warn}
 	}
-	return piece{signed(g.PerMinute), plain}
+	return piece{english.Signed(g.PerMinute), plain}
 }
 
 // flow is what comes, goes and runs by second; segments are left out from a rank on.
@@ -215,7 +216,7 @@ func (m *Model) processor() []segment {
 	list := []segment{
 		seg(0, counted(share(d.Process), "CPU")...), seg(1, counted(share(d.Goroutines), "goroutines")...),
 		seg(2, counted(share(d.Runtime), "runtime")...), seg(3, counted(share(d.RunQueue), "run-queue wait")...),
-		seg(5, counted(size(c.RSS), "RSS")...), seg(6, counted(number(uint64(c.Threads)), "threads")...),
+		seg(5, counted(english.Size(c.RSS), "RSS")...), seg(6, counted(number(uint64(c.Threads)), "threads")...),
 	}
 	if c.Procs > 0 {
 		list = append(list, seg(4, piece{"GOMAXPROCS ", dim}, piece{number(uint64(c.Procs)), strong}))
@@ -229,11 +230,11 @@ func (m *Model) runtime() []segment {
 	r := &p.Runtime
 	heap := "…"
 	if r.HeapAt != 0 {
-		heap = size(r.Heap)
+		heap = english.Size(r.Heap)
 	}
 	list := []segment{seg(1, piece{"heap ", dim}, piece{heap, strong}), seg(2, piece{"GC ", dim}, piece{number(r.GC.Begun), strong})}
 	if p.Elapsed >= growthWindow/2 && r.GC.Begun > 0 {
-		list = append(list, seg(5, piece{rate(float64(r.GC.Begun) / p.Elapsed.Minutes()), plain}, piece{"/min", dim}))
+		list = append(list, seg(5, piece{english.Rate(float64(r.GC.Begun) / p.Elapsed.Minutes()), plain}, piece{"/min", dim}))
 	}
 	if r.GC.Active {
 		list = append(list, seg(4, piece{"collecting", warn}))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/census"
+	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/sched"
 )
 
@@ -80,7 +81,7 @@ func pace(n uint64, interval time.Duration) []piece {
 	case n == 0:
 		return cell(dim, "0")
 	}
-	return cell(plain, rate(sched.Rate(n, interval)))
+	return cell(plain, english.Rate(sched.Rate(n, interval)))
 }
 
 func processorShare(s *siteLine) []piece {

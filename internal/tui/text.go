@@ -126,57 +126,9 @@ func pad(s string, n int, right bool) string {
 // number writes a count: "10,012", and from ten million on "12.3M".
 func number(n uint64) string {
 	if n >= 10_000_000 {
-		return scaled(float64(n))
+		return english.Scaled(float64(n))
 	}
 	return english.Number(n)
-}
-
-// scaled writes a large number with three digits that matter: "12.3k", "4.56M".
-func scaled(f float64) string {
-	for _, u := range []struct {
-		value float64
-		name  string
-	}{{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}} {
-		if f < u.value*0.9995 {
-			continue
-		}
-		f /= u.value
-		switch {
-		case f < 9.995:
-			return strconv.FormatFloat(f, 'f', 2, 64) + u.name
-		case f < 99.95:
-			return strconv.FormatFloat(f, 'f', 1, 64) + u.name
-		}
-		return strconv.FormatFloat(f, 'f', 0, 64) + u.name
-	}
-	return strconv.FormatFloat(f, 'f', 0, 64)
-}
-
-// rate writes how often something happens in a unit of time: "0", "0.4", "12", "1,234", "56.7k".
-func rate(f float64) string {
-	switch {
-	case math.IsNaN(f) || f <= 0:
-		return "0"
-	case f < 0.095:
-		return "<0.1"
-	case f < 9.95:
-		return strings.TrimSuffix(strconv.FormatFloat(f, 'f', 1, 64), ".0")
-	case f < 9999.5:
-		return number(uint64(f + 0.5))
-	}
-	return scaled(f)
-}
-
-// signed writes a change: "+120", "-3.5", "0".
-func signed(f float64) string {
-	switch s := rate(math.Abs(f)); {
-	case s == "0":
-		return s
-	case f < 0:
-		return "-" + s
-	default:
-		return "+" + s
-	}
 }
 
 // percent writes a part of a whole: "0%", "0.4%", "37%".
@@ -191,21 +143,6 @@ func percent(part, whole float64) string {
 	default:
 		return strconv.FormatFloat(p, 'f', 0, 64) + "%"
 	}
-}
-
-// size writes a number of bytes: "512 B", "4.2 MiB".
-func size(n int64) string {
-	f, units := float64(max(n, 0)), []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
-	i := 0
-	for f >= 1023.5 && i < len(units)-1 {
-		f /= 1024
-		i++
-	}
-	digits := 0
-	if i > 0 && f < 99.95 {
-		digits = 1
-	}
-	return strconv.FormatFloat(f, 'f', digits, 64) + " " + units[i]
 }
 
 // span writes a length of time: "850ns", "1.2ms", "12.5s", "2m5s"; zero is "0".
