@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/census"
 	"github.com/loupe-go/loupe/internal/sched"
 )
 
@@ -99,7 +100,7 @@ func lasted(d time.Duration) []piece {
 func whereIs(g *goroutineLine) string {
 	switch {
 	case g.Stack != nil:
-		return spot(placeOf(g.Stack, g.module))
+		return spot(census.PlaceOf(g.Stack, g.module))
 	case g.Origin != nil && !g.Origin.Start.IsZero():
 		return siteFunc(g.Origin, false)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/census"
 	"github.com/loupe-go/loupe/internal/sched"
 )
 
@@ -282,7 +283,7 @@ func happened(th theme, now int64, before, e *event.Event, module string, w int)
 	ago := pad(span(time.Duration(max(now-e.Time, 0)))+" ago", 12, true)
 	segments := []segment{seg(0, piece{" " + ago, dim}), seg(0, piece{what, t})}
 	if e.Stack != nil && len(e.Stack.Frames) > 0 {
-		segments = append(segments, seg(1, piece{spot(placeOf(e.Stack, module)), name}))
+		segments = append(segments, seg(1, piece{spot(census.PlaceOf(e.Stack, module)), name}))
 	}
 	return th.line(w, "  ", segments...)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/census"
 	"github.com/loupe-go/loupe/internal/sched"
 )
 
@@ -21,7 +22,7 @@ func newPlaces(module string) *places { return &places{module, map[*event.Stack]
 func (p *places) line(s *event.Stack) event.Frame {
 	f, known := p.lines[s]
 	if !known {
-		f = placeOf(s, p.module)
+		f = census.PlaceOf(s, p.module)
 		p.lines[s] = f
 	}
 	return f

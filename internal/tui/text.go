@@ -15,7 +15,6 @@ import (
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/census"
 	"github.com/loupe-go/loupe/internal/english"
-	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/report"
 	"github.com/loupe-go/loupe/internal/sched"
 	"github.com/loupe-go/loupe/internal/term"
@@ -191,23 +190,6 @@ func spot(f event.Frame) string {
 		return ""
 	}
 	return strings.TrimSpace(shortFunc(f) + " " + position(f))
-}
-
-// placeOf returns the innermost frame of a stack that belongs to the program rather than to the Go distribution; when
-// there is none, the innermost of all. module is the path of the program's main module, empty when it is not known.
-func placeOf(s *event.Stack, module string) event.Frame {
-	if s == nil {
-		return event.Frame{}
-	}
-	frames := make([]goproc.Frame, len(s.Frames))
-	for i, f := range s.Frames {
-		frames[i].Frame = f
-	}
-	place := census.Place(frames, module)
-	if place.IsZero() && len(s.Frames) > 0 {
-		place = s.Frames[0]
-	}
-	return place
 }
 
 // eighths are the parts of a bar's last column, and the heights of a trend.
