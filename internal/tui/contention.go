@@ -2,9 +2,10 @@ package tui
 
 import (
 	"cmp"
-	"github.com/loupe-go/loupe/internal/stream"
 	"strconv"
 	"strings"
+
+	"github.com/loupe-go/loupe/internal/stream"
 )
 
 // contentionPage shows the places where goroutines wait, and how long.
@@ -113,14 +114,15 @@ func (c *contentionPage) press(m *Model, key string) outcome {
 		c.all = !c.all
 		c.sheet.move(0, 1)
 		c.refresh(m)
-		return outcome{known: true}
+		return outcome{}
 	case key == "enter" && row != nil:
 		place := *row
 		title := safe(row.At.Reason)
 		if row.Stack != nil {
 			title = shortFunc(row.At.Frame) + ": " + title
 		}
-		return outcome{known: true, open: newGoroutines(Scope{Kind: OfPlace, At: row.At}, title, &place)}
+		return outcome{open: newGoroutines(Scope{Kind: OfPlace, At: row.At}, title, &place)}
 	}
-	return outcome{known: c.sheet.press(key, m.bodyHeight())}
+	c.sheet.press(key, m.bodyHeight())
+	return outcome{}
 }

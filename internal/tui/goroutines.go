@@ -190,9 +190,9 @@ func (p *goroutinesPage) keys() []hint           { return []hint{{"enter", "deta
 
 func (p *goroutinesPage) press(m *Model, key string) outcome {
 	if g := p.sheet.current(); key == "enter" && g != nil {
-		return outcome{known: true, open: newOne(g.ID)}
+		return outcome{open: newOne(g.ID)}
 	}
-	known := p.sheet.press(key, p.listHeight(m))
+	p.sheet.press(key, p.listHeight(m))
 	// Another order may have other goroutines at its top than those that are here.
-	return outcome{known: known, want: key == "s" || key == "r"}
+	return outcome{want: key == "s" || key == "r"}
 }

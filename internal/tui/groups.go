@@ -138,7 +138,8 @@ func (g *groupsPage) press(m *Model, key string) outcome {
 			scope.Reason = row.Reason
 			title = safe(row.Reason)
 		}
-		return outcome{known: true, open: newGoroutines(scope, title, nil)}
+		return outcome{open: newGoroutines(scope, title, nil)}
 	}
-	return outcome{known: g.sheet.press(key, m.bodyHeight())}
+	g.sheet.press(key, m.bodyHeight())
+	return outcome{}
 }

@@ -23,7 +23,8 @@ func (l *latencyPage) status(m *Model) string {
 func (l *latencyPage) draw(m *Model, w, h int) []string { return l.pager.show(l.lines(m, w), h) }
 
 func (l *latencyPage) press(m *Model, key string) outcome {
-	return outcome{known: l.pager.press(key, len(l.lines(m, max(m.width, 1))), m.bodyHeight())}
+	l.pager.press(key, len(l.lines(m, max(m.width, 1))), m.bodyHeight())
+	return outcome{}
 }
 
 // lines is the whole page.

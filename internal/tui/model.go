@@ -59,9 +59,8 @@ type page interface {
 
 // outcome is what a key does on a page.
 type outcome struct {
-	known bool // the key means something
-	want  bool // another picture is needed
-	open  page // goes on top
+	want bool // another picture is needed
+	open page // goes on top
 }
 
 // hint is a key and what it does.

@@ -58,12 +58,13 @@ func (o *onePage) press(m *Model, key string) outcome {
 	if o.one != nil {
 		switch {
 		case key == "W" && o.one.Waker != 0:
-			return outcome{known: true, open: newOne(o.one.Waker)}
+			return outcome{open: newOne(o.one.Waker)}
 		case key == "P" && o.one.Parent != 0:
-			return outcome{known: true, open: newOne(o.one.Parent)}
+			return outcome{open: newOne(o.one.Parent)}
 		}
 	}
-	return outcome{known: o.pager.press(key, len(o.lines(m, max(m.width, 1))), m.bodyHeight())}
+	o.pager.press(key, len(o.lines(m, max(m.width, 1))), m.bodyHeight())
+	return outcome{}
 }
 
 // sideBySide is the width from which on history and stacks stand beside each other.

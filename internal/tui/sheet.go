@@ -71,7 +71,7 @@ func (s *sheet[T]) current() *T {
 }
 
 // press moves the cursor or changes the order. height is how many lines the sheet has.
-func (s *sheet[T]) press(key string, height int) bool {
+func (s *sheet[T]) press(key string, height int) {
 	screen := max(height-1, 1)
 	switch key {
 	case "up", "k":
@@ -91,10 +91,7 @@ func (s *sheet[T]) press(key string, height int) bool {
 	case "r":
 		s.reverse = !s.reverse
 		s.sort()
-	default:
-		return false
 	}
-	return true
 }
 
 func (s *sheet[T]) move(to, screen int) {

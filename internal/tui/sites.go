@@ -172,7 +172,8 @@ func (s *sitesPage) keys() []hint                     { return []hint{{"enter", 
 func (s *sitesPage) press(m *Model, key string) outcome {
 	row := s.sheet.current()
 	if key == "enter" && row != nil {
-		return outcome{known: true, open: newGoroutines(Scope{Kind: OfSite, Site: row.ID}, siteFunc(row.Origin, row.Other), nil)}
+		return outcome{open: newGoroutines(Scope{Kind: OfSite, Site: row.ID}, siteFunc(row.Origin, row.Other), nil)}
 	}
-	return outcome{known: s.sheet.press(key, m.bodyHeight())}
+	s.sheet.press(key, m.bodyHeight())
+	return outcome{}
 }
