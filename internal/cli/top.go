@@ -355,7 +355,10 @@ func (a *app) topShown(ctx context.Context, s session, flags *topFlags, keyboard
 			news <- why
 		}
 	}()
-	options := tui.RunOptions{Out: a.Stdout, Colours: a.Getenv("NO_COLOR") == "", News: news}
+	options := tui.RunOptions{Out: a.Stdout, Colours: a.Getenv("NO_COLOR") == "", News: news, Interrupted: func() {
+		go s.Detach()
+		a.endOutput()
+	}}
 	if term.IsTerminal(keyboard) {
 		options.In = keyboard
 	}

@@ -1,10 +1,12 @@
 package tui
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
@@ -18,6 +20,9 @@ type RunOptions struct {
 	Out     io.Writer // the terminal
 	Colours bool
 
+	// Interrupted, if not nil, is called when Ctrl-C is typed, even while the terminal accepts no output and the view waits.
+	Interrupted func()
+
 	// News are Target and Ended messages for the Model.
 	News <-chan any
 }
@@ -27,7 +32,11 @@ type RunOptions struct {
 func Run(ctx context.Context, m *Model, s *Sampler, opt RunOptions) error {
 	options := []tea.ProgramOption{tea.WithOutput(opt.Out), tea.WithoutSignalHandler(), tea.WithFPS(framesPerSecond)}
 	if opt.In != nil {
-		options = append(options, tea.WithInput(opt.In))
+		in := opt.In
+		if file, ok := in.(*os.File); ok && opt.Interrupted != nil {
+			in = keyboard{file, opt.Interrupted}
+		}
+		options = append(options, tea.WithInput(in))
 	}
 	if !opt.Colours {
 		options = append(options, tea.WithColorProfile(colorprofile.ASCII))
@@ -53,6 +62,21 @@ func Run(ctx context.Context, m *Model, s *Sampler, opt RunOptions) error {
 		return fmt.Errorf("the live view ended: %w", err)
 	}
 	return nil
+}
+
+// keyboard reads keys, and calls a function for each Ctrl-C.
+type keyboard struct {
+	*os.File
+	interrupted func()
+}
+
+func (k keyboard) Read(b []byte) (int, error) {
+	const plain, kitty = "\x03", "\x1b[99;5u" // the latter by the kitty keyboard protocol
+	n, err := k.File.Read(b)
+	if bytes.Contains(b[:n], []byte(plain)) || bytes.Contains(b[:n], []byte(kitty)) {
+		k.interrupted()
+	}
+	return n, err
 }
 
 // framesPerSecond bounds how often the screen is written.
