@@ -2,10 +2,9 @@ package tui
 
 import (
 	"cmp"
+	"github.com/loupe-go/loupe/internal/stream"
 	"strconv"
 	"strings"
-
-	"github.com/loupe-go/loupe/internal/stream"
 )
 
 // contentionPage shows the places where goroutines wait, and how long.
@@ -25,26 +24,26 @@ func newContention() *contentionPage {
 
 func contentionColumns() []column[PlaceRow] {
 	return []column[PlaceRow]{
-		{title: "WAITED", about: "time that goroutines waited there in the last interval, all together", min: 7, right: true,
+		{title: "WAITED", about: "total time that goroutines waited there in the last interval", min: 7, right: true,
 			cell:  func(p *PlaceRow) []piece { return cell(strong, spent(p.TimeIn)) },
 			order: func(a, b *PlaceRow) int { return cmp.Or(b.TimeIn.Cmp(a.TimeIn), b.Time.Cmp(a.Time)) }},
-		{title: "IN ALL", about: "the same since the observation began", min: 7, right: true, rank: 6,
+		{title: "TOTAL", about: "total since the start of the observation", min: 7, right: true, rank: 6,
 			cell:  func(p *PlaceRow) []piece { return cell(plain, spent(p.Time)) },
 			order: func(a, b *PlaceRow) int { return b.Time.Cmp(a.Time) }},
-		{title: "WAITS/S", about: "waits that ended in a second", min: 7, right: true, rank: 3,
+		{title: "WAITS/S", about: "waits that ended, per second", min: 7, right: true, rank: 3,
 			cell:  func(p *PlaceRow) []piece { return pace(p.CountIn, p.Interval) },
 			order: func(a, b *PlaceRow) int { return cmp.Compare(b.CountIn, a.CountIn) }},
-		{title: "MEAN", about: "how long waits lasted on average since the observation began", min: 6, right: true, rank: 5,
+		{title: "MEAN", about: "average length of a wait since the start of the observation", min: 6, right: true, rank: 5,
 			cell: func(p *PlaceRow) []piece { return age(p.Done.Per(p.Count), p.Count > 0) }},
-		{title: "MAX", about: "the longest of them", min: 6, right: true, rank: 7,
+		{title: "MAX", about: "longest wait since the start of the observation", min: 6, right: true, rank: 7,
 			cell:  func(p *PlaceRow) []piece { return age(p.Max, p.Count > 0) },
 			order: func(a, b *PlaceRow) int { return cmp.Compare(b.Max, a.Max) }},
 		{title: "NOW", about: "goroutines that wait there now", min: 5, right: true, rank: 1,
 			cell:  func(p *PlaceRow) []piece { return counter(p.Now, warn) },
 			order: func(a, b *PlaceRow) int { return cmp.Compare(b.Now, a.Now) }},
-		{title: "REASON", about: "what for", min: 11, share: 1, want: 17, rank: 2,
+		{title: "REASON", about: "what they wait for", min: 11, share: 1, want: 17, rank: 2,
 			cell: func(p *PlaceRow) []piece { return cell(plain, safe(p.At.Reason)) }},
-		{title: "WHERE", about: "the innermost function of the program, not of the Go distribution", min: 14, share: 3, want: 36,
+		{title: "WHERE", about: "innermost function that is not part of the Go distribution", min: 14, share: 3, want: 36,
 			cell: func(p *PlaceRow) []piece { return cell(name, where(p)) }},
 	}
 }
@@ -84,7 +83,7 @@ func (c *contentionPage) draw(m *Model, w, h int) []string {
 	}
 	text := "No goroutine has waited."
 	if c.other > 0 {
-		text = "No goroutine has waited for a lock, or to send."
+		text = "No goroutine has waited for a lock or to send."
 	}
 	return append(c.sheet.draw(m.theme, w, h-3), "", "  "+m.theme.paint(dim, text),
 		m.theme.line(w, "", seg(0, piece{"  a", keycap}, piece{" shows all waits: " + plural(uint64(c.other), "place"), dim})))[:min(h, 4)]

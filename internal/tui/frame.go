@@ -140,7 +140,7 @@ func (m *Model) hints() []hint {
 	}
 	pause := hint{"p", "pause"}
 	if m.paused {
-		pause = hint{"p", "go on"}
+		pause = hint{"p", "resume"}
 	}
 	list := []hint{{"?", "help"}, {"q", "quit"}}
 	list = append(list, m.page().keys()...)

@@ -36,7 +36,7 @@ var scenes = []struct {
 	{name: "filter", keys: []string{"/", "s", "e", "a", "r"}},
 	{name: "help", keys: []string{"?"}},
 	{name: "notes", keys: []string{"w"}},
-	{name: "ended", keys: []string{"p", "p"}, news: Ended{Text: "the program has ended with status 3", Bad: true}},
+	{name: "ended", keys: []string{"p", "p"}, news: Ended{Text: "the program exited with status 3", Bad: true}},
 }
 
 // TestFrames compares frames with files. After a wanted change, write them anew: go test ./internal/tui -update.
@@ -128,11 +128,11 @@ func TestPrinted(t *testing.T) {
 	p := w.sampler.Take(Query{About: AboutSummary, System: true, Module: testTarget.Module})
 	var text, doc strings.Builder
 	target := func() Target { return testTarget }
-	if err := (&TextPrinter{Out: &text, Target: target, Rows: 5, Width: 120}).Print(p, "process 4711 has ended"); err != nil {
+	if err := (&TextPrinter{Out: &text, Target: target, Rows: 5, Width: 120}).Print(p, "process 4711 has exited"); err != nil {
 		t.Fatal(err)
 	}
 	compare(t, "printed.txt", text.String())
-	if err := (&JSONPrinter{Out: &doc, Target: target, Rows: 2}).Print(p, "process 4711 has ended"); err != nil {
+	if err := (&JSONPrinter{Out: &doc, Target: target, Rows: 2}).Print(p, "process 4711 has exited"); err != nil {
 		t.Fatal(err)
 	}
 	compare(t, "printed.json", doc.String())

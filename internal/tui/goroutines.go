@@ -41,7 +41,7 @@ func newGoroutines(scope Scope, title string, place *PlaceRow) *goroutinesPage {
 
 func goroutineColumns() []column[goroutineLine] {
 	columns := []column[goroutineLine]{
-		{title: "ID", about: "of the goroutine", min: 7, right: true,
+		{title: "ID", about: "goroutine ID", min: 7, right: true,
 			cell: func(g *goroutineLine) []piece { return cell(strong, strconv.FormatUint(g.ID, 10)) }},
 		{title: "STATE", about: "running, runnable (waits for a processor), waiting (blocked), syscall", min: 8, rank: 6,
 			cell: func(g *goroutineLine) []piece {
@@ -50,21 +50,21 @@ func goroutineColumns() []column[goroutineLine] {
 				}
 				return cell(stateTone(g.State), stateWord(g.State))
 			}},
-		{title: "REASON", about: "what it waits for, or why it was stopped", min: 12, rank: 3,
+		{title: "REASON", about: "what the goroutine waits for, or why it was stopped", min: 12, rank: 3,
 			cell: func(g *goroutineLine) []piece { return reasonOf(g) }},
-		{title: "SINCE", about: "how long it has been in the state", min: 6, right: true,
+		{title: "SINCE", about: "time in the current state", min: 6, right: true,
 			cell: func(g *goroutineLine) []piece { return cell(strong, span(g.inState)) }},
-		{title: "RUN TIME", about: "how long it ran since the observation began", min: 8, right: true, rank: 6,
+		{title: "RUN TIME", about: "running time since the start of the observation", min: 8, right: true, rank: 6,
 			cell: func(g *goroutineLine) []piece { return lasted(g.Running) }},
-		{title: "READY", about: "how long it waited for a processor", min: 6, right: true, rank: 8,
+		{title: "READY", about: "total time it waited for a processor", min: 6, right: true, rank: 8,
 			cell: func(g *goroutineLine) []piece { return lasted(g.Runnable) }},
-		{title: "BLOCKED", about: "how long it was blocked", min: 7, right: true, rank: 9,
+		{title: "BLOCKED", about: "total time it was blocked", min: 7, right: true, rank: 9,
 			cell: func(g *goroutineLine) []piece { return lasted(g.Blocked) }},
-		{title: "BLOCKS", about: "how often it began to wait", min: 6, right: true, rank: 7,
+		{title: "BLOCKS", about: "number of waits", min: 6, right: true, rank: 7,
 			cell: func(g *goroutineLine) []piece { return counter(g.Blocks, plain) }},
-		{title: "WHERE", about: "the function of the program that it was last seen in", min: 14, share: 3, want: 34,
+		{title: "WHERE", about: "function of the program at its last event", min: 14, share: 3, want: 34,
 			cell: func(g *goroutineLine) []piece { return cell(name, whereIs(g)) }},
-		{title: "FUNCTION", about: "that it began with", min: 16, share: 2, want: 26, rank: 7,
+		{title: "FUNCTION", about: "function that it started with", min: 16, share: 2, want: 26, rank: 7,
 			cell: func(g *goroutineLine) []piece { return cell(plain, siteFunc(g.Origin, false)) }},
 	}
 	for i := range columns {
@@ -161,7 +161,7 @@ func (p *goroutinesPage) above(m *Model, w, h int) []string {
 		lines = append(lines, th.paint(dim, "   and "+plural(uint64(rest), "more frame")))
 	}
 	if row.Stacks > 1 {
-		lines = append(lines, th.paint(dim, "   and by "+plural(uint64(row.Stacks-1), "other stack")+" with less time"))
+		lines = append(lines, th.paint(dim, "   and by "+plural(uint64(row.Stacks-1), "other stack")+" with less wait time"))
 	}
 	return append(lines, "")
 }

@@ -30,19 +30,19 @@ func groupColumns() []column[groupLine] {
 			order: func(a, b *groupLine) int { return cmp.Compare(b.Count, a.Count) }},
 		{title: "STATE", about: "running, runnable (waits for a processor), waiting (blocked), syscall", min: 8, rank: 2,
 			cell: func(g *groupLine) []piece { return cell(stateTone(g.State), stateWord(g.State)) }},
-		{title: "REASON", about: "what blocked goroutines wait for, in the runtime's words", min: 12, share: 2, want: 24,
+		{title: "REASON", about: "wait reason of the runtime", min: 12, share: 2, want: 24,
 			cell: func(g *groupLine) []piece {
 				if g.Reason == "" {
 					return cell(stateTone(g.State), "("+stateWord(g.State)+")")
 				}
 				return cell(strong, safe(g.Reason))
 			}},
-		{title: "OLDEST", about: "how long the longest has been in the state", min: 7, right: true, rank: 1,
+		{title: "OLDEST", about: "longest time in the state", min: 7, right: true, rank: 1,
 			cell:  func(g *groupLine) []piece { return oldest(g) },
 			order: func(a, b *groupLine) int { return cmp.Compare(b.Oldest, a.Oldest) }},
-		{title: "MEAN", about: "how long they have been in the state on average", min: 6, right: true, rank: 5,
+		{title: "MEAN", about: "average time in the state", min: 6, right: true, rank: 5,
 			cell: func(g *groupLine) []piece { return age(g.Time.Per(g.Count-g.Uncertain), known(g)) }},
-		{title: "WAITS/S", about: "waits for this reason that ended in a second", min: 7, right: true, rank: 3,
+		{title: "WAITS/S", about: "waits for this reason that ended, per second", min: 7, right: true, rank: 3,
 			cell: func(g *groupLine) []piece {
 				if g.State != event.StateWaiting {
 					return nil
@@ -50,14 +50,14 @@ func groupColumns() []column[groupLine] {
 				return cell(plain, english.Rate(g.Waits))
 			},
 			order: func(a, b *groupLine) int { return cmp.Compare(b.Waits, a.Waits) }},
-		{title: "LASTED", about: "how long those waits lasted on average", min: 7, right: true, rank: 6,
+		{title: "LASTED", about: "average length of these waits", min: 7, right: true, rank: 6,
 			cell: func(g *groupLine) []piece {
 				if g.MeanWait == 0 {
 					return nil
 				}
 				return cell(plain, span(g.MeanWait))
 			}},
-		{title: "SHARE", about: "of all goroutines", min: 5, right: true, rank: 4,
+		{title: "SHARE", about: "share of all goroutines", min: 5, right: true, rank: 4,
 			cell: func(g *groupLine) []piece { return cell(plain, percent(float64(g.Count), float64(g.all))) }},
 		{title: "", min: 10, share: 1, rank: 8,
 			cell: func(g *groupLine) []piece { return cell(stateTone(g.State), bar(float64(g.Count), float64(g.all), 20)) }},

@@ -142,7 +142,7 @@ func (m *Model) events(w int) []segment {
 	}
 	list = append(list, m.notes(1)...)
 	if m.target.System && !m.hideSystem {
-		list = append(list, seg(6, piece{"with the runtime's own goroutines", dim}))
+		list = append(list, seg(6, piece{"with runtime goroutines", dim}))
 	}
 	return list
 }
@@ -239,7 +239,7 @@ func (m *Model) runtime() []segment {
 	if r.GC.Active {
 		list = append(list, seg(4, piece{"collecting", warn}))
 	}
-	list = append(list, seg(3, piece{"stops of the world ", dim}, piece{number(r.STW.Begun), strong}))
+	list = append(list, seg(3, piece{"STW pauses ", dim}, piece{number(r.STW.Begun), strong}))
 	if r.Pauses.Count() > 0 {
 		list = append(list, seg(5, piece{"median ", dim}, piece{span(r.Pauses.Quantile(0.5)), strong}),
 			seg(4, piece{"longest ", dim}, piece{span(r.STW.Max), strong}))

@@ -38,7 +38,7 @@ func (l *latencyPage) lines(m *Model, w int) []string {
 	if p.Interval <= 0 {
 		last = "until now"
 	}
-	lines := []string{th.paint(dim, "  Scheduler latency: how long goroutines that were woken, created or stopped wait for a processor.")}
+	lines := []string{th.paint(dim, "  Scheduler latency: how long runnable goroutines wait for a processor.")}
 	lines = append(lines, l.tables(m, w, last)...)
 	lines = append(lines, "")
 	return append(lines, histogram(th, now, all, last, w)...)
@@ -50,9 +50,9 @@ const twoTables = 120
 // tables tell latencies by cause: of the last interval, and since the beginning.
 func (l *latencyPage) tables(m *Model, w int, last string) []string {
 	if w < twoTables {
-		return append(append(causes(m.theme, &m.picture.LatencyDelta, last, w), ""), causes(m.theme, &m.picture.Latency, "in all", w)...)
+		return append(append(causes(m.theme, &m.picture.LatencyDelta, last, w), ""), causes(m.theme, &m.picture.Latency, "total", w)...)
 	}
-	left, right := causes(m.theme, &m.picture.LatencyDelta, last, w/2), causes(m.theme, &m.picture.Latency, "in all", w-w/2)
+	left, right := causes(m.theme, &m.picture.LatencyDelta, last, w/2), causes(m.theme, &m.picture.Latency, "total", w-w/2)
 	for i := range left {
 		left[i] = pad(left[i], w/2, false) + right[i]
 	}
@@ -120,7 +120,7 @@ func histogram(th theme, now, all *sched.Histogram, last string, w int) []string
 		mostNow, mostAll = max(mostNow, nows[i]), max(mostAll, alls[i])
 	}
 	if end < 0 {
-		return []string{th.paint(dim, "  Nothing has been scheduled yet.")}
+		return []string{th.paint(dim, "  No goroutine has been scheduled yet.")}
 	}
 	const label, count = 15, 9
 	both := w >= 72
@@ -130,7 +130,7 @@ func histogram(th theme, now, all *sched.Histogram, last string, w int) []string
 	}
 	head := spaces(gutter) + pad("waited", label, false) + gap + pad(last, count+1+room, false)
 	if both {
-		head += gap + pad("in all", count, false)
+		head += gap + pad("total", count, false)
 	}
 	lines := []string{th.paint(heading, clip(head, w))}
 	for i := first; i <= end; i++ {

@@ -114,11 +114,11 @@ func TestDrillDown(t *testing.T) {
 	d.lacks("IO wait")
 	d.press("enter")
 	d.shows("sites › search.askReplica › goroutine 100", "CREATED 13.6s ago by goroutine 3 http.(*conn).serve", "example.com/shop.(*Server).find",
-		"blocked after 2ms: chan send", "began to run after 150µs", "running 2ms")
+		"blocked after 2ms: chan send", "started running after 150µs", "running 2ms")
 	d.press("P")
 	d.shows("› goroutine 100 › goroutine 3", "LAST WOKEN by goroutine 60 go in main.main", "example.com/shop.keepBooks", "woken by goroutine 60 after 42ms")
 	d.press("W")
-	d.shows("› goroutine 60", "running", "no stack was recorded")
+	d.shows("› goroutine 60", "running", "no stack recorded")
 	d.press("esc", "esc", "backspace")
 	d.shows("sites › search.askReplica", "esc back")
 	d.press("esc")
@@ -186,7 +186,7 @@ func TestPause(t *testing.T) {
 	d.wait(1)
 	d.press("p")
 	before := d.screen()
-	d.shows("PAUSED", "p go on")
+	d.shows("PAUSED", "p resume")
 	d.wait(5)
 	d.look() // a picture that was under way
 	if after := d.screen(); after != before {
@@ -243,7 +243,7 @@ func TestOverlays(t *testing.T) {
 	d.wait(1)
 	d.shows("12,345 LOST", "12,345 lost", "1 note")
 	d.press("w")
-	d.shows("12,345 events happened and were lost", `odd \x1b]0;title\x07 thing`)
+	d.shows("12,345 events lost: the buffer was full", `odd \x1b]0;title\x07 thing`)
 	if !d.press("ctrl+c") || d.press("esc") || !d.press("q") {
 		t.Error("ctrl-c quits anywhere, q on a page")
 	}
@@ -252,14 +252,14 @@ func TestOverlays(t *testing.T) {
 func TestEnd(t *testing.T) {
 	d := sit(t, shop(5), 120, 24)
 	d.wait(2)
-	if a := d.model.Update(Ended{Text: "process 4711 has ended"}); !a.Want || a.Quit {
+	if a := d.model.Update(Ended{Text: "process 4711 has exited"}); !a.Want || a.Quit {
 		t.Errorf("%+v", a)
 	}
 	d.look()
 	d.look() // no time has passed
-	d.shows("ENDED", "process 4711 has ended", "10 created/s", "search.askReplica")
+	d.shows("ENDED", "process 4711 has exited", "10 created/s", "search.askReplica")
 	d.press("enter")
-	d.shows("http.(*conn).serve", "process 4711 has ended")
+	d.shows("http.(*conn).serve", "process 4711 has exited")
 }
 
 // TestGone looks at a goroutine until it has ended.
@@ -272,10 +272,10 @@ func TestGone(t *testing.T) {
 	w.apply(event.Event{Kind: event.GoStart, G: 103})
 	w.apply(event.Event{Kind: event.GoDestroy, G: 103})
 	d.look()
-	d.shows("ended", "what was known of it last", "search.askReplica", "woken by goroutine 3")
+	d.shows("ended", "last known data", "search.askReplica", "woken by goroutine 3")
 	d.press("esc", "esc", "/", "9", "9", "9", "enter", "enter")
 	d.shows("none")
 	d.model.opened = append(d.model.opened, newOne(424242))
 	d.look()
-	d.shows("424242 is not alive, and nothing is kept of it")
+	d.shows("424242 has ended, and no data about it is kept")
 }

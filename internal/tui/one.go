@@ -108,14 +108,14 @@ func (o *onePage) summary(th theme, w int) []string {
 	}
 	first = append(first, seg(0, piece{"for ", dim}, piece{span(g.InState(o.now)), strong}))
 	if !g.Alive {
-		first = []segment{seg(0, piece{" ended", bad}), seg(1, piece{"what was known of it last", dim})}
+		first = []segment{seg(0, piece{" ended", bad}), seg(1, piece{"last known data", dim})}
 	}
 	if g.Uncertain {
-		first = append(first, seg(1, piece{"uncertain: events were lost since", bad}))
+		first = append(first, seg(1, piece{"uncertain: events were lost", bad}))
 	}
 	first = append(first, seg(2, piece{"runs ", dim}, piece{siteFunc(g.Origin, false), name}))
 	whole := g.Running + g.Runnable + g.Blocked + g.Syscall + g.InDoubt
-	times := []segment{seg(0, piece{" since it was seen ", dim})}
+	times := []segment{seg(0, piece{" since first event ", dim})}
 	for _, t := range []struct {
 		word string
 		time time.Duration
@@ -132,7 +132,7 @@ func (o *onePage) summary(th theme, w int) []string {
 	}
 	counts := []segment{seg(0, counted(" "+number(g.Starts), "starts")...), seg(0, counted(number(g.Blocks), "waits")...)}
 	if g.Repairs > 0 {
-		counts = append(counts, seg(1, counted(number(uint64(g.Repairs)), "events did not fit")...))
+		counts = append(counts, seg(1, counted(number(uint64(g.Repairs)), "contradictory events")...))
 	}
 	counts = append(counts, seg(4, shares(sched.Times{Running: sched.NanosOf(g.Running), Runnable: sched.NanosOf(g.Runnable),
 		Blocked: sched.NanosOf(g.Blocked), Syscall: sched.NanosOf(g.Syscall), Uncertain: sched.NanosOf(g.InDoubt)}, 30)...))
@@ -147,11 +147,11 @@ func (o *onePage) stacks(th theme, w int) []string {
 	case !g.Alive || g.State == event.StateRunning || g.State == event.StateRunnable:
 		where = "WHERE IT WAS LAST"
 	}
-	lines := section(th, w, where, nil, g.Stack, "no stack was recorded")
+	lines := section(th, w, where, nil, g.Stack, "no stack recorded")
 	if g.Woken {
 		by := []piece{{" by goroutine " + strconv.FormatUint(g.Waker, 10), plain}, {wherefrom(g.WakerOrigin), name}}
 		if g.Waker == 0 {
-			by = []piece{{" by the runtime: network, timer or garbage collector", plain}}
+			by = []piece{{" by the runtime (network, timer or garbage collector)", plain}}
 		}
 		lines = append(lines, section(th, w, "LAST WOKEN", by, g.WakeStack, "")...)
 	}
@@ -174,7 +174,7 @@ func (o *onePage) stacks(th theme, w int) []string {
 	if stack == nil && g.Origin != nil && !g.Origin.CreatedBy.IsZero() {
 		stack = &event.Stack{Frames: []event.Frame{g.Origin.CreatedBy}}
 	}
-	return append(lines, section(th, w, "CREATED", by, stack, "where is not known")...)
+	return append(lines, section(th, w, "CREATED", by, stack, "place unknown")...)
 }
 
 // wherefrom adds what a goroutine runs to its number.
@@ -200,7 +200,7 @@ func section(th theme, w int, head string, about []piece, s *event.Stack, withou
 			lines = append(lines, frameLine(th, f, w))
 		}
 		if s.Truncated {
-			lines = append(lines, "   "+th.paint(dim, "and more frames that were not recorded"))
+			lines = append(lines, "   "+th.paint(dim, "more frames were not recorded"))
 		}
 	}
 	return append(lines, "")
@@ -212,13 +212,13 @@ func (o *onePage) history(m *Model, w int) []string {
 	head := " " + th.paint(heading, "HISTORY")
 	switch n := len(g.History); {
 	case g.HistoryHolds == 0:
-		return []string{head + th.paint(dim, " none is kept: --history")}
+		return []string{head + th.paint(dim, " disabled (--history 0)")}
 	case n == 0:
-		return []string{head + th.paint(dim, " nothing of it is among the last "+number(uint64(g.HistoryHolds))+" events of the program")}
+		return []string{head + th.paint(dim, " none among the last "+number(uint64(g.HistoryHolds))+" events of the program")}
 	case n >= historyShown:
-		head += th.paint(dim, " its last "+number(uint64(n))+" events, the newest first")
+		head += th.paint(dim, " last "+number(uint64(n))+" events, newest first")
 	default:
-		head += th.paint(dim, " the newest first")
+		head += th.paint(dim, " newest first")
 	}
 	lines := []string{head}
 	for i := len(g.History) - 1; i >= 0; i-- {
@@ -245,7 +245,7 @@ func happened(th theme, now int64, before, e *event.Event, module string, w int)
 	}
 	switch e.Kind {
 	case event.GoStatus:
-		what = "was there, " + stateWord(e.State)
+		what = "present, " + stateWord(e.State)
 		add(": ", safe(e.Reason))
 	case event.GoCreate:
 		what, t = "created", good
@@ -253,7 +253,7 @@ func happened(th theme, now int64, before, e *event.Event, module string, w int)
 			add(" by goroutine ", strconv.FormatUint(e.Parent, 10))
 		}
 	case event.GoStart:
-		what, t = "began to run", good
+		what, t = "started running", good
 		add(" after ", lasted)
 	case event.GoStop:
 		what, t = "stopped", warn
@@ -276,7 +276,7 @@ func happened(th theme, now int64, before, e *event.Event, module string, w int)
 		what, t = "system call", blue
 		add(" after ", lasted)
 	case event.GoSyscallEnd:
-		what, t = "system call over", blue
+		what, t = "system call ended", blue
 		add(" after ", lasted)
 	default:
 		add(": ", safe(e.Reason))

@@ -48,34 +48,34 @@ func wrapped(text string, t tone, w, indent int) []line {
 
 // keyHelp is what the keys do.
 var keyHelp = []hint{
-	{"1-5, tab", "the views: creation sites, states, contention, goroutines, scheduler latency"},
-	{"↑ ↓ j k", "move; pgup, pgdn, home, end"},
+	{"1-5, tab", "select a view: creation sites, states, contention, goroutines, scheduler latency"},
+	{"↑ ↓ j k", "move; also pgup, pgdn, home, end"},
 	{"enter", "open: the goroutines of a row, then one goroutine with its stacks and history"},
-	{"esc", "back; backspace too"},
-	{"/", "show only rows with this text in a function, a file, a reason or an ID"},
+	{"esc", "back; also backspace"},
+	{"/", "filter rows by text in function, file, reason or ID"},
 	{"s  r", "sort by the next column; reverse"},
-	{"p", "pause: the picture stays, the observation goes on; space too"},
+	{"p", "freeze the screen; observation continues; also space"},
 	{"i", "next interval, from 200ms to 10s"},
-	{"a", "contention: all waits, or only for locks and to send"},
-	{"P  W", "one goroutine: its parent, the one that woke it last"},
-	{"S", "hide or show the runtime's own goroutines, with --system"},
-	{"w", "notes on the observation"},
-	{"q", "quit; ctrl-c too"},
+	{"a", "contention: show all waits, or only locks and sends"},
+	{"P  W", "one goroutine: go to its parent, go to its last waker"},
+	{"S", "with --system: hide or show goroutines of the Go runtime"},
+	{"w", "notes: loss, warnings and uncertainty"},
+	{"q", "quit; also ctrl-c"},
 }
 
-const explanation = "A goroutine that can run but waits for a processor is runnable, or ready. Times count from the beginning of " +
+const explanation = "A goroutine that waits for a processor is runnable, or ready. Times count from the start of " +
 	"the observation. Running goroutines are those that have a P; there are GOMAXPROCS Ps. A goroutine in a system call that is not " +
-	"observed (--syscalls) counts as running until its P runs another or is seen to be free, then as in a system call. After a loss of " +
-	"events goroutines are uncertain until their next event."
+	"observed (--syscalls) counts as running until its P runs another goroutine or is found to be idle, then as in a system call. After a loss of " +
+	"events, goroutines are uncertain until their next event."
 
 // accounting is what the numbers of the line cpu mean.
 var accounting = []hint{
-	{"CPU", "processor time of the process as the kernel accounts it, utime + stime of all threads, in percent of one processor: " +
-		"what top(1) shows. It is the sum of the next two"},
-	{"goroutines", "the part used by goroutines, in Go and C code and in system calls; the CPU columns add up to it and to the " +
-		"runtime's own. The kernel accounts by thread; a thread's time is divided by how long goroutines were on it"},
+	{"CPU", "processor time of the process as accounted by the kernel (utime + stime of all threads), in percent of one processor, " +
+		"as in top(1); the sum of the next two"},
+	{"goroutines", "the part used by goroutines, in Go code, C code and system calls; the CPU columns add up to this part and the " +
+		"runtime's. The kernel accounts by thread; Loupe divides the time of a thread by how long goroutines were on it"},
 	{"runtime", "the rest: the scheduler, the garbage collector's workers, threads without a goroutine, goroutines that are not observed"},
-	{"run-queue", "how long threads were ready to run and waited for a processor: the machine was busy, or a CPU limit applied"},
+	{"run-queue", "how long runnable threads waited for a processor, because the machine was busy or a CPU limit applied"},
 }
 
 // newHelp tells the keys, and the columns of the page that is on the screen.
@@ -152,12 +152,12 @@ func newNotes(m *Model) *overlay {
 			return nil
 		}
 		if full := p.Health.Lost - p.Health.Unreadable; full > 0 {
-			note(bad, plural(full, "event")+" happened and were lost: the buffer was full. A larger --buffer or --stack 0 "+
-				"makes loss rarer. States are uncertain until the next event of a goroutine.")
+			note(bad, plural(full, "event")+" lost: the buffer was full. A larger --buffer or --stack 0 "+
+				"reduces the loss. A goroutine's state is uncertain until its next event.")
 		}
 		if n := p.Health.Unreadable; n > 0 {
-			note(bad, plural(n, "event")+" happened and were lost: could not read the target's memory. "+
-				"States are uncertain until the next event of a goroutine.")
+			note(bad, plural(n, "event")+" lost: could not read the target's memory. "+
+				"A goroutine's state is uncertain until its next event.")
 		}
 		for _, n := range p.Health.Warnings {
 			note(warn, safe(n))
@@ -166,7 +166,7 @@ func newNotes(m *Model) *overlay {
 			note(plain, n)
 		}
 		if len(lines) == 0 {
-			note(good, "Nothing is uncertain: every event was seen, and all of them fitted together.")
+			note(good, "Nothing is uncertain: no event was lost, and no events contradict each other.")
 		}
 		return lines
 	}}
@@ -180,22 +180,22 @@ func oddities(p *Picture) []string {
 		n    uint64
 		text string
 	}{
-		{t.Repairs, " did not fit what was known of their goroutines, which follow the events then"},
-		{t.Untracked, " were of goroutines beyond the number that is kept"},
+		{t.Repairs, " contradicted the known state of their goroutines, which was corrected"},
+		{t.Untracked, " not counted: too many goroutines to track"},
 		{t.Overflow.Sites + t.Overflow.Places + t.Overflow.Reasons,
-			" came from more sites, stacks or reasons than are told apart; they are put together as others"},
-		{t.Strange, " are of kinds that this Loupe does not know"},
+			" exceeded the limit of distinct sites, stacks or reasons and count as \"other\""},
+		{t.Strange, " of kinds that this version of Loupe does not know"},
 	} {
 		if o.n > 0 {
 			list = append(list, plural(o.n, "event")+o.text)
 		}
 	}
 	if t.EndedUnseen > 0 {
-		list = append(list, plural(t.EndedUnseen, "goroutine")+" had only the end seen; they are in no other number")
+		list = append(list, plural(t.EndedUnseen, "goroutine")+" seen only at their end; not counted elsewhere")
 	}
 	if t.Found > 0 {
 		list = append(list, plural(uint64(t.Found), "goroutine")+
-			" were found by events other than their creation; where they come from is not known")
+			" found by events other than their creation; their creator is unknown")
 	}
 	return list
 }

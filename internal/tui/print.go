@@ -11,6 +11,7 @@ type PrintOptions struct {
 	Interval   time.Duration
 	Iterations int             // how many pictures; 0 goes on until the events end
 	Target     func() Target   // as far as it is known by now
+	Leaving    <-chan struct{} // closed when the user ends the observation; Over is closed later
 	Over       <-chan struct{} // closed when the events have ended
 	Ended      func() string   // why; asked when Over is closed: empty when the user ended them
 }
@@ -32,19 +33,22 @@ func Print(s *Sampler, out Printer, opt PrintOptions) error {
 	defer ticker.Stop()
 	for n := 1; ; n++ {
 		select {
+		case <-opt.Leaving:
+			<-opt.Over // pictures of a target whose probes are being removed would show less and less
 		case <-opt.Over:
-			ended := opt.Ended()
-			// What is left is a picture of its own when it is the end, or not much shorter than the others.
-			if ended == "" && time.Since(last) < opt.Interval/2 {
-				return nil
-			}
-			return out.Print(take(), ended)
 		case <-ticker.C:
 			last = time.Now()
 			if err := out.Print(take(), ""); err != nil || n == opt.Iterations {
 				return err
 			}
+			continue
 		}
+		ended := opt.Ended()
+		// What is left is a picture of its own when it is the end, or not much shorter than the others.
+		if ended == "" && time.Since(last) < opt.Interval/2 {
+			return nil
+		}
+		return out.Print(take(), ended)
 	}
 }
 

@@ -59,7 +59,7 @@ func Run(ctx context.Context, m *Model, s *Sampler, opt RunOptions) error {
 		}
 	}()
 	if _, err := program.Run(); err != nil && !errors.Is(err, tea.ErrInterrupted) {
-		return fmt.Errorf("the live view ended: %w", err)
+		return fmt.Errorf("live view: %w", err)
 	}
 	return nil
 }

@@ -36,31 +36,31 @@ func siteColumns(syscalls bool) []column[siteLine] {
 		{title: "LIVE", about: "goroutines that are alive", min: 5, right: true,
 			cell:  func(s *siteLine) []piece { return cell(strong, number(s.Live)) },
 			order: func(a, b *siteLine) int { return cmp.Compare(b.Live, a.Live) }},
-		{title: "GROW/MIN", about: "by how many they have become more or fewer in the last minute", min: 8, right: true, rank: 2,
+		{title: "GROW/MIN", about: "growth in the last minute", min: 8, right: true, rank: 2,
 			cell:  func(s *siteLine) []piece { return []piece{growthPiece(s.Growth, s.Live)} },
 			order: func(a, b *siteLine) int { return cmp.Compare(b.Growth.PerMinute, a.Growth.PerMinute) }},
-		{title: "NEW/S", about: "created in a second", min: 5, right: true, rank: 3,
+		{title: "NEW/S", about: "created per second", min: 5, right: true, rank: 3,
 			cell:  func(s *siteLine) []piece { return pace(s.Delta.Created, s.interval) },
 			order: func(a, b *siteLine) int { return cmp.Compare(b.Delta.Created, a.Delta.Created) }},
-		{title: "END/S", about: "ended in a second", min: 5, right: true, rank: 4,
+		{title: "END/S", about: "ended per second", min: 5, right: true, rank: 4,
 			cell:  func(s *siteLine) []piece { return pace(s.Delta.Ended, s.interval) },
 			order: func(a, b *siteLine) int { return cmp.Compare(b.Delta.Ended, a.Delta.Ended) }},
-		states("RUN", "that run now", good, 8, func(s *sched.States) uint64 { return s.Running }),
-		states("READY", "that can run and wait for a processor", warn, 6, func(s *sched.States) uint64 { return s.Runnable }),
-		states("BLOCK", "that are blocked", plain, 9, func(s *sched.States) uint64 { return s.Waiting }),
+		states("RUN", "running now", good, 8, func(s *sched.States) uint64 { return s.Running }),
+		states("READY", "runnable: waiting for a processor", warn, 6, func(s *sched.States) uint64 { return s.Runnable }),
+		states("BLOCK", "blocked", plain, 9, func(s *sched.States) uint64 { return s.Waiting }),
 	}
 	if syscalls {
-		columns = append(columns, states("SYSC", "that are in system calls", blue, 10, func(s *sched.States) uint64 { return s.Syscall }))
+		columns = append(columns, states("SYSC", "in system calls", blue, 10, func(s *sched.States) uint64 { return s.Syscall }))
 	}
 	return append(columns,
-		column[siteLine]{title: "CPU", about: "processor time that they used, in Go and C code and in system calls, as a part of one processor's", min: 5, right: true, rank: 5,
+		column[siteLine]{title: "CPU", about: "processor time used in Go code, C code and system calls, in percent of one processor", min: 5, right: true, rank: 5,
 			cell:  func(s *siteLine) []piece { return processorShare(s) },
 			order: func(a, b *siteLine) int { return b.Delta.CPU.Cmp(a.Delta.CPU) }},
-		column[siteLine]{title: "TIME", about: "how they spent it: █ running ▓ ready ▒ in system calls ░ blocked", min: 10, rank: 11,
+		column[siteLine]{title: "TIME", about: "use of time: █ running ▓ ready ▒ in system calls ░ blocked", min: 10, rank: 11,
 			cell: func(s *siteLine) []piece { return shares(s.Delta.Done, 10) }},
-		column[siteLine]{title: "FUNCTION", about: "that they run", min: 16, share: 3, want: 34,
+		column[siteLine]{title: "FUNCTION", about: "function that they run", min: 16, share: 3, want: 34,
 			cell: func(s *siteLine) []piece { return cell(name, siteFunc(s.Origin, s.Other)) }},
-		column[siteLine]{title: "STARTED BY", about: "the go statement", min: 18, share: 2, want: 30, rank: 7,
+		column[siteLine]{title: "STARTED BY", about: "go statement that created them", min: 18, share: 2, want: 30, rank: 7,
 			cell: func(s *siteLine) []piece { return cell(plain, startedBy(s.Origin)) }},
 	)
 }
