@@ -1,23 +1,23 @@
-// Package tui is the live view of a program: a full screen that a person reads and drives by keys, and the same pictures
-// as text or JSON lines for scripts.
+// Package tui implements the live view of a program: a full-screen interface that is controlled with keys. It also
+// prints the same information as text or JSON lines for scripts.
 //
-// The central type is Model: a state, Update, which takes keys, sizes and pictures in, and View, which draws a frame of
-// any size as text. It knows no terminal, so a test can press keys and read frames. Run drives it in a terminal, by Bubble
-// Tea; Print writes pictures for scripts.
+// The central type is [Model]. It consists of a state, the method Update, which handles keys, resizing and new pictures,
+// and the method View, which renders a frame of any size as text. A Model does not access the terminal, so tests can send
+// keys and read frames. [Run] runs a Model in a terminal with Bubble Tea. [Print] writes pictures for scripts.
 //
-// # Where the data comes from
+// # Source of the data
 //
-// A Sampler looks at a Source, which is a *sched.Machine, whenever the Model asks for it, and makes a Picture: what has
-// passed since the look before, and what the page on the screen needs beside that. Whoever takes events from the program
-// (a Feed) never waits for the terminal, and a frame costs what is on the screen: a list holds a bounded number of
-// goroutines, however many there are.
+// Whenever the Model requests it, a [Sampler] reads a [Source], such as a *sched.Machine, and makes a [Picture]: the
+// changes since the previous picture, and the additional data that the current page needs. The goroutine that adds
+// events from the program (to a [Feed]) never waits for the terminal. The cost of a frame depends on what is on the
+// screen, because lists are limited to a maximum number of goroutines.
 //
 // # Pages
 //
-// The five views (by creation site, by state, contention, goroutines, scheduler latency) are pages. Opening a row puts
-// another page on top: the goroutines of a site, then one goroutine. A page is one file: its columns, its orders, and what
-// it opens.
+// The five views (by creation site, by state, contention, goroutines, scheduler latency) are pages. Opening a row shows
+// another page on top: the goroutines of a site, then a single goroutine. Each page is implemented in one file, with its
+// columns, its sort orders, and the page that it opens.
 //
-// Names and reasons come from a program that may be hostile. All text goes through safe, which spells out what a terminal
-// would obey or could not measure, and every line is cut to the width of the screen.
+// Names and reasons come from a program that may be hostile. All text is escaped by the function safe, which spells out
+// characters that a terminal would interpret or whose width is unknown. Every line is cut to the width of the screen.
 package tui

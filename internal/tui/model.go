@@ -35,7 +35,7 @@ type Resize struct{ Width, Height int }
 
 // Ended says that no more events come. The next picture is the last one.
 type Ended struct {
-	Text string // why: "process 42 has ended"
+	Text string // why: "process 42 has exited"
 	Bad  bool   // it should have gone on
 }
 

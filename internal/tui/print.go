@@ -21,7 +21,8 @@ type Printer interface {
 	Print(p *Picture, ended string) error
 }
 
-// Print writes a picture every interval. The first one comes after an interval, so each has rates.
+// Print writes a picture every interval until the events end or the user ends the observation. The first one comes after an
+// interval, so each has rates.
 func Print(s *Sampler, out Printer, opt PrintOptions) error {
 	s.Window(opt.Interval / 2)
 	take := func() *Picture {
