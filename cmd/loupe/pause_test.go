@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -61,6 +62,38 @@ func TestKilledWhilePaused(t *testing.T) {
 				t.Fatalf("killed after %v: the target stands still", delay)
 			}
 			time.Sleep(time.Millisecond)
+		}
+	}
+}
+
+// TestSuspendedWhilePaused suspends Loupe, as Ctrl-Z and a background job's write to the terminal do, while it has stopped
+// the target: Loupe is suspended only when the target runs again.
+func TestSuspendedWhilePaused(t *testing.T) {
+	target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "flood"}), "20000", "1")
+	for _, signal := range []syscall.Signal{syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU} {
+		cmd := testcmd.Command(t, loupe, "goroutines", "--pause", "--json", fmt.Sprint(target.PID()))
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			cmd.Wait()
+		}()
+		if err := await(ended, "the target to be paused", func() (bool, error) { return stateOf(target.PID()) == 't', nil }); err != nil {
+			t.Fatal(err)
+		}
+		cmd.Process.Signal(signal)
+		if err := await(ended, "Loupe to be suspended", func() (bool, error) { return stateOf(cmd.Process.Pid) == 'T', nil }); err != nil {
+			t.Error(err)
+		}
+		if s := stateOf(target.PID()); s == 'T' || s == 't' {
+			t.Errorf("%v: Loupe is suspended, the target is in state %c", signal, s)
+		}
+		cmd.Process.Signal(syscall.SIGCONT)
+		<-ended
+		if status := cmd.ProcessState.ExitCode(); status != 0 {
+			t.Errorf("%v: status %d", signal, status)
 		}
 	}
 }

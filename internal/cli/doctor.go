@@ -102,7 +102,11 @@ func (a *app) repair(pid int) error {
 		return &targetError{pid: pid, err: err}
 	}
 	defer p.Close()
-	notes, err := inline.Repair(pid, p.SignalStacks)
+	var notes *inline.Notes
+	err = a.state.hold.stopping(func() (err error) {
+		notes, err = inline.Repair(pid, p.SignalStacks)
+		return err
+	})
 	switch {
 	case err != nil:
 		return &targetError{pid: pid, err: err}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -28,6 +29,9 @@ const (
 var endingSignals = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM,
 	syscall.SIGVTALRM, syscall.SIGXCPU, syscall.SIGXFSZ, syscall.SIGIO, syscall.SIGPWR, syscall.SIGSTKFLT}
 
+// suspendingSignals are the signals that a terminal sends to suspend a process, for Ctrl-Z or because it is in the background.
+var suspendingSignals = []os.Signal{syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU}
+
 // Main runs a command line as all that this process does, and returns its exit status. It handles the signals:
 //
 //   - One that would end the process ends the command: probes are removed, then what is known is written.
@@ -45,7 +49,7 @@ func Main(env Env) int {
 	ctx, end := context.WithCancel(context.Background())
 	defer end()
 	signals := make(chan os.Signal, 16)
-	for _, s := range append(endingSignals, syscall.SIGQUIT, syscall.SIGTSTP) {
+	for _, s := range slices.Concat(endingSignals, suspendingSignals, []os.Signal{syscall.SIGQUIT}) {
 		if !signal.Ignored(s) { // as SIGHUP under nohup
 			signal.Notify(signals, s)
 		}
@@ -59,9 +63,8 @@ func Main(env Env) int {
 			return s
 		case s := <-signals:
 			switch {
-			case s == syscall.SIGTSTP:
-				a.state.hold.wait(detachPatience, func(h *hold) bool { return h.changing == 0 })
-				syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+			case slices.Contains(suspendingSignals, s):
+				go a.state.hold.suspend()
 			case s == syscall.SIGQUIT:
 				end()
 				a.state.hold.wait(detachPatience, func(h *hold) bool { return h.held == 0 })
@@ -132,6 +135,8 @@ type hold struct {
 	held     int        // targets that probes may be in
 	changing int        // targets that are being attached to or detached from: their threads may be stopped
 	changed  chan struct{}
+
+	suspending bool
 }
 
 // add changes the counters.
@@ -146,16 +151,45 @@ func (h *hold) add(held, changing int) {
 	}
 }
 
+// suspend stops this process as soon as no target has stopped threads, and until SIGCONT none will have.
+func (h *hold) suspend() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.suspending {
+		return
+	}
+	h.suspending = true
+	for h.changing > 0 {
+		changed := h.change()
+		h.mu.Unlock()
+		<-changed
+		h.mu.Lock()
+	}
+	syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	h.suspending = false
+}
+
+// change returns a channel that is closed with the next change. The caller holds mu.
+func (h *hold) change() <-chan struct{} {
+	if h.changed == nil {
+		h.changed = make(chan struct{})
+	}
+	return h.changed
+}
+
+// stopping runs f, which may stop threads of a target.
+func (h *hold) stopping(f func() error) error {
+	h.add(0, 1)
+	defer h.add(0, -1)
+	return f()
+}
+
 // wait waits until a condition holds, and reports whether it does.
 func (h *hold) wait(atMost time.Duration, holds func(*hold) bool) bool {
 	timeout := time.After(atMost)
 	for {
 		h.mu.Lock()
-		ok := holds(h)
-		if h.changed == nil {
-			h.changed = make(chan struct{})
-		}
-		changed := h.changed
+		ok, changed := holds(h), h.change()
 		h.mu.Unlock()
 		if ok {
 			return true
@@ -178,10 +212,14 @@ type heldSession struct {
 // attach attaches to a target. The probes are removed as soon as the context is done, whatever the caller does then.
 func (a *app) attach(ctx context.Context, target watched, opt loupe.Options) (session, error) {
 	hold := &a.state.hold
-	hold.add(1, 1)
-	s, err := a.system.attach(ctx, target, opt)
+	hold.add(1, 0)
+	var s session
+	err := hold.stopping(func() (err error) {
+		s, err = a.system.attach(ctx, target, opt)
+		return err
+	})
 	if err != nil {
-		hold.add(-1, -1)
+		hold.add(-1, 0)
 		return nil, err
 	}
 	hold.add(0, -1)

@@ -177,7 +177,17 @@ func (a *app) withProcess(pid int, look func(process) error) error {
 func (a *app) snapshot(ctx context.Context, p process, opt goproc.SnapshotOptions) (*goproc.Snapshot, error) {
 	pid := p.Info().PID
 	progress := a.progress(fmt.Sprintf("reading the goroutines of process %d", pid))
-	snap, err := p.Snapshot(ctx, opt)
+	var snap *goproc.Snapshot
+	read := func() (err error) {
+		snap, err = p.Snapshot(ctx, opt)
+		return err
+	}
+	var err error
+	if opt.Pause {
+		err = a.state.hold.stopping(read)
+	} else {
+		err = read()
+	}
 	progress.Stop()
 	if err != nil {
 		if errors.Is(err, context.Canceled) {
