@@ -32,9 +32,9 @@ func (f Facts) abilities(t *Target) []Ability {
 		}
 	}
 	return []Ability{
-		with("snapshot", "goroutines, profile: of your own processes", f.needOwn()),
-		with("snapshot of all", "goroutines, profile: of every user's processes", f.needAll()),
-		with("uprobe", "live events by eBPF (--engine uprobe)", f.uprobeNeeds()...),
+		with("snapshot", "goroutines and profiles of your own processes", f.needOwn()),
+		with("snapshot of all", "goroutines and profiles of all users' processes", f.needAll()),
+		with("uprobe", "live events with eBPF (--engine uprobe)", append(f.uprobeNeeds(), f.needOwn())...),
 		with("inline", "live events without eBPF (--engine inline)", f.needPtrace(), f.needOwn()),
 	}
 }
@@ -52,13 +52,24 @@ func ability(name, does string, needs []need) Ability {
 
 // needOwn is the right to read and trace the user's own processes.
 func (f Facts) needOwn() need {
-	restricted := f.PtraceScope == 3 || f.PtraceScope > 0 && !f.Caps.Has(unix.CAP_SYS_PTRACE)
-	return need{!restricted, fmt.Sprintf("Yama ptrace_scope is %d: only programs started by Loupe itself (-- PROG), or with sudo", f.PtraceScope)}
+	privileged := f.Caps.Has(unix.CAP_SYS_PTRACE)
+	switch f.PtraceScope {
+	case 1:
+		return need{privileged, "Yama ptrace_scope is 1: only programs started by Loupe itself (-- PROG), or with sudo"}
+	case 2:
+		return need{privileged, "Yama ptrace_scope is 2: CAP_SYS_PTRACE, also for programs started by Loupe itself: sudo loupe ..."}
+	case 3:
+		return need{false, "Yama ptrace_scope is 3: nobody can observe processes until the next boot: boot with it at 2 or less"}
+	}
+	return need{met: true}
 }
 
 // needAll is the right to read and trace everybody's processes.
 func (f Facts) needAll() need {
-	return need{f.Caps.Has(unix.CAP_SYS_PTRACE) && f.PtraceScope != 3, "CAP_SYS_PTRACE: sudo loupe ..."}
+	if f.PtraceScope == 3 {
+		return f.needOwn()
+	}
+	return need{f.Caps.Has(unix.CAP_SYS_PTRACE), "CAP_SYS_PTRACE: sudo loupe ..."}
 }
 
 func (f Facts) needPtrace() need {

@@ -58,7 +58,7 @@ func TestAilments(t *testing.T) {
 		{"foreign architecture", func(f *Facts) { f.Arch = "riscv64" }, "kernel", Fail, ""},
 		{"no process_vm_readv", func(f *Facts) { f.ReadMemory = unix.EPERM }, "reading memory", Fail, "snapshot, snapshot of all, uprobe, inline"},
 		{"no ptrace", func(f *Facts) { f.Ptrace = unix.EPERM }, "ptrace", Warn, "inline"},
-		{"nobody may trace", func(f *Facts) { f.PtraceScope = 3 }, "Yama ptrace_scope", Fail, "snapshot, snapshot of all, inline"},
+		{"nobody may trace", func(f *Facts) { f.PtraceScope = 3 }, "Yama ptrace_scope", Fail, "snapshot, snapshot of all, uprobe, inline"},
 		{"Yama 1", func(f *Facts) { noCaps(f); f.PtraceScope = 1 }, "Yama ptrace_scope", Warn, "snapshot, snapshot of all, uprobe, inline"},
 		{"Yama 2", func(f *Facts) { noCaps(f); f.PtraceScope = 2 }, "Yama ptrace_scope", Warn, "snapshot, snapshot of all, uprobe, inline"},
 		{"Yama 1, root", func(f *Facts) { f.PtraceScope = 1 }, "Yama ptrace_scope", OK, ""},
@@ -216,6 +216,54 @@ func TestGather(t *testing.T) {
 	}
 }
 
+// TestPtraceScope checks, for each content of the file ptrace_scope, what the abilities say is missing.
+func TestPtraceScope(t *testing.T) {
+	for _, test := range []struct {
+		file string
+		caps Caps
+		want string // in what is missing for the user's own processes; empty if nothing is
+	}{
+		{"", 0, ""},
+		{"0\n", 0, ""},
+		{"1\n", 0, "ptrace_scope is 1: only programs started by Loupe itself (-- PROG)"},
+		{"1\n", allCaps, ""},
+		{"2\n", 0, "ptrace_scope is 2: CAP_SYS_PTRACE, also for programs started by Loupe itself: sudo"},
+		{"2\n", allCaps, ""},
+		{"3\n", 0, "ptrace_scope is 3: nobody can observe processes until the next boot"},
+		{"3\n", allCaps, "ptrace_scope is 3: nobody can observe processes until the next boot"},
+	} {
+		root := t.TempDir()
+		write(t, root, "proc/self/status", fmt.Sprintf("CapEff:\t%016x\n", uint64(test.caps)))
+		if test.file != "" {
+			write(t, root, "proc/sys/kernel/yama/ptrace_scope", test.file)
+		}
+		f := healthy()
+		f.readSettings(root)
+		for _, a := range Examine(f, nil).Abilities {
+			missing := strings.Join(a.Missing, "; ")
+			about := a.Name != "snapshot of all" || f.PtraceScope == 3 // which requires CAP_SYS_PTRACE in any case
+			if about && test.want == "" && strings.Contains(missing, "ptrace_scope") || about && !strings.Contains(missing, test.want) {
+				t.Errorf("ptrace_scope %q, capabilities %#x: %s lacks %q, want %q", test.file, test.caps, a.Name, missing, test.want)
+			}
+			if a.Name != "uprobe" && strings.Contains(test.want, "nobody") && strings.Contains(missing, "sudo") {
+				t.Errorf("ptrace_scope %q: %s recommends sudo: %q", test.file, a.Name, missing)
+			}
+		}
+	}
+}
+
+// write writes a file below a directory that the test uses as the root directory.
+func write(t *testing.T, root, name, content string) {
+	t.Helper()
+	path := filepath.Join(root, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestReadSettings(t *testing.T) {
 	root := t.TempDir()
 	for name, content := range map[string]string{
@@ -229,13 +277,7 @@ func TestReadSettings(t *testing.T) {
 		"proc/sys/kernel/perf_event_paranoid":             "not a number\n",
 		"proc/sys/kernel/yama/something_else/not_a_thing": "",
 	} {
-		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		write(t, root, name, content)
 	}
 	var f Facts
 	f.readSettings(root)
