@@ -75,7 +75,7 @@ func TestAilments(t *testing.T) {
 		{"no ring buffer", func(f *Facts) { f.RingBuffer = fmt.Errorf("x: %w", ebpf.ErrNotSupported) }, "BPF ring buffer", Warn, "uprobe"},
 		{"no uprobe_multi", func(f *Facts) { f.UprobeMulti = fmt.Errorf("x: %w", ebpf.ErrNotSupported) }, "uprobe_multi", Warn, ""},
 		{"no BTF", func(f *Facts) { f.BTF = false }, "BTF", Warn, ""},
-		{"lockdown", func(f *Facts) { f.Lockdown = "integrity" }, "lockdown", Warn, ""},
+		{"lockdown", func(f *Facts) { f.Lockdown = "integrity" }, "lockdown", OK, ""},
 		{"strict lockdown", func(f *Facts) { f.Lockdown = "confidentiality" }, "lockdown", Warn, ""},
 		{"unprivileged BPF on", func(f *Facts) { f.UnprivilegedBPF = 0 }, "unprivileged_bpf_disabled", OK, ""},
 		{"seccomp", func(f *Facts) { f.Seccomp = 2 }, "seccomp", OK, ""},

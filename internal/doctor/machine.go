@@ -256,12 +256,9 @@ func (f Facts) checkLockdown() Check {
 	switch f.Lockdown {
 	case "":
 		c.Found = "not in this kernel, or not visible"
-	case "integrity":
-		c.Status, c.Means = Warn, "BPF programs cannot write to a target's memory: no trace context in outgoing requests"
-		c.Remedy = "boot without lockdown, where that is acceptable (often tied to Secure Boot)"
 	case "confidentiality":
-		c.Status, c.Means = Warn, "BPF programs cannot read kernel memory nor write to a target's"
-		c.Remedy = "boot with lockdown at integrity or none, where that is acceptable (often tied to Secure Boot)"
+		c.Status, c.Means = Warn, "BPF programs cannot read kernel memory"
+		c.Remedy = "boot with lockdown set to integrity or none, if that is acceptable (often enforced by Secure Boot)"
 	}
 	return c
 }
