@@ -70,6 +70,8 @@ func (f *fakeSystem) open(pid int, _ goproc.Options) (process, error) {
 	return &fakeProcess{f}, nil
 }
 
+func (f *fakeSystem) checkInline(context.Context, int) error { return nil }
+
 func (f *fakeSystem) list(context.Context) ([]goproc.Info, []error) { return f.infos, f.errs }
 
 type fakeProcess struct{ f *fakeSystem }

@@ -52,20 +52,20 @@ Exit status: 0 when goroutines can be observed, 3 when not.`,
 			}
 			return a.doctor(nil)
 		}
-		return a.onTarget(cmd, args, &flags, func(_ context.Context, pid int) error {
+		return a.onTarget(cmd, args, &flags, func(ctx context.Context, pid int) error {
 			if repair {
 				if err := a.repair(pid); err != nil {
 					return err
 				}
 			}
-			return a.doctor(a.examine(pid))
+			return a.doctor(a.examine(ctx, pid))
 		})
 	}
 	return cmd
 }
 
 // examine looks at a target.
-func (a *app) examine(pid int) *doctor.Target {
+func (a *app) examine(ctx context.Context, pid int) *doctor.Target {
 	t := doctor.LookAt(pid)
 	notes, notesErr := inline.Look(pid)
 	t.Err = a.withProcess(pid, func(p process) error {
@@ -91,6 +91,9 @@ func (a *app) examine(pid int) *doctor.Target {
 		t.Warnings = append(t.Warnings, notesErr.Error())
 	} else if notes != nil {
 		t.Inline = &doctor.Inline{Loupe: int(notes.Loupe), Alive: notes.Alive(), Places: len(notes.Edits), Memory: notes.Shared != 0}
+	}
+	if t.Err == nil && t.Tracer == 0 && (t.Inline == nil || !t.Inline.Memory) { // engine inline is unavailable otherwise
+		t.Refusal = a.state.hold.stopping(func() error { return a.system.checkInline(ctx, pid) })
 	}
 	return t
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/export/pprof"
 	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/internal/probe/inline"
 	"github.com/loupe-go/loupe/internal/procmap"
 	"github.com/loupe-go/loupe/internal/ptrace"
 )
@@ -95,5 +96,7 @@ func (machine) attach(ctx context.Context, target watched, opt loupe.Options) (s
 	}
 	return s, nil
 }
+
+func (machine) checkInline(ctx context.Context, pid int) error { return inline.Check(ctx, pid) }
 
 func (machine) list(ctx context.Context) ([]goproc.Info, []error) { return goproc.List(ctx) }

@@ -46,6 +46,7 @@ type system interface {
 	resolve(target string) ([]int, error)
 	open(pid int, opt goproc.Options) (process, error)
 	list(ctx context.Context) ([]goproc.Info, []error)
+	checkInline(ctx context.Context, pid int) error // why engine inline would refuse a process
 	// attach begins to observe live events. A program that cannot be observed does not go on.
 	attach(ctx context.Context, target watched, opt loupe.Options) (session, error)
 }

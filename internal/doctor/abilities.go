@@ -25,10 +25,10 @@ func (f Facts) abilities(t *Target) []Ability {
 	if t != nil {
 		readable, sameArch, untraced := f.needReadable(t), f.needSameArch(t), needUntraced(t)
 		return []Ability{
-			with("snapshot", "goroutines, profile: read while the program runs on", readable),
-			with("pause", "--pause: an exact picture while the program stands still", f.needPtrace(), readable, untraced),
-			with("uprobe", "live events by eBPF (--engine uprobe)", append(f.uprobeNeeds(), readable, sameArch, needFree(t))...),
-			with("inline", "live events without eBPF (--engine inline)", f.needPtrace(), readable, untraced, sameArch, f.needCalls(t), needFree(t)),
+			with("snapshot", "goroutines and profiles, without stopping the program", readable),
+			with("pause", "--pause: goroutines and profiles of the stopped program", f.needPtrace(), readable, untraced),
+			with("uprobe", "live events with eBPF (--engine uprobe)", append(f.uprobeNeeds(), readable, sameArch, needFree(t))...),
+			with("inline", "live events without eBPF (--engine inline)", f.needPtrace(), readable, untraced, sameArch, f.needRoom(t), needFree(t)),
 		}
 	}
 	return []Ability{
@@ -84,11 +84,16 @@ func (f Facts) needSameArch(t *Target) need {
 	return need{t.Err != nil || t.Info.Arch == f.Arch, fmt.Sprintf("a target of this machine's architecture, %s", f.Arch)}
 }
 
-// needCalls is that the target's seccomp filter cannot end it for a system call that an engine has it make. A filter that this
-// process may be under, too, is tried when an engine attaches.
-func (f Facts) needCalls(t *Target) need {
-	return need{t.Seccomp == 0 || f.Seccomp != 0 || f.Caps.Has(unix.CAP_SYS_ADMIN),
-		"CAP_SYS_ADMIN, to suspend the target's seccomp filter: run with sudo, or use --engine uprobe"}
+// needRoom is that engine inline can map memory in the target.
+func (f Facts) needRoom(t *Target) need {
+	if t.Refusal == nil {
+		return need{met: true}
+	}
+	remedy := "use --engine uprobe"
+	if errors.Is(t.Refusal, ptrace.ErrSeccomp) && !f.Caps.Has(unix.CAP_SYS_ADMIN) {
+		remedy = "run with sudo, or " + remedy
+	}
+	return need{lacked: fmt.Sprintf("%v; %s", t.Refusal, remedy)}
 }
 
 // needUntraced is that nobody traces the target: the kernel lets one process do so at a time.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/loupe-go/loupe/internal/gobin/layout"
 	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/internal/ptrace"
 	"github.com/loupe-go/loupe/internal/testcmd"
 )
 
@@ -123,7 +124,7 @@ func TestTarget(t *testing.T) {
 		{"readable", func(*Target) {}, true, "", "module example.com/app@v1.0.0, static, stripped"},
 		{"traced", func(t *Target) { t.Tracer = 99 }, true, "pause, inline", "process 99 first, or use --engine uprobe"},
 		{"traced by", func(t *Target) { t.Tracer, t.TracedBy = 99, "strace" }, true, "pause, inline", "strace (process 99) traces it"},
-		{"filtered", func(t *Target) { t.Seccomp = 2 }, true, "", "go1.22.1"},
+		{"filtered", func(t *Target) { t.Refusal = fmt.Errorf("process 7: %w", ptrace.ErrSeccomp) }, true, "inline", "go1.22.1"},
 		{"observed", func(t *Target) { t.Inline = &Inline{Loupe: 5, Alive: true, Places: 9, Memory: true} }, true, "uprobe, inline", "a Loupe (process 5) observes it"},
 		{"left", func(t *Target) { t.Inline = &Inline{Loupe: 5, Places: 9, Memory: true} }, true, "uprobe, inline", "a Loupe (process 5) was killed and left code at 9 places"},
 		{"remains", func(t *Target) { t.Inline = &Inline{} }, true, "", "a Loupe was killed and left memory"},

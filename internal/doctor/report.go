@@ -56,7 +56,7 @@ type Target struct {
 	Err      error       // why the process cannot be observed; nil when it can
 	Tracer   int         // the process that traces it already; 0 when none does
 	TracedBy string      // the name of that process's program
-	Seccomp  int         // mode of its system call filter: 0 none
+	Refusal  error       // why engine inline would refuse it, as far as that can be found without changing it
 	Owner    int         // user ID it runs as; -1 when unknown
 	Ancestor bool        // this process is its parent, or a parent of its parents
 	Inline   *Inline     // nil when no engine has code in it

@@ -24,7 +24,6 @@ func LookAt(pid int) *Target {
 		return t
 	}
 	t.Tracer, _ = strconv.Atoi(statusField(status, "TracerPid")) // 0 for none, also when it is not said
-	t.Seccomp, _ = strconv.Atoi(statusField(status, "Seccomp"))  // likewise
 	if t.Tracer != 0 {
 		comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", t.Tracer)) // for people only
 		t.TracedBy = strings.TrimSpace(string(comm))
