@@ -43,7 +43,7 @@ func (f Facts) checkMemory() Check {
 	c := Check{Name: "reading memory", Status: OK, Found: "process_vm_readv works"}
 	if f.ReadMemory != nil {
 		c.Status, c.Found = Fail, fmt.Sprintf("process_vm_readv: %v", f.ReadMemory)
-		c.Means = "no process can be looked into"
+		c.Means = "no process can be read"
 		c.Remedy = "run Loupe outside of the sandbox, or allow the process_vm_readv system call in its seccomp profile " +
 			"(Docker: --cap-add=SYS_PTRACE)"
 	}
@@ -71,7 +71,7 @@ func (f Facts) checkPtraceScope() Check {
 		c.Status, c.Means = Fail, "no process can be read or traced, whatever the privileges, until the next boot"
 		c.Remedy = "boot with kernel.yama.ptrace_scope at 2 or less (/etc/sysctl.d)"
 	case f.Caps.Has(unix.CAP_SYS_PTRACE):
-		c.Found += ": CAP_SYS_PTRACE is needed, and there"
+		c.Found += ": requires CAP_SYS_PTRACE, which Loupe has"
 	case f.PtraceScope == 1:
 		c.Status, c.Means = Warn, "without CAP_SYS_PTRACE only programs that Loupe itself started can be read"
 		c.Remedy = "sudo loupe ..., or start the program by loupe ... -- PROG, or sudo sysctl kernel.yama.ptrace_scope=0"
@@ -118,7 +118,7 @@ func (f Facts) checkSeccomp() Check {
 	c := Check{Name: "seccomp", Status: OK, Found: "no filter"}
 	if f.Seccomp != 0 {
 		c.Found = fmt.Sprintf("mode %d", f.Seccomp)
-		c.Means = "a sandbox may refuse system calls; the checks here tell which"
+		c.Means = "a sandbox may refuse system calls; the checks here show which"
 	}
 	return c
 }
@@ -168,7 +168,7 @@ func (f Facts) bpfRemedy() string {
 	case errors.Is(f.BPF, ebpf.ErrNotSupported):
 		return "a kernel with CONFIG_BPF_SYSCALL and CONFIG_UPROBE_EVENTS"
 	case f.NestedUser:
-		return "run Loupe on the host: a user namespace has no right to BPF"
+		return "run Loupe on the host: BPF is not permitted in a user namespace"
 	case !f.mayTraceWithBPF():
 		return "sudo loupe ..., or give it CAP_BPF and CAP_PERFMON"
 	default:
@@ -182,11 +182,11 @@ func (f Facts) checkUnprivilegedBPF() Check {
 	case -1:
 		c.Found = "no such setting"
 	case 0:
-		c.Found = "0: open to all, but uprobes need CAP_PERFMON all the same"
+		c.Found = "0: permitted for all users, but uprobes require CAP_PERFMON"
 	default:
-		c.Found += ": CAP_BPF is needed"
+		c.Found += ": requires CAP_BPF"
 		if f.Caps.Has(unix.CAP_BPF) || f.Caps.Has(unix.CAP_SYS_ADMIN) {
-			c.Found += ", and there"
+			c.Found += ", which Loupe has"
 		}
 	}
 	return c
@@ -203,7 +203,7 @@ func (f Facts) checkPerf() Check {
 	case f.Caps.Has(unix.CAP_PERFMON) || f.Caps.Has(unix.CAP_SYS_ADMIN):
 		c.Found += ": CAP_PERFMON overrides it"
 	default:
-		c.Found += ": uprobes need CAP_PERFMON at any setting"
+		c.Found += ": uprobes require CAP_PERFMON at any setting"
 	}
 	return c
 }
@@ -225,7 +225,7 @@ func (f Facts) checkUprobeMulti() Check {
 		c.Status, c.Found = Warn, "not supported by this kernel"
 		c.Means, c.Remedy = "attaching many probes takes longer", fmt.Sprintf("Linux %v or later", uprobe.MultiKernel)
 	default:
-		c.Status, c.Found, c.Remedy = Warn, "could not be tried: "+brief(f.UprobeMulti), f.bpfRemedy()
+		c.Status, c.Found, c.Remedy = Warn, "check failed: "+brief(f.UprobeMulti), f.bpfRemedy()
 	}
 	return c
 }
@@ -235,9 +235,9 @@ func (f Facts) checkRingBuffer() Check {
 	switch {
 	case f.RingBuffer == nil:
 	case errors.Is(f.RingBuffer, ebpf.ErrNotSupported):
-		c.Status, c.Found, c.Means, c.Remedy = Warn, "not in this kernel", "no uprobe engine", "Linux 5.8 or later"
+		c.Status, c.Found, c.Means, c.Remedy = Warn, "not supported by this kernel", "no uprobe engine", "Linux 5.8 or later"
 	default:
-		c.Status, c.Found, c.Remedy = Warn, "could not be tried: "+brief(f.RingBuffer), f.bpfRemedy()
+		c.Status, c.Found, c.Remedy = Warn, "check failed: "+brief(f.RingBuffer), f.bpfRemedy()
 	}
 	return c
 }
@@ -245,7 +245,7 @@ func (f Facts) checkRingBuffer() Check {
 func (f Facts) checkBTF() Check {
 	c := Check{Name: "BTF", Status: OK, Found: "/sys/kernel/btf/vmlinux"}
 	if !f.BTF {
-		c.Status, c.Found = Warn, "this kernel does not describe its types"
+		c.Status, c.Found = Warn, "not provided by this kernel"
 		c.Means, c.Remedy = "BPF programs cannot adapt to this kernel", "a kernel with CONFIG_DEBUG_INFO_BTF"
 	}
 	return c

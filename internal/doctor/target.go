@@ -67,7 +67,7 @@ func (f Facts) WhyDenied(t *Target, uprobe bool) (why, remedy string) {
 		return "a sandbox refuses process_vm_readv", "run Loupe outside of it"
 	case f.Caps.Has(unix.CAP_SYS_PTRACE):
 		return "it has more privileges than this Loupe, or a security module protects it",
-			"run Loupe as root on the host; the audit log names a security module's refusal"
+			"run Loupe as root on the host; the audit log shows whether a security module denied access"
 	case f.UID == 0:
 		return "root lacks CAP_SYS_PTRACE here", "run on the host, or start the container with --cap-add=SYS_PTRACE --pid=host"
 	case t.Owner >= 0 && t.Owner != f.UID:
@@ -116,8 +116,8 @@ func (f Facts) target(t *Target) []Check {
 		{Name: "goroutines", Status: OK, Found: fmt.Sprint(i.Goroutines)},
 	}
 	if i.Deleted {
-		checks = append(checks, Check{Name: "file", Status: OK, Found: i.Exe + " was removed or replaced since the start",
-			Means: "Loupe reads the one that runs"})
+		checks = append(checks, Check{Name: "file", Status: OK, Found: i.Exe + " was removed or replaced after the start",
+			Means: "Loupe reads the running executable"})
 	}
 	for _, w := range t.Warnings {
 		checks = append(checks, Check{Name: "note", Status: Warn, Found: w})
@@ -141,8 +141,8 @@ func (t *Target) checkBreakpoints() []Check {
 		found += fmt.Sprintf(" and %d more", more)
 	}
 	return []Check{{Name: "breakpoints", Status: Warn, Found: found,
-		Means:  "engine inline cannot attach where one is on an instruction that it has to replace; snapshots and engine uprobe work",
-		Remedy: "end that tracer first: bpftrace, perf, a debugger or another user of uprobes (bpftool link, perf probe --list)"}}
+		Means:  "engine inline cannot attach if a breakpoint is on an instruction that it must replace; snapshots and engine uprobe work",
+		Remedy: "stop that tracer first: bpftrace, perf, a debugger or another user of uprobes (bpftool link, perf probe --list)"}}
 }
 
 // Inline is what an engine of trampolines has in a process.
@@ -168,7 +168,7 @@ func needFree(t *Target) need {
 	case i == nil || !i.Memory:
 		return need{met: true}
 	case i.Alive:
-		return need{lacked: i.words() + " observes the target with engine inline: end it first"}
+		return need{lacked: i.words() + " observes the target with engine inline: stop it first"}
 	}
 	return need{lacked: fmt.Sprintf("%s was killed and left code in the target: loupe doctor %d --repair", i.words(), t.PID)}
 }
@@ -178,16 +178,16 @@ func (t *Target) checkInline() []Check {
 	case i == nil:
 		return nil
 	case i.Alive:
-		return []Check{{Name: "inline engine", Status: Warn, Found: fmt.Sprintf("%s observes it with engine inline, by code at %s", i.words(), english.Count(i.Places, "place")),
-			Means: "live events are unavailable to others; snapshots work", Remedy: "end that Loupe"}}
+		return []Check{{Name: "inline engine", Status: Warn, Found: fmt.Sprintf("%s observes it with engine inline, with code at %s", i.words(), english.Count(i.Places, "place")),
+			Means: "live events are unavailable to others; snapshots work", Remedy: "stop that Loupe"}}
 	case i.Memory:
 		return []Check{{Name: "inline engine", Status: Warn,
 			Found:  fmt.Sprintf("%s was killed and left code at %s", i.words(), english.Count(i.Places, "place")),
-			Means:  "the program runs well, some nanoseconds slower at these places; live events are unavailable; snapshots work",
+			Means:  "the program runs correctly, some nanoseconds slower at these places; live events are unavailable; snapshots work",
 			Remedy: fmt.Sprintf("loupe doctor %d --repair", t.PID)}}
 	default:
-		return []Check{{Name: "inline engine", Status: Warn, Found: "a Loupe was killed and left memory, a file descriptor, or bytes behind the end of the code",
-			Means: "the program runs well", Remedy: fmt.Sprintf("loupe doctor %d --repair", t.PID)}}
+		return []Check{{Name: "inline engine", Status: Warn, Found: "a Loupe was killed and left memory, a file descriptor, or bytes after the end of the code",
+			Means: "the program runs correctly", Remedy: fmt.Sprintf("loupe doctor %d --repair", t.PID)}}
 	}
 }
 
@@ -216,11 +216,11 @@ func Remedy(err error) string {
 	case errors.Is(err, goproc.ErrExited):
 		return "start it again, or let Loupe start it: loupe goroutines -- PROG ARGS"
 	case errors.Is(err, goproc.ErrNotGo):
-		return "loupe ps lists the Go processes here; a shell or supervisor may have started the one you mean"
+		return "loupe ps lists the Go processes here; this may be the shell or supervisor that started the program"
 	case errors.Is(err, goproc.ErrLayout):
-		return "its Go runtime differs from the released ones; report it with the output of loupe version and loupe doctor"
+		return "its Go runtime differs from all released versions; report it with the output of loupe version and loupe doctor"
 	case errors.Is(err, goproc.ErrUnsupported):
-		return "Loupe observes programs of the Go toolchain, 1.12 and later, on 64-bit machines"
+		return "Loupe supports programs built by the Go toolchain, 1.12 or later, for 64-bit machines"
 	}
 	return ""
 }
