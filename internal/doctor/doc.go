@@ -1,6 +1,7 @@
-// Package doctor finds out what can be observed on this machine and in a target, what not, why, and what to do about it.
+// Package doctor determines what can be observed on this machine and in a target. For what cannot be observed, it gives
+// the reason and a remedy.
 //
-// Facts are gathered by trying things out and reading /proc and /sys; Examine turns them into a Report of checks, each
-// with its meaning and remedy. The two are apart so that every verdict can be tested without a machine that has the
-// ailment. Package report writes the Report.
+// [Facts] are gathered by trying operations and by reading /proc and /sys. [Examine] derives a [Report] from them: a
+// list of checks, each with its meaning and its remedy. The two steps are separate so that every result can be tested
+// without a machine that has the problem. Package report prints the Report.
 package doctor
