@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/internal/report"
+	"github.com/loupe-go/loupe/internal/term"
 )
 
 // liveFlags are the flags of a command that observes the live events of a TARGET.
@@ -117,8 +119,8 @@ func (a *app) attached(ctx context.Context, target watched, opt loupe.Options, d
 	}
 	defer s.Close()
 	defer context.AfterFunc(ctx, a.endOutput)()
-	warnings := s.Warnings()
-	a.notes(warnings)
+	tell := a.tellWarnings(s)
+	defer tell()
 	if duration > 0 {
 		timer := time.AfterFunc(duration, stop)
 		defer timer.Stop()
@@ -126,9 +128,7 @@ func (a *app) attached(ctx context.Context, target watched, opt loupe.Options, d
 	if err := watch(ctx, s); err != nil {
 		return err
 	}
-	if later := s.Warnings(); len(later) > len(warnings) {
-		a.notes(later[len(warnings):])
-	}
+	tell()
 	a.tellTimeError(s.Stats().TimeError)
 	if err := s.Err(); err != nil {
 		return fmt.Errorf("the observation of process %d ended: %w", s.PID(), err)
@@ -137,6 +137,50 @@ func (a *app) attached(ctx context.Context, target watched, opt loupe.Options, d
 		return fmt.Errorf("detaching from process %d: %w", s.PID(), err)
 	}
 	return nil
+}
+
+// warningsEvery is the time between looks at a session's warnings.
+const warningsEvery = 100 * time.Millisecond
+
+// tellWarnings passes on the warnings of a session, each once: those that are known now at once, later ones as soon as they
+// come up, or when the view that has the screen is over. The function that it returns ends that.
+func (a *app) tellWarnings(s session) (end func()) {
+	printed := map[string]int{} // how often each warning was printed
+	tell := func() {
+		now := map[string]int{}
+		for _, w := range s.Warnings() {
+			if now[w]++; now[w] <= printed[w] {
+				continue
+			}
+			if term.IsTerminal(a.Stderr) && !a.quiet {
+				fmt.Fprint(a.Stderr, term.EraseLine) // which may show the progress
+			}
+			a.notes([]string{w})
+		}
+		printed = now
+	}
+	tell()
+	over, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		tick := time.NewTicker(warningsEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				if !a.onScreen {
+					tell()
+				}
+			case <-over:
+				tell()
+				return
+			}
+		}
+	}()
+	return sync.OnceFunc(func() {
+		close(over)
+		<-stopped
+	})
 }
 
 // tellTimeError tells the user how exact times by a coarse clock are.

@@ -38,6 +38,8 @@ type app struct {
 
 	running bool // the command line has been understood and its command runs
 
+	onScreen bool // the live view has the terminal: warnings of the session wait until it is over
+
 	state *state
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"sync"
+	"sync/atomic"
 
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/event"
@@ -18,7 +19,8 @@ type fakeStream struct {
 	err       error
 	stats     loupe.Stats // Events is counted
 	warnings  []string
-	late      string // a warning that comes during the session
+	late      string        // a warning that comes during the session
+	leaving   chan struct{} // unless nil, detaching takes until it is closed, and the events go on until then
 
 	observed    []uint64 // what Observed returns
 	observedErr error
@@ -26,7 +28,7 @@ type fakeStream struct {
 	target   watched // that was attached to
 	options  loupe.Options
 	closed   bool
-	consumed int
+	consumed uint64 // atomic
 }
 
 func (f *fakeSystem) attach(ctx context.Context, target watched, opt loupe.Options) (session, error) {
@@ -67,7 +69,7 @@ func (s *fakeSession) Events() iter.Seq[*event.Event] {
 		for {
 			for i := range s.events {
 				shared := s.events[i] // gone after the next one, as the real ones are
-				s.consumed++
+				atomic.AddUint64(&s.consumed, 1)
 				if s.ctx.Err() != nil || !yield(&shared) {
 					return
 				}
@@ -77,7 +79,9 @@ func (s *fakeSession) Events() iter.Seq[*event.Event] {
 				break
 			}
 		}
-		if s.goesOn {
+		if s.leaving != nil {
+			<-s.leaving
+		} else if s.goesOn {
 			select {
 			case <-s.ctx.Done():
 			case <-s.over:
@@ -91,7 +95,7 @@ func (s *fakeSession) Err() error         { return s.err }
 func (s *fakeSession) Stats() loupe.Stats { return s.stats }
 
 func (s *fakeSession) Warnings() []string {
-	if s.late != "" && s.consumed > 0 {
+	if s.late != "" && atomic.LoadUint64(&s.consumed) > 0 {
 		return append(s.warnings[:len(s.warnings):len(s.warnings)], s.late)
 	}
 	return s.warnings
@@ -111,6 +115,9 @@ func (s *fakeSession) Close() error {
 }
 
 func (s *fakeSession) Detach() error {
+	if s.leaving != nil {
+		<-s.leaving
+	}
 	s.close.Do(func() { close(s.over) })
 	return nil
 }

@@ -152,6 +152,7 @@ func (a *app) top(cmd *cobra.Command, args []string, flags *topFlags) error {
 		})
 	}
 	shown := *a
+	shown.onScreen = true
 	var output heldOutput
 	started := cmd.ArgsLenAtDash() == 0
 	if started { // the screen and the keyboard are the view's

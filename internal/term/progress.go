@@ -10,6 +10,9 @@ import (
 // progressDelay is how long work may last before a person wants to see that it goes on.
 const progressDelay = time.Second
 
+// EraseLine removes what is in the line of the cursor on a terminal.
+const EraseLine = "\r\x1b[K"
+
 // Progress shows that work goes on, on a line of a terminal that disappears when the work is done.
 type Progress struct {
 	stop chan struct{}
@@ -35,11 +38,11 @@ func (p *Progress) run(w io.Writer, text string) {
 	for {
 		select {
 		case <-tick.C:
-			fmt.Fprintf(w, "\r\x1b[K%s … %ds", Escape(text), int(time.Since(began).Seconds()))
+			fmt.Fprintf(w, EraseLine+"%s … %ds", Escape(text), int(time.Since(began).Seconds()))
 			shown = true
 		case <-p.stop:
 			if shown {
-				fmt.Fprint(w, "\r\x1b[K")
+				fmt.Fprint(w, EraseLine)
 			}
 			return
 		}
