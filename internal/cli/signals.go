@@ -22,6 +22,8 @@ const (
 	sameRequest = time.Second
 	// detachPatience bounds how long Loupe waits for the probes to be removed before it ends on a second request.
 	detachPatience = 20 * time.Second
+	// slowRemoval is how long removing the probes may take before the user is told that it goes on.
+	slowRemoval = 3 * time.Second
 )
 
 // endingSignals are the signals that end a process unless it catches them. Loupe catches all of them, because code that
@@ -207,6 +209,7 @@ type heldSession struct {
 	session
 	hold *hold
 	left sync.Once
+	slow func() // says that removing the probes takes long
 }
 
 // attach attaches to a target. The probes are removed as soon as the context is done, whatever the caller does then.
@@ -222,8 +225,11 @@ func (a *app) attach(ctx context.Context, target watched, opt loupe.Options) (se
 		hold.add(-1, 0)
 		return nil, err
 	}
-	hold.add(0, -1)
-	h := &heldSession{session: s, hold: hold}
+	h := &heldSession{session: s, hold: hold, slow: sync.OnceFunc(func() {
+		if !a.onScreen {
+			a.note("still removing the probes from process %d", s.PID())
+		}
+	})}
 	context.AfterFunc(ctx, func() { h.Detach() })
 	return h, nil
 }
@@ -235,9 +241,9 @@ func (h *heldSession) Detach() error { return h.leave(h.session.Detach) }
 func (h *heldSession) Close() error { return h.leave(h.session.Close) }
 
 func (h *heldSession) leave(how func() error) error {
-	h.hold.add(0, 1)
-	err := how()
-	h.hold.add(0, -1)
+	slow := time.AfterFunc(slowRemoval, h.slow)
+	err := h.hold.stopping(how)
+	slow.Stop()
 	h.left.Do(func() { h.hold.add(-1, 0) })
 	return err
 }

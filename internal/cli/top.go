@@ -336,7 +336,7 @@ func (a *app) topPrinted(ctx context.Context, s session, flags *topFlags) error 
 	}
 	return tui.Print(w.sampler, out, tui.PrintOptions{
 		Interval: flags.interval, Iterations: flags.iterations, Target: w.known,
-		Over: w.over, Ended: func() string { return w.why().Text },
+		Leaving: ctx.Done(), Over: w.over, Ended: func() string { return w.why().Text },
 	})
 }
 

@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestWarningsAtOnce checks that a warning that comes up during a session is printed while the session goes on, and once.
+func TestWarningsAtOnce(t *testing.T) {
+	for _, line := range [][]string{{"trace", "app"}, {"top", "app", "--interval", "1h"}, {"record", "app", "-o", filepath.Join(t.TempDir(), "trace")}} {
+		sys := newStream()
+		sys.stream.goesOn = true
+		sys.stream.warnings, sys.stream.late = []string{"a kernel feature is missing"}, "another tracer has a breakpoint at runtime.gopark"
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		var out, errOut lockedBuffer
+		a := &app{Env: Env{Args: line, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errOut, Getenv: func(string) string { return "" }}, system: sys}
+		status := make(chan int)
+		go func() { status <- a.run(ctx) }()
+		for ctx.Err() == nil && !strings.Contains(errOut.String(), sys.stream.late) {
+			time.Sleep(time.Millisecond)
+		}
+		if ctx.Err() != nil {
+			t.Errorf("%s: no warning while the session goes on", line[0])
+		}
+		cancel()
+		if s := <-status; s != exitDone {
+			t.Errorf("%s: status %d", line[0], s)
+		}
+		for _, w := range append(sys.stream.warnings, sys.stream.late) {
+			if n := strings.Count(errOut.String(), "loupe: note: "+w+"\n"); n != 1 {
+				t.Errorf("%s: %d times %q in %q", line[0], n, w, errOut.String())
+			}
+		}
+	}
+}
+
+// TestSlowRemoval checks what top prints while the probes are being removed, which takes long: no more pictures, and that
+// it is under way.
+func TestSlowRemoval(t *testing.T) {
+	const interval = minTopInterval
+	sys := livelier()
+	sys.stream.leaving = make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var out, errOut lockedBuffer
+	a := &app{Env: Env{Args: []string{"top", "42", "--json", "--interval", interval.String()}, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errOut,
+		Getenv: func(string) string { return "" }}, system: sys}
+	status := make(chan int)
+	go func() { status <- a.run(ctx) }()
+	await := func(what string, done func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); !done(); time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Errorf("%s never came", what)
+				return
+			}
+		}
+	}
+	await("a picture", func() bool { return out.String() != "" })
+	cancel()
+	const told = "loupe: still removing the probes from process 42\n"
+	asked := strings.Count(out.String(), "\n")
+	await("the note", func() bool { return strings.Contains(errOut.String(), told) })
+	// One picture may have been under way.
+	if n := strings.Count(out.String(), "\n"); n > asked+1 {
+		t.Errorf("%d pictures after the user has ended the observation", n-asked)
+	}
+	close(sys.stream.leaving)
+	if s := <-status; s != exitDone || strings.Count(errOut.String(), told) != 1 {
+		t.Errorf("status %d, stderr %q", s, errOut.String())
+	}
+}
