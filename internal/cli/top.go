@@ -190,7 +190,7 @@ func (a *app) watch(ctx context.Context, s session, flags *topFlags, named func(
 	w.target = tui.Target{PID: s.PID(), System: flags.system, Syscalls: flags.syscalls}
 	w.sampler = tui.NewSampler(w.feed, tui.SamplerOptions{Clock: w.feed.Now, CatchUp: w.feed.CatchUp, Window: flags.interval / 2, Books: w.books, Health: func() tui.Health {
 		stats := s.Stats()
-		return tui.Health{Lost: stats.Lost, Unreadable: stats.Unreadable, Warnings: append(s.Warnings(), w.unread()...)}
+		return tui.Health{Lost: stats.Lost, Unreadable: stats.Unreadable, Warnings: slices.Concat(s.Warnings(), w.unread(), uncounted(stats))}
 	}})
 	go func() {
 		for e := range s.Events() {
@@ -290,6 +290,14 @@ func (w *watching) unread() []string {
 		return nil
 	}
 	return []string{w.noted}
+}
+
+// uncounted says why the number of lost events is incomplete.
+func uncounted(stats loupe.Stats) []string {
+	if stats.Err == nil {
+		return nil
+	}
+	return []string{fmt.Sprintf("more events may have been lost: %v", stats.Err)}
 }
 
 // known is the target as far as it is known.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -31,6 +32,17 @@ func TestTopUsage(t *testing.T) {
 		if r.status != exitUsage || !strings.Contains(r.errOut, test.want) || strings.Count(r.errOut, "\n") != 1 {
 			t.Errorf("%q: %+v", test.args, r)
 		}
+	}
+}
+
+// TestTopUncounted checks that an incomplete number of lost events is reported with the reason, in every picture.
+func TestTopUncounted(t *testing.T) {
+	sys := newStream()
+	sys.stream.goesOn = true
+	sys.stream.stats = loupe.Stats{Lost: 7, Err: errors.New("no counters")}
+	r := run(t, sys, "top", "app", "-n", "1", "--json")
+	if r.status != exitDone || !strings.Contains(r.out, `"warnings":["more events may have been lost: no counters"]`) || !strings.Contains(r.out, `"lost":7`) {
+		t.Errorf("%+v", r)
 	}
 }
 
