@@ -51,7 +51,10 @@ func (a *app) programCommand(argv []string) *exec.Cmd {
 
 // cannotStart is the error of a program that could not be started.
 func cannotStart(cmd *exec.Cmd, err error) error {
-	return &targetError{err: &advisedError{fmt.Errorf("cannot start %s: %w", cmd.Args[0], err), "give a program's path or its name in PATH after --"}}
+	if errors.Is(err, exec.ErrNotFound) {
+		err = errors.New("no executable of this name in PATH") // os/exec repeats the name
+	}
+	return &targetError{err: &advisedError{fmt.Errorf("cannot start %s: %w", cmd.Args[0], err), "give the path of a program, or its name in PATH, after --"}}
 }
 
 // catchSignals catches the signals that ask Loupe to end while it stays with a program, for the program. It also lets

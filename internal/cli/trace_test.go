@@ -286,7 +286,7 @@ func TestTraceProgram(t *testing.T) {
 		{"ends well", []string{"sh", "-c", "echo hello"}, exitDone, "hello\n"},
 		{"its status is passed on", []string{"sh", "-c", "exit 7"}, 7, ""},
 		{"its signal too", []string{"sh", "-c", "kill -TERM $$"}, 128 + 15, ""},
-		{"is not in PATH", []string{"no-such-program"}, exitUnobservable, "cannot start no-such-program"},
+		{"is not in PATH", []string{"no-such-program"}, exitUnobservable, "cannot start no-such-program: no executable of this name in PATH; "},
 		{"is not there", []string{"/no/such/program"}, exitUnobservable, "cannot start /no/such/program: no such file"},
 	} {
 		sys := newStream()
