@@ -48,7 +48,7 @@ Exit status: 0 when goroutines can be observed, 3 when not.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			if repair {
-				return &usageError{problem: "--repair needs a TARGET", command: cmd.CommandPath()}
+				return &usageError{problem: "--repair requires a TARGET", command: cmd.CommandPath()}
 			}
 			return a.doctor(nil)
 		}

@@ -117,7 +117,7 @@ func (f *goroutinesFlags) filter(cmd *cobra.Command, json bool) (*census.Filter,
 	}
 	for _, name := range f.states {
 		if !slices.Contains(census.States(), event.State(name)) {
-			return wrong("unknown state %q, there are %s", name, stateNames())
+			return wrong("unknown state %q: must be one of %s", name, stateNames())
 		}
 		filter.States = append(filter.States, event.State(name))
 	}
@@ -131,7 +131,7 @@ func (f *goroutinesFlags) filter(cmd *cobra.Command, json bool) (*census.Filter,
 	for _, l := range f.labels {
 		key, value, _ := strings.Cut(l, "=")
 		if key == "" {
-			return wrong("--label %q has no key, KEY=VALUE or KEY is expected", l)
+			return wrong("--label %q has no key: use KEY=VALUE or KEY", l)
 		}
 		if filter.Labels == nil {
 			filter.Labels = map[string]string{}

@@ -42,11 +42,11 @@ func (f *liveFlags) add(cmd *cobra.Command, duration time.Duration) {
 func (f *liveFlags) problem() string {
 	switch {
 	case f.duration < 0:
-		return fmt.Sprintf("--duration %v is negative; 0 goes on until Ctrl-C", f.duration)
+		return fmt.Sprintf("--duration %v is negative; 0 means until Ctrl-C", f.duration)
 	case f.stack < 0:
 		return fmt.Sprintf("--stack %d is negative; 0 records no stacks", f.stack)
 	case f.stack > loupe.MaxStackDepth:
-		return fmt.Sprintf("--stack %d is too deep, at most %d addresses are recorded", f.stack, loupe.MaxStackDepth)
+		return fmt.Sprintf("--stack %d is too large: the maximum is %d", f.stack, loupe.MaxStackDepth)
 	}
 	return ""
 }
@@ -254,7 +254,7 @@ const maxBufferBytes = 1 << 30
 func (b *byteSize) Set(text string) error {
 	n, ok := parseSize(text, maxBufferBytes)
 	if !ok {
-		return errors.New("a size from 1 to 1GiB is expected, such as 16MiB")
+		return errors.New("must be a size from 1 to 1GiB, such as 16MiB")
 	}
 	*b = byteSize(n)
 	return nil
@@ -269,7 +269,7 @@ func (m *memorySize) String() string { return (*byteSize)(m).String() }
 func (m *memorySize) Set(text string) error {
 	n, ok := parseSize(text, math.MaxInt64)
 	if !ok {
-		return errors.New("a size is expected, such as 512MiB or 4GiB")
+		return errors.New("must be a size, such as 512MiB or 4GiB")
 	}
 	*m = memorySize(n)
 	return nil

@@ -117,7 +117,7 @@ goroutine observe it from its first goroutine.`,
 func (f *profileFlags) problem(cmd *cobra.Command, a *app) string {
 	kind, live := stream.ProfileTypeOf(f.kind)
 	if !live && f.kind != goroutineProfile {
-		return fmt.Sprintf("unknown profile type %q, there are: %s", f.kind, strings.Join(profileTypeNames(), ", "))
+		return fmt.Sprintf("unknown profile type %q: must be one of %s", f.kind, strings.Join(profileTypeNames(), ", "))
 	}
 	misplaced := []string{"duration", "stack", "buffer"}
 	if live {
@@ -128,16 +128,16 @@ func (f *profileFlags) problem(cmd *cobra.Command, a *app) string {
 	}
 	for _, name := range misplaced {
 		if cmd.Flags().Changed(name) {
-			return fmt.Sprintf("--%s is not for profiles of type %s", name, f.kind)
+			return fmt.Sprintf("--%s does not apply to profiles of type %s", name, f.kind)
 		}
 	}
 	switch {
 	case f.output == "":
-		return "no file to write to: -o FILE, or -o - for stdout"
+		return "missing -o FILE (-o - writes to stdout)"
 	case f.output == "-" && a.json:
-		return "--json and -o - both want stdout"
+		return "--json and -o - both write to stdout"
 	case f.output == "-" && term.IsTerminal(a.Stdout):
-		return "a profile is binary and stdout is a terminal: -o FILE"
+		return "refusing to write a binary profile to a terminal: use -o FILE"
 	}
 	return f.live.problem()
 }

@@ -135,18 +135,18 @@ func (f *recordFlags) check() (record.Format, error) {
 	case problem != "":
 		return "", errors.New(problem)
 	case f.output == "":
-		return "", errors.New("where to? give a file with -o FILE")
+		return "", errors.New("missing -o FILE (-o - writes to stdout)")
 	case f.last < 0 || f.when.Blocked < 0 || f.when.Latency < 0 || f.when.Goroutines < 0 || f.after < 0:
-		return "", errors.New("--last, --after and the conditions cannot be negative")
+		return "", errors.New("--last, --after and the --when conditions must not be negative")
 	case f.last == 0 && f.when.Any():
-		return "", errors.New("conditions need --last, which says how much to keep for when one is met")
+		return "", errors.New("the --when conditions require --last")
 	case len(f.when.Reasons) > 0 && f.when.Blocked == 0:
-		return "", errors.New("--reason belongs to --when-blocked")
+		return "", errors.New("--reason requires --when-blocked")
 	case f.last > 0 && f.output == "-":
-		return "", errors.New("--last writes to a file, not to stdout")
+		return "", errors.New("--last cannot write to stdout: use -o FILE")
 	}
 	if missing := needs(&f.when) &^ f.kinds.kinds; missing != 0 {
-		return "", fmt.Errorf("the conditions need --kinds with %s", strings.Join(namesOf(missing), ","))
+		return "", fmt.Errorf("the --when conditions require --kinds with %s", strings.Join(namesOf(missing), ","))
 	}
 	return format, nil
 }

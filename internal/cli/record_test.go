@@ -77,15 +77,15 @@ func TestRecord(t *testing.T) {
 
 func TestRecordUsage(t *testing.T) {
 	for _, test := range []struct{ line, want string }{
-		{"record app", "give a file with -o FILE"},
-		{"record app -o f --format svg", "there are go, text, perfetto, chrome"},
-		{"record app -o f --when-blocked 1s", "conditions need --last"},
-		{"record app -o f --last 1s --reason select", "--reason belongs to --when-blocked"},
-		{"record app -o - --last 1s", "--last writes to a file"},
-		{"record app -o f --last -1s", "cannot be negative"},
-		{"record app -o f --last 1s --when-goroutines 5 --kinds GoBlock", "need --kinds with GoStatus,GoCreate"},
+		{"record app", "missing -o FILE"},
+		{"record app -o f --format svg", "must be one of go, text, perfetto, chrome"},
+		{"record app -o f --when-blocked 1s", "conditions require --last"},
+		{"record app -o f --last 1s --reason select", "--reason requires --when-blocked"},
+		{"record app -o - --last 1s", "--last cannot write to stdout"},
+		{"record app -o f --last -1s", "must not be negative"},
+		{"record app -o f --last 1s --when-goroutines 5 --kinds GoBlock", "require --kinds with GoStatus,GoCreate"},
 		{"record app -o f --kinds nonsense", "nonsense"},
-		{"record app -o f --stack 1000", "--stack 1000 is too deep"},
+		{"record app -o f --stack 1000", "--stack 1000 is too large"},
 	} {
 		r := run(t, newStream(), strings.Fields(test.line)...)
 		if r.status != exitUsage || !strings.Contains(r.errOut, test.want) {

@@ -161,7 +161,7 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			about, rest, err := root.Find(args)
 			if err != nil || len(rest) > 0 {
-				return &usageError{problem: fmt.Sprintf("no help about %q", strings.Join(args, " ")), command: root.CommandPath()}
+				return &usageError{problem: fmt.Sprintf("no help for %q", strings.Join(args, " ")), command: root.CommandPath()}
 			}
 			about.InitDefaultHelpFlag()
 			return about.Help()
@@ -177,7 +177,7 @@ func (l *logLevel) Type() string   { return "level" }
 
 func (l *logLevel) Set(name string) error {
 	if err := l.level.UnmarshalText([]byte(name)); err != nil {
-		return errors.New("there are debug, info, warn, error")
+		return errors.New("must be one of debug, info, warn, error")
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ func (c *choice) Type() string   { return "name" }
 
 func (c *choice) Set(name string) error {
 	if !slices.Contains(c.names, name) {
-		return errors.New("there are " + strings.Join(c.names, ", "))
+		return errors.New("must be one of " + strings.Join(c.names, ", "))
 	}
 	c.name = name
 	return nil
@@ -76,15 +76,15 @@ func targetArgs(optional bool) cobra.PositionalArgs {
 		dash := cmd.ArgsLenAtDash()
 		switch {
 		case dash == 0 && len(args) == 0:
-			problem = "no program after --"
+			problem = "missing program after --"
 		case dash > 0:
 			problem = "give either a TARGET or -- PROG ARGS..., not both"
 		case dash < 0 && startsLater(cmd):
-			problem = "--after is for programs that Loupe starts: -- PROG ARGS..."
+			problem = "--after applies only to programs that Loupe starts: -- PROG ARGS..."
 		case dash < 0 && len(args) == 0 && !optional:
-			problem = "no TARGET: a PID, an executable's path, a process name, or -- PROG ARGS..."
+			problem = "missing TARGET: a PID, the path of an executable, a process name, or -- PROG ARGS..."
 		case dash < 0 && len(args) > 1:
-			problem = fmt.Sprintf("one TARGET expected, there are %d; to start a program put -- before it", len(args))
+			problem = fmt.Sprintf("expected one TARGET, got %d; to start a program, put -- before it", len(args))
 		}
 		if problem != "" {
 			return &usageError{problem: problem, command: cmd.CommandPath()}
@@ -122,7 +122,7 @@ func (a *app) find(cmd *cobra.Command, target string) (int, error) {
 	}
 	if len(pids) > 1 {
 		return 0, &usageError{
-			problem: fmt.Sprintf("%s names %d processes, give one of the PIDs %s", target, len(pids), pidList(pids)),
+			problem: fmt.Sprintf("%s matches %d processes: use one of the PIDs %s", target, len(pids), pidList(pids)),
 			command: cmd.CommandPath(),
 		}
 	}

@@ -121,11 +121,11 @@ closed, and closing the view interrupts it as Ctrl-C does.`,
 func (f *topFlags) problem() string {
 	switch {
 	case f.interval < minTopInterval:
-		return fmt.Sprintf("--interval %v is too short, the shortest is %v", f.interval, minTopInterval)
+		return fmt.Sprintf("--interval %v is too short: the minimum is %v", f.interval, minTopInterval)
 	case f.iterations < 0:
-		return fmt.Sprintf("--iterations %d is negative; 0 goes on", f.iterations)
+		return fmt.Sprintf("--iterations %d is negative; 0 means no limit", f.iterations)
 	case f.history < 0 || f.history > maxTopHistory:
-		return fmt.Sprintf("--history %d: between 0 and %d events can be kept", f.history, maxTopHistory)
+		return fmt.Sprintf("--history %d is out of range: 0 to %d", f.history, maxTopHistory)
 	case f.rows < 0:
 		return fmt.Sprintf("--rows %d is negative; 0 prints all", f.rows)
 	}

@@ -22,11 +22,11 @@ func TestTopUsage(t *testing.T) {
 		{[]string{"42", "--interval", "10ms"}, "--interval 10ms is too short"},
 		{[]string{"42", "-n", "-1"}, "--iterations -1 is negative"},
 		{[]string{"42", "--history", "-1"}, "--history -1"},
-		{[]string{"42", "--history", "99999999"}, "between 0 and 16777216 events"},
+		{[]string{"42", "--history", "99999999"}, "is out of range: 0 to 16777216"},
 		{[]string{"42", "--rows", "-1"}, "--rows -1 is negative"},
 		{[]string{"42", "--duration", "-1s"}, "--duration -1s is negative"},
-		{[]string{"42", "--stack", "500"}, "--stack 500 is too deep"},
-		{[]string{}, "no TARGET"},
+		{[]string{"42", "--stack", "500"}, "--stack 500 is too large"},
+		{[]string{}, "missing TARGET"},
 	} {
 		r := run(t, newFake(), append([]string{"top"}, test.args...)...)
 		if r.status != exitUsage || !strings.Contains(r.errOut, test.want) || strings.Count(r.errOut, "\n") != 1 {

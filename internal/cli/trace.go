@@ -101,12 +101,12 @@ func (f *traceFlags) options(a *app) (loupe.Options, stream.Filter, error) {
 	case f.minBlock < 0:
 		return opt, filter, fmt.Errorf("--min-block %v is negative", f.minBlock)
 	case f.sample < 1:
-		return opt, filter, fmt.Errorf("--sample %d is less than 1, which observes every goroutine", f.sample)
+		return opt, filter, fmt.Errorf("--sample %d is less than 1; 1 observes every goroutine", f.sample)
 	}
 	for _, text := range f.goroutines {
 		id, err := parseCount(text)
 		if err != nil || id == 0 {
-			return opt, filter, fmt.Errorf("--g %q is no goroutine's ID", text)
+			return opt, filter, fmt.Errorf("--g %q is not a goroutine ID", text)
 		}
 		opt.Goroutines = append(opt.Goroutines, id)
 	}
@@ -266,7 +266,7 @@ func (k *kindsFlag) Set(names string) error {
 	for _, name := range strings.Split(names, ",") {
 		kinds, ok := kindsNamed(strings.TrimSpace(name))
 		if !ok {
-			return fmt.Errorf("there is no kind %q; there are %s", name, strings.Join(kindNames(), ", "))
+			return fmt.Errorf("unknown kind %q: must be one of %s", name, strings.Join(kindNames(), ", "))
 		}
 		set |= kinds
 	}
