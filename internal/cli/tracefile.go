@@ -69,11 +69,11 @@ func (a *app) withinMemory(run func(*cobra.Command, []string) error) func(*cobra
 func oneFile(cmd *cobra.Command, args []string) error {
 	switch len(args) {
 	case 0:
-		return &usageError{problem: "no FILE", command: cmd.CommandPath()}
+		return &usageError{problem: "missing FILE", command: cmd.CommandPath()}
 	case 1:
 		return nil
 	}
-	return &usageError{problem: fmt.Sprintf("one FILE expected, not %d", len(args)), command: cmd.CommandPath()}
+	return &usageError{problem: fmt.Sprintf("expected one FILE, got %d", len(args)), command: cmd.CommandPath()}
 }
 
 // completeFiles lets a shell offer files.
@@ -100,11 +100,11 @@ func (f *outputFlags) add(cmd *cobra.Command, path string) {
 func (f *outputFlags) problem(a *app) string {
 	switch {
 	case f.path == "":
-		return "no file to write to: -o FILE, or -o - for stdout"
+		return "missing -o FILE (-o - writes to stdout)"
 	case f.path == tracefile.Stdout && a.json:
-		return "--json and writing to stdout both want stdout: -o FILE"
+		return "--json and the output both go to stdout: use -o FILE"
 	case f.path == tracefile.Stdout && f.binary && term.IsTerminal(a.Stdout):
-		return "what is written is binary and stdout is a terminal: -o FILE"
+		return "refusing to write binary data to a terminal: use -o FILE"
 	}
 	return ""
 }
@@ -215,7 +215,7 @@ func viewer(format, file string) string {
 // refuseSame refuses to write over an input.
 func refuseSame(cmd *cobra.Command, in *tracefile.Input, output string) error {
 	if output != tracefile.Stdout && in.IsFile(output) {
-		return &usageError{problem: fmt.Sprintf("%s is the file that is read: write to another one", output), command: cmd.CommandPath()}
+		return &usageError{problem: fmt.Sprintf("%s is the input file: use another output file", output), command: cmd.CommandPath()}
 	}
 	return nil
 }

@@ -66,17 +66,17 @@ func (f *sinkFlags) options(path string) (tracefile.SinkOptions, error) {
 	timeline := opt.Format == tracefile.Perfetto || opt.Format == tracefile.Chrome
 	switch {
 	case f.format == "":
-		return opt, fmt.Errorf("no format: --format %s", strings.Join(wordsOf(tracefile.Formats()), "|"))
+		return opt, fmt.Errorf("missing --format %s", strings.Join(wordsOf(tracefile.Formats()), "|"))
 	case !slices.Contains(tracefile.Formats(), opt.Format):
-		return opt, fmt.Errorf("unknown format %q, there are: %s", f.format, strings.Join(wordsOf(tracefile.Formats()), ", "))
+		return opt, fmt.Errorf("unknown format %q: must be one of %s", f.format, strings.Join(wordsOf(tracefile.Formats()), ", "))
 	case pprof && f.profile == "":
-		return opt, fmt.Errorf("no type of profile: --type %s", strings.Join(tracefile.ProfileTypes(), "|"))
+		return opt, fmt.Errorf("missing --type %s", strings.Join(tracefile.ProfileTypes(), "|"))
 	case pprof && !slices.Contains(tracefile.ProfileTypes(), f.profile):
-		return opt, fmt.Errorf("unknown profile type %q, there are: %s", f.profile, strings.Join(tracefile.ProfileTypes(), ", "))
+		return opt, fmt.Errorf("unknown profile type %q: must be one of %s", f.profile, strings.Join(tracefile.ProfileTypes(), ", "))
 	case !pprof && f.profile != "":
-		return opt, errors.New("--type is for --format pprof")
+		return opt, errors.New("--type requires --format pprof")
 	case f.threads && !timeline:
-		return opt, errors.New("--threads is for --format perfetto and chrome")
+		return opt, errors.New("--threads requires --format perfetto or chrome")
 	}
 	return opt, nil
 }
@@ -108,7 +108,7 @@ read; one that is damaged becomes whole with --partial.`,
 		opt, err := flags.options(args[0])
 		opt.Reasons = reasons
 		if err == nil && len(reasons) > 0 && (opt.Format != tracefile.Pprof || !tracefile.HasReasons(opt.Profile)) {
-			err = errors.New("--reason is for profiles of type block and mutex; loupe tracefile filter chooses goroutines by reason")
+			err = errors.New("--reason requires --type block or mutex; loupe tracefile filter selects goroutines by reason")
 		}
 		if err != nil {
 			return &usageError{problem: err.Error(), command: cmd.CommandPath()}
@@ -185,7 +185,7 @@ do.
 			sel, err = flags.selection()
 		}
 		if err == nil && sel.All() {
-			err = errors.New("nothing to filter by: --g, --func, --reason, --from or --to; loupe tracefile convert writes all")
+			err = errors.New("missing filter: --g, --func, --reason, --from or --to; loupe tracefile convert writes the whole trace")
 		}
 		if err != nil {
 			return &usageError{problem: err.Error(), command: cmd.CommandPath()}
@@ -201,7 +201,7 @@ func (f *filterFlags) selection() (*tracefile.Selection, error) {
 	for _, text := range f.goroutines {
 		id, err := parseCount(text)
 		if err != nil || id == 0 {
-			return nil, fmt.Errorf("--g %q is no goroutine's ID", text)
+			return nil, fmt.Errorf("--g %q is not a goroutine ID", text)
 		}
 		sel.Goroutines = append(sel.Goroutines, id)
 	}

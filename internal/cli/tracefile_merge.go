@@ -63,7 +63,7 @@ between is missing. Such traces must be of Go 1.22 or later.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		err := flags.check(cmd, len(args))
 		if err == nil && !slices.Contains(aligns, flags.align) {
-			err = fmt.Errorf("--align %s is none of %s", flags.align, strings.Join(aligns, ", "))
+			err = fmt.Errorf("--align %s: must be one of %s", flags.align, strings.Join(aligns, ", "))
 		}
 		if err != nil {
 			return &usageError{problem: err.Error(), command: cmd.CommandPath()}
@@ -76,7 +76,7 @@ between is missing. Such traces must be of Go 1.22 or later.`,
 // someFiles refuses less than two arguments.
 func someFiles(cmd *cobra.Command, args []string) error {
 	if len(args) < 2 {
-		return &usageError{problem: "two FILES or more expected", command: cmd.CommandPath()}
+		return &usageError{problem: "expected at least two FILEs", command: cmd.CommandPath()}
 	}
 	return nil
 }
@@ -91,15 +91,15 @@ func (f *mergeFlags) check(cmd *cobra.Command, files int) error {
 	f.binary = tracefile.Format(f.format).Binary()
 	switch {
 	case f.format == "":
-		return fmt.Errorf("no format: --format %s", strings.Join(mergeFormats, "|"))
+		return fmt.Errorf("missing --format %s", strings.Join(mergeFormats, "|"))
 	case !slices.Contains(mergeFormats, f.format):
-		return fmt.Errorf("traces cannot be merged as %q, there are: %s", f.format, strings.Join(mergeFormats, ", "))
+		return fmt.Errorf("cannot merge traces to format %q: must be one of %s", f.format, strings.Join(mergeFormats, ", "))
 	case len(f.names) > 0 && len(f.names) != files:
 		return fmt.Errorf("%s for %s", english.Count(len(f.names), "name"), english.Count(files, "file"))
 	}
 	for _, name := range []string{"align", "name", "threads"} {
 		if cmd.Flags().Changed(name) && !f.processes() {
-			return fmt.Errorf("--%s is for --format perfetto and chrome", name)
+			return fmt.Errorf("--%s requires --format perfetto or chrome", name)
 		}
 	}
 	return nil
@@ -132,7 +132,7 @@ func (a *app) tracefileMerge(cmd *cobra.Command, flags *mergeFlags, paths []stri
 func refuseAsOutput(cmd *cobra.Command, paths []string, output string) error {
 	for _, path := range paths {
 		if path == tracefile.Stdin {
-			return &usageError{problem: "standard input cannot be merged: each trace is read twice; give files", command: cmd.CommandPath()}
+			return &usageError{problem: "cannot merge standard input: each trace is read twice; use files", command: cmd.CommandPath()}
 		}
 		in, err := tracefile.Open(cmd.Context(), path, nil)
 		if err != nil {

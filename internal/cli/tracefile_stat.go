@@ -57,9 +57,9 @@ A trace that is damaged or truncated is read until there.`,
 		problem := ""
 		switch {
 		case !slices.Contains(bys, by):
-			problem = fmt.Sprintf("--by %s is none of %s", by, strings.Join(bys, ", "))
+			problem = fmt.Sprintf("--by %s: must be one of %s", by, strings.Join(bys, ", "))
 		case !slices.Contains(orders, order):
-			problem = fmt.Sprintf("--sort %s is none of %s", order, strings.Join(orders, ", "))
+			problem = fmt.Sprintf("--sort %s: must be one of %s", order, strings.Join(orders, ", "))
 		case opt.Top < 0:
 			problem = fmt.Sprintf("--top %d is negative", opt.Top)
 		}
