@@ -426,7 +426,7 @@ func TestDemoKeepsTheProgramRunning(t *testing.T) {
 		t.Fatal(err)
 	}
 	var pid int
-	if _, err := fmt.Fscanf(stderr, "loupe: the sample program goes on as process %d until Ctrl-C\n", &pid); err != nil {
+	if _, err := fmt.Fscanf(stderr, "loupe: the sample program continues as process %d until Ctrl-C\n", &pid); err != nil {
 		t.Fatal(err)
 	}
 	if !runs(pid) {

@@ -328,13 +328,13 @@ func TestPs(t *testing.T) {
 		return &goproc.ListError{PID: pid, Err: fmt.Errorf("process %d: %w", pid, goproc.ErrPermission)}
 	}
 	sys.errs = []error{denied(44)}
-	if r := run(t, sys, "ps"); !strings.Contains(r.errOut, "loupe: 1 process not read, permission denied: PID 44; ") {
+	if r := run(t, sys, "ps"); !strings.Contains(r.errOut, "loupe: cannot read 1 process: permission denied: PID 44; ") {
 		t.Errorf("one that may not be read: %+v", r)
 	}
 	sys.errs = []error{errors.New("process 43: odd\x1b"), denied(44), denied(45)}
 	r := run(t, sys, "ps")
-	if r.status != exitDone || !strings.Contains(r.out, "app") || !strings.Contains(r.errOut, `not listed: process 43: odd\x1b`) ||
-		!strings.Contains(r.errOut, "2 processes not read, permission denied: PIDs 44 45; ") || strings.Count(r.errOut, "\n") != 2 {
+	if r.status != exitDone || !strings.Contains(r.out, "app") || !strings.Contains(r.errOut, `cannot list: process 43: odd\x1b`) ||
+		!strings.Contains(r.errOut, "cannot read 2 processes: permission denied: PIDs 44 45; ") || strings.Count(r.errOut, "\n") != 2 {
 		t.Errorf("%+v", r)
 	}
 	r = run(t, sys, "ps", "--json", "-q")
@@ -375,7 +375,7 @@ func TestDemo(t *testing.T) {
 	sys.stream.events, sys.stream.goesOn = sampleEvents(), true
 	sys.stream.stats.Lost, sys.stream.warnings = 5, []string{"a kernel feature is missing"}
 	r := run(t, sys, "demo", "--duration", "50ms")
-	for _, want := range []string{"WHAT THEY DO", "Nothing looks leaked", "LIVE  13 events in the ", " between, 5 lost\n", "for sync.Mutex.Lock in main.worker",
+	for _, want := range []string{"WHAT THEY DO", "Nothing looks leaked", "LIVE  13 events in ", " between the snapshots, 5 lost\n", "for sync.Mutex.Lock in main.worker",
 		"for chan receive, 1.2ms on average", "main.worker, started at src/main.go:7", "note      a kernel feature is missing"} {
 		if !strings.Contains(r.out, want) {
 			t.Errorf("no %q in\n%s", want, r.out)
@@ -434,7 +434,7 @@ func TestReportIsThatOfTheDemo(t *testing.T) {
 		t.Errorf("demo has %q, report %q", demo, report)
 	}
 	r := run(t, sys, "demo", "--duration", "50ms")
-	if !strings.HasSuffix(r.out, "\nThe same report of your own program: loupe report PID (loupe ps lists the PIDs)\n") {
+	if !strings.HasSuffix(r.out, "\nFor the same report on your own program: loupe report PID (loupe ps lists PIDs)\n") {
 		t.Errorf("the demo ends with %q", r.out[max(0, len(r.out)-200):])
 	}
 	r = run(t, sys, "report", "--interval", "50ms", "--engine", "inline", "app")

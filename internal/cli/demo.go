@@ -54,13 +54,13 @@ reported is read from the running process alone.`,
 func (a *app) demo(ctx context.Context, duration time.Duration, keep bool) error {
 	program, err := demo.Start(ctx, ownPath(), demoProgram)
 	if err != nil {
-		return &advisedError{err, "loupe doctor tells what is missing here"}
+		return &advisedError{err, "run loupe doctor to see what is missing"}
 	}
 	defer program.Stop()
 	if !a.json {
 		fmt.Fprintf(a.Stdout, "The sample program runs as process %d.\n\n", program.PID())
 	}
-	if err := a.wait(ctx, demoWarmUp, "the sample program warms up"); err != nil {
+	if err := a.wait(ctx, demoWarmUp, "warming up the sample program"); err != nil {
 		return err
 	}
 	err = a.report(ctx, program.PID(), &reportFlags{interval: duration, live: true, engine: choice{name: string(loupe.EngineAuto)}})
@@ -68,10 +68,10 @@ func (a *app) demo(ctx context.Context, duration time.Duration, keep bool) error
 		return err
 	}
 	if !a.json {
-		fmt.Fprintf(a.Stdout, "\nThe same report of your own program: loupe report PID (loupe ps lists the PIDs)\n")
+		fmt.Fprintf(a.Stdout, "\nFor the same report on your own program: loupe report PID (loupe ps lists PIDs)\n")
 	}
 	if keep {
-		a.note("the sample program goes on as process %d until Ctrl-C", program.PID())
+		a.note("the sample program continues as process %d until Ctrl-C", program.PID())
 		<-ctx.Done()
 	}
 	return nil

@@ -114,9 +114,9 @@ func (a *app) repair(pid int) error {
 	case err != nil:
 		return &targetError{pid: pid, err: err}
 	case notes == nil:
-		a.note("process %d: there is nothing to repair", pid)
+		a.note("process %d: nothing to repair", pid)
 	default:
-		a.note("process %d: restored its code at %s, removed what was left", pid, english.Count(len(notes.Edits), "place"))
+		a.note("process %d: restored the code at %s, removed everything that Loupe left", pid, english.Count(len(notes.Edits), "place"))
 	}
 	return nil
 }

@@ -73,7 +73,7 @@ func (e *targetError) explain() (why, remedy string) {
 		return "", doctor.Remedy(e.err)
 	case permission && e.fromEngine() && e.engine != loupe.EngineInline:
 		if missing := engineLacks(e.engine); missing == "" {
-			return "", "run loupe doctor for what is missing"
+			return "", "run loupe doctor to see what is missing"
 		} else if e.engine == loupe.EngineUprobe {
 			return "", "run with sudo, or use --engine inline"
 		}
@@ -84,7 +84,7 @@ func (e *targetError) explain() (why, remedy string) {
 		if missing := engineLacks(e.engine); missing != "" {
 			return "", "live events require " + missing
 		}
-		return "", "loupe doctor shows what can be observed"
+		return "", "run loupe doctor to see what can be observed"
 	}
 	return "", doctor.Remedy(e.err)
 }

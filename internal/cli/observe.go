@@ -131,7 +131,7 @@ func (a *app) attached(ctx context.Context, target watched, opt loupe.Options, d
 	tell()
 	a.tellTimeError(s.Stats().TimeError)
 	if err := s.Err(); err != nil {
-		return fmt.Errorf("the observation of process %d ended: %w", s.PID(), err)
+		return fmt.Errorf("stopped observing process %d: %w", s.PID(), err)
 	}
 	if err := s.Close(); err != nil {
 		return fmt.Errorf("detaching from process %d: %w", s.PID(), err)

@@ -156,6 +156,6 @@ func (a *app) profile(ctx context.Context, p process, flags *profileFlags, out *
 	if a.json {
 		return report.WriteJSON(a.Stdout, done)
 	}
-	a.note("%s in %s written to %s; view them: go tool pprof -top %s", english.Count(done.Goroutines, "goroutine"), english.Count(done.Samples, "distinct stack"), out.Name, out.Name)
+	a.note("wrote %s in %s to %s; view with: go tool pprof -top %s", english.Count(done.Goroutines, "goroutine"), english.Count(done.Samples, "distinct stack"), out.Name, out.Name)
 	return nil
 }

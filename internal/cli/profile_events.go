@@ -56,7 +56,7 @@ func (a *app) profileSession(ctx context.Context, s session, kind stream.Profile
 	doc.Comment(fmt.Sprintf("%s profile of process %d by Loupe, from the events of %s", kind.Name, s.PID(), report.ShortTime(elapsed)))
 	if stats.Lost > 0 {
 		lost := report.LossWords(stats.Lost, lostByKind(stats))
-		doc.Comment(lost + ": what they would have added is missing")
+		doc.Comment(lost + "; this profile does not include them")
 	}
 	a.tellLoss(stats)
 	if err := finish(out, doc.Write(out)); err != nil || flags.output == output.Stdout {
@@ -66,6 +66,6 @@ func (a *app) profileSession(ctx context.Context, s session, kind stream.Profile
 		return report.WriteJSON(a.Stdout, eventProfileJSON{File: flags.output, Type: kind.Name, Seconds: elapsed.Seconds(), Counted: doc.Counted,
 			Uncertain: doc.Uncertain, Lost: stats.Lost, Samples: doc.Samples(), Bytes: out.Bytes()})
 	}
-	a.note("%s in %s written to %s; view them: go tool pprof -top %s", english.Count(doc.Counted, doc.Noun), english.Count(doc.Samples(), "distinct stack"), flags.output, flags.output)
+	a.note("wrote %s in %s to %s; view with: go tool pprof -top %s", english.Count(doc.Counted, doc.Noun), english.Count(doc.Samples(), "distinct stack"), flags.output, flags.output)
 	return nil
 }

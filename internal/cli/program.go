@@ -117,7 +117,7 @@ func lookAfter(ctx context.Context, after time.Duration, ended <-chan struct{}, 
 	case <-timer.C:
 		return look()
 	case <-ended:
-		return &advisedError{fmt.Errorf("%s ended within %v, before it was looked at", name, after), "use a shorter --after"}
+		return &advisedError{fmt.Errorf("%s exited within %v, before Loupe inspected it", name, after), "use a shorter --after"}
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -63,17 +63,17 @@ func (a *app) missing(list []goproc.Info, errs []error) error {
 			continue
 		}
 		failed++
-		a.note("not listed: %v", e)
+		a.note("cannot list: %v", e)
 	}
-	remedy := "loupe doctor PID says why"
+	remedy := "loupe doctor PID reports why"
 	if !doctor.GatherAccess("/").Caps.Has(unix.CAP_SYS_PTRACE) {
 		remedy = "sudo loupe ps lists all"
 	}
 	if n := len(denied); n > 0 {
-		a.note("%s not read, permission denied: %s %s; %s", english.Count(n, "process"), english.Pick(n, "PID", "PIDs"), pidList(denied), remedy)
+		a.note("cannot read %s: permission denied: %s %s; %s", english.Count(n, "process"), english.Pick(n, "PID", "PIDs"), pidList(denied), remedy)
 	}
 	if len(list) == 0 && failed > 0 {
-		return &advisedError{errors.New("no Go process could be read"), "loupe doctor tells what is missing"}
+		return &advisedError{errors.New("no Go process could be read"), "run loupe doctor to see what is missing"}
 	}
 	return nil
 }

@@ -235,7 +235,7 @@ func (a *app) recorded(s session, done *recordJSON) error {
 
 func (a *app) tellRecorded(done *recordJSON) {
 	covered := report.ShortTime(time.Duration(done.Seconds * float64(time.Second)))
-	a.note("%s of %s, %d alive at the end, written to %s, %s; view it: %s", covered, english.Count(done.Goroutines, "goroutine"), done.Alive, done.File, report.ByteSize(done.Bytes),
+	a.note("wrote %s of events (%s, %s alive at the end) to %s, %s; view with: %s", covered, english.Count(done.Goroutines, "goroutine"), english.Number(done.Alive), done.File, english.Size(done.Bytes),
 		record.Format(done.Format).Viewer(done.File))
 }
 

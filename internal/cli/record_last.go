@@ -54,7 +54,7 @@ func (a *app) recordLast(ctx context.Context, s session, format record.Format, f
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGUSR1)
 	defer signal.Stop(asked)
-	progress := a.progress(fmt.Sprintf("recording process %d, the last %v are kept", s.PID(), flags.last))
+	progress := a.progress(fmt.Sprintf("recording process %d, keeping the last %v", s.PID(), flags.last))
 	done, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -194,7 +194,7 @@ func (f *flight) dump(out *output.File) (*recordJSON, error) {
 	}
 	covered := stretch.To.Sub(stretch.From)
 	if stretch.Short {
-		f.app.note("only the last %s fit into the memory; a larger --memory keeps more", report.ShortTime(covered))
+		f.app.note("only the last %s fit into --memory; a larger value keeps more", report.ShortTime(covered))
 	}
 	done.Seconds, done.Bytes = covered.Seconds(), out.Bytes()
 	return done, nil

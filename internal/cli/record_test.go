@@ -54,7 +54,7 @@ func TestRecord(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "app.trace")
 	sys := newStream()
 	r := run(t, sys, "record", "app", "-o", file)
-	if r.status != exitDone || r.out != "" || !strings.Contains(r.errOut, "of 2 goroutines, 1 alive at the end, written to "+file) || !strings.Contains(r.errOut, "go tool trace "+file) {
+	if r.status != exitDone || r.out != "" || !strings.Contains(r.errOut, "of events (2 goroutines, 1 alive at the end) to "+file) || !strings.Contains(r.errOut, "go tool trace "+file) {
 		t.Errorf("status %d, %q, stderr %q", r.status, r.out, r.errOut)
 	}
 	if opt := sys.stream.options; !opt.Procs || opt.Kinds != event.KindsDefault || opt.StackDepth != loupe.DefaultStackDepth {
@@ -131,7 +131,7 @@ func TestRecordLast(t *testing.T) {
 	asked := time.AfterFunc(200*time.Millisecond, func() { syscall.Kill(os.Getpid(), syscall.SIGUSR1) })
 	defer asked.Stop()
 	r = run(t, sys, "record", "app", "-o", file, "--last", "1s", "--duration", "600ms")
-	if r.status != exitDone || strings.Count(r.errOut, "written to") != 2 || !strings.Contains(r.errOut, "app-1.trace, ") {
+	if r.status != exitDone || strings.Count(r.errOut, "wrote ") != 2 || !strings.Contains(r.errOut, "app-1.trace, ") {
 		t.Errorf("status %d, %q", r.status, r.errOut)
 	}
 	for _, name := range []string{file, filepath.Join(dir, "app-1.trace")} {

@@ -21,7 +21,7 @@ func (a *app) watchLive(ctx context.Context, pid int, engine loupe.Engine, inter
 		return &report.Live{Refused: "attaching took longer than the time between the snapshots"}
 	case errors.Is(err, loupe.ErrPermission):
 		if missing := engineLacks(engine); missing != "" {
-			return &report.Live{Refused: "live events need " + missing}
+			return &report.Live{Refused: "live events require " + missing}
 		}
 	}
 	if err != nil {

@@ -100,7 +100,7 @@ func (st *state) abandon(status <-chan int, stderr io.Writer) int {
 	}
 	gone := func(h *hold) bool { return h.held == 0 }
 	if !st.hold.wait(0, gone) {
-		say("removing the probes first, for at most %v", detachPatience)
+		say("removing the probes first (at most %v)", detachPatience)
 		if !st.hold.wait(detachPatience, gone) {
 			say("the probes were not removed within %v; loupe doctor shows what is left, loupe doctor --repair removes it", detachPatience)
 		}
@@ -111,7 +111,7 @@ func (st *state) abandon(status <-chan int, stderr io.Writer) int {
 	case <-time.After(moment):
 	}
 	if partial := st.partial.Load(); partial != nil && exists(*partial) {
-		say("interrupted; what was written is in %s", term.Escape(*partial))
+		say("interrupted; partial output is in %s", term.Escape(*partial))
 	} else {
 		say("interrupted")
 	}

@@ -193,7 +193,7 @@ func (a *app) snapshot(ctx context.Context, p process, opt goproc.SnapshotOption
 		if errors.Is(err, context.Canceled) {
 			return nil, err
 		}
-		return nil, fmt.Errorf("goroutines not read: %w", &targetError{pid: pid, err: err})
+		return nil, fmt.Errorf("cannot read goroutines: %w", &targetError{pid: pid, err: err})
 	}
 	a.notes(snap.Warnings)
 	return snap, nil

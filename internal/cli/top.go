@@ -266,7 +266,7 @@ func (w *watching) books() (sched.Books, bool) {
 	defer w.mu.Unlock()
 	w.noted = ""
 	if err = cmp.Or(err, u.Err); err != nil {
-		w.noted = fmt.Sprintf("processor time and running goroutines are less certain: %v", err)
+		w.noted = fmt.Sprintf("processor time and running goroutines are less accurate: %v", err)
 	}
 	b := sched.Books{CPU: u.CPU, RSS: u.RSS, Procs: u.Procs}
 	for _, t := range u.Threads {
@@ -310,15 +310,15 @@ func (w *watching) known() tui.Target {
 // why says why the events have ended; empty when the user has ended them.
 func (w *watching) why() tui.Ended {
 	if err := w.session.Err(); err != nil {
-		return tui.Ended{Text: "the observation has ended: " + err.Error(), Bad: true}
+		return tui.Ended{Text: "observation stopped: " + err.Error(), Bad: true}
 	}
 	if w.ctx.Err() != nil {
 		return tui.Ended{}
 	}
 	if status, started := w.session.ExitStatus(); started {
-		return tui.Ended{Text: fmt.Sprintf("the program has ended with status %d", status), Bad: status != 0}
+		return tui.Ended{Text: fmt.Sprintf("the program exited with status %d", status), Bad: status != 0}
 	}
-	return tui.Ended{Text: fmt.Sprintf("process %d has ended", w.session.PID())}
+	return tui.Ended{Text: fmt.Sprintf("process %d has exited", w.session.PID())}
 }
 
 // endWatching ends the session and tells what was lost.
@@ -395,7 +395,7 @@ func (a *app) leave(program *os.Process, interrupt bool) {
 		}
 		time.Sleep(pause)
 	}
-	a.note("the program goes on, and Loupe stays with it; Ctrl-C interrupts it")
+	a.note("the program is still running; waiting for it to exit (Ctrl-C interrupts it)")
 }
 
 // maxHeldOutput is how much of what a program writes is kept while the view has the screen.
@@ -437,7 +437,7 @@ func (h *heldOutput) release() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.dropped > 0 {
-		fmt.Fprintf(h.to, "loupe: the last %d bytes of %d that came meanwhile:\n", len(h.kept), len(h.kept)+h.dropped)
+		fmt.Fprintf(h.to, "loupe: the last %d of %d bytes of output:\n", len(h.kept), len(h.kept)+h.dropped)
 	}
 	if len(h.kept) > 0 {
 		h.to.Write(h.kept)

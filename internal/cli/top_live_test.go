@@ -46,7 +46,7 @@ func TestLiveTopMill(t *testing.T) {
 	m.resize(80, 24)
 	m.await("esc back", "none lost")
 	target.Stop()
-	m.await("ENDED", "process "+pid+" has ended")
+	m.await("ENDED", "process "+pid+" has exited")
 	m.press("q")
 	if r := <-over; r.status != exitDone || r.errOut != "" {
 		t.Errorf("%+v", r)
@@ -128,7 +128,7 @@ func TestLiveTopProgram(t *testing.T) {
 	needLive(t)
 	m := newTerminal(t, 80, 24)
 	over := onTerminal(t, m, machine{}, nil, "top", "--", ownPath(), demoProgram, "--nonsense")
-	m.await("ENDED", "has ended with status 2")
+	m.await("ENDED", "exited with status 2")
 	m.press("q")
 	if r := <-over; r.status != exitUsage || !strings.Contains(r.errOut, "unknown flag") {
 		t.Errorf("%+v", r)

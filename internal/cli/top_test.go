@@ -127,7 +127,7 @@ func TestTopEnds(t *testing.T) {
 	sys.stream.goesOn = false
 	r := run(t, sys, "top", "42", "--json", "--interval", "1h")
 	lines := parseTop(t, r.out)
-	if r.status != exitDone || len(lines) != 1 || lines[0].End != "process 42 has ended" || lines[0].Goroutines != 2 {
+	if r.status != exitDone || len(lines) != 1 || lines[0].End != "process 42 has exited" || lines[0].Goroutines != 2 {
 		t.Errorf("%+v", r)
 	}
 	r = run(t, livelier(), "top", "42", "--json", "--interval", "100ms", "--duration", "250ms")
@@ -222,7 +222,7 @@ func TestTopStays(t *testing.T) {
 	sys := livelier()
 	sys.stream.goesOn = false
 	over := onTerminal(t, m, sys, nil, "top", "42")
-	m.await("ENDED", "process 42 has ended", "main.worker")
+	m.await("ENDED", "process 42 has exited", "main.worker")
 	m.press("4")
 	m.await("ID", "IO wait")
 	select {
@@ -292,7 +292,7 @@ func TestHeldOutput(t *testing.T) {
 	}
 	h.release()
 	out := to.String()
-	if len(out) > maxHeldOutput+200 || !strings.Contains(out, "the last 65536 bytes of 196608") || !strings.HasSuffix(out, "xyz") {
+	if len(out) > maxHeldOutput+200 || !strings.Contains(out, "the last 65536 of 196608 bytes") || !strings.HasSuffix(out, "xyz") {
 		t.Errorf("%d bytes: %.100q", len(out), out)
 	}
 	var unset heldOutput

@@ -131,7 +131,7 @@ func (a *app) trace(ctx context.Context, s session, kinds event.Kinds, filter st
 		return err
 	}
 	if ctx.Err() == nil {
-		a.note("process %d has ended", s.PID())
+		a.note("process %d has exited", s.PID())
 	}
 	if a.json {
 		return sum.JSON(a.Stdout)
@@ -175,7 +175,7 @@ func (a *app) writeEvents(ctx context.Context, s session, kinds event.Kinds, fil
 	s.Close() // for the final numbers; an error comes again when the session is ended
 	stats := s.Stats()
 	if errors.Is(err, output.ErrBlocked) {
-		err = fmt.Errorf("%w: %s and the summary are missing there", err, english.Count(sum.Shown+marks-w.Written()+unread(stats), "event"))
+		err = fmt.Errorf("%w: %s and the summary were not written", err, english.Count(sum.Shown+marks-w.Written()+unread(stats), "event"))
 	}
 	sum.Lost, sum.Unreadable, sum.LostByKind = stats.Lost, stats.Unreadable, lostByKind(stats)
 	sum.TimeErrorP99, sum.TimeErrorMax = stats.TimeError.P99, stats.TimeError.Max
@@ -212,7 +212,7 @@ func unread(stats loupe.Stats) uint64 {
 // tellLoss tells the user what was lost, with --quiet too.
 func (a *app) tellLoss(stats loupe.Stats) {
 	if full := stats.Lost - stats.Unreadable; full > 0 {
-		fmt.Fprintf(a.Stderr, "loupe: %s: the buffer was full; a larger --buffer or fewer events make loss rarer\n",
+		fmt.Fprintf(a.Stderr, "loupe: %s: the buffer was full; increase --buffer or select fewer events\n",
 			report.LossWords(full, countsByKind(stats, func(c loupe.Counts) uint64 { return c.Lost - c.Unreadable })))
 	}
 	if stats.Unreadable > 0 {

@@ -55,7 +55,7 @@ func parseTrace(t *testing.T, out string) []traceLine {
 
 func TestTraceText(t *testing.T) {
 	r := run(t, newStream(), "trace", "app")
-	if r.status != exitDone || r.errOut != "loupe: process 42 has ended\n" {
+	if r.status != exitDone || r.errOut != "loupe: process 42 has exited\n" {
 		t.Errorf("status %d, stderr %q", r.status, r.errOut)
 	}
 	for _, want := range []string{
@@ -176,7 +176,7 @@ func TestTraceTellsLoss(t *testing.T) {
 	}
 	sys.stream.warnings, sys.stream.late = []string{"a kernel\x1b feature is missing"}, "a probe failed"
 	r := run(t, sys, "trace", "app", "--reason", "nothing", "-q")
-	if r.status != exitDone || r.errOut != "loupe: 1,204 events were lost (GoBlock 970, GoStart 234): the buffer was full; a larger --buffer or fewer events make loss rarer\n"+
+	if r.status != exitDone || r.errOut != "loupe: 1,204 events were lost (GoBlock 970, GoStart 234): the buffer was full; increase --buffer or select fewer events\n"+
 		"loupe: 30 events were lost (GoBlock 30): could not read the target's memory; a larger --buffer does not help\n" ||
 		!strings.Contains(r.out, "13 events in ") ||
 		!strings.Contains(r.out, "1,234 events before this one are missing\n") || !strings.Contains(r.out, ", 1,234 lost,") {
@@ -225,7 +225,7 @@ func TestTraceEnds(t *testing.T) {
 	sys = newStream()
 	sys.stream.err = errors.New("the ring is gone")
 	r = run(t, sys, "trace", "app", "--json", "-q")
-	if r.status != exitFailed || !strings.Contains(r.out, "Summary") || r.errOut != "loupe: the observation of process 42 ended: the ring is gone\n" {
+	if r.status != exitFailed || !strings.Contains(r.out, "Summary") || r.errOut != "loupe: stopped observing process 42: the ring is gone\n" {
 		t.Errorf("%+v", r)
 	}
 }
@@ -349,7 +349,7 @@ func TestProfileOfEvents(t *testing.T) {
 		r := run(t, sys, args...)
 		var done eventProfileJSON
 		if err := json.Unmarshal([]byte(r.out), &done); err != nil || r.status != exitDone || done.Type != test.kind || done.Lost != 3 || done.Bytes == 0 ||
-			done.Counted == 0 || r.errOut != "loupe: 3 events were lost: the buffer was full; a larger --buffer or fewer events make loss rarer\n" {
+			done.Counted == 0 || r.errOut != "loupe: 3 events were lost: the buffer was full; increase --buffer or select fewer events\n" {
 			t.Errorf("%s: %v: %+v", test.kind, err, r)
 		}
 		if sys.stream.options.Kinds != test.kinds {
@@ -374,7 +374,7 @@ func TestProfileOfEvents(t *testing.T) {
 func TestProfileOfEventsFiles(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "p")
 	r := run(t, newStream(), "profile", "app", "--type", "block", "-o", file)
-	if r.status != exitDone || !strings.Contains(r.errOut, "2 waits in 2 distinct stacks written to "+file) || r.out != "" {
+	if r.status != exitDone || !strings.Contains(r.errOut, "wrote 2 waits in 2 distinct stacks to "+file) || r.out != "" {
 		t.Errorf("%+v", r)
 	}
 	if r := run(t, newStream(), "profile", "app", "--type", "block", "-o", "-"); r.status != exitDone || !strings.HasPrefix(r.out, "\x1f\x8b") {

@@ -59,7 +59,7 @@ func (a *app) withinMemory(run func(*cobra.Command, []string) error) func(*cobra
 		err := run(cmd, args)
 		var memory *trace.MemoryError
 		if errors.As(err, &memory) {
-			return &advisedError{err, "--max-memory SIZE allows more"}
+			return &advisedError{err, "increase --max-memory"}
 		}
 		return err
 	}
@@ -141,12 +141,12 @@ func (a *app) write(cmd *cobra.Command, flags *outputFlags, inputs []string, wor
 			return cannotWrite(flags, commitErr)
 		}
 		if err != nil {
-			done.Notes = append(done.Notes, fmt.Sprintf("%v; what precedes is written", err))
+			done.Notes = append(done.Notes, fmt.Sprintf("%v; the part before the damage was written", err))
 		}
 		return a.written(flags, inputs, &done, out.Bytes())
 	case tracefile.IsDamage(err):
 		out.Discard()
-		return &advisedError{err, "--partial writes what precedes, loupe tracefile validate tells all that is wrong"}
+		return &advisedError{err, "--partial writes the part before the damage, loupe tracefile validate lists all problems"}
 	}
 	out.Discard()
 	return cannotWrite(flags, err)
@@ -197,14 +197,14 @@ func (a *app) written(flags *outputFlags, inputs []string, done *writtenJSON, si
 	if done.Format == string(tracefile.Pprof) {
 		what = "profile of " + what
 	}
-	a.note("%s written to %s, %s%s", what, flags.path, report.ByteSize(size), viewer(done.Format, flags.path))
+	a.note("wrote %s to %s, %s%s", what, flags.path, english.Size(size), viewer(done.Format, flags.path))
 	return nil
 }
 
 // viewer tells how a file of a format is looked at.
 func viewer(format, file string) string {
 	if f, err := record.ParseFormat(format); err == nil {
-		return "; view it: " + f.Viewer(file)
+		return "; view with: " + f.Viewer(file)
 	}
 	if tracefile.Format(format) == tracefile.Pprof {
 		return "; view it: go tool pprof -top " + file

@@ -95,7 +95,7 @@ func (a *app) tracefileStat(cmd *cobra.Command, path string, opt tracefile.StatO
 		return unlessReadEnough(err)
 	}
 	if sum.Err != nil {
-		return &advisedError{sum.Err, "what is said is about what precedes"}
+		return &advisedError{sum.Err, "the summary covers the part before the damage"}
 	}
 	return nil
 }

@@ -154,7 +154,7 @@ func TestTracefileText(t *testing.T) {
 		file := tiny(t, release)
 		dir := t.TempDir()
 		text, wire := filepath.Join(dir, "text"), filepath.Join(dir, "wire")
-		if r := tracefileTest(t, "text", "--exact", file, "-o", text); r.status != exitDone || r.out != "" || !strings.Contains(r.errOut, "events written to "+text) {
+		if r := tracefileTest(t, "text", "--exact", file, "-o", text); r.status != exitDone || r.out != "" || !strings.Contains(r.errOut, "events to "+text) {
 			t.Errorf("%+v", r)
 		}
 		if r := tracefileTest(t, "wire", "--exact", text, "-o", wire); r.status != exitDone || !bytes.Equal(content(t, wire), content(t, file)) {
@@ -219,7 +219,7 @@ func TestTracefileStat(t *testing.T) {
 	}
 	cut := fileWith(t, "cut", content(t, file)[:len(content(t, file))-10])
 	r = tracefileTest(t, "stat", cut)
-	if r.status != exitFailed || !strings.Contains(r.out, "EVENTS") || !strings.Contains(r.errOut, "what is said is about what precedes") {
+	if r.status != exitFailed || !strings.Contains(r.out, "EVENTS") || !strings.Contains(r.errOut, "the summary covers the part before the damage") {
 		t.Errorf("a truncated trace: %+v", r)
 	}
 	r = tracefileTest(t, "stat", cut, "--json")
@@ -276,7 +276,7 @@ func TestTracefileConvert(t *testing.T) {
 				tracefile.Go:       func() bool { return bytes.HasPrefix(data, []byte("go 1.2")) },
 				tracefile.GoText:   func() bool { return bytes.HasPrefix(data, []byte("Trace Go1.2")) },
 			}[format]
-			if r.status != exitDone || r.out != "" || !good() || !strings.Contains(r.errOut, "events written to "+out) {
+			if r.status != exitDone || r.out != "" || !good() || !strings.Contains(r.errOut, "events to "+out) {
 				t.Errorf("go%s to %s: %+v, %.40q", release, format, r, data)
 			}
 			if r := tracefileTest(t, append(args, "--json")...); r.errOut != "" || !strings.Contains(r.out, `"format": "`+string(format)+`"`) {
@@ -297,11 +297,11 @@ func TestTracefilePartial(t *testing.T) {
 		out := filepath.Join(t.TempDir(), "out")
 		args := append(verb, cut, "-o", out)
 		r := tracefileTest(t, args...)
-		if _, err := os.Stat(out); err == nil || r.status != exitFailed || !strings.Contains(r.errOut, "--partial writes what precedes") || strings.Count(r.errOut, "\n") != 1 {
+		if _, err := os.Stat(out); err == nil || r.status != exitFailed || !strings.Contains(r.errOut, "--partial writes the part before the damage") || strings.Count(r.errOut, "\n") != 1 {
 			t.Errorf("%v: %+v, %v", verb, r, err)
 		}
 		r = tracefileTest(t, append(args, "--partial")...)
-		if r.status != exitDone || !strings.Contains(r.errOut, "what precedes is written") || len(content(t, out)) == 0 {
+		if r.status != exitDone || !strings.Contains(r.errOut, "the part before the damage was written") || len(content(t, out)) == 0 {
 			t.Errorf("%v: %+v", verb, r)
 		}
 	}
@@ -312,7 +312,7 @@ func TestTracefileFilter(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
 	for _, flags := range []string{"--g 1", "--func ^main", "--reason chan", "--from 0s --to 1h", "--g 1 --format csv", "--to 2100-01-01T00:00:00Z --format perfetto"} {
 		r := tracefileTest(t, append([]string{"filter", file, "-o", out}, strings.Fields(flags)...)...)
-		if r.status != exitDone || !strings.Contains(r.errOut, "events written to") || len(content(t, out)) < 100 {
+		if r.status != exitDone || !strings.Contains(r.errOut, " events to ") || len(content(t, out)) < 100 {
 			t.Errorf("%s: %+v", flags, r)
 		}
 		if r := tracefileTest(t, "validate", out); !strings.Contains(flags, "--format") && r.status != exitDone {
