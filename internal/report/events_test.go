@@ -124,11 +124,6 @@ func TestShortTime(t *testing.T) {
 			t.Errorf("%d: %s, want %s", nanos, got, want)
 		}
 	}
-	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536: "1.5 KiB", 5 << 30: "5.0 GiB", 1 << 62: "4.0 EiB"} {
-		if got := ByteSize(n); got != want {
-			t.Errorf("%d: %s, want %s", n, got, want)
-		}
-	}
 }
 
 func TestEventSummary(t *testing.T) {

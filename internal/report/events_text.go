@@ -227,21 +227,6 @@ func appendShortTime(b []byte, nanos int64) []byte {
 	return append(strconv.AppendInt(b, nanos, 10), "ns"...)
 }
 
-// ByteSize writes a number of bytes: "4.2 MiB".
-func ByteSize(n int64) string {
-	const unit = 1024
-	names := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
-	size, i := float64(n), 0
-	for size >= unit && i < len(names)-1 {
-		size /= unit
-		i++
-	}
-	if i == 0 {
-		return strconv.FormatInt(n, 10) + " B"
-	}
-	return strconv.FormatFloat(size, 'f', 1, 64) + " " + names[i]
-}
-
 // place tells where: of a stack the line that its authors would look at.
 func (t *EventText) place(e *event.Event) []byte {
 	switch {

@@ -10,16 +10,6 @@ import (
 	"github.com/loupe-go/loupe/internal/english"
 )
 
-// number writes a count with a separator between thousands: "10,012".
-func number(n int) string {
-	return english.Number(n)
-}
-
-// plural writes a count and its noun: "1 goroutine", "1,200 goroutines".
-func plural(n int, noun string) string {
-	return english.Count(n, noun)
-}
-
 // Duration writes a length of time with the two units that matter: "350ms", "12s", "3m12s", "2h5m", "3d4h".
 func Duration(d time.Duration) string {
 	const day = 24 * time.Hour
