@@ -25,15 +25,15 @@ func (a *app) demoCommand() *cobra.Command {
 	var keep bool
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Start the bundled sample program, attach, show what it does, print a report",
-		Long: `Start the sample program that is bundled with Loupe, and print the report that
-loupe report prints of any program: what its goroutines do, which of them look
-leaked, and what happened between two snapshots. It takes about five seconds,
-needs no privilege, and leaves nothing behind.
+		Short: "Run the bundled sample program and print a report about it",
+		Long: `Run the sample program that is bundled with Loupe, and print the same report as
+loupe report: what its goroutines do, which of them look leaked, and what
+happened between two snapshots. The demo takes about five seconds, requires no
+privilege and leaves nothing behind.
 
 The sample program is a small shop backend: workers on channels, a contended
-mutex, network connections, timers, and a search that leaks goroutines. What is
-reported is read from the running process alone.`,
+mutex, network connections, timers, and a search that leaks goroutines. All data
+in the report is read from the running process.`,
 		Example: `  loupe demo
   loupe demo --duration 10s
   loupe demo --keep        # then, in another terminal: loupe goroutines PID`,
@@ -46,7 +46,7 @@ reported is read from the running process alone.`,
 		},
 	}
 	cmd.Flags().DurationVar(&duration, "duration", reportInterval, "time between the two snapshots")
-	cmd.Flags().BoolVar(&keep, "keep", false, "leave the sample program running after the report, until Ctrl-C")
+	cmd.Flags().BoolVar(&keep, "keep", false, "keep the sample program running after the report, until Ctrl-C")
 	return cmd
 }
 
@@ -96,7 +96,7 @@ func ownPath() string {
 func (a *app) demoProgramCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     demoProgram,
-		Short:   "Be the sample program until stdin ends",
+		Short:   "Run the sample program until end of file on stdin",
 		Example: "  sleep 60 | loupe demo-program",
 		Hidden:  true,
 		Args:    noArgs,

@@ -21,21 +21,21 @@ func (a *app) doctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                   "doctor [flags] [TARGET | -- PROG ARGS...]",
 		DisableFlagsInUseLine: true,
-		Short:                 "What can be observed here, what not, why, and how to fix it",
-		Long: `Check what can be observed on this machine, and in a target: kernel, BPF,
-capabilities, ptrace restrictions; for a target its Go release, its executable,
-whether the runtime's data structures are where they should be, who traces it,
-and where other tracers have breakpoints in its code. Each finding that is in
-the way comes with what it means and what to do. Nothing is changed without
---repair, which restores a process in which a Loupe with engine inline was
-killed.
+		Short:                 "Check what can be observed here, and how to fix what cannot",
+		Long: `Check what can be observed on this machine, and in a target.
 
-The last part lists what is available, with what each unavailable ability
-requires.
+The checks cover the kernel, BPF, capabilities and ptrace restrictions. For a
+target they also cover its Go release, its executable, the layout of the
+runtime's data structures, its tracer, and the breakpoints of other tracers in
+its code. Each problem is reported with its effect and its remedy. The last part
+of the output lists what is available, and what is required for the rest.
+
+doctor changes nothing unless --repair is given. --repair restores a process
+after a Loupe that used engine inline was killed.
 
 ` + targetHelp + `
 
-Exit status: 0 when goroutines can be observed, 3 when not.`,
+Exit status: 0 if goroutines can be observed, 3 if not.`,
 		Example: `  loupe doctor
   loupe doctor 1234
   loupe doctor 1234 --repair
@@ -44,7 +44,7 @@ Exit status: 0 when goroutines can be observed, 3 when not.`,
 		ValidArgsFunction: a.completeTarget,
 	}
 	flags.add(cmd)
-	cmd.Flags().BoolVar(&repair, "repair", false, "remove what a killed Loupe has left in TARGET")
+	cmd.Flags().BoolVar(&repair, "repair", false, "remove what a killed Loupe left in TARGET")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			if repair {

@@ -38,18 +38,18 @@ func (a *app) goroutinesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                   "goroutines [flags] TARGET | -- PROG ARGS...",
 		DisableFlagsInUseLine: true,
-		Short:                 "All goroutines now, like a traceback, without stopping the program",
-		Long: `Show all goroutines of a running Go program as they are now, like a traceback,
-without stopping it.
+		Short:                 "List all goroutines with their stacks, without stopping the program",
+		Long: `List the goroutines of a running Go program with their stacks, like a traceback,
+without stopping the program.
 
-For people, goroutines with the same state, reason and stack are put together,
-the longest waiting first; --group=false lists each by itself. With --json each
-is listed by itself, those of the Go runtime included; --json --group gives the
-groups as an array.
+Text output groups goroutines with the same state, wait reason and stack, the
+longest wait first. --group=false lists each goroutine by itself. JSON output
+lists each goroutine by itself, including those of the Go runtime. --json
+--group prints an array of groups.
 
-The runtime notes since when a goroutine waits at the first garbage collection
-that finds it waiting. Until then only a bound is known: "<35s". The stack of a
-goroutine that runs on a processor while it is read is marked best effort.
+The Go runtime records when a wait began at the first garbage collection that
+finds the goroutine waiting. Before that only an upper bound is known: "<35s".
+A goroutine that ran while its stack was read is marked best effort.
 
 ` + targetHelp,
 		Example: `  loupe goroutines 1234
@@ -62,17 +62,17 @@ goroutine that runs on a processor while it is read is marked best effort.
 	}
 	flags.target.add(cmd)
 	f := cmd.Flags()
-	f.BoolVar(&flags.group, "group", true, "put goroutines with the same state, reason and stack together; with --json off unless given")
-	f.BoolVar(&flags.pause, "pause", false, "stop the program by ptrace while reading, some milliseconds, for an exact picture")
-	f.BoolVar(&flags.runtimeFrames, "runtime-frames", false, "show the frames that a traceback leaves out: the runtime's, and wrappers")
-	f.BoolVar(&flags.system, "system", false, "show the runtime's own goroutines; with --json on unless given")
+	f.BoolVar(&flags.group, "group", true, "group goroutines with the same state, reason and stack; with --json the default is false")
+	f.BoolVar(&flags.pause, "pause", false, "stop the program with ptrace for some milliseconds, to read all goroutines at one moment")
+	f.BoolVar(&flags.runtimeFrames, "runtime-frames", false, "include the frames that a traceback omits: runtime functions and wrappers")
+	f.BoolVar(&flags.system, "system", false, "include goroutines of the Go runtime; with --json the default is true")
 	f.IntVar(&flags.limit, "limit", 0, "list at most `N` groups or goroutines; 0 lists all")
-	f.StringSliceVar(&flags.states, "state", nil, "only goroutines in these `STATES`: "+stateNames())
-	f.StringArrayVar(&flags.reasons, "reason", nil, "only goroutines whose wait reason contains `TEXT`, such as \"chan send\"; repeatable, any may fit")
+	f.StringSliceVar(&flags.states, "state", nil, "only goroutines in one of these `STATES`: "+stateNames())
+	f.StringArrayVar(&flags.reasons, "reason", nil, "only goroutines whose wait reason contains `TEXT`, such as \"chan send\"; repeatable, any may match")
 	f.StringVar(&flags.function, "func", "", "only goroutines with a function on their stack that matches `REGEXP`")
 	f.StringVar(&flags.createdBy, "created-by", "", "only goroutines created in a function that matches `REGEXP`")
-	f.StringArrayVar(&flags.labels, "label", nil, "only goroutines with the profiler label `KEY=VALUE`, or just KEY; repeatable, all must fit")
-	f.DurationVar(&flags.minWait, "min-wait", 0, "only goroutines known to have been waiting for so long, such as 1m")
+	f.StringArrayVar(&flags.labels, "label", nil, "only goroutines with the profiler label `KEY=VALUE`, or just KEY; repeatable, all must match")
+	f.DurationVar(&flags.minWait, "min-wait", 0, "only goroutines known to have waited at least this long, such as 1m")
 	cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(strings.Split(stateNames(), ", "), cobra.ShellCompDirectiveNoFileComp))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		filter, err := flags.filter(cmd, a.json)

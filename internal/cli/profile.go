@@ -53,29 +53,29 @@ func (a *app) profileCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                   "profile [flags] -o FILE TARGET | -- PROG ARGS...",
 		DisableFlagsInUseLine: true,
-		Short:                 "A pprof profile of a running program, which needs no pprof endpoint",
-		Long: `Write a profile of a running Go program in pprof's format, as its own
-runtime/pprof would. The program needs no pprof endpoint and no profiling
-switched on, and viewing the profile needs no executable.
+		Short:                 "Write a pprof profile of a running program",
+		Long: `Write a profile of a running Go program in pprof format, as runtime/pprof does.
+The program needs no pprof endpoint and no profiling enabled. pprof does not
+need the executable to show the profile.
 
-  goroutine  how many goroutines are at each stack now, with their labels; its
-             second value, wait, is the time they have been blocked as far as
-             the runtime has noted it: go tool pprof -sample_index=wait FILE
-  create     goroutines created during --duration, by the stack that creates
-             them; the leaf is the function that they start
+  goroutine  the number of goroutines at each stack now, with their labels. The
+             second value, wait, is the time they have been blocked, where the
+             runtime recorded it: go tool pprof -sample_index=wait FILE
+  create     goroutines created during --duration, by the stack that created
+             them; the leaf is the function that the goroutine starts
   block      how often and how long goroutines waited for channels, locks and
-             others in package sync, by the stack that waited; --reason chooses
-             other waits
+             other types of package sync, by the stack that waited; --reason
+             selects other waits
   mutex      how long goroutines waited for locks, by the stack that unlocked
-  sched      how long goroutines that could run waited for a processor, by the
-             stack at which they go on
+  sched      how long runnable goroutines waited for a processor, by the stack
+             at which they resumed
 
-All but goroutine observe live events for --duration, or until Ctrl-C or the end
-of the program. A wait is counted when it is over. Lost events are told, and
-noted in the profile: go tool pprof -comments FILE.
+All types except goroutine observe live events for --duration, or until Ctrl-C
+or until the program exits. A wait is counted when it ends. Lost events are
+reported, and recorded in the profile: go tool pprof -comments FILE.
 
-` + targetHelp + ` All but
-goroutine observe it from its first goroutine.`,
+` + targetHelp + `
+All types except goroutine observe the program from its first goroutine.`,
 		Example: `  loupe profile 1234 -o goroutines.pb.gz
   loupe profile orders -o now.pb.gz && go tool pprof -top now.pb.gz
   loupe profile orders --type block --duration 30s -o block.pb.gz
@@ -87,10 +87,10 @@ goroutine observe it from its first goroutine.`,
 	flags.target.add(cmd)
 	flags.live.add(cmd, 10*time.Second)
 	f := cmd.Flags()
-	f.StringVarP(&flags.output, "output", "o", "", "`FILE` to write the profile to; - for stdout")
-	f.StringVar(&flags.kind, "type", goroutineProfile, "`KIND` of profile: "+strings.Join(profileTypeNames(), ", "))
-	f.BoolVar(&flags.pause, "pause", false, "goroutine: stop the program by ptrace while reading, some milliseconds, for an exact picture")
-	f.StringArrayVar(&flags.reasons, "reason", nil, "block, mutex: count waits whose reason contains `TEXT` instead; repeatable, any may fit")
+	f.StringVarP(&flags.output, "output", "o", "", "write the profile to `FILE`; - is stdout")
+	f.StringVar(&flags.kind, "type", goroutineProfile, "`KIND` of the profile: "+strings.Join(profileTypeNames(), ", "))
+	f.BoolVar(&flags.pause, "pause", false, "goroutine: stop the program with ptrace for some milliseconds, to read all goroutines at one moment")
+	f.StringArrayVar(&flags.reasons, "reason", nil, "block, mutex: count waits whose reason contains `TEXT` instead of the default reasons; repeatable, any may match")
 	cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(profileTypeNames(), cobra.ShellCompDirectiveNoFileComp))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if problem := flags.problem(cmd, a); problem != "" {

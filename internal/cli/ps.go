@@ -17,13 +17,13 @@ import (
 func (a *app) psCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "ps",
-		Short: "The Go processes on this machine",
-		Long: `List the Go processes on this machine, in containers too: who runs them, the Go
-release that built them, how many goroutines they have, how they are linked and
-stripped, and which engines could attach.
+		Short: "List Go processes",
+		Long: `List the Go processes on this machine, including those in containers: the user,
+the Go release that built the program, the number of goroutines, how the program
+is linked, whether it is stripped, and which engines can attach.
 
-GOROUTINES is ? where the process's memory may not be read: loupe doctor PID
-tells why.`,
+GOROUTINES is ? if Loupe may not read the memory of the process. loupe doctor
+PID reports the reason.`,
 		Example: `  loupe ps
   sudo loupe ps
   loupe ps --json | jq '.[] | select(.goroutines > 10000) | .pid'`,

@@ -30,19 +30,19 @@ func (a *app) reportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                   "report [flags] TARGET | -- PROG ARGS...",
 		DisableFlagsInUseLine: true,
-		Short:                 "What a program does, what changed in a few seconds, and what looks wrong",
-		Long: `Take two snapshots of a running Go program, compare them, and report what its
-goroutines do, how many more or fewer there are, and which of them look leaked,
+		Short:                 "Report what a program does, what changes, and what looks leaked",
+		Long: `Take two snapshots of a running Go program and compare them. The report shows
+what the goroutines do, how their number changed, and which of them look leaked,
 with the evidence and the usual fix. loupe demo prints the same report.
 
-Between the two snapshots the program's live events are observed: goroutines
-created, waits, contended locks, scheduler latency. Where live events are not
-permitted, the report says so and has everything else. --live=false reads
-memory only and attaches nothing.
+Between the two snapshots report observes live events: goroutines created,
+waits, contended locks, scheduler latency. If live events are not permitted, the
+report says so and omits that part. --live=false only reads memory and attaches
+no probes.
 
 A group of goroutines looks leaked if it waits for something that only another
-goroutine can do, if it has grown, and if those of the first snapshot are still
-there. A leak that grows slowly needs a longer --interval.
+goroutine can do, if it has grown, and if its goroutines of the first snapshot
+are still waiting. A slow leak requires a longer --interval.
 
 ` + targetHelp,
 		Example: `  loupe report 1234
@@ -55,7 +55,7 @@ there. A leak that grows slowly needs a longer --interval.
 	}
 	f := cmd.Flags()
 	f.DurationVar(&flags.interval, "interval", reportInterval, "time between the two snapshots, such as 30s")
-	f.BoolVar(&flags.live, "live", true, "observe live events between the snapshots, where that is permitted")
+	f.BoolVar(&flags.live, "live", true, "observe live events between the snapshots, if permitted")
 	f.DurationVar(&flags.after, "after", time.Second, "with -- PROG: take the first snapshot after the program has run for this time")
 	addEngine(&flags.engine, cmd, "")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -23,7 +23,7 @@ type versionJSON struct {
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
-		Short:   "The version of Loupe",
+		Short:   "Print the version of Loupe",
 		Long:    "Print the version of Loupe, the source revision it was built from, the Go\nrelease that built it, and its platform.",
 		Example: "  loupe version\n  loupe version --json",
 		Args:    noArgs,
