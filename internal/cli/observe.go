@@ -31,11 +31,11 @@ type liveFlags struct {
 func (f *liveFlags) add(cmd *cobra.Command, duration time.Duration) {
 	f.buffer = loupe.DefaultBufferBytes
 	flags := cmd.Flags()
-	flags.DurationVar(&f.duration, "duration", duration, "stop after so long, such as 10s; 0 goes on until Ctrl-C or the end of the program")
-	f.clock.add(cmd, "clock", "`name` of where engine inline has times from", "; coarse is cheaper: its times are exact to the interval between two samples of Loupe, which is reported at the end",
+	flags.DurationVar(&f.duration, "duration", duration, "stop after this time, such as 10s; 0 means until Ctrl-C or until the program exits")
+	f.clock.add(cmd, "clock", "clock of engine inline", "; coarse is cheaper: its times are exact to the interval between two samples of Loupe's reader, which is reported at the end",
 		string(loupe.ClockAuto), string(loupe.ClockPrecise), string(loupe.ClockCoarse))
-	flags.IntVar(&f.stack, "stack", loupe.DefaultStackDepth, "record so many return addresses of a stack; 0 records no stacks, which is cheaper")
-	flags.Var(&f.buffer, "buffer", "`SIZE` of the buffer between the program and Loupe; what does not fit is lost and counted")
+	flags.IntVar(&f.stack, "stack", loupe.DefaultStackDepth, "record at most `N` return addresses per stack; 0 records no stacks, which is cheaper")
+	flags.Var(&f.buffer, "buffer", "`SIZE` of the buffer between the program and Loupe; events that do not fit are lost and counted")
 }
 
 // problem says what is wrong with the flags; empty when nothing is.
@@ -61,10 +61,11 @@ func (f *liveFlags) options(a *app) loupe.Options {
 }
 
 // liveTargetHelp is the part of a command's help that says what TARGET is, for live events.
-const liveTargetHelp = `TARGET is a PID, an executable's path, a process name, or -- PROG ARGS... to
-start a program and observe it from its first goroutine: its output goes to
-stderr, Loupe ends with it, and its exit status becomes Loupe's. A name of
-several Go processes is refused, with their PIDs.`
+const liveTargetHelp = `TARGET is a PID, the path of an executable, a process name, or -- PROG ARGS...,
+which starts a program and observes it from its first goroutine. The output of
+the program goes to stderr. Loupe exits when the program exits, with its exit
+status. A name that matches several Go processes is an error, which lists their
+PIDs.`
 
 // observe attaches to the target of a command line, or starts it, and calls watch with the session. The session ends when
 // watch returns, after the duration, or when the context is done.

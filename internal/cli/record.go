@@ -42,36 +42,41 @@ func (a *app) recordCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                   "record [flags] -o FILE TARGET | -- PROG ARGS...",
 		DisableFlagsInUseLine: true,
-		Short:                 "A Go execution trace of a running program that never enabled tracing",
-		Long: `Record what the goroutines of a running Go program do, as runtime/trace would
-within the program, and write it to FILE for "go tool trace" and other viewers.
-The program needs no trace endpoint; it is not changed or restarted.
+		Short:                 "Record a Go execution trace of a running program",
+		Long: `Record what the goroutines of a running Go program do, as runtime/trace does
+inside a program, and write it to FILE for "go tool trace" and other viewers.
+The program needs no trace endpoint, no change and no restart.
 
 FORMAT is one of
-  go        a Go execution trace: go tool trace FILE, gotraceui (the default),
-            in the format of the program's Go release, or of 1.23 for programs
-            built by releases before Go 1.22
-  text      the same as text, one event a line; "loupe tracefile wire" goes back
+  go        Go execution trace (the default), for go tool trace and gotraceui,
+            in the format of the program's Go release, or of Go 1.23 for
+            programs built by releases before Go 1.22
+  text      the same trace as text, one event per line; "loupe tracefile wire"
+            converts it back
   perfetto  for ui.perfetto.dev and its trace processor
   chrome    JSON, for chrome://tracing and ui.perfetto.dev
-FILE gets its name when the recording is complete, after Ctrl-C too, and only
-its owner can read it. Until then it is FILE.partial-PID, which remains when
-Loupe is killed. A pipe needs a reader. A symbolic link is refused.
 
-System calls are recorded with --kinds default,syscall. What a trace has no
-event for (--kinds chan,lock) is written as messages.
+Until the recording is complete the file is named FILE.partial-PID. It is then
+renamed to FILE, also after Ctrl-C. If Loupe is killed the partial file remains.
+Only the owner can read the file. If FILE is a pipe it must have a reader. A
+symbolic link is refused.
 
-With --last the newest events are kept in memory, and written to FILE when it
-ends, by Ctrl-C, the end of the program or --duration; on SIGUSR1, each time to
-a file with a number of its own, and it goes on; or when a condition is met:
-  --when-blocked      a goroutine waits for longer than that for a lock, for the
-                      receiver of what it sends, or to help the garbage
-                      collector; --reason chooses other waits
-  --when-goroutines   there are more goroutines than that
-  --when-latency      a runnable goroutine waits for longer than that to run
-It goes on for --after then, so that the file has what ended the wait, and ends.
-The message names the goroutine and the place. What does not fit into --memory
-is forgotten, the oldest first; the message has the time that the file covers.
+--kinds default,syscall adds system calls. Events that the trace format does not
+have (--kinds chan,lock) are written as messages.
+
+With --last only the newest events are kept, in memory. They are written to FILE
+when the recording ends: on Ctrl-C, when the program exits, after --duration, or
+when a condition is met. On SIGUSR1 they are written to a numbered file, and the
+recording continues. The conditions are
+  --when-blocked      a goroutine has waited longer than this for a lock, to
+                      send on a channel, or to assist the garbage collector;
+                      --reason selects other waits
+  --when-goroutines   there are more goroutines than this
+  --when-latency      a runnable goroutine has waited longer than this to run
+After a condition is met the recording continues for --after, so that the file
+contains the end of the wait. A message names the goroutine and the place. If
+the events need more than --memory, the oldest are dropped, and a message
+reports the time that the file covers.
 
 ` + liveTargetHelp,
 		Example: `  loupe record 1234 -o orders.trace --duration 10s && go tool trace orders.trace
@@ -86,16 +91,16 @@ is forgotten, the oldest first; the message has the time that the file covers.
 	flags.live.add(cmd, 0)
 	f := cmd.Flags()
 	f.StringVarP(&flags.output, "output", "o", "", "write to `FILE`; - is stdout")
-	f.StringVar(&flags.format, "format", string(record.Go), "write this `FORMAT`: go, text, perfetto or chrome")
+	f.StringVar(&flags.format, "format", string(record.Go), "write this `FORMAT`: go, text, perfetto, chrome")
 	f.Var(&flags.kinds, "kinds", "record these `KINDS` of events, separated by commas (loupe trace --help lists them)")
-	f.BoolVar(&flags.system, "system", false, "the runtime's own goroutines too")
-	f.DurationVar(&flags.last, "last", 0, "keep the events of the last so long, and write them when it ends, on SIGUSR1 or when a condition is met")
-	f.Var(&flags.memory, "memory", "`SIZE` of the memory that --last may take for events")
-	f.DurationVar(&flags.after, "after", time.Second, "go on for this long after a condition is met")
-	f.DurationVar(&flags.when.Blocked, "when-blocked", 0, "with --last: write and end when a goroutine is blocked for longer than that")
-	f.IntVar(&flags.when.Goroutines, "when-goroutines", 0, "with --last: write and end when there are more goroutines than `N`")
-	f.DurationVar(&flags.when.Latency, "when-latency", 0, "with --last: write and end when a runnable goroutine does not run for longer than that")
-	f.StringArrayVar(&flags.when.Reasons, "reason", nil, "with --when-blocked: waits whose reason contains `TEXT`; repeatable, any may fit")
+	f.BoolVar(&flags.system, "system", false, "include goroutines of the Go runtime")
+	f.DurationVar(&flags.last, "last", 0, "keep only the events of this last duration; write them at the end, on SIGUSR1, or when a condition is met")
+	f.Var(&flags.memory, "memory", "with --last: use at most `SIZE` of memory for events")
+	f.DurationVar(&flags.after, "after", time.Second, "with --last: continue for this time after a condition is met")
+	f.DurationVar(&flags.when.Blocked, "when-blocked", 0, "with --last: stop when a goroutine is blocked for longer than this")
+	f.IntVar(&flags.when.Goroutines, "when-goroutines", 0, "with --last: stop when there are more than `N` goroutines")
+	f.DurationVar(&flags.when.Latency, "when-latency", 0, "with --last: stop when a runnable goroutine does not run for longer than this")
+	f.StringArrayVar(&flags.when.Reasons, "reason", nil, "with --when-blocked: waits whose reason contains `TEXT` instead of the default reasons; repeatable, any may match")
 	cmd.RegisterFlagCompletionFunc("kinds", completeKinds)
 	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formatNames(), cobra.ShellCompDirectiveNoFileComp))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

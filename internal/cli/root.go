@@ -87,17 +87,16 @@ func (a *app) endOutput() {
 func (a *app) rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "loupe",
-		Short: "See what a running Go program is doing",
-		Long: `Loupe shows what a running Go program is doing, from outside: every goroutine
-with its state, reason, age and stack, and live, what goroutines do and wait
-for. The program is not changed, not restarted and not stopped, and may be
-stripped.
+		Short: "Show what a running Go program does",
+		Long: `Loupe shows what a running Go program does: every goroutine with its state, wait
+reason, wait time and stack, and a live stream of events. The program is not
+rebuilt, restarted or signalled, and may be stripped.
 
-TARGET is a PID, an executable's path, a process name, or -- PROG ARGS... to
-start a program and look at it.
+TARGET is a PID, the path of an executable, a process name, or -- PROG ARGS...,
+which starts a program and observes it.
 
-Exit status: 0 done; 1 it failed while working; 2 wrong usage; 3 the target
-cannot be observed (no such process, not a Go program, no permission, layout not
+Exit status: 0 success; 1 failure; 2 usage error; 3 the target cannot be
+observed (no such process, not a Go program, permission denied, layout not
 verified).`,
 		Example: `  loupe demo
   loupe ps
@@ -110,7 +109,7 @@ verified).`,
 			a.running = true
 		},
 	}
-	version := root.Flags().Bool("version", false, "print the version, as loupe version does")
+	version := root.Flags().Bool("version", false, "print the version, like loupe version")
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if *version && len(args) == 0 {
 			return a.version()
@@ -124,10 +123,10 @@ verified).`,
 		return &usageError{problem: err.Error(), command: cmd.CommandPath()}
 	})
 	flags := root.PersistentFlags()
-	flags.BoolVar(&a.json, "json", false, "machine-readable output on stdout; everything for people goes to stderr")
-	flags.BoolVarP(&a.quiet, "quiet", "q", false, "no progress, notes and hints on stderr; errors only")
+	flags.BoolVar(&a.json, "json", false, "print JSON on stdout; messages go to stderr")
+	flags.BoolVarP(&a.quiet, "quiet", "q", false, "print no progress, notes or hints on stderr, only errors")
 	a.logLevel.level = slog.LevelWarn
-	flags.Var(&a.logLevel, "log-level", "log to stderr from this `level` on: debug, info, warn, error")
+	flags.Var(&a.logLevel, "log-level", "log messages of this `level` and above to stderr: debug, info, warn, error")
 	root.AddCommand(a.demoCommand(), a.demoProgramCommand(), a.psCommand(), a.doctorCommand(), a.goroutinesCommand(), a.reportCommand(),
 		a.topCommand(), a.traceCommand(), a.recordCommand(), a.profileCommand(), a.tracefileCommand(), a.versionCommand())
 	root.SuggestionsMinimumDistance = 2
@@ -155,8 +154,8 @@ func (a *app) helpWidth() int {
 func helpCommand(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use:     "help [COMMAND]",
-		Short:   "Help about a command",
-		Long:    "Print the help of a command, as COMMAND --help does.",
+		Short:   "Print the help of a command",
+		Long:    "Print the help of a command, like COMMAND --help.",
 		Example: "  loupe help goroutines",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			about, rest, err := root.Find(args)

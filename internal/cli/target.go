@@ -48,7 +48,7 @@ func (c *choice) add(cmd *cobra.Command, flag, what, note string, names ...strin
 // addEngine adds the flag --engine. A snapshot reads memory and needs no engine, so its commands only check the name: a
 // script can give every command the same flags.
 func addEngine(c *choice, cmd *cobra.Command, note string) {
-	c.add(cmd, "engine", "`name` of the engine for live events", note,
+	c.add(cmd, "engine", "engine for live events", note,
 		string(loupe.EngineAuto), string(loupe.EngineUprobe), string(loupe.EngineInline))
 }
 
@@ -59,15 +59,16 @@ const (
 )
 
 func (t *targetFlags) add(cmd *cobra.Command) {
-	addEngine(&t.engine, cmd, "; a snapshot uses none")
-	cmd.Flags().DurationVar(&t.after, "after", time.Second, "with -- PROG: look at the program after it has run for so long")
+	addEngine(&t.engine, cmd, "; a snapshot requires none")
+	cmd.Flags().DurationVar(&t.after, "after", time.Second, "with -- PROG: inspect the program after it has run for this time")
 }
 
 // targetHelp is the part of a command's help that says what TARGET is.
-const targetHelp = `TARGET is a PID, an executable's path, a process name, or -- PROG ARGS... to
-start a program, look at it after a second (--after), and stay until it ends:
-its output goes to stderr, and its exit status becomes Loupe's. A name of
-several Go processes is refused, with their PIDs.`
+const targetHelp = `TARGET is a PID, the path of an executable, a process name, or -- PROG ARGS...,
+which starts a program, inspects it after one second (--after) and waits until
+it exits. The output of the program goes to stderr. Loupe exits with its exit
+status. A name that matches several Go processes is an error, which lists their
+PIDs.`
 
 // targetArgs accepts one TARGET, or -- PROG ARGS...; with optional, nothing at all too.
 func targetArgs(optional bool) cobra.PositionalArgs {

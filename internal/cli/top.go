@@ -46,50 +46,51 @@ func (a *app) topCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                   "top [flags] TARGET | -- PROG ARGS...",
 		DisableFlagsInUseLine: true,
-		Short:                 "A live view of what goroutines do, in the terminal",
-		Long: `Watch a running Go program in the terminal: how many goroutines there are, by
-the go statement that made them and by what they wait for, which grow, where
-they wait for locks, and how long the scheduler lets them wait. Enter opens a
-row: its goroutines, then one goroutine with its stacks, who created and who
-woke it, and what happened to it. ? tells the keys. The program is not changed
-or restarted.
+		Short:                 "Show a live view of what goroutines do",
+		Long: `Show a live view of a running Go program in the terminal: the number of
+goroutines by creation site and by wait reason, which of them grow, where they
+wait for locks, and how long they wait for the scheduler. Enter opens a row: its
+goroutines, then one goroutine with its stacks, who created it, who woke it, and
+its history. The program needs no change and no restart.
 
 Keys: 1-5 or tab views, arrows or jk move, enter open, esc back, / filter,
 s sort, r reverse, p pause, i interval, w notes, ? help, q quit.
 
-When stdout is no terminal, or with --json or --iterations, a picture is printed
-every --interval instead: as text, or one JSON object a line. Its fields:
+If stdout is not a terminal, or with --json or --iterations, top prints the view
+every --interval, as text or as one JSON object per line. The fields are
   time, pid, goVersion, seconds (observed), intervalSeconds
   events, eventsPerSecond, lost
   goroutines, states {running, runnable, waiting, syscall, unknown, uncertain}
   created, ended, createdPerSecond, endedPerSecond, wakeupsPerSecond,
   growthPerMinute, runningCPUs (goroutineSeconds divided by the interval)
-  cpu: what the kernel accounts of the process in the interval.
-    processSeconds, processor time of all threads (utime + stime), is
-    goroutineSeconds, in goroutines' Go and C code and system calls, plus
-    runtimeSeconds, the scheduler, the garbage collector and goroutines that
-    are not observed. runQueueWaitSeconds: threads waited for a processor.
-    gomaxprocs, threads, rssBytes: of now
+  cpu: what the kernel accounts to the process in the interval
+    processSeconds: processor time of all threads (utime + stime); the sum of
+    goroutineSeconds (goroutines, in Go code, C code and system calls) and
+    runtimeSeconds (the scheduler, the garbage collector, and goroutines that
+    are not observed)
+    runQueueWaitSeconds: how long threads waited for a processor
+    gomaxprocs, threads, rssBytes: current values
   gc {count, seconds, active}, stw {count, p50Nanoseconds, maxNanoseconds},
   heapBytes
   schedulerLatency {interval, overall}, each {count, p50-, p90-, p99-,
   maxNanoseconds}
-  sites: --rows of them, the most goroutines first: createdBy, start,
+  sites, at most --rows, largest number of goroutines first: createdBy, start,
   goroutines, growthPerMinute, created, ended, createdPerSecond, endedPerSecond,
   states, cpuSeconds (processor time), and runningSeconds (with a P),
   runnableSeconds, blockedSeconds, syscallSeconds, all in the interval
-  groups, the largest first: state, reason, count, oldestSeconds, waitsPerSecond
-  contention (locks, sends), the most time in the interval first: reason,
+  groups, largest first: state, reason, count, oldestSeconds, waitsPerSecond
+  contention (locks, sends), longest wait in the interval first: reason,
   intervalWaitSeconds, waitSeconds, count, countPerSecond, maxSeconds, now,
   stack
-  warnings; end: why this is the last one
-What is PerSecond or interval is of the interval, the rest of now or of all the
-observation. growthPerMinute and heapBytes are missing until they are known.
+  warnings; end: why this object is the last one
+Fields named PerSecond or interval are for the interval. All others are current
+values or totals since the start. growthPerMinute and heapBytes are omitted
+until they are known.
 
-` + `TARGET is a PID, an executable's path, a process name, or -- PROG ARGS... to
-start a program and observe it from its first goroutine. Its exit status becomes
-Loupe's. On the live view it has no input, its output comes when the view is
-closed, and closing the view interrupts it as Ctrl-C does.`,
+` + `TARGET is a PID, the path of an executable, a process name, or -- PROG ARGS...,
+which starts a program and observes it from its first goroutine. Loupe exits
+with its exit status. In the live view the program has no input, its output is
+printed after the view closes, and closing the view interrupts it like Ctrl-C.`,
 		Example: `  loupe top 1234
   loupe top orders --interval 500ms
   loupe top -- ./orders -port 8080
@@ -101,13 +102,13 @@ closed, and closing the view interrupts it as Ctrl-C does.`,
 	addEngine(&flags.live.engine, cmd, "")
 	flags.live.add(cmd, 0)
 	f := cmd.Flags()
-	f.DurationVar(&flags.interval, "interval", time.Second, "time from one picture to the next")
-	f.IntVarP(&flags.iterations, "iterations", "n", 0, "print so many pictures as text, then end; 0 goes on")
-	f.IntVar(&flags.history, "history", topHistory, "keep so many events, 48 bytes each, to show the last ones of a goroutine; 0 keeps none")
+	f.DurationVar(&flags.interval, "interval", time.Second, "time between two updates")
+	f.IntVarP(&flags.iterations, "iterations", "n", 0, "print the view `COUNT` times as text, then exit; 0 means no limit")
+	f.IntVar(&flags.history, "history", topHistory, "keep the last `N` events, 48 bytes each, for the histories of goroutines; 0 disables histories")
 	f.IntVar(&flags.rows, "rows", 10, "print at most `N` rows of each table, as text or JSON; 0 prints all")
-	f.BoolVar(&flags.system, "system", false, "the runtime's own goroutines too")
+	f.BoolVar(&flags.system, "system", false, "include goroutines of the Go runtime")
 	f.BoolVar(&flags.syscalls, "syscalls", false,
-		"observe system calls, of which programs that use the network make many; else a goroutine in one counts as running until its P runs another")
+		"observe system calls, which are frequent in programs that use the network; without it a goroutine in a system call counts as running until its P runs another")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if problem := flags.problem(); problem != "" {
 			return &usageError{problem: problem, command: cmd.CommandPath()}

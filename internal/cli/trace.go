@@ -37,17 +37,20 @@ func (a *app) traceCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                   "trace [flags] TARGET | -- PROG ARGS...",
 		DisableFlagsInUseLine: true,
-		Short:                 "A live stream of events, then a summary",
-		Long: `Stream what the goroutines of a running Go program do, as it happens: which are
-created, by whom, what they wait for and how long, who wakes them, when they run
-and end; and the garbage collector. The program is not changed or restarted.
+		Short:                 "Print live events, then a summary",
+		Long: `Print the events of the goroutines of a running Go program as they happen: which
+goroutines are created and by whom, what they wait for and how long, who wakes
+them, when they run and end. Also print the events of the garbage collector. The
+program needs no change and no restart.
 
-The goroutines that are alive come first, as GoStatus. An event that the runtime
-itself causes, such as the send of a timer on its channel, names no goroutine.
-What the buffer cannot hold is lost, counted and reported: fewer --kinds,
---min-block, --stack 0, --sample and a larger --buffer make loss rarer. What is
-left out by --kinds, --g, --min-block, --sample and --system costs the program
-nothing; --reason and --func only choose what is written.
+The goroutines that are alive at the start come first, as GoStatus. Events that
+the runtime itself causes, such as a timer that sends on its channel, name no
+goroutine.
+
+Events that do not fit into the buffer are lost, counted and reported. Fewer
+--kinds, --min-block, --stack 0, --sample and a larger --buffer reduce the loss.
+Events excluded by --kinds, --g, --min-block, --sample and --system cost the
+program nothing. --reason and --func only filter the output.
 
 KINDS are names of events, such as GoBlock, or groups of them:
   goroutine  GoStatus GoCreate GoStart GoStop GoBlock GoUnblock GoDestroy
@@ -71,12 +74,12 @@ KINDS are names of events, such as GoBlock, or groups of them:
 	flags.live.add(cmd, 0)
 	f := cmd.Flags()
 	f.Var(&flags.kinds, "kinds", "observe these `KINDS` of events: names and groups, separated by commas")
-	f.DurationVar(&flags.minBlock, "min-block", 0, "only waits of at least so long, told when they are over, without GoStart and GoStop")
+	f.DurationVar(&flags.minBlock, "min-block", 0, "only waits of at least this time, printed when they end, without GoStart and GoStop")
 	f.StringSliceVar(&flags.goroutines, "g", nil, "only the goroutines with these `IDS`, separated by commas")
-	f.BoolVar(&flags.system, "system", false, "the runtime's own goroutines too")
-	f.IntVar(&flags.sample, "sample", 1, "only one goroutine in `N`, each of them whole")
-	f.StringArrayVar(&flags.reasons, "reason", nil, "write only waits whose reason contains `TEXT`, and their ends; repeatable, any may fit")
-	f.StringVar(&flags.function, "func", "", "write only events with a function on their stack, or started by them, that matches `REGEXP`")
+	f.BoolVar(&flags.system, "system", false, "include goroutines of the Go runtime")
+	f.IntVar(&flags.sample, "sample", 1, "only one goroutine in `N`, with all of its events")
+	f.StringArrayVar(&flags.reasons, "reason", nil, "print only waits whose reason contains `TEXT`, and their ends; repeatable, any may match")
+	f.StringVar(&flags.function, "func", "", "print only events with a function on their stack, or a function that they start, that matches `REGEXP`")
 	cmd.RegisterFlagCompletionFunc("kinds", completeKinds)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		opt, filter, err := flags.options(a)
