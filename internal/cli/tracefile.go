@@ -21,12 +21,16 @@ func (a *app) tracefileCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                   "tracefile VERB FILE...",
 		DisableFlagsInUseLine: true,
-		Short:                 "What is in an execution trace, and making others of it",
-		Long: `Work with files of execution traces: those that runtime/trace, go test -trace, a
-flight recorder or loupe record have written, of Go 1.11 and later.
+		Short:                 "Inspect and convert execution trace files",
+		Long: `Inspect and convert execution traces of Go 1.11 and later, written by
+runtime/trace, go test -trace, a flight recorder or loupe record.
 
-FILE - is standard input. An output file gets its name when it is complete, so a
-failure leaves what was there before. Only its owner can read it.`,
+FILE - is standard input. An output file replaces an existing file only when it
+is complete. Only its owner can read it.
+
+Traces of Go 1.22 and later are read one generation at a time. Older traces are
+read as a whole, which takes about 20 times their size in memory. A trace that
+requires more than --max-memory is refused.`,
 		Example: `  loupe tracefile stat app.trace
   loupe tracefile validate app.trace
   loupe tracefile convert app.trace -o app.pftrace --format perfetto
@@ -36,7 +40,7 @@ failure leaves what was there before. Only its owner can read it.`,
 		RunE: a.noCommand,
 	}
 	cmd.SuggestionsMinimumDistance = 2
-	cmd.PersistentFlags().Var(&a.maxMemory, "max-memory", "refuse a trace that takes more than `SIZE` of memory to read (default half of\nwhat is available)")
+	cmd.PersistentFlags().Var(&a.maxMemory, "max-memory", "refuse a trace that requires more than `SIZE` of memory (default half of\nthe available memory)")
 	cmd.PersistentFlags().Lookup("max-memory").DefValue = ""
 	cmd.AddCommand(a.tracefileTextCommand(), a.tracefileWireCommand(), a.tracefileStatCommand(), a.tracefileValidateCommand(),
 		a.tracefileConvertCommand(), a.tracefileMergeCommand(), a.tracefileFilterCommand())
@@ -93,7 +97,7 @@ func (f *outputFlags) add(cmd *cobra.Command, path string) {
 	usage := "write to `FILE`; - is stdout"
 	flags := cmd.Flags()
 	flags.StringVarP(&f.path, "output", "o", path, usage)
-	flags.BoolVar(&f.partial, "partial", false, "of a damaged or truncated FILE write what precedes the damage, instead of nothing")
+	flags.BoolVar(&f.partial, "partial", false, "if FILE is damaged or truncated, write the part before the damage")
 }
 
 // problem says what is wrong with the flags; empty when nothing is.

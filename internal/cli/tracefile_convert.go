@@ -16,25 +16,25 @@ import (
 
 // formatHelp explains the formats of verbs that write events.
 const formatHelp = `FORMAT is one of
-  go        a Go execution trace: go tool trace FILE, gotraceui
-  text      the same as text, every event a line
+  go        Go execution trace, for go tool trace and gotraceui
+  text      the same trace as text, one event per line
   perfetto  for ui.perfetto.dev and its trace processor
   chrome    JSON, for chrome://tracing and ui.perfetto.dev
-  pprof     a profile, of what --type says: go tool pprof FILE
-  csv       a line for each event: time (nanoseconds since the Unix epoch, or
-            since the beginning of a trace that does not tell the time of day),
-            kind, g, parent, by, reason, thread, p, function, file, line, value,
-            and more in the columns after it
+  pprof     profile of the --type, for go tool pprof
+  csv       one line per event: time (nanoseconds since the Unix epoch, or since
+            the start of the trace if the trace has no time of day), kind, g,
+            parent, by, reason, thread, p, function, file, line, value, and
+            further columns
 
 TYPE of a profile is one of
   block      how often and how long goroutines waited for channels, locks and
-             others in package sync, by the stack that waited; --reason chooses
-             other waits
+             other types of package sync, by the stack that waited; --reason
+             selects other waits
   mutex      how long goroutines waited for locks, by the stack that unlocked
-  sched      how long goroutines that could run waited for a processor
-  create     goroutines created, by the stack that creates them
-  goroutine  goroutines alive at the end, by the stack where they were last
-  cpu        samples of the CPU profiler, if one was under way`
+  sched      how long runnable goroutines waited for a processor
+  create     goroutines created, by the stack that created them
+  goroutine  goroutines alive at the end, by their last stack
+  cpu        samples of the CPU profiler, if it was running`
 
 // sinkFlags are the flags of verbs that write events.
 type sinkFlags struct {
@@ -50,7 +50,7 @@ func (f *sinkFlags) add(cmd *cobra.Command, format string) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.format, "format", format, "write this `FORMAT`: "+strings.Join(formats, ", "))
 	flags.StringVar(&f.profile, "type", "", "pprof: `TYPE` of the profile: "+strings.Join(tracefile.ProfileTypes(), ", "))
-	flags.BoolVar(&f.threads, "threads", false, "perfetto, chrome: a track for each thread too")
+	flags.BoolVar(&f.threads, "threads", false, "perfetto, chrome: add one track per thread")
 	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(tracefile.ProfileTypes(), cobra.ShellCompDirectiveNoFileComp))
 }
@@ -87,13 +87,14 @@ func (a *app) tracefileConvertCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                   "convert [flags] FILE -o FILE --format FORMAT",
 		DisableFlagsInUseLine: true,
-		Short:                 "A trace for other viewers, as a profile, as a table, or in a newer format",
-		Long: `Write a trace in another form.
+		Short:                 "Convert a trace to another format",
+		Long: `Convert a trace to another format.
 
 ` + formatHelp + `
 
-With --format go a trace of before Go 1.22 gets a newer format, which more tools
-read; one that is damaged becomes whole with --partial.`,
+--format go converts a trace of a release before Go 1.22 to a newer format,
+which more tools support. With --partial it writes the part of a damaged trace
+before the damage as a valid trace.`,
 		Example: `  loupe tracefile convert app.trace -o app.pftrace --format perfetto
   loupe tracefile convert app.trace -o block.pb.gz --format pprof --type block
   loupe tracefile convert app.trace -o - --format csv | sqlite3 app.db '.import --csv /dev/stdin event'
@@ -103,7 +104,7 @@ read; one that is damaged becomes whole with --partial.`,
 		ValidArgsFunction: completeFiles,
 	}
 	flags.add(cmd, "")
-	cmd.Flags().StringArrayVar(&reasons, "reason", nil, "pprof block, mutex: count waits whose reason contains `TEXT` instead; repeatable, any may fit")
+	cmd.Flags().StringArrayVar(&reasons, "reason", nil, "pprof block, mutex: count waits whose reason contains `TEXT` instead of the default reasons; repeatable, any may match")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		opt, err := flags.options(args[0])
 		opt.Reasons = reasons
@@ -151,17 +152,17 @@ func (a *app) tracefileFilterCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                   "filter [flags] FILE -o FILE",
 		DisableFlagsInUseLine: true,
-		Short:                 "A part of a trace: some goroutines, some time",
-		Long: `Write a part of a trace: what happens to some goroutines, and in some time.
-Goroutines are chosen as a whole, so that what is written is a trace again: with
---func those that have a function on one of their stacks, or start with it, and
-with --reason those that wait for it once. What is about the whole program, such
-as garbage collections, is always there. What each goroutine is doing when the
-time begins is told by events GoStatus.
+		Short:                 "Write a part of a trace: selected goroutines or a time range",
+		Long: `Write a part of a trace: selected goroutines, a time range, or both. The filter
+selects whole goroutines, so that the output is a valid trace. --func selects
+goroutines with a matching function on one of their stacks, or that start with
+one. --reason selects goroutines that wait at least once for a matching reason.
+Events of the whole program, such as garbage collections, are always included.
+GoStatus events give the state of each goroutine at the start of the range.
 
-T is a duration since the beginning of the trace, such as 1.5s, or a time such
-as 2026-03-01T14:03:05.25Z if the trace tells it, as those of Go 1.25 and later
-do.
+T is a duration since the start of the trace, such as 1.5s, or a time such as
+2026-03-01T14:03:05.25Z if the trace has the time of day, as traces of Go 1.25
+and later do.
 
 ` + formatHelp,
 		Example: `  loupe tracefile filter app.trace -o second.trace --from 1s --to 2s
@@ -174,10 +175,10 @@ do.
 	flags.add(cmd, string(tracefile.Go))
 	f := cmd.Flags()
 	f.StringSliceVar(&flags.goroutines, "g", nil, "only the goroutines with these `IDS`, separated by commas")
-	f.StringVar(&flags.from, "from", "", "only what happens from `T` on")
-	f.StringVar(&flags.to, "to", "", "only what happens until `T`")
-	f.StringVar(&flags.function, "func", "", "only goroutines that start with a function that matches `REGEXP`, or have one on their stack in the time")
-	f.StringArrayVar(&flags.reasons, "reason", nil, "only goroutines that wait in the time for a reason that contains `TEXT`; repeatable, any may fit")
+	f.StringVar(&flags.from, "from", "", "only events at or after `T`")
+	f.StringVar(&flags.to, "to", "", "only events at or before `T`")
+	f.StringVar(&flags.function, "func", "", "only goroutines that start with a function that matches `REGEXP`, or have one on their stack in the time range")
+	f.StringArrayVar(&flags.reasons, "reason", nil, "only goroutines that wait in the time range for a reason that contains `TEXT`; repeatable, any may match")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		opt, err := flags.options(args[0])
 		var sel *tracefile.Selection

@@ -30,21 +30,20 @@ func (a *app) tracefileMergeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                   "merge [flags] FILE... -o FILE --format FORMAT",
 		DisableFlagsInUseLine: true,
-		Short:                 "Several traces as one: of several processes, or of one at several times",
-		Long: `Put several traces together.
+		Short:                 "Merge traces of several processes, or of one process at several times",
+		Long: `Merge several traces into one.
 
-Traces of several processes become one for a viewer that shows them beside each
-other, with --format perfetto or chrome. Each is a process of its own there; as
-traces do not have the IDs of their processes, they are 1, 2 and so on. If all
-traces have the time of day, as traces of Go 1.25 and later and recordings of
-Loupe do, they are aligned by it; else they are shown as if they had begun at
-the same moment. --align chooses, and a note says which it was.
+--format perfetto and chrome merge traces of several processes. The viewer shows
+each trace as a process. Traces do not contain process IDs, so the processes are
+numbered 1, 2 and so on. If all traces have the time of day, as traces of Go
+1.25 and later and recordings of Loupe do, they are aligned by it. Otherwise
+they all start at the same moment. --align overrides this, and a note reports
+which alignment was used.
 
-Traces that one process has made, such as files of a flight recorder, become one
-Go trace with --format go or text, whatever order they are named in. What
-several of them have is written once. Where one ends and the next one begins a
-message of the category "loupe" is in the trace, because what happened in
-between is missing. Such traces must be of Go 1.22 or later.`,
+--format go and text merge traces of one process, such as files of a flight
+recorder, into one Go trace. The order of the files does not matter. Events that
+are in several files are written once. A message of category "loupe" marks each
+gap between two traces. These traces must be of Go 1.22 or later.`,
 		Example: `  loupe tracefile merge client.trace server.trace -o both.pftrace --format perfetto
   loupe tracefile merge a.trace b.trace -o ab.json --format chrome --align begin --name old --name new
   loupe tracefile merge flight-*.trace -o flight.trace --format go`,
@@ -55,9 +54,9 @@ between is missing. Such traces must be of Go 1.22 or later.`,
 	f := cmd.Flags()
 	f.StringVar(&flags.format, "format", "", "write this `FORMAT`: "+strings.Join(mergeFormats, ", "))
 	aligns := []string{string(tracefile.AlignAuto), string(tracefile.AlignWall), string(tracefile.AlignBegin)}
-	f.StringVar(&flags.align, "align", aligns[0], "perfetto, chrome: bring traces together by `WAY`: "+strings.Join(aligns, ", "))
-	f.StringArrayVar(&flags.names, "name", nil, "perfetto, chrome: `NAME` of a process, for each FILE in its turn (default the file's)")
-	f.BoolVar(&flags.threads, "threads", false, "perfetto, chrome: a track for each thread too")
+	f.StringVar(&flags.align, "align", aligns[0], "perfetto, chrome: `WAY` to align traces: "+strings.Join(aligns, ", "))
+	f.StringArrayVar(&flags.names, "name", nil, "perfetto, chrome: `NAME` of a process; repeat once per FILE, in the same order (default the file names)")
+	f.BoolVar(&flags.threads, "threads", false, "perfetto, chrome: add one track per thread")
 	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(mergeFormats, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("align", cobra.FixedCompletions(aligns, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

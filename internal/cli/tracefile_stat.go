@@ -20,23 +20,23 @@ func (a *app) tracefileStatCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                   "stat [flags] FILE",
 		DisableFlagsInUseLine: true,
-		Short:                 "What is in a trace: who ran, who waited for what, and how long",
-		Long: `Read a trace and say what goroutines did with their time. Those that start with
-the same function are counted together: how long they ran, were runnable, were
-blocked and for what reason, were in system calls, and were alive, with the
-shortest, the longest and the average time of one, and the times that half, 90 %
-and 99 % of them do not exceed. Then where they waited, how long the scheduler
-let them wait for a processor, the garbage collector, and events by kind.
+		Short:                 "Summarize a trace: running, runnable and blocked time, latency, GC",
+		Long: `Summarize how goroutines spent their time in a trace. Goroutines are grouped by
+the function that they start with. For each group stat prints how long its
+goroutines ran, were runnable, were blocked and for what reason, were in system
+calls, and were alive: the total, the minimum, the maximum, the average, and the
+50th, 90th and 99th percentile of one goroutine. It then prints the places where
+goroutines waited, scheduler latency, garbage collections, and events by kind.
 
-Times are those within the trace: what was before it began or after it ended is
-not counted. The percentiles of more than 32 times are off by 3 % at most.
+Only time within the trace counts. Percentiles of more than 32 values have an
+error of at most 3 %.
 
-KEY is what goroutines are counted by:
+KEY is what goroutines are grouped by:
   start    the function that they start with
   creator  the go statement that created them
-  none     nothing: each by itself
+  none     no grouping: each goroutine by itself
 
-A trace that is damaged or truncated is read until there.`,
+A damaged or truncated trace is read up to the damage.`,
 		Example: `  loupe tracefile stat app.trace
   loupe tracefile stat app.trace --by creator --sort blocked
   loupe tracefile stat app.trace --by none --top 100
@@ -47,10 +47,10 @@ A trace that is damaged or truncated is read until there.`,
 	}
 	bys, orders := []string{string(tracefile.ByStart), string(tracefile.ByCreator), string(tracefile.ByNone)}, wordsOf(tracefile.Orders())
 	f := cmd.Flags()
-	f.StringVar(&by, "by", bys[0], "count goroutines by this `KEY`: "+strings.Join(bys, ", "))
-	f.StringVar(&order, "sort", orders[0], "largest of these sums first: "+strings.Join(orders, ", "))
-	f.IntVar(&opt.Top, "top", 10, "tell the first `N` groups and places apart; 0 tells all")
-	f.BoolVar(&opt.System, "system", false, "the runtime's own goroutines too")
+	f.StringVar(&by, "by", bys[0], "group goroutines by this `KEY`: "+strings.Join(bys, ", "))
+	f.StringVar(&order, "sort", orders[0], "sort by this total, largest first: "+strings.Join(orders, ", "))
+	f.IntVar(&opt.Top, "top", 10, "list the first `N` groups and places; 0 lists all")
+	f.BoolVar(&opt.System, "system", false, "include goroutines of the Go runtime")
 	cmd.RegisterFlagCompletionFunc("by", cobra.FixedCompletions(bys, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(orders, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -114,13 +114,13 @@ func (a *app) tracefileValidateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                   "validate [flags] FILE",
 		DisableFlagsInUseLine: true,
-		Short:                 "All that is wrong in a trace, with the place of each problem",
-		Long: `Look for all problems of a trace, not only the first one: in its framing, its
-strings and stacks, and in the order of its events. An error is what go tool
-trace refuses; a warning what it accepts although no Go program writes it, or
-leaves out without a word.
+		Short:                 "Report all problems of a trace, with their positions",
+		Long: `Report all problems of a trace, not only the first one: problems in its framing,
+in its strings and stacks, and in the order of its events. An error is a problem
+that go tool trace rejects. A warning is a problem that it accepts, although no
+Go program writes it, or that it silently ignores.
 
-The exit status is 0 when there is no error, and 1 when there is one.`,
+The exit status is 0 if there are no errors, 1 otherwise.`,
 		Example: `  loupe tracefile validate app.trace
   loupe tracefile validate app.trace --limit 0
   loupe tracefile validate app.trace --json | jq .counts`,

@@ -12,37 +12,37 @@ func (a *app) tracefileTextCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                   "text [flags] FILE",
 		DisableFlagsInUseLine: true,
-		Short:                 "A trace as text, every event a line",
-		Long: `Write a trace as text: a line for each event, with its arguments and their
-names, and lines for strings and stacks. Events stand as they do in the file,
-which is one batch after the other and not in the order of time.
+		Short:                 "Convert a trace to text, one event per line",
+		Long: `Convert a trace to text: one line per event, with the names and values of its
+arguments, and lines for strings and stacks. Events are in the order of the
+file, batch by batch, and not in order of time.
 
-The text can be changed by hand, and loupe tracefile wire makes a trace of it.
-With --exact comments keep the widths of numbers, so that this is the same file,
-byte by byte.`,
+The text can be edited, and loupe tracefile wire converts it back to a trace.
+With --exact, comments record the widths of numbers, so that the result is
+identical to the original file.`,
 		Example: `  loupe tracefile text app.trace | less
   loupe tracefile text app.trace -o app.txt
   loupe tracefile text --exact app.trace | loupe tracefile wire --exact - | cmp - app.trace`,
 	}
-	return a.rawVerb(cmd, false, "text", "keep the widths of numbers, in comments", tracefile.ToText)
+	return a.rawVerb(cmd, false, "text", "record the widths of numbers in comments", tracefile.ToText)
 }
 
 func (a *app) tracefileWireCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                   "wire [flags] FILE",
 		DisableFlagsInUseLine: true,
-		Short:                 "A trace made of text",
-		Long: `Make a trace of text as loupe tracefile text writes it, in the format that the
-first line tells. The sizes of batches are computed, so events may be added,
-removed and changed. With --exact they are those of the text, and numbers have
-the widths that comments tell.
+		Short:                 "Convert text to a trace",
+		Long: `Convert the text that loupe tracefile text writes to a trace, in the format that
+the first line names. The sizes of batches are computed, so events can be added,
+removed and changed. With --exact the sizes of batches are those in the text,
+and the widths of numbers are those in the comments.
 
-Nothing is checked but that each line is an event: loupe tracefile validate
-checks the rest.`,
+wire only checks the syntax of each line. loupe tracefile validate checks the
+trace.`,
 		Example: `  loupe tracefile wire app.txt -o app.trace
   loupe tracefile wire --exact app.txt -o same.trace`,
 	}
-	return a.rawVerb(cmd, true, "wire", "sizes of batches and widths of numbers as the text has them", tracefile.ToWire)
+	return a.rawVerb(cmd, true, "wire", "use the sizes of batches and the widths of numbers in the text", tracefile.ToWire)
 }
 
 // rawVerb completes a verb that writes a trace in another form.
