@@ -1,6 +1,6 @@
-// Package cli is the command line of Loupe: one file for each command, which reads its flags, calls the parts that do the
-// work, and has package report print what they found.
+// Package cli implements the command line of Loupe. Each command has a file of its own. A command parses its flags, calls
+// the packages that do the work, and uses package report to print the results.
 //
-// Run is its entry. What all commands share is here too: what a TARGET means (target.go), and how an error becomes one
-// line and an exit status (errors.go).
+// [Main] is the entry point. The package also contains what all commands share, such as how a TARGET is resolved
+// (target.go), and how an error is mapped to a line of output and an exit status (errors.go).
 package cli

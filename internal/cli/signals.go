@@ -40,7 +40,7 @@ var suspendingSignals = []os.Signal{syscall.SIGTSTP, syscall.SIGTTIN, syscall.SI
 //   - A second one ends Loupe at once, but not before the probes are removed. While Loupe stays with a program that it has
 //     started, signals are for the program.
 //   - SIGQUIT removes the probes, and then does what it does in every Go program.
-//   - SIGTSTP suspends Loupe, but not while it has stopped the target.
+//   - SIGTSTP, SIGTTIN and SIGTTOU suspend Loupe, but only while it has not stopped the target.
 func Main(env Env) int {
 	a := &app{Env: env, system: machine{}, state: &state{}}
 	if len(env.Args) > 0 && env.Args[0] == demoProgram { // its goroutines are for people to see
@@ -135,7 +135,7 @@ type state struct {
 type hold struct {
 	mu       sync.Mutex // guards what follows
 	held     int        // targets that probes may be in
-	changing int        // targets that are being attached to or detached from: their threads may be stopped
+	changing int        // targets whose threads may be stopped: being attached to, detached from, read with --pause, or repaired
 	changed  chan struct{}
 
 	suspending bool
