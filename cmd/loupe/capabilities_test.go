@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"slices"
@@ -25,25 +24,7 @@ func startSampleOf(t *testing.T, uid uint32) (pid string) {
 	t.Helper()
 	cmd := testcmd.Within(t, 0, loupe, "demo-program")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		stdin.Close()
-		cmd.Wait()
-	})
-	if _, err := io.ReadFull(stdout, make([]byte, len("ready\n"))); err != nil {
-		t.Fatalf("the sample program does not start: %v", err)
-	}
-	return strconv.Itoa(cmd.Process.Pid)
+	return strconv.Itoa(startTarget(t, cmd))
 }
 
 // asNobody is a command of loupe that runs as user nobody with some capabilities.

@@ -70,26 +70,38 @@ func finish(t *testing.T, cmd *exec.Cmd) (status int, stdout, stderr string) {
 // startSample starts the sample program as a target.
 func startSample(t *testing.T) (pid int) {
 	t.Helper()
-	cmd := testcmd.Command(t, loupe, "demo-program")
+	return startTarget(t, testcmd.Command(t, loupe, "demo-program"))
+}
+
+// startTarget starts a program that writes a line when it is ready, and ends with its stdin, which is when the test ends.
+func startTarget(t *testing.T, cmd *exec.Cmd) (pid int) {
+	t.Helper()
+	stdin, stdout := startPiped(t, cmd)
+	t.Cleanup(func() {
+		stdin.Close()
+		cmd.Wait()
+	})
+	if _, err := fmt.Fscanln(stdout, new(string)); err != nil {
+		t.Fatalf("%v does not start: %v", cmd.Args, err)
+	}
+	return cmd.Process.Pid
+}
+
+// startPiped starts a command with pipes to its stdin and from its stdout.
+func startPiped(t *testing.T, cmd *exec.Cmd) (stdin io.WriteCloser, stdout io.ReadCloser) {
+	t.Helper()
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	stdout, err := cmd.StdoutPipe()
+	stdout, err = cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		stdin.Close()
-		cmd.Wait()
-	})
-	if _, err := io.ReadFull(stdout, make([]byte, len("ready\n"))); err != nil {
-		t.Fatalf("the sample program does not start: %v", err)
-	}
-	return cmd.Process.Pid
+	return stdin, stdout
 }
 
 func TestExitStatus(t *testing.T) {

@@ -16,17 +16,7 @@ import (
 func TestPauseOfOwnProgram(t *testing.T) {
 	zoo := testtarget.Build(t, testtarget.Spec{Program: "zoo", Go: testtarget.Latest(), Stripped: true})
 	cmd := testcmd.Command(t, loupe, "goroutines", "--pause", "--json", "--after", "1s", "--", zoo)
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stdin, stdout := startPiped(t, cmd)
 	var list struct {
 		Paused     bool
 		Goroutines []struct{ BestEffort bool }

@@ -43,17 +43,7 @@ func TestReport(t *testing.T) {
 // TestReportOfProgram has Loupe start the sample program, and ends it afterwards.
 func TestReportOfProgram(t *testing.T) {
 	cmd := testcmd.Command(t, loupe, "report", "--json", "--after", "2s", "--interval", "2s", "--", loupe, "demo-program")
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stdin, stdout := startPiped(t, cmd)
 	var report demoReport
 	if err := json.NewDecoder(stdout).Decode(&report); err != nil {
 		t.Fatal(err)
@@ -85,24 +75,7 @@ func startServer(t *testing.T) *exec.Cmd {
 	t.Helper()
 	cmd := testcmd.Within(t, 0, os.Args[0])
 	cmd.Env = append(os.Environ(), serverEnv+"=1")
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		stdin.Close()
-		cmd.Wait()
-	})
-	if _, err := fmt.Fscanln(stdout, new(string)); err != nil {
-		t.Fatal(err)
-	}
+	startTarget(t, cmd)
 	return cmd
 }
 
