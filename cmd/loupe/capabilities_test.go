@@ -52,7 +52,13 @@ func asNobody(t *testing.T, caps []uintptr, args ...string) *exec.Cmd {
 // doctorSays returns which abilities doctor reports as available for a target.
 func doctorSays(t *testing.T, cmd *exec.Cmd) map[string]bool {
 	t.Helper()
-	status, stdout, stderr := testcmd.Run(t, cmd)
+	_, stdout, _ := testcmd.Run(t, cmd)
+	return abilities(t, stdout)
+}
+
+// abilities returns which abilities the output of doctor --json reports as available.
+func abilities(t *testing.T, stdout string) map[string]bool {
+	t.Helper()
 	var r struct {
 		Abilities []struct {
 			Name            string
@@ -60,7 +66,7 @@ func doctorSays(t *testing.T, cmd *exec.Cmd) map[string]bool {
 		}
 	}
 	if err := json.Unmarshal([]byte(stdout), &r); err != nil {
-		t.Fatalf("doctor: status %d, %s, %v", status, stderr, err)
+		t.Fatalf("doctor: %v: %s", err, stdout)
 	}
 	says := map[string]bool{}
 	for _, a := range r.Abilities {
@@ -81,7 +87,7 @@ var attempts = []struct {
 }
 
 // TestCapabilities tries every way to observe with some capabilities only, on a process of the same user and of another one:
-// it works with those that README names, doctor says so beforehand, and what is missing is said in one line.
+// it works with those that docs/REFERENCE.md names, doctor says so beforehand, and what is missing is said in one line.
 func TestCapabilities(t *testing.T) {
 	needUsers(t)
 	for name, caps := range map[string][]uintptr{

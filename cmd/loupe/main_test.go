@@ -28,6 +28,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(serverEnv) != "" {
 		serve()
 	}
+	if os.Getenv(filterEnv) != "" {
+		serveFiltered()
+	}
 	dir, err := os.MkdirTemp("", "loupe-e2e-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
