@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -21,39 +23,76 @@ import (
 	"github.com/loupe-go/loupe/internal/testcmd"
 )
 
+// outputsAll takes more time than make test has.
+var outputsAll = flag.Bool("outputs.all", false, "end every command in every way while its output is blocked")
+
 // outputCase is a command whose output goes somewhere, and how it is ended.
 type outputCase struct {
 	args   string // %d is the duration
-	output string // blocked, closed, full, none (stdout is closed), fifo (without a reader)
-	end    string // duration, INT, TERM, HUP, QUIT, INT INT; itself: the command ends without being asked
+	output string // blocked, terminal (one that nobody reads), closed, full, none (stdout is closed), fifo (without a reader), stuck (a blocked fifo)
+	end    string // duration, INT, TERM, HUP, QUIT, INT INT, keys that are pressed; itself: the command ends without being asked
 	engine string
 
 	status int
 	stderr string // is part of it; empty: nothing is there
+
+	keyboard *os.File      // of the terminal
+	pause    time.Duration // before the command is asked to end
 }
 
 func (c outputCase) String() string {
 	return fmt.Sprintf("%s, output %s, ended by %s, engine %s", c.args, c.output, c.end, c.engine)
 }
 
-// outputCases are all cases: each command with each output and each engine, and each way to end where it matters.
+// probes reports whether the command observes live events until it is asked to end. On a busy machine report does without.
+func (c *outputCase) probes() bool {
+	return c.output != "fifo" && c.end != "itself" && !strings.HasPrefix(c.args, "goroutines") && !strings.HasPrefix(c.args, "report")
+}
+
+// outputCases are the cases: each command with each output and each engine, and each way to end where it matters, or all.
 func outputCases() []outputCase {
 	const stuck = "its reader has read nothing for 5s"
 	var list []outputCase
 	for _, engine := range []string{"uprobe", "inline"} {
 		add := func(args, output, end string, status int, stderr string) {
-			list = append(list, outputCase{args, output, end, engine, status, stderr})
+			list = append(list, outputCase{args: args, output: output, end: end, engine: engine, status: status, stderr: stderr})
 		}
-		for _, end := range []string{"duration", "INT", "TERM", "HUP"} {
-			add("trace", "blocked", end, 1, stuck)
+		blocked := func(args, output string, ends ...string) {
+			for _, end := range ends {
+				switch end {
+				case "INT INT":
+					add(args, output, end, 1, "loupe: interrupted")
+				case "QUIT":
+					add(args, output, end, 2, "SIGQUIT")
+				default:
+					add(args, output, end, 1, stuck)
+				}
+			}
 		}
-		add("trace", "blocked", "INT INT", 1, "loupe: interrupted")
-		add("trace", "blocked", "QUIT", 2, "SIGQUIT")
-		for _, args := range []string{"trace --json", "top -n 100 --interval 100ms", "top --json --interval 100ms", "record -o -", "profile --type block -o -"} {
-			add(args, "blocked", "duration", 1, stuck)
-			add(args, "blocked", "INT", 1, stuck)
+		every := []string{"duration", "INT", "TERM", "HUP", "INT INT", "QUIT"}
+		some := []string{"duration", "INT"}
+		if *outputsAll {
+			some = every
 		}
-		add("record -o -", "blocked", "INT INT", 1, "loupe: interrupted")
+		blocked("trace", "blocked", every...)
+		for _, args := range []string{"trace --json", "top -n 100 --interval 100ms", "top --json --interval 100ms", "record -o - --format text", "record -o -",
+			"profile --type block -o -"} {
+			blocked(args, "blocked", some...)
+		}
+		blocked("record -o -", "blocked", "INT INT")
+		const live = "top --interval 100ms"
+		for _, end := range append(some, "\x03") {
+			switch end {
+			case "INT INT", "QUIT":
+				blocked(live, "terminal", end)
+			default:
+				add(live, "terminal", end, 0, "") // nothing but the screen is missing
+			}
+		}
+		for _, args := range []string{"record --last 10s -o fifo", "record -o fifo", "profile --type block -o fifo"} {
+			blocked(args, "stuck", some...)
+		}
+		blocked("report --interval 1s", "blocked", slices.DeleteFunc(slices.Clone(some), func(end string) bool { return end == "duration" })...)
 		add("record --last 10s -o fifo", "fifo", "duration", 1, "start its reader first")
 		add("record -o fifo", "fifo", "duration", 1, "start its reader first")
 		add("record -o fifo", "fifo", "INT", 1, "loupe: interrupted")
@@ -66,7 +105,16 @@ func outputCases() []outputCase {
 			add(args, "closed", end, 0, "")
 			add(args, "full", end, 1, "no space left on device")
 		}
+		add("report --interval 1s", "closed", "itself", -1, "") // SIGPIPE
+		add("report --interval 1s", "full", "itself", 1, "no space left on device")
 		add("trace", "none", "INT", 0, "") // the Go runtime opens /dev/null instead
+	}
+	for _, args := range []string{"goroutines", "goroutines --json"} {
+		list = append(list,
+			outputCase{args: args, output: "blocked", end: "INT", status: 1, stderr: stuck},
+			outputCase{args: args, output: "blocked", end: "TERM", status: 1, stderr: stuck},
+			outputCase{args: args, output: "closed", end: "itself", status: -1}, // SIGPIPE
+			outputCase{args: args, output: "full", end: "itself", status: 1, stderr: "no space left on device"})
 	}
 	return list
 }
@@ -74,20 +122,27 @@ func outputCases() []outputCase {
 // TestBlockedOutput has the output of commands accept nothing, or be closed, full or absent. The probes are removed when the
 // command is asked to end, whatever the output does, and the command ends within seconds, with one line that says why.
 func TestBlockedOutput(t *testing.T) {
-	const together = 10 // they wait most of the time
+	const together = 6 // they wait most of the time
 	room := make(chan struct{}, together)
 	var all sync.WaitGroup
 	for _, c := range outputCases() {
 		room <- struct{}{}
 		all.Go(func() {
 			defer func() { <-room }()
-			if err := c.try(t); err != nil {
+			err := c.try(t)
+			for c.pause = firstPause; errors.Is(err, errEarly) && c.pause < patience; c.pause *= 2 {
+				err = c.try(t)
+			}
+			if err != nil {
 				t.Errorf("%v: %v", c, err)
 			}
 		})
 	}
 	all.Wait()
 }
+
+// errEarly says that a command was asked to end before it had attached, or caught signals: the machine is busy.
+var errEarly = errors.New("the command was asked to end too early")
 
 // try runs the case.
 func (c *outputCase) try(t *testing.T) error {
@@ -119,12 +174,25 @@ func (c *outputCase) try(t *testing.T) error {
 			if err := unix.Mkfifo(args[i], 0o600); err != nil {
 				return err
 			}
+			if c.output == "stuck" {
+				pipe, err := os.OpenFile(args[i], os.O_RDWR, 0)
+				if err != nil {
+					return err
+				}
+				defer pipe.Close()
+				if err := fill(int(pipe.Fd())); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	if c.end == "duration" {
-		args = append(args, "--duration", "1s")
+		args = append(args, "--duration", "3s") // the test has to see the probes
 	}
-	args = append(args, "--engine", c.engine, fmt.Sprint(target.Process.Pid))
+	if c.engine != "" {
+		args = append(args, "--engine", c.engine)
+	}
+	args = append(args, fmt.Sprint(target.Process.Pid))
 	cmd := testcmd.Command(t, loupe, args...)
 	if c.output == "none" {
 		cmd = testcmd.Command(t, "sh", append([]string{"-c", `exec "$0" "$@" >&-`, loupe}, args...)...)
@@ -153,7 +221,11 @@ func (c *outputCase) try(t *testing.T) error {
 	}
 	if status, said := cmd.ProcessState.ExitCode(), stderr.String(); status != c.status || c.stderr == "" && said != "" ||
 		!strings.Contains(said, c.stderr) || c.end != "QUIT" && strings.Count(said, "loupe: cannot write") > 1 {
-		return fmt.Errorf("status %d, stderr %q; want %d, %q", status, said, c.status, c.stderr)
+		err := fmt.Errorf("status %d, stderr %q; want %d, %q", status, said, c.status, c.stderr)
+		if status == -1 || said == "loupe: interrupted\n" {
+			err = fmt.Errorf("%w: %w", errEarly, err)
+		}
+		return err
 	}
 	return nil
 }
@@ -165,6 +237,8 @@ func (c *outputCase) redirect(cmd *exec.Cmd) (cleanup func(), err error) {
 		f, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 		cmd.Stdout = f
 		return func() { f.Close() }, err
+	case "terminal":
+		return c.stalledTerminal(cmd)
 	case "blocked", "closed":
 		var ends [2]int
 		if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
@@ -176,36 +250,109 @@ func (c *outputCase) redirect(cmd *exec.Cmd) (cleanup func(), err error) {
 		if c.output == "closed" {
 			return cleanup, r.Close()
 		}
-		if err := unix.SetNonblock(ends[1], true); err != nil {
-			return cleanup, err
-		}
-		for fill := make([]byte, 1<<12); err == nil; { // it is full before the command begins
-			_, err = unix.Write(ends[1], fill)
-		}
-		if !errors.Is(err, unix.EAGAIN) {
-			return cleanup, err
-		}
-		return cleanup, unix.SetNonblock(ends[1], false)
+		return cleanup, fill(ends[1])
 	}
 	return func() {}, nil
 }
 
+// stalledTerminal gives a command a terminal whose screen accepts nothing.
+func (c *outputCase) stalledTerminal(cmd *exec.Cmd) (cleanup func(), err error) {
+	user, terminal, err := openTerminal()
+	if err != nil {
+		return nil, err
+	}
+	c.keyboard = user
+	cmd.Stdin, cmd.Stdout = terminal, terminal
+	cmd.Env = append(cmd.Environ(), "TERM=xterm-256color")
+	return func() { terminal.Close(); user.Close() }, fill(int(terminal.Fd()))
+}
+
+// openTerminal opens both sides of a pseudo terminal.
+func openTerminal() (user, terminal *os.File, err error) {
+	user, err = os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	number, err := unix.IoctlGetInt(int(user.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(user.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err == nil {
+		err = unix.IoctlSetWinsize(int(user.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80})
+	}
+	if err == nil {
+		terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	}
+	if err != nil {
+		user.Close()
+	}
+	return user, terminal, err
+}
+
+// fill writes to a file until it accepts no more. A terminal accepts more after it has moved what it has to its other side.
+func fill(fd int) error {
+	err := unix.SetNonblock(fd, true)
+	for pieces := 0; pieces > 0 || err == nil; time.Sleep(50 * time.Millisecond) {
+		pieces = -1
+		for err = nil; err == nil; pieces++ {
+			_, err = unix.Write(fd, make([]byte, 1<<12))
+		}
+		if !errors.Is(err, unix.EAGAIN) {
+			return err
+		}
+	}
+	return unix.SetNonblock(fd, false)
+}
+
+// firstPause is for the pipe to be waited for; less would test less.
+const firstPause = 500 * time.Millisecond
+
+// awaitBlocked waits for the command to be blocked by its output.
+func (c *outputCase) awaitBlocked(loupe int, ended <-chan struct{}) error {
+	switch {
+	case c.output == "terminal":
+		return await(ended, "the keyboard to be read", func() (bool, error) {
+			t, err := unix.IoctlGetTermios(int(c.keyboard.Fd()), unix.TCGETS)
+			return err == nil && t.Lflag&unix.ICANON == 0, err
+		})
+	case c.output == "blocked" && (strings.HasPrefix(c.args, "goroutines") || strings.HasPrefix(c.args, "report")): // they write once
+		return await(ended, "output", func() (bool, error) { return writes(loupe), nil })
+	}
+	time.Sleep(max(c.pause, firstPause))
+	return nil
+}
+
+// writes reports whether a thread of a process is in a system call that writes to stdout.
+func writes(pid int) bool {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/syscall", pid))
+	for _, name := range threads {
+		call, err := os.ReadFile(name)
+		if err == nil && strings.HasPrefix(string(call), fmt.Sprintf("%d 0x1 ", unix.SYS_WRITE)) {
+			return true
+		}
+	}
+	return false
+}
+
 // finish ends the command and waits for the end. The probes are gone first.
 func (c *outputCase) finish(loupe *os.Process, target int, before string, ended <-chan struct{}) error {
-	attaches := c.output != "fifo"
-	if attaches && c.end != "itself" {
+	if c.probes() {
 		if err := await(ended, "the probes to be there", func() (bool, error) { now, err := codeOf(target); return now != before, err }); err != nil {
 			return err
 		}
 	}
-	time.Sleep(500 * time.Millisecond) // for the pipe to be waited for; less would test less
+	if err := c.awaitBlocked(loupe.Pid, ended); err != nil {
+		return err
+	}
 	signals := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "QUIT": syscall.SIGQUIT}
 	for i, name := range strings.Fields(c.end) {
 		if i > 0 {
-			time.Sleep(1100 * time.Millisecond) // sooner would be the same request
+			time.Sleep(2 * time.Second) // within one second it would be the same request
 		}
 		if s, ok := signals[name]; ok {
 			loupe.Signal(s) // fails when it has ended
+		} else if c.keyboard != nil {
+			io.WriteString(c.keyboard, name)
 		}
 	}
 	if err := await(nil, "the probes to be removed", func() (bool, error) { now, err := codeOf(target); return now == before, err }); err != nil {
@@ -266,6 +413,51 @@ func codeOf(pid int) (string, error) {
 		fmt.Fprintf(&list, "%x %.8x ", m.Start, sha256.Sum256(code))
 	}
 	return list.String(), nil
+}
+
+// TestBlockedDemo has the output of the demo accept nothing, or be closed or full: it ends, and so does its sample program.
+func TestBlockedDemo(t *testing.T) {
+	for _, c := range []outputCase{
+		{output: "blocked", end: "INT", status: 1, stderr: "loupe: interrupted"},
+		{output: "blocked", end: "TERM", status: 1, stderr: "loupe: interrupted"},
+		{output: "closed", end: "itself", status: -1}, // SIGPIPE
+		{output: "full", end: "itself", status: 1, stderr: "no space left on device"},
+	} {
+		cmd := testcmd.Command(t, loupe, "demo", "--duration", "1s")
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		cleanup, err := c.redirect(cmd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		sample := 0
+		if c.end != "itself" {
+			if err := await(nil, "output", func() (bool, error) { return writes(cmd.Process.Pid), nil }); err != nil {
+				t.Fatal(err)
+			}
+			threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", cmd.Process.Pid))
+			for _, name := range threads {
+				if children, err := os.ReadFile(name); err == nil {
+					fmt.Sscan(string(children), &sample) // all but one have none
+				}
+			}
+			if sample == 0 {
+				t.Error("there is no sample program")
+			}
+			cmd.Process.Signal(map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM}[c.end])
+		}
+		cmd.Wait()
+		cleanup()
+		if status := cmd.ProcessState.ExitCode(); status != c.status || !strings.Contains(stderr.String(), c.stderr) {
+			t.Errorf("%v: status %d, stderr %q", c, status, stderr.String())
+		}
+		if sample != 0 && runs(sample) {
+			t.Errorf("%v: the sample program runs on", c)
+		}
+	}
 }
 
 // TestFullDisk writes to a disk without room, and to files that may not be large enough: one line says why, and nothing is
