@@ -1,4 +1,4 @@
-// Command loupe shows what a running Go program is doing. `loupe --help` lists its commands.
+// Command loupe shows what a running Go program is doing. Run `loupe --help` for a list of its commands.
 package main
 
 import (
