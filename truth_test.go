@@ -78,7 +78,7 @@ const minorTimersInScheduler = 14
 // compareWithTrace observes an executable of selftrace and compares what Loupe reports with the trace that it records.
 func compareWithTrace(t *testing.T, exe, release string, syscalls bool) {
 	t.Helper()
-	kinds := event.KindsGoroutine
+	kinds := event.KindsDefault
 	if syscalls {
 		kinds |= event.KindsSyscall
 	}
@@ -89,7 +89,7 @@ func compareWithTrace(t *testing.T, exe, release string, syscalls bool) {
 		answer = target.Command(fmt.Sprintf("trace %s %d", path, *truthRounds))
 	})
 	truth := readTrace(t, path, release)
-	report := tracetruth.Compare(truth, events, tracetruth.Options{Syscalls: syscalls, Offset: offset, Untimed: *untimed})
+	report := tracetruth.Compare(truth, events, tracetruth.Options{Kinds: kinds, Offset: offset, Untimed: *untimed})
 	t.Log(report)
 	if !report.OK() {
 		t.Error("Loupe and the trace differ")

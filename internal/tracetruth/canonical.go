@@ -1,11 +1,13 @@
 package tracetruth
 
-import "github.com/loupe-go/loupe/event"
+import (
+	"github.com/loupe-go/loupe/event"
+)
 
-// canonical returns the records of a trace without what the rules take away, in Loupe's order, with marks where the rules
-// leave a choice.
-func (t *Trace) canonical(syscalls bool, used RuleCounts) []Record {
-	c := truthCanon{syscalls: syscalls, used: used, restarts: map[uint64]bool{}, resized: map[uint64]bool{}, switched: map[uint64]bool{}}
+// canonical returns the records of a trace without those that the rules remove, in Loupe's order, with marks where the rules
+// allow a choice.
+func (t *Trace) canonical(kinds event.Kinds, used RuleCounts) []Record {
+	c := truthCanon{kinds: kinds, used: used, restarts: map[uint64]bool{}, resized: map[uint64]bool{}, switched: map[uint64]bool{}}
 	for i := 0; i < len(t.Records); i++ {
 		r := t.Records[i]
 		if i+2 < len(t.Records) && c.isSwitch(t.Records[i:i+3]) {
@@ -17,14 +19,17 @@ func (t *Trace) canonical(syscalls bool, used RuleCounts) []Record {
 		}
 		c.add(r)
 	}
+	if n := beginsLast(c.out); n > 0 {
+		c.used[RuleGCBegin] += n
+	}
 	return c.out
 }
 
 // truthCanon goes through the records of a trace.
 type truthCanon struct {
-	syscalls bool
-	used     RuleCounts
-	out      []Record
+	kinds event.Kinds // the compared kinds of KindsSyscall and KindsGC
+	used  RuleCounts
+	out   []Record
 
 	restarts map[uint64]bool // back from a system call without a P
 	resized  map[uint64]bool // said to be stopped by procresize
@@ -46,7 +51,11 @@ func (c *truthCanon) add(r Record) {
 		if r.lostP {
 			c.restarts[r.G] = true
 		}
-		if !c.syscalls {
+		if !c.kinds.Has(r.Kind) {
+			return
+		}
+	case event.GCBegin, event.STWBegin:
+		if !c.kinds.Has(r.Kind) {
 			return
 		}
 	case event.GoStart:
@@ -71,6 +80,48 @@ func (c *truthCanon) add(r Record) {
 	c.out = append(c.out, r)
 }
 
+// beginsLast moves each GCBegin after the stops and starts that follow it, if the goroutine was stopped within gcStart and
+// has no other record in between (RuleGCBegin). It returns the number of moves.
+func beginsLast(list []Record) (moved int) {
+	type begin struct {
+		at      int
+		stopped bool
+	}
+	begins := map[uint64]begin{} // GCBegins whose goroutine has no other record since
+	for i := range list {
+		r := &list[i]
+		if r.Kind == event.GCBegin {
+			begins[r.G] = begin{at: i}
+			continue
+		}
+		delete(begins, r.By) // the creator or waker of another goroutine
+		b, ok := begins[r.G]
+		if !ok {
+			continue
+		}
+		if !b.stopped && r.Kind == event.GoStop && r.TraceReason == event.StopPreempted && r.within("runtime.gcStart") {
+			begins[r.G] = begin{b.at, true}
+			continue
+		}
+		delete(begins, r.G)
+		if !b.stopped || r.Kind != event.GoStart {
+			continue
+		}
+		first := list[b.at]
+		first.Instant = true
+		copy(list[b.at:i], list[b.at+1:i+1])
+		list[i] = first
+		for g, other := range begins {
+			if other.at > b.at {
+				begins[g] = begin{other.at - 1, other.stopped}
+			}
+		}
+		begins[r.G] = begin{at: i}
+		moved++
+	}
+	return moved
+}
+
 // isResize reports whether a stop was written by procresize, which runs while the world is started again. There a
 // goroutine gives way of itself only to hand over a semaphore, which the trace calls a preemption.
 func isResize(r *Record) bool {
@@ -83,25 +134,37 @@ type stream struct {
 	lost    int64
 	// waits says for the goroutines that were alive at the begin whether they were in a wait that the runtime may end.
 	waits map[uint64]bool
+	// reasons has the wait reasons of goroutines that waited.
+	reasons map[uint64]string
 }
 
-// canonicalEvents makes records of events, as far as they are compared. Their times stay Unix times.
-func canonicalEvents(events []event.Event, release int, syscalls bool, used RuleCounts) *stream {
-	s := &stream{waits: make(map[uint64]bool)}
+// canonicalEvents converts the compared events to records. Their times remain Unix times.
+func canonicalEvents(events []event.Event, release int, kinds event.Kinds, used RuleCounts) *stream {
+	s := &stream{waits: make(map[uint64]bool), reasons: make(map[uint64]string)}
 	for i := range events {
 		ev := &events[i]
 		r := Record{Time: ev.Time, Kind: ev.Kind, G: ev.G, Index: i, Stack: eventFrames(ev.Stack)}
 		switch ev.Kind {
 		case event.GoStatus:
+			s.reasons[ev.G] = ev.Reason
 			s.waits[ev.G] = ev.State == event.StateWaiting && isRuntimeWait(ev.Reason, release)
 			continue
 		case event.Lost:
 			s.lost += ev.Value
 			continue
 		case event.GoSyscallBegin, event.GoSyscallEnd:
-			if !syscalls {
+			if !kinds.Has(ev.Kind) {
 				continue
 			}
+		case event.GCBegin:
+			if !kinds.Has(ev.Kind) {
+				continue
+			}
+		case event.STWBegin:
+			if !kinds.Has(ev.Kind) || release < minorTraceV2 {
+				continue
+			}
+			r.TraceReason = ev.Reason
 		case event.GoCreate:
 			r.By, r.Waiting = ev.Parent, ev.State == event.StateWaiting
 			if ev.Origin != nil {
@@ -124,6 +187,7 @@ func canonicalEvents(events []event.Event, release int, syscalls bool, used Rule
 		}
 		s.records = append(s.records, r)
 	}
+	beginsLast(s.records)
 	return s
 }
 

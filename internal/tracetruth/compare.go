@@ -12,8 +12,9 @@ import (
 
 // Options says how to compare.
 type Options struct {
-	// Syscalls compares the begins and ends of system calls too. Loupe must have observed them.
-	Syscalls bool
+	// Kinds are those that Loupe has observed. Those of event.KindsGoroutine are compared always, system calls, GCBegin and
+	// STWBegin when they are among Kinds.
+	Kinds event.Kinds
 	// Offset bounds the constant between CLOCK_MONOTONIC and Event.Time; zero means that nothing is known of it.
 	Offset Bounds
 	// Untimed reports differences of times and lengths but lets none of them fail: for an emulated machine, on which what
@@ -38,13 +39,13 @@ func Compare(truth *Trace, events []event.Event, opt Options) *Report {
 		Matched: make(map[event.Kind]int), Reasons: make(map[string]int), Stacks: make(map[event.Kind]int), Works: make(map[string]int), Rules: make(RuleCounts),
 		Times: make(map[event.Kind]Spread), Lengths: make(map[string]Lengths), Moved: truth.Moved,
 	}
-	seen := canonicalEvents(events, truth.Release, opt.Syscalls, r.Rules)
+	seen := canonicalEvents(events, truth.Release, opt.Kinds, r.Rules)
 	if seen.lost > 0 {
 		r.fail(FailLost, 0, "%d events were lost", seen.lost)
 		return r
 	}
-	c := &comparison{truth: truth, report: r, untold: make(map[uint64]bool)}
-	records := truth.canonical(opt.Syscalls, r.Rules)
+	c := &comparison{truth: truth, report: r}
+	records := truth.canonical(opt.Kinds, r.Rules)
 	c.shift = opt.Offset.middle()
 	if opt.TimeError == 0 {
 		c.shift = c.findShift(records, seen.records, opt.Offset)
@@ -190,9 +191,9 @@ func (c *comparison) compareFields(own []pair) {
 		switch p.truth.Kind {
 		case event.GoCreate:
 			c.compareCreate(p)
-		case event.GoStop:
+		case event.GoStop, event.STWBegin:
 			if p.truth.TraceReason != p.seen.TraceReason {
-				c.failPair(FailReason, own, i, fmt.Sprintf("stopped for %q, not %q", p.truth.TraceReason, p.seen.TraceReason))
+				c.failPair(FailReason, own, i, fmt.Sprintf("it is for %q, not %q", p.truth.TraceReason, p.seen.TraceReason))
 			}
 		case event.GoBlock:
 			wait = p.truth

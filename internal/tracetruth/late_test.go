@@ -107,8 +107,8 @@ func TestLateTimes(t *testing.T) {
 // checkLate compares a trace that has late times with two observers of the one that has none.
 func checkLate(t *testing.T, punctual, truth *Trace, what string) {
 	t.Helper()
-	opt := Options{Syscalls: true, Offset: Bounds{mutatedOffset, mutatedOffset}.Widen(Bounds{mutatedOffset, mutatedOffset}, time.Millisecond)}
-	perfect := punctual.Events(true, mutatedOffset)
+	opt := Options{Kinds: event.KindsSyscall, Offset: Bounds{mutatedOffset, mutatedOffset}.Widen(Bounds{mutatedOffset, mutatedOffset}, time.Millisecond)}
+	perfect := punctual.Events(event.KindsSyscall, mutatedOffset)
 	if report := Compare(truth, perfect, opt); !report.OK() || report.Moved.Events == 0 {
 		t.Errorf("%s is late: a perfect observer fails:\n%v", what, report)
 	}

@@ -181,6 +181,8 @@ var mutations = []mutation{
 	{name: "no GoBlock", change: drop(event.GoBlock), found: []string{FailSequence}},
 	{name: "no GoUnblock", change: drop(event.GoUnblock), found: []string{FailSequence}},
 	{name: "no GoDestroy", change: drop(event.GoDestroy), found: []string{FailSequence}},
+	{name: "no GCBegin", change: drop(event.GCBegin), found: []string{FailSequence}},
+	{name: "no STWBegin", since: minorTraceV2, change: drop(event.STWBegin), found: []string{FailSequence}},
 	{name: "no preemption", change: dropRun(event.GoStop, event.GoStart), found: []string{FailSequence}},
 	{name: "no wait", change: dropRun(event.GoBlock, event.GoUnblock, event.GoStart), found: []string{FailSequence}},
 	{name: "no goroutine", change: dropGoroutine, found: []string{FailSequence}},
@@ -227,6 +229,9 @@ var mutations = []mutation{
 	{name: "preempted for Gosched", found: []string{FailReason}, change: editWhere(
 		func(ev *event.Event) bool { return ev.Kind == event.GoStop && ev.Reason == event.StopGosched },
 		func(ev *event.Event) { ev.Reason = event.StopPreempted })},
+
+	{name: "world stopped for another reason", since: minorTraceV2, found: []string{FailReason}, change: edit(event.STWBegin,
+		func(ev *event.Event) { ev.Reason += "?" })},
 
 	{name: "stack without its innermost frames", found: []string{FailStack}, change: editWhere(
 		func(ev *event.Event) bool { return hasProgramStack(ev) && ev.Kind == event.GoBlock }, editStack(dropInnermost))},
@@ -350,7 +355,7 @@ func TestMutations(t *testing.T) {
 	for _, release := range []string{"1.12.17", "1.21.13", testtarget.Latest()} {
 		t.Run("go"+release, func(t *testing.T) {
 			r := recordAll(t, release)
-			perfect := r.truth.Events(false, mutatedOffset)
+			perfect := r.truth.Events(event.KindsDefault, mutatedOffset)
 			rng := rand.New(rand.NewPCG(5, 6))
 			for _, mut := range mutations {
 				if r.truth.Release < mut.since {
@@ -363,7 +368,7 @@ func TestMutations(t *testing.T) {
 						t.Errorf("%s: there is nothing to change", mut.name)
 						break
 					}
-					report := Compare(r.truth, events, Options{Offset: Bounds{mutatedOffset - 1000, mutatedOffset + 1000}})
+					report := Compare(r.truth, events, Options{Kinds: event.KindsDefault, Offset: Bounds{mutatedOffset - 1000, mutatedOffset + 1000}})
 					if !slices.ContainsFunc(mut.found, func(what string) bool { return report.Failed(what) > 0 }) {
 						t.Errorf("%s: not found, the report is\n%v", mut.name, report)
 					}
@@ -376,7 +381,7 @@ func TestMutations(t *testing.T) {
 // TestRules changes what a perfect observer may see differently. It must be accepted and counted.
 func TestRules(t *testing.T) {
 	r := recordAll(t, testtarget.Latest())
-	perfect := r.truth.Events(false, mutatedOffset)
+	perfect := r.truth.Events(event.KindsDefault, mutatedOffset)
 	runtimeWait := make(map[uint64]bool)
 	for _, test := range []struct {
 		rule   Rule
@@ -412,7 +417,7 @@ func TestRules(t *testing.T) {
 				last[ev.G] = event.GoStop
 			}
 		}
-		report := Compare(r.truth, events, Options{})
+		report := Compare(r.truth, events, Options{Kinds: event.KindsDefault})
 		if !report.OK() || report.Rules[test.rule] == 0 {
 			t.Errorf("%v: used %d times\n%v", test.rule, report.Rules[test.rule], report)
 		}

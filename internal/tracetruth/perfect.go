@@ -11,7 +11,7 @@ import (
 // Events returns what an observer reports who sees everything that is in the trace, as Loupe would put it; of the steps
 // that Loupe need not see, every other one. offset is added to CLOCK_MONOTONIC. It is what the comparison itself is tested
 // with.
-func (t *Trace) Events(syscalls bool, offset int64) []event.Event {
+func (t *Trace) Events(kinds event.Kinds, offset int64) []event.Event {
 	o := observer{t: t, offset: offset, origins: make(map[string]*event.Origin)}
 	for _, g := range slices.Sorted(maps.Keys(t.initial)) {
 		ev := event.Event{Time: t.start + offset, Kind: event.GoStatus, G: g, State: t.initial[g]}
@@ -20,7 +20,7 @@ func (t *Trace) Events(syscalls bool, offset int64) []event.Event {
 		}
 		o.events = append(o.events, ev)
 	}
-	records := t.canonical(syscalls, make(RuleCounts))
+	records := t.canonical(kinds, make(RuleCounts))
 	for i := range records {
 		if r := &records[i]; !r.optional || r.Index%2 == 0 {
 			o.add(r)
@@ -62,7 +62,7 @@ func (o *observer) add(r *Record) {
 		}
 	case event.GoUnblock:
 		ev.By = r.By
-	case event.GoStop:
+	case event.GoStop, event.STWBegin:
 		ev.Reason = r.TraceReason
 	case event.GoBlock:
 		ev.Reason, ev.TraceReason = waitCoroutine, ""

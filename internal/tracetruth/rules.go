@@ -24,6 +24,10 @@ const (
 	RuleSwitchOrder
 	// RuleSwitchReason: the trace has no reason for the block of a coroutine that hands over.
 	RuleSwitchReason
+	// RuleGCBegin: the tracer writes the begin of a garbage collection right before gcStart calls gcBgMarkStartWorkers.
+	// Loupe sees it at that call or behind the prologue of the function. A goroutine that is preempted within gcStart may
+	// stop between the two, and its stack does not show whether it did.
+	RuleGCBegin
 	// RuleSelfWake: when the unlock function of gopark finds that there is nothing to wait for any more, the goroutine
 	// goes on at once. In the trace nobody woke it. An observer may say that it woke itself.
 	RuleSelfWake
@@ -70,6 +74,7 @@ var ruleNames = [numRules]string{
 	RuleSyscallStart:  "start after a system call",
 	RuleSwitchOrder:   "order within a coroutine switch",
 	RuleSwitchReason:  "coroutine switch without a reason",
+	RuleGCBegin:       "stopped at the begin of a garbage collection",
 	RuleSelfWake:      "wait that was over before it began",
 	RuleRuntimeWaker:  "woken by the runtime",
 	RuleNoTraceReason: "release without tracer's reasons",

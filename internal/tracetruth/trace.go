@@ -1,9 +1,11 @@
 package tracetruth
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"golang.org/x/exp/trace"
@@ -57,8 +59,16 @@ func Parse(r io.Reader, release int) (t *Trace, err error) {
 			t, err = nil, fmt.Errorf("read trace: %v", v)
 		}
 	}()
+	in := bufio.NewReader(r)
+	// Go 1.22 built with GOEXPERIMENT=noexectracer2 writes what Go 1.21 does.
+	var version int
+	if head, _ := in.Peek(len("go 1.21 trace")); len(head) > 0 {
+		if _, err := fmt.Sscanf(string(head), "go 1.%d trace", &version); err == nil && version < minorTraceV2 {
+			release = min(release, minorTraceV2-1)
+		}
+	}
 	p := &parser{t: &Trace{Release: release, initial: make(map[uint64]event.State)}}
-	reader, err := trace.NewReader(r)
+	reader, err := trace.NewReader(in)
 	if err != nil {
 		return nil, fmt.Errorf("read trace: %w", err)
 	}
@@ -106,8 +116,27 @@ func (p *parser) add(ev trace.Event) error {
 		if tr := ev.StateTransition(); tr.Resource.Kind == trace.ResourceGoroutine {
 			return p.transition(ev, tr, moved)
 		}
+	case trace.EventRangeBegin:
+		p.rangeBegin(ev, moved)
 	}
 	return nil
+}
+
+// rangeBegin takes the begin of a garbage collection, or of a stop of the world. The old format has the stops for the garbage
+// collector alone, and without stacks: they are left out.
+func (p *parser) rangeBegin(ev trace.Event, moved bool) {
+	r := Record{Time: int64(ev.Time()), Moved: moved, G: goid(ev.Goroutine()), Stack: frames(ev.Stack()), Index: len(p.t.Records)}
+	name := ev.Range().Name
+	stop, isStop := strings.CutPrefix(name, "stop-the-world (")
+	switch {
+	case name == "GC concurrent mark phase":
+		r.Kind = event.GCBegin
+	case isStop && p.t.Release >= minorTraceV2:
+		r.Kind, r.TraceReason = event.STWBegin, strings.TrimSuffix(stop, ")")
+	default:
+		return
+	}
+	p.t.Records = append(p.t.Records, r)
 }
 
 // note takes the time of the next event and reports whether the reader of traces moved it. The runtime reads the clock after

@@ -91,8 +91,8 @@ func TestReleases(t *testing.T) {
 			r := recordAll(t, release)
 			checkWindow(t, r)
 			checkCreates(t, r)
-			for _, syscalls := range []bool{false, true} {
-				checkPerfect(t, r.truth, syscalls)
+			for _, kinds := range []event.Kinds{event.KindsGoroutine, event.KindsDefault | event.KindsSyscall} {
+				checkPerfect(t, r.truth, kinds)
 			}
 		})
 	}
@@ -134,16 +134,16 @@ func checkCreates(t *testing.T, r *recording) {
 }
 
 // checkPerfect compares a trace with an observer who sees all of it, and with one whose looks at the clock differ a little.
-func checkPerfect(t *testing.T, truth *Trace, syscalls bool) {
+func checkPerfect(t *testing.T, truth *Trace, kinds event.Kinds) {
 	t.Helper()
 	const offset = 1_700_000_000_000_000_000
-	events := truth.Events(syscalls, offset)
-	opt := Options{Syscalls: syscalls, Offset: Bounds{offset - 1000, offset + 1000}}
+	events := truth.Events(kinds, offset)
+	opt := Options{Kinds: kinds, Offset: Bounds{offset - 1000, offset + 1000}}
 	report := Compare(truth, events, opt)
 	if !report.OK() {
-		t.Fatalf("a perfect observer fails (system calls: %v):\n%v", syscalls, report)
+		t.Fatalf("a perfect observer fails (%v):\n%v", kinds.List(), report)
 	}
-	records := truth.canonical(syscalls, make(RuleCounts))
+	records := truth.canonical(kinds, make(RuleCounts))
 	want := make(map[event.Kind]int)
 	for i := range records {
 		if r := &records[i]; r.Time >= truth.Begin && r.Time <= truth.End && !r.optional {
@@ -178,7 +178,7 @@ func TestScripts(t *testing.T) {
 			}
 			minor := minorOf(t, release)
 			truth := parse(t, raw, minor)
-			events := truth.Events(false, 0)
+			events := truth.Events(event.KindsGoroutine, 0)
 			useScriptReasons(script, events)
 			if wrong := script.Check(events, minor); len(wrong) > 0 {
 				t.Fatalf("the trace differs from the script:\n%s", strings.Join(wrong, "\n"))

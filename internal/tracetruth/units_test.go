@@ -32,7 +32,7 @@ func handmade() *Trace {
 
 func TestHandmade(t *testing.T) {
 	truth := handmade()
-	report := Compare(truth, truth.Events(false, 5000), Options{})
+	report := Compare(truth, truth.Events(event.KindsGoroutine, 5000), Options{})
 	if !report.OK() || report.Goroutines != 2 || report.Offset != 5000 {
 		t.Errorf("%d goroutines, offset %d\n%v", report.Goroutines, report.Offset, report)
 	}
@@ -44,7 +44,7 @@ func TestHandmade(t *testing.T) {
 // TestExcerpt looks at how a difference is shown.
 func TestExcerpt(t *testing.T) {
 	truth := handmade()
-	events := truth.Events(false, 0)
+	events := truth.Events(event.KindsGoroutine, 0)
 	for i := range events {
 		if events[i].Kind == event.GoUnblock {
 			events = append(events[:i], events[i+1:]...)
@@ -179,13 +179,13 @@ func FuzzCompare(f *testing.F) {
 	f.Add([]byte{2, 1, 0, 0, 3, 2, 1, 0, 6, 2, 0, 3})
 	f.Add([]byte{1, 1, 1, 1, 6, 1, 2, 9, 7, 1, 1, 0, 8, 1, 0, 0})
 	truth := handmade()
-	perfect := truth.Events(false, 0)
-	kinds := event.KindsAll.List()
+	perfect := truth.Events(event.KindsGoroutine, 0)
+	all := event.KindsAll.List()
 	f.Fuzz(func(t *testing.T, data []byte) {
 		events := append([]event.Event{}, perfect...)
 		for ; len(data) >= 4; data = data[4:] {
 			ev := event.Event{
-				Kind: kinds[int(data[0])%len(kinds)], G: uint64(data[1] % 8), By: uint64(data[2] % 8), Parent: uint64(data[2] % 8),
+				Kind: all[int(data[0])%len(all)], G: uint64(data[1] % 8), By: uint64(data[2] % 8), Parent: uint64(data[2] % 8),
 				Time: int64(data[3]) * int64(time.Millisecond), Reason: reasons[int(data[2])%len(reasons)].wait,
 			}
 			events[int(data[3])%len(events)] = ev
@@ -193,10 +193,44 @@ func FuzzCompare(f *testing.F) {
 				events = append(events, ev)
 			}
 		}
-		for _, syscalls := range []bool{false, true} {
-			if report := Compare(truth, events, Options{Syscalls: syscalls}); report.String() == "" {
+		for _, kinds := range []event.Kinds{0, event.KindsDefault | event.KindsSyscall} {
+			if report := Compare(truth, events, Options{Kinds: kinds}); report.String() == "" {
 				t.Error("the report is empty")
 			}
 		}
 	})
+}
+
+// TestBeginsLast has goroutine 1 be stopped within gcStart before or after a begin was seen: both are the same then.
+func TestBeginsLast(t *testing.T) {
+	begin := Record{Kind: event.GCBegin, G: 1}
+	stop := Record{Kind: event.GoStop, G: 1, TraceReason: event.StopPreempted, Stack: []Frame{{Func: "runtime.gcStart"}, {Func: "main.main"}}}
+	start, block := Record{Kind: event.GoStart, G: 1}, Record{Kind: event.GoBlock, G: 1}
+	create := Record{Kind: event.GoCreate, G: 3, By: 1}
+	other, elsewhere := Record{Kind: event.GCBegin, G: 2}, stop
+	elsewhere.Stack = []Frame{{Func: "main.main"}}
+	for _, test := range []struct {
+		list  []Record
+		want  string
+		moved int
+	}{
+		{[]Record{begin, stop, start, block}, "GoStop GoStart GCBegin GoBlock", 1},
+		{[]Record{stop, start, begin, block}, "GoStop GoStart GCBegin GoBlock", 0},
+		{[]Record{begin, stop, other, start, block}, "GoStop GCBegin GoStart GCBegin GoBlock", 1},
+		{[]Record{begin, stop, start, stop, start, create}, "GoStop GoStart GoStop GoStart GCBegin GoCreate", 2},
+		{[]Record{begin, create, stop, start}, "GCBegin GoCreate GoStop GoStart", 0},
+		{[]Record{begin, stop, start, create, stop, start}, "GoStop GoStart GCBegin GoCreate GoStop GoStart", 1},
+		{[]Record{begin, elsewhere, start}, "GCBegin GoStop GoStart", 0},
+		{[]Record{begin, block, start}, "GCBegin GoBlock GoStart", 0},
+		{[]Record{begin, stop}, "GCBegin GoStop", 0},
+	} {
+		moved := beginsLast(test.list)
+		var got []string
+		for _, r := range test.list {
+			got = append(got, r.Kind.String())
+		}
+		if text := strings.Join(got, " "); text != test.want || moved != test.moved {
+			t.Errorf("%s, %d moved, want %s, %d", text, moved, test.want, test.moved)
+		}
+	}
 }
