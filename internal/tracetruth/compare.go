@@ -131,12 +131,13 @@ func (c *comparison) compareLanes(truth, seen map[uint64]lane) {
 	}
 	for _, g := range slices.Sorted(maps.Keys(ids)) {
 		inside := truth[g].window(c.truth.Begin, c.truth.End)
-		c.compareLane(g, inside, seen[g].around(inside, c.truth.Begin+c.shift-c.slack, c.truth.End+c.shift+c.slack))
+		c.compareLane(g, inside, seen[g].around(inside, c.truth.Begin+c.shift-c.slack, c.truth.End+c.shift+c.slack), truth[g].after(c.truth.End))
 	}
 }
 
-// compareLane compares what one goroutine did between the marks. seen has the slack on both sides.
-func (c *comparison) compareLane(g uint64, truth, seen lane) {
+// compareLane compares the lane of one goroutine between the marks. seen has the slack on both sides; next is the first record
+// of the trace behind the last mark, nil if there is none.
+func (c *comparison) compareLane(g uint64, truth, seen lane, next *Record) {
 	if len(truth) > 0 {
 		c.report.Goroutines++
 	}
@@ -145,7 +146,7 @@ func (c *comparison) compareLane(g uint64, truth, seen lane) {
 		c.report.fail(FailSequence, g, "during %q\n%s", c.truth.phaseAt(truth[at.inTruth].Time),
 			c.excerpt(truth, seen[at.first:], at.inTruth, at.inSeen))
 	} else {
-		c.compareEdges(g, seen, at)
+		c.compareEdges(g, seen, at, next)
 	}
 	for _, r := range truth[:at.inTruth] {
 		if r.optional {
@@ -163,13 +164,18 @@ func (c *comparison) compareLane(g uint64, truth, seen lane) {
 	c.timing.add(own)
 }
 
-// compareEdges looks at what Loupe has seen before and after a lane of the trace. It must be near the marks.
-func (c *comparison) compareEdges(g uint64, seen lane, at place) {
+// compareEdges checks that records that Loupe has before and after a lane of the trace are near the marks.
+func (c *comparison) compareEdges(g uint64, seen lane, at place, next *Record) {
+	last := at.first + at.inSeen
 	for i, r := range seen {
-		if i >= at.first && i < at.first+at.inSeen {
+		if i >= at.first && i < last {
 			continue
 		}
 		mono := r.Time - c.shift
+		if i == last && next != nil && same(next, r) { // the thread lost its processor between the two looks at the clock
+			c.report.Rules[RuleEdge]++
+			continue
+		}
 		if mono > c.truth.Begin+c.slack && mono < c.truth.End-c.slack {
 			c.report.fail(FailSequence, g, "during %q, not in the trace\n%s", c.truth.phaseAt(mono), c.excerpt(nil, seen, 0, i))
 			return

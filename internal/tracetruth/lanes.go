@@ -64,8 +64,18 @@ func (l lane) window(begin, end int64) lane {
 	return l[first:last]
 }
 
-// around returns the part of what Loupe has seen in which the records of a trace must be: between two times, and beyond them
-// where the record of the trace has a time that is later than the step was, or than the end.
+// after returns the first record after a time, or nil.
+func (l lane) after(end int64) *Record {
+	for _, r := range l {
+		if r.Time > end {
+			return r
+		}
+	}
+	return nil
+}
+
+// around returns the part of Loupe's records that must contain the records of a trace: between two times, and beyond them
+// if the record of the trace has a time later than the step, or than the end.
 func (l lane) around(truth lane, begin, end int64) lane {
 	if len(truth) > 0 && truth[0].Moved {
 		begin = math.MinInt64

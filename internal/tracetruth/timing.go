@@ -111,7 +111,7 @@ func (t *timing) addLength(from, to pair) {
 		name = "runnable"
 	}
 	truth, seen := to.truth.Time-from.truth.Time, to.seen.Time-from.seen.Time
-	if truth < int64(minLength) {
+	if min(truth, seen) < int64(minLength) { // what is long for one of them alone has a late look at the clock at one end
 		return
 	}
 	t.ratios[name] = append(t.ratios[name], float64(seen)/float64(truth))

@@ -41,6 +41,37 @@ func TestHandmade(t *testing.T) {
 	}
 }
 
+// TestLateAtEnd has Loupe see a wake half a second before the last mark that is behind the mark in the trace, as if the thread
+// had lost the processor between the two looks at the clock. Without that record in the trace, it is a difference.
+func TestLateAtEnd(t *testing.T) {
+	for _, traced := range []bool{true, false} {
+		truth := handmade()
+		at := truth.Records[len(truth.Records)-1].Time
+		for _, r := range []Record{
+			{Kind: event.GoCreate, G: 3, By: 1, Start: "main.third", Time: at + 1e6},
+			{Kind: event.GoStart, G: 3, Time: at + 2e6},
+			{Kind: event.GoBlock, G: 3, TraceReason: "sleep", Time: at + 3e6},
+			{Kind: event.GoUnblock, G: 3, Time: truth.End + 1e6},
+		} {
+			r.Index = len(truth.Records)
+			truth.Records = append(truth.Records, r)
+		}
+		events := truth.Events(event.KindsGoroutine, 5000)
+		wake := &events[len(events)-1]
+		if wake.Kind != event.GoUnblock || wake.G != 3 {
+			t.Fatalf("the last event is %+v", wake)
+		}
+		wake.Time = at + 4e6 + 5000
+		if !traced {
+			truth.Records = truth.Records[:len(truth.Records)-1]
+		}
+		report := Compare(truth, events, Options{})
+		if report.OK() != traced || traced && report.Rules[RuleEdge] == 0 {
+			t.Errorf("the trace has it: %t\n%v", traced, report)
+		}
+	}
+}
+
 // TestExcerpt looks at how a difference is shown.
 func TestExcerpt(t *testing.T) {
 	truth := handmade()
