@@ -242,6 +242,9 @@ var wantedWaits = []struct {
 	{reason: "finalizer wait"}, {reason: "cleanup wait", since: 25}, {reason: "coroutine", since: 23},
 }
 
+// stackKinds are the kinds of which traces of all releases have stacks, beside GoSyscallBegin.
+const stackKinds = event.Kinds(1<<event.GoCreate | 1<<event.GoStop | 1<<event.GoBlock | 1<<event.GoUnblock | 1<<event.GCBegin)
+
 // expectFullTrace fails the test when what was compared is less than the program did.
 func expectFullTrace(t *testing.T, report *tracetruth.Report, answer string, minor int, syscalls bool) {
 	t.Helper()
@@ -264,17 +267,21 @@ func expectFullTrace(t *testing.T, report *tracetruth.Report, answer string, min
 	if got := report.Matched[event.GoCreate]; creates == 0 || got < creates {
 		t.Errorf("%d creations of goroutines were compared, the program made at least %d", got, creates)
 	}
-	kinds := event.KindsGoroutine
+	kinds, stacks := event.KindsGoroutine|event.KindsOf(event.GCBegin), stackKinds
 	if syscalls {
 		kinds |= event.KindsSyscall
+		stacks |= event.KindsOf(event.GoSyscallBegin)
+	}
+	if report.Release >= 22 { // the old format has no stacks of STWBegin
+		kinds |= event.KindsOf(event.STWBegin)
+		stacks |= event.KindsOf(event.STWBegin)
 	}
 	for _, k := range kinds.List() {
 		if k != event.GoStatus && report.Matched[k] == 0 {
 			t.Errorf("no %v was compared", k)
 		}
-		if stacks := event.KindsOf(event.GoCreate, event.GoStop, event.GoBlock, event.GoUnblock, event.GoSyscallBegin); stacks.Has(k) &&
-			report.Stacks[k] < report.Matched[k]*7/10 {
-			t.Errorf("%d of %d stacks of %v were compared", report.Stacks[k], report.Matched[k], k)
+		if n := report.Stacks[k]; stacks.Has(k) && (n == nil || n.Compared() == 0 || n.Compared() < (report.Matched[k]-n.None)*7/10) {
+			t.Errorf("of %d %v too few stacks were compared: %+v", report.Matched[k], k, n)
 		}
 	}
 	if len(report.Works) == 0 {

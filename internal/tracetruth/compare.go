@@ -36,7 +36,8 @@ const slack = int64(20 * time.Millisecond)
 // begin, which was before that of the trace, to beyond the end of the trace.
 func Compare(truth *Trace, events []event.Event, opt Options) *Report {
 	r := &Report{
-		Matched: make(map[event.Kind]int), Reasons: make(map[string]int), Stacks: make(map[event.Kind]int), Works: make(map[string]int), Rules: make(RuleCounts),
+		Release: truth.Release,
+		Matched: make(map[event.Kind]int), Reasons: make(map[string]int), Stacks: make(map[event.Kind]*Stacks), Works: make(map[string]int), Rules: make(RuleCounts),
 		Times: make(map[event.Kind]Spread), Lengths: make(map[string]Lengths), Moved: truth.Moved,
 	}
 	seen := canonicalEvents(events, truth.Release, opt.Kinds, r.Rules)
@@ -54,7 +55,7 @@ func Compare(truth *Trace, events []event.Event, opt Options) *Report {
 	c.timing = newTiming(c.shift)
 	c.timing.bound = max(maxDelta, opt.TimeError)
 	c.slack = slack + int64(opt.TimeError)
-	c.waits = c.initialWaits(seen)
+	c.waits, c.reason = c.initialWaits(seen)
 	c.compareLanes(
 		lanes(records, c.waits, truth.Release),
 		lanes(seen.records, seen.waits, truth.Release))
@@ -72,8 +73,8 @@ type comparison struct {
 	report *Report
 	timing *timing
 
-	// untold has the goroutines in waits that may begin or end without a stack in the trace (RuleNoStack).
-	untold map[uint64]bool
+	// reason has the wait reason of each goroutine's last wait, as observed by Loupe.
+	reason map[uint64]string
 }
 
 // findShift returns the constant between the clocks that fits best. Goroutines are created once, so their creations are
@@ -109,16 +110,23 @@ func (c *comparison) findShift(truth, seen []Record, bounds Bounds) int64 {
 	return shift
 }
 
-// initialWaits returns what lanes has to know of goroutines whose wait began before the trace: what Loupe knew then.
-func (c *comparison) initialWaits(seen *stream) map[uint64]bool {
-	waits := maps.Clone(seen.waits)
+// initialWaits returns Loupe's data about goroutines whose wait began earlier: whether the runtime may end the wait, of waits
+// before the trace, and the reasons, of waits before the first mark.
+func (c *comparison) initialWaits(seen *stream) (waits map[uint64]bool, reasons map[uint64]string) {
+	waits, reasons = maps.Clone(seen.waits), maps.Clone(seen.reasons)
 	for i := range seen.records {
 		r := &seen.records[i]
-		if r.Kind == event.GoBlock && r.Time-c.shift < c.truth.start {
+		if r.Kind != event.GoBlock {
+			continue
+		}
+		if r.Time-c.shift < c.truth.start {
 			waits[r.G] = mayBeRuntime(r, c.truth.Release)
 		}
+		if r.Time-c.shift < c.truth.Begin {
+			reasons[r.G] = r.Reason
+		}
 	}
-	return waits
+	return waits, reasons
 }
 
 // compareLanes compares what every goroutine did.
@@ -188,8 +196,11 @@ func (c *comparison) compareEdges(g uint64, seen lane, at place, next *Record) {
 func (c *comparison) compareFields(own []pair) {
 	var wait *Record // the block before, in the trace; nil when that began earlier
 	for i, p := range own {
-		if p.truth.Kind == event.GoBlock || p.truth.Kind == event.GoCreate {
-			c.untold[p.truth.G] = p.truth.Waiting || p.truth.Switch || p.truth.Kind == event.GoBlock && (p.seen.Reason == waitPreempted || mayBeRuntime(p.seen, c.truth.Release))
+		switch {
+		case p.seen.Kind == event.GoBlock:
+			c.reason[p.seen.G] = p.seen.Reason
+		case p.seen.Waiting:
+			c.reason[p.seen.G] = waitCoroutine
 		}
 		if wrong := c.compareStack(p); wrong != "" {
 			c.failPair(FailStack, own, i, wrong)

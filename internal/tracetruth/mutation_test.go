@@ -249,6 +249,16 @@ var mutations = []mutation{
 	{name: "another line", found: []string{FailStack}, change: editWhere(hasProgramStack, editStack(func(s *event.Stack) {
 		s.Frames[len(s.Frames)-1].Line++
 	}))},
+	{name: "a collection begun elsewhere", found: []string{FailStack}, change: editWhere(
+		func(ev *event.Event) bool { return hasProgramStack(ev) && ev.Kind == event.GCBegin }, editStack(dropInnermost))},
+	{name: "a world stopped elsewhere", since: minorTraceV2, found: []string{FailStack}, change: editWhere(
+		func(ev *event.Event) bool { return hasProgramStack(ev) && ev.Kind == event.STWBegin }, editStack(dropInnermost))},
+	{name: "preempted two frames further in", found: []string{FailStack}, change: editWhere(isChecked, editStack(func(s *event.Stack) {
+		s.Frames = append([]event.Frame{{Func: "main.none"}, {Func: "main.none"}}, s.Frames...)
+	}))},
+	{name: "a stack where the trace has none", found: []string{FailStack}, change: edit(event.GoStart, func(ev *event.Event) {
+		ev.Stack = &event.Stack{Frames: []event.Frame{{Func: "main.none"}}}
+	})},
 	{name: "creation without a stack", found: []string{FailStack}, change: editWhere(
 		func(ev *event.Event) bool { return hasProgramStack(ev) && ev.Kind == event.GoCreate },
 		func(ev *event.Event) { ev.Stack = nil })},
@@ -267,6 +277,16 @@ var mutations = []mutation{
 func hasProgramStack(ev *event.Event) bool {
 	return ev.Stack != nil && ev.Reason != event.StopPreempted && len(ev.Stack.Frames) > 2 && len(ev.Stack.Frames) < minDeep &&
 		isProgram(Frame{ev.Stack.Frames[len(ev.Stack.Frames)-1].Func, 0}) && isProgram(Frame{ev.Stack.Frames[len(ev.Stack.Frames)-2].Func, 0})
+}
+
+// isChecked reports whether a goroutine of the program was preempted where a function checks its stack.
+func isChecked(ev *event.Event) bool {
+	if ev.Kind != event.GoStop || ev.Reason != event.StopPreempted || ev.Stack == nil || len(ev.Stack.Frames) >= minDeep {
+		return false
+	}
+	isMain := func(f event.Frame) bool { return isProgram(Frame{Func: f.Func}) }
+	isAsync := func(f event.Frame) bool { return f.Func == "runtime.asyncPreempt" }
+	return slices.ContainsFunc(ev.Stack.Frames, isMain) && !slices.ContainsFunc(ev.Stack.Frames, isAsync)
 }
 
 // dropInnermost leaves out the innermost frame of the program's code and those that it called.

@@ -32,17 +32,44 @@ type Failure struct {
 
 // A Report is the result of a comparison.
 type Report struct {
+	Release    int                // minor release of Go whose tracer made the trace
 	Goroutines int                // that did something between the marks
 	Matched    map[event.Kind]int // records that both observers have
 	Reasons    map[string]int     // matched blocks by wait reason
-	Stacks     map[event.Kind]int // matched records whose stacks were compared
-	Works      map[string]int     // matched blocks by what they wait for on behalf of the runtime (event.RuntimeWork)
+	Stacks     map[event.Kind]*Stacks
+	Works      map[string]int // matched blocks by what they wait for on behalf of the runtime (event.RuntimeWork)
 	Rules      RuleCounts
 	Offset     int64 // from CLOCK_MONOTONIC to Event.Time, in nanoseconds
 	Times      map[event.Kind]Spread
 	Lengths    map[string]Lengths // of runs, waits and latencies
 	Moved      Moved              // times of the trace that were not compared
 	Failures   []Failure
+}
+
+// Stacks says how the stacks of the matched records of a kind were compared.
+type Stacks struct {
+	Equal   int        // both have the same frames
+	Excused RuleCounts // the difference is explained
+	None    int        // neither has one
+}
+
+// Compared returns how many stacks both observers have.
+func (s *Stacks) Compared() int {
+	n := s.Equal
+	for rule, count := range s.Excused {
+		if rule != RuleNoStack && rule != RuleGoStatement {
+			n += count
+		}
+	}
+	return n
+}
+
+// stacks returns the counts of a kind.
+func (r *Report) stacks(k event.Kind) *Stacks {
+	if r.Stacks[k] == nil {
+		r.Stacks[k] = &Stacks{Excused: make(RuleCounts)}
+	}
+	return r.Stacks[k]
 }
 
 // OK reports whether there is no difference that no rule explains.
@@ -81,9 +108,9 @@ func (r *Report) String() string {
 	for _, reason := range slices.Sorted(maps.Keys(r.Reasons)) {
 		fmt.Fprintf(&b, " %q %d", reason, r.Reasons[reason])
 	}
-	b.WriteString("\nstacks:")
 	for _, k := range slices.Sorted(maps.Keys(r.Stacks)) {
-		fmt.Fprintf(&b, " %v %d", k, r.Stacks[k])
+		s := r.Stacks[k]
+		fmt.Fprintf(&b, "\nstacks of %v: %d compared, %d equal, %d without one; excused: %v", k, s.Compared(), s.Equal, s.None, s.Excused)
 	}
 	b.WriteString("\nfor the runtime:")
 	for _, work := range slices.Sorted(maps.Keys(r.Works)) {

@@ -14,7 +14,7 @@ type Rule uint8
 const (
 	// RuleResize: when GOMAXPROCS takes away the P on which it was called, the runtime's procresize writes a GoStop and a
 	// GoStart into the trace, to tell that the goroutine is on another P. It runs all the time. The two are left out.
-	RuleResize Rule = iota
+	RuleResize Rule = iota + 1
 	// RuleSyscallStart: a goroutine that comes back from a system call without its P starts again in the trace. In the
 	// runtime it passes execute only when no P was free at once. So Loupe may have seen the start or not.
 	RuleSyscallStart
@@ -45,6 +45,9 @@ const (
 	// check of its prologue stopped it. From Go 1.21 to 1.24 it follows frame pointers, which lead from there to the caller's
 	// caller, so the caller is missing too (traceStack in runtime/tracestack.go; fixed by g.syncSafePoint).
 	RuleStopFrame
+	// RuleWrapper: a goroutine stopped in the prologue of its first function, which does nothing but call another. The tracer
+	// leaves out functions that the compiler made for go statements, and those of reflectcall, and has no stack.
+	RuleWrapper
 	// RuleInterrupted: for a goroutine that a signal has interrupted (asyncPreempt) the tracer takes the address of the
 	// interrupted instruction for a return address, so it may tell the line before, and a call that
 	// is inlined there. From Go 1.21 on it follows frame
@@ -55,6 +58,9 @@ const (
 	// (preemptPark), nor of who wakes it, nor of a coroutine switch, nor of wake-ups by the runtime's own calls of ready. Before Go 1.14 that
 	// includes the goroutine of the timers.
 	RuleNoStack
+	// RuleGoStatement: a timer's function creates a goroutine, which no goroutine did. There is no stack. A recording of Loupe's has
+	// the go statement instead.
+	RuleGoStatement
 	// RuleRuntimeStack: on stacks of the runtime's functions alone the trace lacks wrappers and innermost frames.
 	RuleRuntimeStack
 	// RuleFramePointer: before Go 1.14 runtime.nanotime and walltime leave another value in the frame pointer than they found
@@ -80,9 +86,11 @@ var ruleNames = [numRules]string{
 	RuleNoTraceReason: "release without tracer's reasons",
 	RuleEdge:          "before the first or after the last mark",
 	RuleSkip:          "frames that the tracer skips",
-	RuleStopFrame:     "frames that the tracer loses where a function begins",
+	RuleStopFrame:     "frame of a function that was stopped where it begins",
+	RuleWrapper:       "wrapper alone",
 	RuleInterrupted:   "interrupted function",
 	RuleNoStack:       "step without a stack in the trace",
+	RuleGoStatement:   "go statement of a timer",
 	RuleRuntimeStack:  "stack of the runtime alone",
 	RuleFramePointer:  "frame pointer overwritten by the runtime",
 	RuleDepth:         "stack too deep",

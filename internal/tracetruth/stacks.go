@@ -14,37 +14,78 @@ func (c *comparison) compareStack(p pair) string {
 	if p.truth.Kind == event.GoUnblock && p.truth.By != p.seen.By {
 		return "" // isRuntimeWake judges it: the stacks are of different goroutines
 	}
-	if len(truth) == 0 {
-		return c.noStack(p, seen)
-	}
-	c.report.Stacks[p.truth.Kind]++
-	if !slices.ContainsFunc(slices.Concat(truth, seen), func(f Frame) bool { return !isRuntimeFrame(f) }) {
-		return c.compareRuntimeStack(truth, seen)
-	}
-	if c.sameStack(p, truth, seen) {
+	n := c.report.stacks(p.truth.Kind)
+	if len(truth) == 0 && len(seen) == 0 {
+		n.None++
 		return ""
 	}
-	return fmt.Sprintf("its stack is\n%vnot\n%v", lines(truth), lines(seen))
+	rule, ok := c.sameStack(p, truth, seen)
+	switch {
+	case !ok:
+		return fmt.Sprintf("its stack is\n%vnot\n%v", lines(truth), lines(seen))
+	case rule == 0:
+		n.Equal++
+	default:
+		n.Excused[rule]++
+		c.report.Rules[rule]++
+	}
+	return ""
 }
 
-// noStack judges a step for which the trace has no stack.
-func (c *comparison) noStack(p pair, seen []Frame) string {
-	if len(seen) == 0 {
-		return ""
+// noStack returns the rule by which the tracer has no stack of a step; false when it should have one.
+func (c *comparison) noStack(p pair, seen []Frame) (Rule, bool) {
+	release := c.truth.Release
+	own := slices.DeleteFunc(slices.Clone(seen), func(f Frame) bool { return isWrapper(f.Func) })
+	switch {
+	case p.truth.Kind == event.GoStop && len(own) == 0:
+		return RuleWrapper, true
+	case p.truth.Kind == event.GoStop && p.truth.TraceReason == event.StopPreempted && release < minorStopFrame && len(own) == 1:
+		return RuleStopFrame, true // it was the only one
+	case p.truth.Kind == event.GoCreate && p.truth.By == 0 && len(seen) == 1:
+		return RuleGoStatement, true
+	case p.truth.Kind == event.GoUnblock && release >= minorTraceV2 && slices.Contains(traceReaders, seen[0].Func):
+		return RuleNoStack, true // it skips more frames than ReadTrace has, which wakes on its thread's stack
 	}
-	untold, waited := c.untold[p.truth.G]
-	if !waited {
-		untold = c.waits[p.truth.G]
+	for _, s := range stackless {
+		if s.kind == p.truth.Kind && s.wait == c.reason[p.truth.G] && release >= s.since && (s.until == 0 || release < s.until) {
+			return RuleNoStack, true
+		}
 	}
-	if p.truth.Kind == event.GoStop && p.seen.TraceReason == event.StopPreempted && c.truth.Release < minorStopFrame && len(seen) <= 1+maxInlined {
-		c.report.Rules[RuleStopFrame]++ // they were all
-		return ""
+	return 0, false
+}
+
+// traceReaders are the names of ReadTrace. That of package runtime/trace is the linker's, in Go 1.25.
+var traceReaders = []string{"runtime.ReadTrace", "runtime/trace.runtime_readTrace"}
+
+// stackless are the other steps of RuleNoStack, by the wait that begins or ends, and by the releases: from since on, before until.
+var stackless = []struct {
+	kind         event.Kind
+	wait         string
+	since, until int
+}{
+	{event.GoBlock, "GC worker (idle)", 0, minorTraceV2},
+	{event.GoBlock, waitPreempted, 14, 26},
+	{event.GoBlock, waitCoroutine, minorSwitch, 0},
+	{event.GoUnblock, waitCoroutine, minorSwitch, 0},
+	{event.GoUnblock, waitPreempted, 14, minorTraceV2},
+	{event.GoUnblock, "GC assist wait", 0, minorTraceV2},
+	{event.GoUnblock, "GC worker (idle)", 0, 16}, // by procresize, which ends the workers of Ps
+	{event.GoUnblock, "GC scavenge wait", 13, minorTraceV2},
+	{event.GoUnblock, "GC sweep wait", 0, minorTraceV2},
+	{event.GoUnblock, "IO wait", 0, minorTraceV2},
+	{event.GoUnblock, "sleep", 0, minorTraceV2},
+	{event.GoUnblock, "timer goroutine (idle)", 0, minorNoTimerproc},
+	{event.GoUnblock, "wait for GC cycle", 0, minorTraceV2},
+}
+
+// isWrapper reports whether a function does nothing but call another: with the arguments of a go or defer statement, made by the
+// compiler, or with those of a finalizer, by reflectcall.
+func isWrapper(function string) bool {
+	if size, ok := strings.CutPrefix(function, "runtime.call"); ok && strings.Trim(size, "0123456789") == "" {
+		return true
 	}
-	if slices.ContainsFunc(seen, isProgram) && !untold && c.truth.Release >= minorFramePointers {
-		return fmt.Sprintf("the trace has no stack, Loupe has\n%v", lines(seen))
-	}
-	c.report.Rules[RuleNoStack]++
-	return ""
+	_, name, _ := strings.Cut(function[strings.LastIndexByte(function, '/')+1:], ".")
+	return strings.HasPrefix(name[strings.LastIndexByte(name, '.')+1:], "gowrap")
 }
 
 // compareWork returns what is wrong with what a block waits for on behalf of the runtime, by its stack; empty when nothing is. The
@@ -73,38 +114,41 @@ func workOf(stack []Frame) string {
 	})
 }
 
-// sameStack reports whether two stacks are the same. Of the runtime's functions only those count that called nothing of the
-// program.
-func (c *comparison) sameStack(p pair, truth, seen []Frame) bool {
+// sameStack reports whether two stacks are the same, or which rule explains the difference; 0 for none. Of the runtime's
+// functions only those count that called nothing of the program.
+func (c *comparison) sameStack(p pair, truth, seen []Frame) (Rule, bool) {
+	if len(truth) == 0 {
+		return c.noStack(p, seen)
+	}
+	if !slices.ContainsFunc(slices.Concat(truth, seen), func(f Frame) bool { return !isRuntimeFrame(f) }) {
+		return c.sameRuntimeStack(truth, seen)
+	}
 	interrupted := slices.ContainsFunc(truth, func(f Frame) bool { return f.Func == "runtime.asyncPreempt" })
 	own, got := slices.DeleteFunc(slices.Clone(truth), isRuntimeFrame), slices.DeleteFunc(slices.Clone(seen), isRuntimeFrame)
+	rule := Rule(0)
 	if len(seen) >= minDeep && len(truth) >= minDeep {
 		// Both have the innermost frames up to a limit, of which the runtime's count too.
-		c.report.Rules[RuleDepth]++
+		rule = RuleDepth
 		got = got[:min(len(got), len(own))]
 		own = own[:len(got)]
 	}
 	if slices.Equal(own, got) {
-		return true
+		return rule, true
 	}
 	if interrupted {
-		c.report.Rules[RuleInterrupted]++
-		return sameInterrupted(own, got)
+		return RuleInterrupted, sameInterrupted(own, got)
 	}
 	if c.truth.Release < minorFramePointers && (sameBegin(own, got) || len(got) == 0 && len(seen) > 0) {
-		c.report.Rules[RuleFramePointer]++
-		return true
+		return RuleFramePointer, true
 	}
 	left := len(got) - len(own)
 	if left <= 0 || !slices.Equal(own, got[left:]) {
-		return false
+		return 0, false
 	}
-	if p.truth.Kind == event.GoStop && p.truth.TraceReason == event.StopPreempted && c.truth.Release < minorStopFrame {
-		c.report.Rules[RuleStopFrame]++
-		return true
+	if p.truth.Kind == event.GoStop && p.truth.TraceReason == event.StopPreempted && c.truth.Release < minorStopFrame && left == 1 {
+		return RuleStopFrame, true
 	}
-	c.report.Rules[RuleSkip]++
-	return !slices.ContainsFunc(got[:left], isProgram)
+	return RuleSkip, !slices.ContainsFunc(got[:left], isProgram)
 }
 
 // minDeep is the length of a stack that may have been cut off.
@@ -142,16 +186,17 @@ func sameBegin(own, got []Frame) bool {
 	return false
 }
 
-// compareRuntimeStack compares stacks of the runtime's functions alone. Loupe shows them all, or those of the runtime's API alone if
-// there are any; the trace lacks the innermost and wrappers.
-func (c *comparison) compareRuntimeStack(truth, seen []Frame) string {
-	c.report.Rules[RuleRuntimeStack]++
-	if c.truth.Release < minorFramePointers && sameBegin(truth, seen) {
-		c.report.Rules[RuleFramePointer]++
-		return ""
+// sameRuntimeStack is sameStack for stacks of the runtime's functions alone. Loupe shows them all, or those of the runtime's API
+// alone if there are any; the trace lacks the innermost and wrappers.
+func (c *comparison) sameRuntimeStack(truth, seen []Frame) (Rule, bool) {
+	if slices.Equal(truth, seen) {
+		return 0, true
 	}
-	if isPart(seen, truth) || !slices.ContainsFunc(seen, func(f Frame) bool { return isHidden(f.Func) }) {
-		return ""
+	if c.truth.Release < minorFramePointers && sameBegin(truth, seen) {
+		return RuleFramePointer, true
+	}
+	if isPart(seen, truth) || len(seen) > 1 && isPart(seen[1:], truth) || !slices.ContainsFunc(seen, func(f Frame) bool { return isHidden(f.Func) }) {
+		return RuleRuntimeStack, true
 	}
 	own := slices.DeleteFunc(slices.Clone(truth), func(f Frame) bool {
 		return f.Func == "runtime.gopark" || f.Func == "runtime.systemstack_switch" || f.Func == "runtime.asyncPreempt"
@@ -160,11 +205,11 @@ func (c *comparison) compareRuntimeStack(truth, seen []Frame) string {
 		rest := own[skipped:]
 		for at := 0; at+len(rest) <= len(seen); at++ {
 			if slices.Equal(rest, seen[at:at+len(rest)]) {
-				return ""
+				return RuleRuntimeStack, true
 			}
 		}
 	}
-	return fmt.Sprintf("its stack is\n%vnot\n%v", lines(truth), lines(seen))
+	return 0, false
 }
 
 // isPart reports whether a stack has all frames of part, in the same order.
@@ -192,7 +237,16 @@ func isRuntimeFrame(f Frame) bool { return isRuntime(f.Func) }
 // isHidden reports whether a traceback leaves out a function: the runtime's own that are not part of its API.
 func isHidden(function string) bool {
 	local, ok := strings.CutPrefix(function, "runtime.")
-	return ok && local != "" && (local[0] < 'A' || local[0] > 'Z')
+	if !ok {
+		return false
+	}
+	for name := range strings.SplitSeq(local, ".") { // a method's type too: (*Frames).Next
+		name = strings.TrimPrefix(name, "(*")
+		if name == "" || name[0] < 'A' || name[0] > 'Z' {
+			return true
+		}
+	}
+	return false
 }
 
 func lines(stack []Frame) string {

@@ -185,7 +185,7 @@ func TestReasons(t *testing.T) {
 			}
 		}
 	}
-	for rule := range numRules {
+	for rule := RuleResize; rule < numRules; rule++ {
 		if ruleNames[rule] == "" {
 			t.Errorf("rule %d has no name", rule)
 		}
