@@ -25,19 +25,19 @@ func (t *Trace) canonical(kinds event.Kinds, used RuleCounts) []Record {
 	return c.out
 }
 
-// truthCanon goes through the records of a trace.
+// truthCanon processes the records of a trace.
 type truthCanon struct {
 	kinds event.Kinds // the compared kinds of KindsSyscall and KindsGC
 	used  RuleCounts
 	out   []Record
 
 	restarts map[uint64]bool // back from a system call without a P
-	resized  map[uint64]bool // said to be stopped by procresize
+	resized  map[uint64]bool // reported as stopped by procresize
 	switched map[uint64]bool // coroutines that wait for a switch
 }
 
-// isSwitch reports whether three records are one coroutine switch. A coroutine that waits for a switch is woken by
-// nothing else.
+// isSwitch reports whether three records are one coroutine switch. A coroutine that waits for a switch is woken only by
+// a switch.
 func (c *truthCanon) isSwitch(r []Record) bool {
 	wake, stop, start := &r[0], &r[1], &r[2]
 	return wake.Kind == event.GoUnblock && c.switched[wake.G] && stop.G == wake.By &&
@@ -123,7 +123,7 @@ func beginsLast(list []Record) (moved int) {
 }
 
 // isResize reports whether a stop was written by procresize, which runs while the world is started again. There a
-// goroutine gives way of itself only to hand over a semaphore, which the trace calls a preemption.
+// goroutine yields only to hand over a semaphore, which the trace calls a preemption.
 func isResize(r *Record) bool {
 	return r.TraceReason == event.StopGosched && r.within("runtime.startTheWorld")
 }
@@ -132,7 +132,7 @@ func isResize(r *Record) bool {
 type stream struct {
 	records []Record
 	lost    int64
-	// waits says for the goroutines that were alive at the begin whether they were in a wait that the runtime may end.
+	// waits reports whether goroutines that were alive at the start were in a wait that the runtime may end.
 	waits map[uint64]bool
 	// reasons has the wait reasons of goroutines that waited.
 	reasons map[uint64]string

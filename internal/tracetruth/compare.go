@@ -28,7 +28,7 @@ type Options struct {
 // Bounds are the least and the greatest value of something, in nanoseconds.
 type Bounds struct{ Min, Max int64 }
 
-// slack is how near to the marks Loupe may have seen what the trace places beyond them. The program rests for longer than
+// slack is how near to the marks Loupe may observe events that the trace has beyond them. The program is idle for longer than
 // that on both sides.
 const slack = int64(20 * time.Millisecond)
 
@@ -64,12 +64,12 @@ func Compare(truth *Trace, events []event.Event, opt Options) *Report {
 	return r
 }
 
-// comparison is a comparison under way.
+// comparison is the state of a comparison.
 type comparison struct {
 	truth  *Trace
 	shift  int64           // from CLOCK_MONOTONIC to the times of events
-	waits  map[uint64]bool // goroutines that were in a wait that the runtime may end when the trace began
-	slack  int64           // the constant, and how far the observer's times may be off
+	waits  map[uint64]bool // goroutines that were in a wait that the runtime may end at the start of the trace
+	slack  int64           // the constant, plus the error bound of the observer's times
 	report *Report
 	timing *timing
 
@@ -77,8 +77,8 @@ type comparison struct {
 	reason map[uint64]string
 }
 
-// findShift returns the constant between the clocks that fits best. Goroutines are created once, so their creations are
-// the same step without doubt.
+// findShift returns the best constant between the clocks. A goroutine is created once, so its two creation records are
+// certainly the same step.
 func (c *comparison) findShift(truth, seen []Record, bounds Bounds) int64 {
 	if bounds == (Bounds{}) {
 		bounds = Bounds{math.MinInt64, math.MaxInt64}
@@ -129,7 +129,7 @@ func (c *comparison) initialWaits(seen *stream) (waits map[uint64]bool, reasons 
 	return waits, reasons
 }
 
-// compareLanes compares what every goroutine did.
+// compareLanes compares the lanes of all goroutines.
 func (c *comparison) compareLanes(truth, seen map[uint64]lane) {
 	ids := make(map[uint64]bool)
 	for _, side := range []map[uint64]lane{truth, seen} {
@@ -192,9 +192,9 @@ func (c *comparison) compareEdges(g uint64, seen lane, at place, next *Record) {
 	}
 }
 
-// compareFields compares what is told of each step of one goroutine.
+// compareFields compares the fields of each step of one goroutine.
 func (c *comparison) compareFields(own []pair) {
-	var wait *Record // the block before, in the trace; nil when that began earlier
+	var wait *Record // the previous block in the trace; nil if it began earlier
 	for i, p := range own {
 		switch {
 		case p.seen.Kind == event.GoBlock:
@@ -242,7 +242,7 @@ func (c *comparison) compareCreate(p pair) {
 	}
 }
 
-// compareReason returns what is wrong with the reason of a wait, empty when nothing is.
+// compareReason returns the difference in the reason of a wait; empty if there is none.
 func (c *comparison) compareReason(p pair) string {
 	release := c.truth.Release
 	if p.truth.Switch != p.seen.Switch {
@@ -275,7 +275,7 @@ func (c *comparison) compareReason(p pair) string {
 	return ""
 }
 
-// isRuntimeWake reports whether the tracer names a goroutine for a wake that was the runtime's own, or nobody for one that a
+// isRuntimeWake reports whether the tracer names a goroutine for a wake by the runtime, or no goroutine for a wake that a
 // goroutine did in the runtime.
 func (c *comparison) isRuntimeWake(p pair, wait *Record) bool {
 	may := c.waits[p.truth.G]
@@ -297,12 +297,12 @@ func (c *comparison) isRuntimeWake(p pair, wait *Record) bool {
 }
 
 // isResizeWake reports whether a worker of the garbage collector was woken, to end, by the goroutine that called GOMAXPROCS,
-// as an observer sees by its stack. Go 1.12 writes that into the trace as if nobody did it.
+// which the stack shows. Go 1.12 writes this wake to the trace without a waker.
 func (c *comparison) isResizeWake(p pair) bool {
 	return c.truth.Release < 13 && len(p.seen.Stack) > 0 && p.seen.Stack[0].Func == "runtime.GOMAXPROCS"
 }
 
-// failPair reports a difference in the fields of a step of a goroutine.
+// failPair reports a difference in a field of a step.
 func (c *comparison) failPair(what string, own []pair, at int, text string) {
 	var truth, seen lane
 	for _, p := range own {
@@ -311,8 +311,8 @@ func (c *comparison) failPair(what string, own []pair, at int, text string) {
 	c.report.fail(what, own[at].truth.G, "%s, during %q\n%s", text, c.truth.phaseAt(own[at].truth.Time), c.excerpt(truth, seen, at, at))
 }
 
-// compareInitial looks at the goroutines that were alive when the trace began: Loupe must have known them, because it
-// was there earlier.
+// compareInitial checks the goroutines that were alive at the start of the trace: Loupe must know them, because it
+// attached earlier.
 func (c *comparison) compareInitial(seen *stream) {
 	known := make(map[uint64]bool)
 	for g := range seen.waits {

@@ -1,35 +1,39 @@
-// Package tracetruth holds a stream of Loupe's events against the truth: the execution trace that the observed program
-// recorded of itself meanwhile.
+// Package tracetruth compares a stream of Loupe's events with the truth: the execution trace that the observed program
+// recorded of itself at the same time.
 //
-// The central type is Trace, made by Parse from a file of runtime/trace (Go 1.12 and later). Compare puts it beside the
-// events of the same time and returns a Report. It is support for tests.
+// The central type is [Trace]. [Parse] reads it from a runtime/trace file (Go 1.12 and later). [Compare] compares it with
+// the events of the same period and returns a [Report]. The package is only used by tests.
 //
 // # What is compared
 //
-// Both sides become lanes: for each goroutine, what happened to it and what it did to others (created, woke), in order.
-// Since what goroutines do to each other is in two lanes, equal lanes mean equal causes: the same partial order of all
-// events. Then the fields of each pair of events are compared: parent, waker, reasons, start function, stack (function
-// and line of each frame), time; and the lengths of waits and runs.
+// Both sides are converted to lanes. The lane of a goroutine lists, in order, what happened to the goroutine and what
+// it did to others (created, woke). An action between two goroutines is in both lanes, so equal lanes imply equal
+// causality: the same partial order of all events. For each pair of events, the fields are compared: parent, waker,
+// reasons, start function, stack (function and line of each frame) and time. The durations of waits and of running are
+// compared as well. Stacks are compared for every kind that has one in the trace: GoCreate, GoStop, GoBlock, GoUnblock,
+// GoSyscallBegin, GCBegin and, since Go 1.22, STWBegin. Report.Stacks counts them.
 //
-// Only the time between the first and the last mark that the program wrote into its trace counts. Near those the program
-// rests. What Loupe saw in the slack beyond them may be left over.
+// Only the time between the first and the last mark that the program wrote to its trace is compared. The program is
+// idle around these marks. Events that Loupe observed in the short periods before the first and after the last mark may
+// have no counterpart.
 //
 // # Clocks
 //
-// A mark carries the value of CLOCK_MONOTONIC right before it was written. That maps the time of a trace (processor ticks
-// before Go 1.22, CLOCK_MONOTONIC since) to CLOCK_MONOTONIC. A thread that loses the processor between a sequence number and
-// its reading of the clock writes a late time, and the reader of the trace moves the earlier times of later events behind it.
-// The trace alone shows which times were moved. They are counted in the report and not compared, and marks that have them do
-// not count.
+// A mark contains the value of CLOCK_MONOTONIC immediately before it was written. The marks map the time of a trace
+// (processor ticks before Go 1.22, CLOCK_MONOTONIC since then) to CLOCK_MONOTONIC. If a thread is preempted between
+// getting a sequence number and reading the clock, it writes a time that is too late, and the trace reader moves the
+// earlier times of later events to after it. The trace itself shows which times were moved. They are counted in the
+// report and not compared, and marks with such times are ignored.
 //
-// Event.Time is CLOCK_MONOTONIC plus a constant for the observation. Options.Offset bounds that constant, as measured around
-// loupe.Attach by ClockOffset; Compare takes the value in these bounds that fits best.
+// Event.Time is CLOCK_MONOTONIC plus a constant offset for the session. Options.Offset is an interval that contains the
+// offset, as measured by [ClockOffset] before and after loupe.Attach. Compare uses the value in the interval that fits
+// best.
 //
 // # Rules
 //
-// Where both observers are right and differ nevertheless, a Rule says why. Each use is counted in the report. Everything
-// else is a failure.
+// If both observers are right but differ, a [Rule] explains the reason. Each use of a rule is counted in the report. All
+// other differences are failures.
 //
-// A Script does without a trace: it holds events against what the program says that it did, each step of which is
-// certain because the program looked before it went on.
+// A [Script] does not need a trace. It compares events with the program's own account of what it did. Each step in that
+// account is certain, because the program checked it before it continued.
 package tracetruth

@@ -44,7 +44,7 @@ func mayBeRuntime(r *Record, release int) bool {
 	return isRuntimeWait(r.Reason, release)
 }
 
-// isRuntimeWait is mayBeRuntime for a wait reason.
+// isRuntimeWait reports whether a wait with a reason may be ended by the runtime itself.
 func isRuntimeWait(wait string, release int) bool {
 	traced, ok := traceReason(wait, release)
 	return ok && byRuntime[traced]
@@ -86,11 +86,11 @@ func (l lane) around(truth lane, begin, end int64) lane {
 	return l.window(begin, end)
 }
 
-// same reports whether two records are the same step, not regarding the fields that are compared later.
+// same reports whether two records are the same step, without the fields that are compared later.
 func same(a, b *Record) bool { return a.Kind == b.Kind && a.G == b.G }
 
-// match walks through both lanes from their begin as long as they agree, and returns how far it came in each. Where truth
-// leaves a choice, both ways agree.
+// match walks both lanes from their start as long as they agree, and returns the position in each. If truth
+// allows a choice, both choices agree.
 func match(truth, seen lane) (inTruth, inSeen int) {
 	for inTruth < len(truth) {
 		switch {
@@ -104,7 +104,7 @@ func match(truth, seen lane) (inTruth, inSeen int) {
 	return inTruth, inSeen
 }
 
-// pairs returns the records that match finds to be the same.
+// pairs returns the pairs of records that match considers the same.
 func pairs(truth, seen lane) []pair {
 	var list []pair
 	for len(truth) > 0 {
@@ -122,12 +122,12 @@ func pairs(truth, seen lane) []pair {
 // A place is where a lane of a trace may be in what Loupe has seen.
 type place struct {
 	first    int // index in seen
-	inTruth  int // how many records of truth agree from there on
-	inSeen   int // and of seen
+	inTruth  int // number of records of truth that agree from there on
+	inSeen   int // the same for seen
 	distance int64
 }
 
-// better reports whether a place fits better than another: more agrees, or the times are nearer.
+// better reports whether a place fits better than another: more records agree, or the times are nearer.
 func (p place) better(than place) bool {
 	return cmp.Or(
 		cmp.Compare(p.inTruth, than.inTruth),
@@ -145,7 +145,7 @@ func align(truth, seen lane, shift, slack int64) place {
 	best.inTruth, _ = match(truth, nil) // all of truth may be optional
 	best.distance = math.MaxInt64
 	for i := range seen {
-		// Nothing that comes long after the begin of truth is the begin of it, unless there is nothing before.
+		// A record long after the start of truth cannot be its start, unless there is no earlier one.
 		if i > 0 && seen[i-1].Time-shift > truth[0].Time+slack {
 			break
 		}

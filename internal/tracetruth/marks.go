@@ -20,13 +20,13 @@ const (
 type mark struct {
 	mono  int64 // CLOCK_MONOTONIC, read right before
 	trace int64 // the trace's time of the message
-	moved bool  // the reader of the trace changed it
+	moved bool  // the trace reader changed the time
 }
 
 // marks are the two groups of marks in a trace, and the stamps between them.
 type marks struct{ begin, between, end []mark }
 
-// add takes a log message; false when it is no mark.
+// add adds a log message; it returns false if the message is not a mark.
 func (m *marks) add(category, message string, at int64, moved bool) (bool, error) {
 	group := map[string]*[]mark{logBegin: &m.begin, logClock: &m.between, logEnd: &m.end}[category]
 	if group == nil {
@@ -69,12 +69,12 @@ func (m *marks) clock() (clock, error) {
 	return c, nil
 }
 
-// unmoved returns the marks that have the runtime's own time.
+// unmoved returns the marks whose time was not changed.
 func unmoved(group []mark) []mark {
 	return slices.DeleteFunc(slices.Clone(group), func(m mark) bool { return m.moved })
 }
 
-// movedBy returns the most that the reader of the trace moved a mark by.
+// movedBy returns the largest distance by which the trace reader moved a mark.
 func (m *marks) movedBy(c clock) time.Duration {
 	most := int64(0)
 	for _, mark := range slices.Concat(m.begin, m.between, m.end) {

@@ -9,7 +9,7 @@ import (
 )
 
 // Events returns what an observer reports who sees everything that is in the trace, as Loupe would put it; of the steps
-// that Loupe need not see, every other one. offset is added to CLOCK_MONOTONIC. It is what the comparison itself is tested
+// that Loupe need not see, every other one. kinds is as in Options. offset is added to CLOCK_MONOTONIC. It is what the comparison itself is tested
 // with.
 func (t *Trace) Events(kinds event.Kinds, offset int64) []event.Event {
 	o := observer{t: t, offset: offset, origins: make(map[string]*event.Origin)}
@@ -29,7 +29,7 @@ func (t *Trace) Events(kinds event.Kinds, offset int64) []event.Event {
 	return o.events
 }
 
-// observer makes events of records.
+// observer converts records to events.
 type observer struct {
 	t       *Trace
 	offset  int64
@@ -37,8 +37,8 @@ type observer struct {
 	events  []event.Event
 }
 
-// firstWait returns a reason for the wait that a goroutine was in when the trace began, which the trace does not tell: one
-// that fits whoever ended it.
+// firstWait returns a reason for the wait of a goroutine at the start of the trace, which the trace does not contain: one
+// that is consistent with its waker.
 func (o *observer) firstWait(g uint64) string {
 	for i := range o.t.Records {
 		r := &o.t.Records[i]

@@ -60,7 +60,7 @@ type waitPlace struct {
 	before   string
 }
 
-// waitPlaces tell the wait reason of blocks exactly.
+// waitPlaces are functions that determine the wait reason of a block exactly.
 var waitPlaces = []waitPlace{
 	{function: "runtime.block", wait: "select (no cases)"},
 	{function: "runtime.chanrecv1", wait: "chan receive (nil chan)"},
@@ -85,7 +85,7 @@ var waitPlaces = []waitPlace{
 	{function: "runtime/trace.(*traceMultiplexer).startLocked.func1", wait: "trace reader (blocked)"},
 }
 
-// waitAt returns the wait reason of a block in a trace by its place; empty when that does not tell.
+// waitAt returns the wait reason of a block in a trace by its place; empty if the place does not determine it.
 func waitAt(r *Record, release int) string {
 	for _, frame := range r.Stack[:min(len(r.Stack), 2)] {
 		for _, p := range waitPlaces {
@@ -111,7 +111,7 @@ func (p *waitPlace) name(release int) string {
 // waitPreempted is the wait reason of a goroutine that stops for the garbage collector.
 const waitPreempted = "preempted"
 
-// waitCoroutine is the wait reason of a coroutine that handed over. The tracer has no reason for it.
+// waitCoroutine is the wait reason of a coroutine that switched to another. The tracer has no reason for it.
 const waitCoroutine = "coroutine"
 
 // inTrace returns the tracer's reason of a wait in a release.
@@ -127,7 +127,7 @@ func (r *reason) in(release int) bool {
 	return release >= r.since && (r.until == 0 || release < r.until)
 }
 
-// traceReason returns the tracer's reason for a wait reason; false when there is no such wait.
+// traceReason returns the tracer's reason for a wait reason; false if there is no such wait.
 func traceReason(wait string, release int) (string, bool) {
 	for i := range reasons {
 		if reasons[i].wait == wait && reasons[i].in(release) {
@@ -137,7 +137,7 @@ func traceReason(wait string, release int) (string, bool) {
 	return "", false
 }
 
-// waitReason returns the first wait reason that has a tracer's reason; false when there is none.
+// waitReason returns the first wait reason that has a tracer's reason; false if there is none.
 func waitReason(traced string, release int) (string, bool) {
 	for i := range reasons {
 		if reasons[i].in(release) && reasons[i].inTrace(release) == traced {

@@ -15,19 +15,19 @@ type Record struct {
 	By   uint64 // the goroutine that created or woke G; 0 when it was none
 
 	Reason      string // GoBlock: the wait reason; only Loupe knows it
-	TraceReason string // GoBlock: the block reason of the tracer; GoStop: why
+	TraceReason string // GoBlock: the block reason of the tracer; GoStop, STWBegin: why
 	Start       string // GoCreate: the function that G runs
 	Waiting     bool   // GoCreate: G is not runnable yet
 
 	// Switch marks the block of a coroutine that hands over to another, for which a trace has no reason.
 	Switch bool
-	// Instant marks a time that the trace does not have but for its order.
+	// Instant marks a time that cannot be compared: the trace has no time of it, or that of another moment.
 	Instant bool
 	// Moved marks a time that the reader of the trace has changed.
 	Moved bool
-	lostP bool // GoSyscallEnd: the P is gone, a GoStart follows
+	lostP bool // GoSyscallEnd: the P was lost, a GoStart follows
 
-	// optional marks a step of a trace that Loupe need not have seen.
+	// optional marks a step of a trace that Loupe need not observe.
 	optional bool
 
 	Stack []Frame // of the goroutine that did it, the innermost frame first
@@ -93,5 +93,5 @@ func (r *Record) within(prefix string) bool {
 	return false
 }
 
-// isRuntime reports whether a function is the runtime's own.
+// isRuntime reports whether a function belongs to package runtime.
 func isRuntime(function string) bool { return strings.HasPrefix(function, "runtime.") }

@@ -90,7 +90,7 @@ func (r *Report) fail(what string, g uint64, format string, args ...any) {
 	r.Failures = append(r.Failures, Failure{what, g, fmt.Sprintf(format, args...)})
 }
 
-// shownFailures is how many failures of each sort a report's text has in full.
+// shownFailures is how many failures of each sort the text of a report contains in full.
 const shownFailures = 3
 
 // String returns the report as text: what was compared, the rules used, and the failures.
@@ -146,7 +146,7 @@ const (
 	excerptAfter  = 6
 )
 
-// excerpt puts two lanes side by side around the place at which they part, which has an index in each.
+// excerpt prints two lanes side by side around the position at which they differ, which has an index in each.
 func (c *comparison) excerpt(truth, seen lane, inTruth, inSeen int) string {
 	var b strings.Builder
 	row := func(mark, t, s string) { fmt.Fprintf(&b, "%s %-72s | %s\n", mark, t, s) }

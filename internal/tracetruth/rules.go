@@ -36,27 +36,28 @@ const (
 	// RuleNoTraceReason: before Go 1.22 the tracer has no reasons but types of events, so Loupe gives none. The wait
 	// reason is compared with the type.
 	RuleNoTraceReason
-	// RuleEdge: Loupe saw it right before the first mark or right after the last.
+	// RuleEdge: Loupe saw it right before the first mark or right after the last. Or Loupe saw it before the last mark, and the
+	// trace has it as the goroutine's first step behind that mark: the thread lost its processor between the two.
 	RuleEdge
 	// RuleSkip: the tracer leaves out innermost frames, as many as its caller says (traceskip), so that the trace shows what
 	// the program called. They are never of the program's own code.
 	RuleSkip
-	// RuleStopFrame: before Go 1.25 the tracer leaves out one frame of every GoStop, which is that of the function where the
-	// check of its prologue stopped it. From Go 1.21 to 1.24 it follows frame pointers, which lead from there to the caller's
-	// caller, so the caller is missing too (traceStack in runtime/tracestack.go; fixed by g.syncSafePoint).
+	// RuleStopFrame: before Go 1.25 the tracer leaves out the innermost frame of a goroutine that is preempted
+	// (traceLocker.GoPreempt skips one), which is that of the function in whose prologue it stopped.
 	RuleStopFrame
 	// RuleWrapper: a goroutine stopped in the prologue of its first function, which does nothing but call another. The tracer
 	// leaves out functions that the compiler made for go statements, and those of reflectcall, and has no stack.
 	RuleWrapper
 	// RuleInterrupted: for a goroutine that a signal has interrupted (asyncPreempt) the tracer takes the address of the
 	// interrupted instruction for a return address, so it may tell the line before, and a call that
-	// is inlined there. From Go 1.21 on it follows frame
-	// pointers, so the caller of a function that had no frame at that moment is missing. Loupe has the caller, except within
-	// the few instructions in which a function makes or removes its frame.
+	// is inlined there. Loupe has the caller, except
+	// within the few instructions in which a function makes or removes its frame.
 	RuleInterrupted
-	// RuleNoStack: the trace has no stack of a goroutine that stops for the garbage collector, which the M has dropped by then
-	// (preemptPark), nor of who wakes it, nor of a coroutine switch, nor of wake-ups by the runtime's own calls of ready. Before Go 1.14 that
-	// includes the goroutine of the timers.
+	// RuleNoStack: before Go 1.22 the tracer writes no stack where the runtime passes it 0 as the number of frames to skip
+	// (traceskip): when a worker of the garbage collector or a goroutine that it preempts (preemptPark) stops, and when
+	// the runtime wakes by ready or injectglist. From Go 1.22 to 1.25 preemptPark writes its event when the
+	// goroutine has left its thread, so that there is no stack to walk. A coroutine switch is one event without a stack. And when
+	// ReadTrace wakes a goroutine on its thread's stack, the tracer skips frames of the other stack, all that there are.
 	RuleNoStack
 	// RuleGoStatement: a timer's function creates a goroutine, which no goroutine did. There is no stack. A recording of Loupe's has
 	// the go statement instead.

@@ -26,7 +26,7 @@ const (
 
 // How far lengths may be apart.
 const (
-	// minLength is the shortest run or wait that counts: the least that is long beside the differences of times.
+	// minLength is the shortest run or wait that counts, by both observers: the least that is long beside the differences of times.
 	minLength = 200 * time.Microsecond
 	// maxRatio bounds the middle of Loupe's lengths divided by the trace's, and that divided by it.
 	maxRatio = 1.1

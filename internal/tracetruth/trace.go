@@ -15,10 +15,10 @@ import (
 
 // A Trace is what a program recorded of itself.
 type Trace struct {
-	Release int // minor release of Go that made it: 22 for Go 1.22
+	Release int // minor release of Go whose tracer made it: 22 for Go 1.22
 
-	// Records are all steps of goroutines, in an order in which causes come before what they cause. System calls are
-	// among them.
+	// Records are all steps of goroutines, in an order in which causes come before what they cause. System calls, garbage
+	// collections and stops of the world are among them.
 	Records []Record
 
 	// Begin and End bound what counts, in nanoseconds of CLOCK_MONOTONIC: from the first mark to the last.
