@@ -182,7 +182,7 @@ func TestCoarseClock(t *testing.T) {
 // processor for half of the time, 15 ms and more at a time. No time may be further off than the session says.
 func TestCoarseTimes(t *testing.T) {
 	release := testtarget.Latest()
-	target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "selftrace", Go: release}))
+	target := startTraced(t, testtarget.Build(t, testtarget.Spec{Program: "selftrace", Go: release}))
 	path := filepath.Join(t.TempDir(), "trace")
 	opt := truthOptions(event.KindsGoroutine)
 	opt.Engine, opt.Clock = loupe.EngineInline, loupe.ClockCoarse

@@ -29,7 +29,7 @@ func TestTruthRecorded(t *testing.T) {
 			continue
 		}
 		t.Run("go"+release, func(t *testing.T) {
-			target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "selftrace", Go: release}))
+			target := startTraced(t, testtarget.Build(t, testtarget.Spec{Program: "selftrace", Go: release}))
 			path := filepath.Join(t.TempDir(), "trace")
 			var answer string
 			events, offset := observeWhile(t, target.PID(), event.KindsDefault, func() {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
 	"github.com/loupe-go/loupe/internal/tracetruth"
 )
@@ -82,7 +83,7 @@ func compareWithTrace(t *testing.T, exe, release string, syscalls bool) {
 	if syscalls {
 		kinds |= event.KindsSyscall
 	}
-	target := testtarget.Start(t, exe)
+	target := startTraced(t, exe)
 	path := filepath.Join(t.TempDir(), "trace")
 	var answer string
 	events, offset := observeWhile(t, target.PID(), kinds, func() {
@@ -95,6 +96,15 @@ func compareWithTrace(t *testing.T, exe, release string, syscalls bool) {
 		t.Error("Loupe and the trace differ")
 	}
 	expectFullTrace(t, report, answer, minorOf(t, release), syscalls)
+}
+
+// startTraced starts a program whose tracer unwinds stacks as a traceback does. From Go 1.21 on it follows frame pointers unless
+// told otherwise, and misses the callers of functions that have no frame at that moment.
+func startTraced(t *testing.T, exe string) *testtarget.Process {
+	t.Helper()
+	cmd := testcmd.Within(t, 0, exe)
+	cmd.Env = append(os.Environ(), "GODEBUG=tracefpunwindoff=1")
+	return testtarget.StartCmd(t, cmd)
 }
 
 // TestTruthBuilds is TestTruth for programs that are built in other ways: their functions have other prologues, frames and
