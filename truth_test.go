@@ -115,6 +115,9 @@ func TestTruthBuilds(t *testing.T) {
 		{Flags: "-gcflags=all=-N -l", Go: "1.18.10"},
 		{Flags: "-race", Cgo: true},
 		{Experiment: "staticlockranking,nogreenteagc,nosizespecializedmalloc"},
+		{Flags: "-gcflags=all=-d=maymorestack=runtime.mayMoreStackPreempt"},
+		{Flags: "-gcflags=all=-d=maymorestack=runtime.mayMoreStackMove"},
+		{Go: "1.22.12", Experiment: "noexectracer2"},
 	} {
 		spec.Program = "selftrace"
 		t.Run(spec.String(), func(t *testing.T) {
@@ -165,7 +168,7 @@ func TestTruthScript(t *testing.T) {
 
 // truthOptions observe all goroutines of a process, those of the system included.
 func truthOptions(kinds event.Kinds) loupe.Options {
-	return loupe.Options{Kinds: kinds, System: true, BufferBytes: 64 << 20, Procs: true, StackDepth: loupe.MaxStackDepth}
+	return loupe.Options{Kinds: kinds, System: true, BufferBytes: 256 << 20, Procs: true, StackDepth: loupe.MaxStackDepth}
 }
 
 // observeWhile is observeEach for all goroutines and a reader that does nothing but read.
