@@ -5,6 +5,3 @@ func (o Options) WithSingleUprobes() Options {
 	o.singleUprobes = true
 	return o
 }
-
-// SetUnnamedEngine says what engine options mean that name none.
-func SetUnnamedEngine(e Engine) { unnamedEngine = e }

@@ -26,7 +26,7 @@ func startMill(t *testing.T, goVersion string) *testtarget.Process {
 // attach attaches and ends the session with the test.
 func attach(t *testing.T, pid int, opt loupe.Options) *loupe.Session {
 	t.Helper()
-	s, err := loupe.Attach(context.Background(), loupe.PID(pid), opt)
+	s, err := attachTo(context.Background(), loupe.PID(pid), opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func TestBlockedConsumer(t *testing.T) {
 	before := textOf(t, target.PID())
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	s, err := loupe.Attach(ctx, loupe.PID(target.PID()), loupe.Options{})
+	s, err := attachTo(ctx, loupe.PID(target.PID()), loupe.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +253,7 @@ func TestTargetDies(t *testing.T) {
 		for delay := range 12 {
 			p := startMill(t, testtarget.Latest())
 			time.AfterFunc(time.Duration(delay)*10*time.Millisecond, p.Kill)
-			s, err := loupe.Attach(context.Background(), loupe.PID(p.PID()), loupe.Options{})
+			s, err := attachTo(context.Background(), loupe.PID(p.PID()), loupe.Options{})
 			if err != nil {
 				ending := strings.Contains(err.Error(), "an exiting process") // dead before its executable was opened
 				if !errors.Is(err, loupe.ErrExited) && !errors.Is(err, loupe.ErrNoProcess) && !ending || strings.Contains(err.Error(), "\n") {
@@ -345,7 +345,7 @@ func TestManyGoroutines(t *testing.T) {
 func TestKill(t *testing.T) {
 	if pid := os.Getenv("LOUPE_TEST_OBSERVE"); pid != "" {
 		n, _ := strconv.Atoi(pid)
-		s, err := loupe.Attach(context.Background(), loupe.PID(n), loupe.Options{})
+		s, err := attachTo(context.Background(), loupe.PID(n), loupe.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

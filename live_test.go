@@ -36,7 +36,7 @@ func observe(t *testing.T, pid int, d time.Duration, opt loupe.Options) *checker
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	s, err := loupe.Attach(ctx, loupe.PID(pid), opt)
+	s, err := attachTo(ctx, loupe.PID(pid), opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func newChecker() *checker {
 	return &checker{states: map[uint64]event.State{}, kinds: map[event.Kind]int{}, last: map[uint64]string{}}
 }
 
-// from says in which states a goroutine can do something, and to in which one it is then.
+// moves says in which states a goroutine can do something, and to in which one it is then.
 var moves = map[event.Kind]struct {
 	from []event.State
 	to   event.State

@@ -1,6 +1,7 @@
 package loupe_test
 
 import (
+	"context"
 	"flag"
 	"os"
 	"testing"
@@ -21,6 +22,13 @@ func TestMain(m *testing.M) {
 		return
 	}
 	flag.Parse()
-	loupe.SetUnnamedEngine(loupe.Engine(*engine))
 	os.Exit(m.Run())
+}
+
+// attachTo is loupe.Attach with the engine to test, unless the options name one.
+func attachTo(ctx context.Context, target loupe.Target, opt loupe.Options) (*loupe.Session, error) {
+	if opt.Engine == "" {
+		opt.Engine = loupe.Engine(*engine)
+	}
+	return loupe.Attach(ctx, target, opt)
 }

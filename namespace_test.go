@@ -38,7 +38,7 @@ func observeInNamespace(t *testing.T, mill string) {
 	t.Run("started", func(t *testing.T) {
 		cmd := testcmd.Command(t, mill)
 		cmd.Stdin = strings.NewReader("spawn 200\nquit\n")
-		s, err := loupe.Attach(context.Background(), loupe.Command(cmd), loupe.Options{})
+		s, err := attachTo(context.Background(), loupe.Command(cmd), loupe.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

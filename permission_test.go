@@ -78,7 +78,7 @@ func attachAsUser(pid string) {
 	n, _ := strconv.Atoi(pid)
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	s, err := loupe.Attach(ctx, loupe.PID(n), loupe.Options{})
+	s, err := attachTo(ctx, loupe.PID(n), loupe.Options{})
 	switch {
 	case err == nil:
 		fmt.Println("attached", s.Warnings())

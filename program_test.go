@@ -27,7 +27,7 @@ func TestCommand(t *testing.T) {
 			cmd.Stdin = strings.NewReader("spawn 500\nquit\n")
 			var out bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &out, os.Stderr
-			s, err := loupe.Attach(context.Background(), loupe.Command(cmd), loupe.Options{System: true})
+			s, err := attachTo(context.Background(), loupe.Command(cmd), loupe.Options{System: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -69,7 +69,7 @@ func TestCommandThatCannotBe(t *testing.T) {
 		"directory": {testcmd.Command(t, t.TempDir()), os.ErrPermission},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := loupe.Attach(context.Background(), loupe.Command(test.cmd), loupe.Options{})
+			s, err := attachTo(context.Background(), loupe.Command(test.cmd), loupe.Options{})
 			if err == nil {
 				s.Close()
 				t.Fatal("attached")

@@ -67,15 +67,9 @@ func running(ctx context.Context, target Target, opt Options) (*Session, error) 
 	return &Session{probes: probes}, nil
 }
 
-// unnamedEngine is the engine of options that name none. Tests change it.
-var unnamedEngine = EngineAuto
-
 // withEngine opens a session with the engine that the options want. That is eBPF's unless they say otherwise: the kernel
 // answers for it. The other one is for where this one is not permitted, or not there.
 func (o Options) withEngine(open func(probe.Engine) (*probe.Session, error)) (*probe.Session, error) {
-	if o.Engine == "" {
-		o.Engine = unnamedEngine
-	}
 	if o.Engine == EngineInline {
 		s, err := open(o.inline())
 		return s, sentinel(err)

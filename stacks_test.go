@@ -19,7 +19,7 @@ func TestStacks(t *testing.T) {
 	for _, version := range testtarget.Versions() {
 		t.Run("go"+version, func(t *testing.T) {
 			p := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "coder", Go: version}))
-			s, err := loupe.Attach(context.Background(), loupe.PID(p.PID()), loupe.Options{StackDepth: loupe.MaxStackDepth})
+			s, err := attachTo(context.Background(), loupe.PID(p.PID()), loupe.Options{StackDepth: loupe.MaxStackDepth})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -188,7 +188,7 @@ func observeEach(t *testing.T, pid int, opt loupe.Options, each func(), do func(
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := loupe.Attach(ctx, loupe.PID(pid), opt)
+	s, err := attachTo(ctx, loupe.PID(pid), opt)
 	if errors.Is(err, loupe.ErrPermission) {
 		t.Skip(err)
 	}

@@ -14,7 +14,7 @@ import (
 func TestWallClock(t *testing.T) {
 	const spawned, rounds, slack = 50, 5, time.Millisecond
 	p := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "mill"}))
-	s, err := loupe.Attach(context.Background(), loupe.PID(p.PID()), loupe.Options{Kinds: event.KindsOf(event.GoCreate)})
+	s, err := attachTo(context.Background(), loupe.PID(p.PID()), loupe.Options{Kinds: event.KindsOf(event.GoCreate)})
 	if err != nil {
 		t.Fatal(err)
 	}
