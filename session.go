@@ -79,6 +79,9 @@ func (o Options) withEngine(open func(probe.Engine) (*probe.Session, error)) (*p
 		return s, sentinel(err)
 	}
 	s, inlineErr := open(o.inline())
+	if errors.Is(inlineErr, ErrExited) || errors.Is(inlineErr, ErrNoProcess) || errors.Is(inlineErr, ErrExec) {
+		return nil, inlineErr // whatever engine uprobe requires
+	}
 	if inlineErr != nil {
 		return nil, sentinel(fmt.Errorf("%w; engine inline: %w", err, inlineErr))
 	}
