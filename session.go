@@ -85,7 +85,7 @@ func (o Options) withEngine(open func(probe.Engine) (*probe.Session, error)) (*p
 	if inlineErr != nil {
 		return nil, sentinel(fmt.Errorf("%w; engine inline: %w", err, inlineErr))
 	}
-	s.Warn(fmt.Sprintf("engine inline is used, which puts code into the program, since engine uprobe is not to be had: %v", err))
+	s.Warn(fmt.Sprintf("using engine inline (patches the process): engine uprobe is unavailable: %v", err))
 	return s, nil
 }
 
@@ -113,17 +113,17 @@ func (e reasonError) Unwrap() []error { return []error{e.reason, e.err} }
 func (o Options) check() error {
 	switch {
 	case o.StackDepth > MaxStackDepth:
-		return fmt.Errorf("stack depth %d: at most %d addresses are recorded", o.StackDepth, MaxStackDepth)
+		return fmt.Errorf("stack depth %d is too large: the maximum is %d", o.StackDepth, MaxStackDepth)
 	case o.MinBlock < 0:
-		return fmt.Errorf("a wait of at least %v is every wait: leave MinBlock at 0", o.MinBlock)
+		return fmt.Errorf("MinBlock is %v: must not be negative", o.MinBlock)
 	case o.SampleOneIn < 0:
-		return fmt.Errorf("one of %d goroutines cannot be observed", o.SampleOneIn)
+		return fmt.Errorf("SampleOneIn is %d: must not be negative", o.SampleOneIn)
 	case o.BufferBytes < 0 || o.BufferBytes > maxBufferBytes:
-		return fmt.Errorf("a buffer of %d bytes: it has between 1 and %d", o.BufferBytes, maxBufferBytes)
+		return fmt.Errorf("BufferBytes is %d: must be between 0 and %d", o.BufferBytes, maxBufferBytes)
 	case o.Engine != "" && o.Engine != EngineAuto && o.Engine != EngineUprobe && o.Engine != EngineInline:
-		return fmt.Errorf("unknown engine %q: there are auto, uprobe, inline", o.Engine)
+		return fmt.Errorf("unknown engine %q: must be one of auto, uprobe, inline", o.Engine)
 	case o.Clock != "" && o.Clock != ClockAuto && o.Clock != ClockPrecise && o.Clock != ClockCoarse:
-		return fmt.Errorf("unknown clock %q: there are auto, precise, coarse", o.Clock)
+		return fmt.Errorf("unknown clock %q: must be one of auto, precise, coarse", o.Clock)
 	}
 	return nil
 }
