@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -155,7 +156,11 @@ func limitMemory(t *testing.T, pid int) (lift func()) {
 	write(dir+"/cgroup.procs", fmt.Sprint(pid))
 	t.Cleanup(func() {
 		write(root+"/cgroup.procs", fmt.Sprint(pid))
-		if err := os.Remove(dir); err != nil {
+		err := os.Remove(dir)
+		for begin := time.Now(); err != nil && time.Since(begin) < 10*time.Second; err = os.Remove(dir) {
+			time.Sleep(time.Millisecond) // its threads leave one by one
+		}
+		if err != nil {
 			t.Error(err)
 		}
 	})
