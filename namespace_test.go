@@ -75,6 +75,9 @@ func TestBlockedInNamespace(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root to make a PID namespace")
 	}
+	if out, err := testcmd.Combined(testcmd.Command(t, "unshare", "--mount", "true")); err != nil {
+		t.Skipf("no private mounts can be made here, as in a chroot: %s", out)
+	}
 	cmd := testcmd.Within(t, 0, testtarget.Build(t, testtarget.Spec{Program: "mill"}))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
 	p := testtarget.StartCmd(t, cmd)
