@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -451,14 +452,21 @@ func bpftrace(t *testing.T, p *shared, at []breakpoint) func() {
 func perf(t *testing.T, p *shared, at []breakpoint) func() {
 	t.Helper()
 	mountTraceFS(t)
-	group := fmt.Sprintf("loupe_%d", os.Getpid())
-	add := []string{"probe", "-q", "-x", p.Path()}
+	// perf refuses a name that an event of any group has, as in a test of this kind that runs at the same time.
+	group := fmt.Sprintf("loupe_%d_%d", os.Getpid(), perfGroups.Add(1))
+	add := []string{"probe", "-x", p.Path()}
 	args := []string{"record", "-q", "-o", filepath.Join(t.TempDir(), "perf.data"), "-c", "1000", "-p", strconv.Itoa(p.PID()), "-e", group + ":*"}
 	for i, pt := range at {
-		add = append(add, "--add", fmt.Sprintf("%s:p%d=%s+%d", group, i, pt.function, pt.offset))
+		add = append(add, "--add", fmt.Sprintf("%s:%s_%d=%s+%d", group, group, i, pt.function, pt.offset))
 	}
+	remove := sync.OnceFunc(func() {
+		if out, err := testcmd.Combined(testcmd.Command(t, "perf", "probe", "--del", group+":*")); err != nil {
+			t.Errorf("perf probe --del: %v: %s", err, out)
+		}
+	})
+	t.Cleanup(remove) // however the test ends: the kernel keeps them for all processes
 	if out, err := testcmd.Combined(testcmd.Command(t, "perf", add...)); err != nil {
-		t.Fatalf("perf probe: %v: %s", err, out)
+		t.Fatalf("perf probe --add: %v: %s", err, out)
 	}
 	cmd := testcmd.Command(t, "perf", args...)
 	out := &bytes.Buffer{}
@@ -478,6 +486,9 @@ func perf(t *testing.T, p *shared, at []breakpoint) func() {
 		}
 	}
 }
+
+// perfGroups counts the groups of probes that perf has defined. Their names are the kernel's, for all processes.
+var perfGroups atomic.Int32
 
 // mountTraceFS provides what perf probe needs.
 func mountTraceFS(t *testing.T) {
