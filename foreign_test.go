@@ -168,8 +168,8 @@ func (p *shared) breakpoints(t *testing.T) []goproc.Breakpoint {
 	return list
 }
 
-// await waits until breakpoints are at all points.
-func (p *shared) await(t *testing.T, at []breakpoint) {
+// await waits until another tracer has breakpoints at all points, and reports whether it has: it may end before.
+func (p *shared) await(t *testing.T, at []breakpoint, by *tool) bool {
 	t.Helper()
 	wanted := map[uint64]bool{}
 	for _, pt := range at {
@@ -178,11 +178,16 @@ func (p *shared) await(t *testing.T, at []breakpoint) {
 	deadline := time.Now().Add(time.Minute)
 	for there := 0; there < len(wanted); {
 		if time.Now().After(deadline) {
-			t.Fatalf("the other tracer has breakpoints at %d of %d points after a minute", there, len(wanted))
+			t.Fatalf("the other tracer has breakpoints at %d of %d points after a minute:\n%s", there, len(wanted), by.out)
 		}
-		time.Sleep(50 * time.Millisecond)
+		select {
+		case <-by.ended:
+			return false
+		case <-time.After(50 * time.Millisecond):
+		}
 		there = len(p.breakpoints(t))
 	}
+	return true
 }
 
 // tracer starts another tracer with breakpoints at points of a program. What it returns ends that.
@@ -194,8 +199,11 @@ func together(t *testing.T, p *shared, trace tracer, usual, ours []breakpoint, d
 	all := append(append([]breakpoint(nil), usual...), ours...)
 
 	stop := trace(t, p, usual)
-	if len(p.breakpoints(t)) == 0 {
-		t.Fatal("the other tracer has no breakpoints")
+	// gdb takes its breakpoints out for a moment when a thread steps over one.
+	for deadline := time.Now().Add(time.Minute); len(p.breakpoints(t)) == 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the other tracer has no breakpoints")
+		}
 	}
 	o, err := p.attach()
 	switch {
@@ -406,36 +414,58 @@ func entries(list []breakpoint) []breakpoint {
 	return some
 }
 
-// run starts a tool and waits until it has said that it is ready.
-func run(t *testing.T, ready string, cmd *exec.Cmd) (stop func()) {
+// tool is another tracer's command.
+type tool struct {
+	cmd   *exec.Cmd
+	out   *lines
+	ended chan struct{}
+}
+
+func start(t *testing.T, cmd *exec.Cmd) *tool {
 	t.Helper()
-	out := &lines{}
-	cmd.Stdout, cmd.Stderr = out, out
+	by := &tool{cmd, &lines{}, make(chan struct{})}
+	cmd.Stdout, cmd.Stderr = by.out, by.out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	for deadline := time.Now().Add(2 * time.Minute); !strings.Contains(out.String(), ready); time.Sleep(20 * time.Millisecond) {
+	go func() {
+		defer close(by.ended)
+		cmd.Wait()
+	}()
+	return by
+}
+
+// ready waits until the tool has said that it is ready.
+func (by *tool) ready(t *testing.T) *tool {
+	t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); !strings.Contains(by.out.String(), "ready"); time.Sleep(20 * time.Millisecond) {
 		select {
-		case err := <-ended:
-			t.Fatalf("%s ended: %v\n%s", cmd.Path, err, out)
+		case <-by.ended:
+			t.Fatalf("%s: %v\n%s", by.cmd.Path, by.cmd.ProcessState, by.out)
 		default:
 		}
 		if time.Now().After(deadline) {
-			cmd.Process.Kill()
-			t.Fatalf("%s is not ready:\n%s", cmd.Path, out)
+			by.cmd.Process.Kill()
+			t.Fatalf("%s is not ready:\n%s", by.cmd.Path, by.out)
 		}
 	}
-	return func() {
-		t.Helper()
-		cmd.Process.Signal(syscall.SIGINT)
-		select {
-		case <-ended:
-		case <-time.After(2 * time.Minute):
-			cmd.Process.Kill()
-			t.Errorf("%s does not end:\n%s", cmd.Path, out)
-		}
+	return by
+}
+
+// stop ends the tool, which was there until now.
+func (by *tool) stop(t *testing.T) {
+	t.Helper()
+	select {
+	case <-by.ended:
+		t.Errorf("%s ended too early: %v\n%s", by.cmd.Path, by.cmd.ProcessState, by.out)
+	default:
+	}
+	by.cmd.Process.Signal(syscall.SIGINT)
+	select {
+	case <-by.ended:
+	case <-time.After(2 * time.Minute):
+		by.cmd.Process.Kill()
+		t.Errorf("%s does not end:\n%s", by.cmd.Path, by.out)
 	}
 }
 
@@ -446,7 +476,8 @@ func bpftrace(t *testing.T, p *shared, at []breakpoint) func() {
 		fmt.Fprintf(&program, "uprobe:%s:%q { @[probe] = count(); }\n", p.Path(), pt.function)
 	}
 	program.WriteString("interval:ms:200 { printf(\"ready\\n\"); }\n")
-	return run(t, "ready", testcmd.Command(t, "bpftrace", "-p", strconv.Itoa(p.PID()), "-e", program.String()))
+	by := start(t, testcmd.Command(t, "bpftrace", "-p", strconv.Itoa(p.PID()), "-e", program.String())).ready(t)
+	return func() { by.stop(t) }
 }
 
 func perf(t *testing.T, p *shared, at []breakpoint) func() {
@@ -468,22 +499,17 @@ func perf(t *testing.T, p *shared, at []breakpoint) func() {
 	if out, err := testcmd.Combined(testcmd.Command(t, "perf", add...)); err != nil {
 		t.Fatalf("perf probe --add: %v: %s", err, out)
 	}
-	cmd := testcmd.Command(t, "perf", args...)
-	out := &bytes.Buffer{}
-	cmd.Stdout, cmd.Stderr = out, out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+	// It gives up when a thread of the program ends between its reading of the list of threads and the opening of events.
+	var by *tool
+	for deadline := time.Now().Add(time.Minute); by == nil || !p.await(t, at, by); {
+		if time.Now().After(deadline) {
+			t.Fatalf("perf record ends again and again: %v\n%s", by.cmd.ProcessState, by.out)
+		}
+		by = start(t, testcmd.Command(t, "perf", args...))
 	}
-	p.await(t, at)
 	return func() {
-		cmd.Process.Signal(syscall.SIGINT)
-		err := cmd.Wait()
-		if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
-			t.Errorf("perf record: %v: %s", err, out)
-		}
-		if out, err := testcmd.Combined(testcmd.Command(t, "perf", "probe", "-q", "--del", group+":*")); err != nil {
-			t.Errorf("perf probe: %v: %s", err, out)
-		}
+		by.stop(t)
+		remove()
 	}
 }
 
@@ -515,8 +541,9 @@ func gdb(t *testing.T, p *shared, at []breakpoint) func() {
 		args = append(args, "-ex", fmt.Sprintf("break *%#x", pt.addr), "-ex", fmt.Sprintf("ignore %d 1000000000", i+1))
 	}
 	args = append(args, "-ex", "echo ready\\n", "-ex", "continue", "-ex", "detach")
-	cmd := testcmd.Command(t, "gdb", args...)
-	stop := run(t, "ready", cmd)
-	p.await(t, at)
-	return stop
+	by := start(t, testcmd.Command(t, "gdb", args...)).ready(t)
+	if !p.await(t, at, by) {
+		t.Fatalf("gdb: %v\n%s", by.cmd.ProcessState, by.out)
+	}
+	return func() { by.stop(t) }
 }
