@@ -69,8 +69,8 @@ fuzz:
 truth:
 	go test -run Truth -count 20 -timeout 2h .
 	go test -run TestRecordUnderLoad -timeout 1h ./cmd/loupe -record.for 10s
-	go test -run TestBooks -v -timeout 1h . -books.all -books.for 5s
-	go test -run TestBooks -v -timeout 1h . -books.all -books.for 5s -engine inline
+	go test -run TestBooks -v -timeout 1h . -books.all -books.for 2s
+	go test -run TestBooks -v -timeout 1h . -books.all -books.for 2s -engine inline
 
 ## torture: engine inline comes and goes, for TORTURE with each of some 40 busy programs; tracers are killed, at each system call too when TORTURE is 10s or more
 torture:

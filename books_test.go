@@ -2,6 +2,7 @@ package loupe_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -13,7 +14,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"text/tabwriter"
 	"time"
 
 	"github.com/google/pprof/profile"
@@ -24,6 +27,7 @@ import (
 	"github.com/loupe-go/loupe/internal/sched"
 	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
+	"github.com/loupe-go/loupe/internal/tui"
 )
 
 var (
@@ -37,78 +41,140 @@ type held struct {
 	kernel   time.Duration // utime + stime from /proc/PID/stat, at least
 	atMost   time.Duration // and at most: the program ran on between two readings
 	interval time.Duration
-	total    sched.Totals
+	errors   []float64 // of each part of the time: |Loupe - kernel|, as part of one processor
 
+	own, deviation float64 // the goroutines' part by the program's own CPU profile, and its standard deviation; 0 without a profile
+
+	lost     uint64 // events
 	pictures int
 	over     []string // pictures with more running goroutines than GOMAXPROCS
 	off      []int    // by how much the number of running goroutines differs from that of the Ps that run one, by picture
 }
 
-// hold observes a process for a while and takes pictures of it. work is called when it is observed.
-func hold(t *testing.T, pid int, d time.Duration, opt loupe.Options, work ...func()) held {
+// A picture is taken so often, and the kernel's accounts are read so often for it.
+const (
+	pictureEvery = 50 * time.Millisecond
+	accountEvery = 500 * time.Millisecond
+)
+
+// partLength is the time after which the processor time is compared again. utime and stime are whole hundredths of a second.
+const partLength = time.Second
+
+// reading is the processor time by Loupe's books, and by the kernel's before and after these were read.
+type reading struct{ before, loupe, after time.Duration }
+
+// holder observes a process as loupe top does, and the same by other means.
+type holder struct {
+	t       *testing.T
+	pid     int
+	session *loupe.Session
+	feed    *tui.Feed
+	done    chan struct{} // closed when the events have ended
+}
+
+func newHolder(t *testing.T, pid int, opt loupe.Options) *holder {
 	t.Helper()
 	opt.Procs, opt.BufferBytes = *engine == string(loupe.EngineInline), 64<<20 // as loupe top
-	if opt.Kinds == 0 {
-		opt.Kinds = event.KindsDefault
-	}
-	s := attach(t, pid, opt)
-	m := sched.New(sched.Options{Kinds: opt.Kinds})
-	done := make(chan struct{})
+	o := &holder{t: t, pid: pid, session: attach(t, pid, opt), done: make(chan struct{}),
+		feed: tui.NewFeed(sched.New(sched.Options{Kinds: opt.Kinds}))}
 	go func() {
-		defer close(done)
-		for e := range s.Events() {
-			m.Apply(e)
+		defer close(o.done)
+		for e := range o.session.Events() {
+			o.feed.Add(e)
 		}
 	}()
+	return o
+}
+
+// account reads the kernel's accounts as loupe top does.
+func (o *holder) account() loupe.Usage {
+	o.t.Helper()
+	u, err := o.session.Usage()
+	if err != nil || u.Err != nil {
+		o.t.Fatal(err, u.Err)
+	}
+	b := sched.Books{CPU: u.CPU, RSS: u.RSS, Procs: u.Procs, OnP: []sched.OnP{}}
+	for _, th := range u.Threads {
+		b.Threads = append(b.Threads, sched.ThreadBooks(th))
+	}
+	for g, p := range u.Running {
+		id, _ := p.ID()
+		b.OnP = append(b.OnP, sched.OnP{G: g, P: id})
+	}
+	o.feed.Advance(o.feed.Now())
+	o.feed.Account(b)
+	return u
+}
+
+// read reads the processor time by Loupe and by the kernel.
+func (o *holder) read() (r reading) {
+	o.t.Helper()
+	o.feed.CatchUp(accountEvery / 2)
+	r.before = processorTicks(o.t, o.pid)
+	o.account()
+	r.loupe, r.after = o.feed.Totals().Processor.Process.Duration(), processorTicks(o.t, o.pid)
+	return r
+}
+
+// picture takes a picture, and another one after the kernel's accounts correct it.
+func (o *holder) picture(h *held, account bool) {
+	o.t.Helper()
+	before := o.feed.Totals()
+	h.pictures++
+	if int(before.States.Running) > before.Processor.Procs {
+		h.over = append(h.over, fmt.Sprintf("%d running on %d Ps", before.States.Running, before.Processor.Procs))
+	}
+	if !account {
+		return
+	}
+	o.feed.CatchUp(accountEvery / 2)
+	before = o.feed.Totals()
+	u := o.account()
+	after := o.feed.Totals()
+	h.pictures++
+	if u.Procs < 1 || int(after.States.Running) > u.Procs {
+		h.over = append(h.over, fmt.Sprintf("%d running before, %d after a look at %d Ps", before.States.Running, after.States.Running, u.Procs))
+	}
+	off := int(before.States.Running) - len(u.Running)
+	h.off = append(h.off, max(off, -off))
+}
+
+// hold observes a process for a while, longer if it hardly gets a processor, and takes pictures of it. work is called when it
+// is observed.
+func hold(t *testing.T, pid int, d time.Duration, kinds event.Kinds, work ...func()) (h held) {
+	t.Helper()
+	o := newHolder(t, pid, loupe.Options{Kinds: kinds})
 	for _, begin := range work {
 		begin()
 	}
-	var h held
-	account := func() loupe.Usage {
-		u, err := s.Usage()
-		if err != nil || u.Err != nil {
-			t.Fatal(err, u.Err)
-		}
-		b := sched.Books{CPU: u.CPU, RSS: u.RSS, Procs: u.Procs, OnP: []sched.OnP{}}
-		for _, th := range u.Threads {
-			b.Threads = append(b.Threads, sched.ThreadBooks(th))
-		}
-		for g, p := range u.Running {
-			id, _ := p.ID()
-			b.OnP = append(b.OnP, sched.OnP{G: g, P: id})
-		}
-		m.Advance(time.Now().UnixNano())
-		m.Account(b)
-		return u
-	}
-	first := [2]time.Duration{processorTicks(t, pid)}
-	account()
-	first[1] = processorTicks(t, pid)
+	first := o.read()
 	began := time.Now()
-	for time.Since(began) < d {
-		time.Sleep(50 * time.Millisecond)
-		before := m.Totals()
-		u := account()
-		after := m.Totals()
-		h.pictures++
-		if u.Procs < 1 || int(after.States.Running) > u.Procs || int(before.States.Running) > before.Processor.Procs {
-			h.over = append(h.over, fmt.Sprintf("%d running before, %d after a look at %d Ps", before.States.Running, after.States.Running, u.Procs))
+	part, partBegan, accounted := first, began, began
+	enough := func() bool { // utime and stime are whole hundredths of a second
+		return o.feed.Totals().Processor.Process.Duration() > d/3 || time.Since(began) > 4*d
+	}
+	for time.Since(began) < d || !enough() {
+		time.Sleep(pictureEvery)
+		due := time.Since(accounted) >= accountEvery
+		o.picture(&h, due)
+		if due {
+			accounted = time.Now()
 		}
-		off := int(before.States.Running) - len(u.Running)
-		h.off = append(h.off, max(off, -off))
+		if took := time.Since(partBegan); took >= partLength {
+			now := o.read()
+			loupe := now.loupe - part.loupe
+			least, most := now.before-part.after, now.after-part.before
+			h.errors = append(h.errors, max(loupe-most, least-loupe, 0).Seconds()/took.Seconds())
+			part, partBegan = now, time.Now()
+		}
 	}
 	h.interval = time.Since(began)
-	last := [2]time.Duration{processorTicks(t, pid)}
-	account()
-	last[1] = processorTicks(t, pid)
-	h.kernel, h.atMost = last[0]-first[1], last[1]-first[0]
-	h.total = m.Totals()
-	h.cpu = h.total.Processor
-	s.Close()
-	<-done
-	if stats := s.Stats(); stats.Lost > 0 {
-		t.Logf("%d events lost", stats.Lost)
-	}
+	last := o.read()
+	h.kernel, h.atMost = last.before-first.after, last.after-first.before
+	h.cpu = o.feed.Totals().Processor
+	o.session.Close()
+	<-o.done
+	h.lost = o.session.Stats().Lost
 	slices.Sort(h.off)
 	return h
 }
@@ -127,10 +193,18 @@ func processorTicks(t *testing.T, pid int) time.Duration {
 }
 
 func (h *held) String() string {
-	c, kernel := &h.cpu, max(h.atMost+h.kernel, 1).Seconds()/2
+	c, kernel := &h.cpu, h.middle()
 	return fmt.Sprintf("kernel %.3f CPUs; Loupe's process %.3f of that, goroutines %.3f, runtime %.3f; run-queue wait %.2f CPUs; %d pictures, none over: %v; running off by p50 %d, p99 %d; %d threads, GOMAXPROCS %d",
 		kernel/h.interval.Seconds(), c.Process.Seconds()/kernel, c.Goroutines.Seconds()/kernel, c.Runtime.Seconds()/kernel, c.RunQueue.Seconds()/h.interval.Seconds(), h.pictures, len(h.over) == 0,
 		h.off[len(h.off)/2], h.off[len(h.off)*99/100], c.Threads, c.Procs)
+}
+
+// middle returns the processor time by the kernel in seconds, in the middle of its bounds.
+func (h *held) middle() float64 { return max(h.atMost+h.kernel, 1).Seconds() / 2 }
+
+// goroutines returns which part of the processor time goroutines used, by Loupe.
+func (h *held) goroutines() float64 {
+	return h.cpu.Goroutines.Seconds() / max(h.cpu.Process.Seconds(), 1e-9)
 }
 
 // check fails the test for numbers that cannot be.
@@ -149,89 +223,150 @@ func (h *held) check(t *testing.T) {
 	}
 }
 
+// compared is a program that is at work, and what is compared of it with the kernel's accounts.
+type compared struct {
+	name, release string
+	lack          string // what it needs and the machine lacks
+	run           func(*testing.T, event.Kinds) held
+}
+
+// programsOfOwn are programs that are built with a release.
+func programsOfOwn(release string) []compared {
+	spec := func(name string, cgo bool) testtarget.Spec {
+		return testtarget.Spec{Program: name, Go: release, Cgo: cgo}
+	}
+	always := func(spec testtarget.Spec, args ...string) compared {
+		return compared{spec.Program, release, spec.Unsupported(), func(t *testing.T, kinds event.Kinds) held {
+			p := testtarget.Start(t, testtarget.Build(t, spec), args...)
+			return hold(t, p.PID(), *booksFor, kinds)
+		}}
+	}
+	return []compared{
+		always(spec("churn", false), "2"), always(spec("coder", false), "8"), always(spec("mixer", true), "2"),
+		{"mill", release, "", func(t *testing.T, kinds event.Kinds) held { return holdBusy(t, spec("mill", false), kinds) }},
+	}
+}
+
+// holdBusy has goroutines compute: nearly all processor time is theirs.
+func holdBusy(t *testing.T, spec testtarget.Spec, kinds event.Kinds) held {
+	cmd := testcmd.Within(t, 0, testtarget.Build(t, spec))
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=2")
+	p := testtarget.StartCmd(t, cmd)
+	var burning sync.WaitGroup
+	var over atomic.Bool
+	h := hold(t, p.PID(), *booksFor, kinds, func() {
+		burning.Go(func() {
+			for !over.Load() {
+				p.Command("burn 500")
+			}
+		})
+	})
+	over.Store(true)
+	burning.Wait()
+	if got := h.goroutines(); got < 0.9 {
+		t.Errorf("goroutines that compute used %.3f of the processor time", got)
+	}
+	return h
+}
+
+// holdServer observes a public server under load, which makes its own CPU profile meanwhile.
+func holdServer(t *testing.T, spec realtarget.Spec, kinds event.Kinds) held {
+	target := spec.Start(t)
+	load := target.StartLoad()
+	load.Await(t, 20)
+	seconds := int(max(*booksFor, 2*time.Second).Seconds())
+	var own *profile.Profile
+	var err error
+	var wait sync.WaitGroup
+	wait.Go(func() { own, err = cpuProfile(target.Pprof(), seconds) })
+	h := hold(t, target.PID(), time.Duration(seconds)*time.Second, kinds)
+	wait.Wait()
+	if _, wrong := load.Stop(); wrong != nil {
+		t.Errorf("a wrong answer while observed: %v", wrong)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	goroutines, all := ownTime(own)
+	const few = 30
+	got := h.goroutines()
+	h.own = float64(goroutines) / float64(max(all, 1))
+	h.deviation = math.Sqrt(max(got*(1-got), 0.1) / float64(max(all, 1))) // if Loupe is right
+	t.Logf("its own profile: %d samples, goroutines %.3f±%.3f; Loupe: %.3f", all, h.own, h.deviation, got)
+	if off := math.Abs(got - h.own); all >= few && off > 0.1+3*h.deviation {
+		t.Errorf("goroutines used %.3f of the processor time, by its own profile %.3f", got, h.own)
+	}
+	return h
+}
+
 // TestBooks compares what is told of programs that are at work with the kernel's accounts: processor time, and that never
-// more goroutines run than there are Ps.
+// more goroutines run than there are Ps. Of public servers it compares the part that is goroutines' with their own CPU
+// profiles. It prints all of that as a table.
 func TestBooks(t *testing.T) {
-	specs := []testtarget.Spec{}
+	var programs []compared
 	for _, v := range testtarget.Versions() {
-		if v != testtarget.Latest() && v != "1.12.17" && v != "1.26.11" && !*booksAll {
-			continue
-		}
-		specs = append(specs, testtarget.Spec{Program: "churn", Go: v}, testtarget.Spec{Program: "mixer", Go: v, Cgo: true})
-	}
-	for _, spec := range specs {
-		for _, kinds := range []event.Kinds{event.KindsDefault, event.KindsDefault | event.KindsSyscall} {
-			t.Run(fmt.Sprintf("%s/syscalls=%v", spec, kinds.Has(event.GoSyscallBegin)), func(t *testing.T) {
-				if lack := spec.Unsupported(); lack != "" {
-					t.Skip(lack)
-				}
-				p := testtarget.Start(t, testtarget.Build(t, spec), "2")
-				h := hold(t, p.PID(), *booksFor, loupe.Options{Kinds: kinds})
-				h.check(t)
-			})
+		if v == testtarget.Latest() || v == "1.12.17" || *booksAll {
+			programs = append(programs, programsOfOwn(v)...)
 		}
 	}
-}
-
-// TestBooksBusy has goroutines compute: nearly all processor time is theirs.
-func TestBooksBusy(t *testing.T) {
-	for _, version := range []string{"1.12.17", testtarget.Latest()} {
-		for _, kinds := range []event.Kinds{event.KindsDefault, event.KindsDefault | event.KindsSyscall} {
-			t.Run(fmt.Sprintf("go%s/syscalls=%v", version, kinds.Has(event.GoSyscallBegin)), func(t *testing.T) {
-				cmd := testcmd.Within(t, 0, testtarget.Build(t, testtarget.Spec{Program: "mill", Go: version}))
-				cmd.Env = append(os.Environ(), "GOMAXPROCS=2")
-				p := testtarget.StartCmd(t, cmd)
-				burnt := make(chan string)
-				h := hold(t, p.PID(), *booksFor, loupe.Options{Kinds: kinds}, func() {
-					go func() { burnt <- p.Command(fmt.Sprintf("burn %d", (*booksFor + time.Second).Milliseconds())) }()
-				})
-				<-burnt
-				h.check(t)
-				if got := h.cpu.Goroutines.Seconds() / h.cpu.Process.Seconds(); got < 0.9 {
-					t.Errorf("goroutines that compute used %.3f of the processor time", got)
-				}
-			})
-		}
-	}
-}
-
-// TestBooksServers compares what is told of public servers under load with the kernel's accounts, and the part that is
-// goroutines' with the programs' own CPU profiles.
-func TestBooksServers(t *testing.T) {
 	for _, spec := range realtarget.Programs() {
-		if spec.Name != "caddy" && spec.Name != "nats-server" && !*booksAll {
-			continue
+		if spec.Name == "caddy" || spec.Name == "nats-server" || *booksAll {
+			programs = append(programs, compared{name: spec.Name, run: func(t *testing.T, kinds event.Kinds) held { return holdServer(t, spec, kinds) }})
 		}
+	}
+	var b booksTable
+	for _, p := range programs {
 		for _, kinds := range []event.Kinds{event.KindsDefault, event.KindsDefault | event.KindsSyscall} {
-			t.Run(fmt.Sprintf("%s/syscalls=%v", spec.Name, kinds.Has(event.GoSyscallBegin)), func(t *testing.T) {
-				target := spec.Start(t)
-				load := target.StartLoad()
-				load.Await(t, 20)
-				seconds := int(max(*booksFor, 2*time.Second).Seconds())
-				var own *profile.Profile
-				var err error
-				var wait sync.WaitGroup
-				wait.Go(func() { own, err = cpuProfile(target.Pprof(), seconds) })
-				h := hold(t, target.PID(), time.Duration(seconds)*time.Second, loupe.Options{Kinds: kinds})
-				wait.Wait()
-				if _, wrong := load.Stop(); wrong != nil {
-					t.Errorf("a wrong answer while observed: %v", wrong)
+			syscalls := kinds.Has(event.GoSyscallBegin)
+			t.Run(strings.Trim(fmt.Sprintf("%s/%s/syscalls=%v", p.name, cmp.Or(p.release, "public"), syscalls), "/"), func(t *testing.T) {
+				if p.lack != "" {
+					t.Skip(p.lack)
 				}
+				h := p.run(t, kinds)
 				h.check(t)
-				if err != nil {
-					t.Fatal(err)
-				}
-				goroutines, all := ownTime(own)
-				const few = 30
-				want, got := float64(goroutines)/float64(max(all, 1)), h.cpu.Goroutines.Seconds()/h.cpu.Process.Seconds()
-				deviation := math.Sqrt(max(want*(1-want), 0.1) / float64(max(all, 1))) // of the samples
-				t.Logf("its own profile: %d samples, goroutines %.3f±%.3f; Loupe: %.3f", all, want, deviation, got)
-				if off := math.Abs(got - want); all >= few && off > 0.1+3*deviation {
-					t.Errorf("goroutines used %.3f of the processor time, by its own profile %.3f", got, want)
-				}
+				b.add(p, syscalls, &h)
 			})
 		}
 	}
+	t.Log(b.String())
+}
+
+// booksTable collects what was compared.
+type booksTable struct {
+	text           bytes.Buffer
+	runs, parts    []float64 // errors of processor time: of runs as parts of the kernel's, of parts of them as parts of one processor
+	pictures, over int
+}
+
+func (b *booksTable) add(p compared, syscalls bool, h *held) {
+	c, kernel, own := &h.cpu, h.middle(), "-"
+	if h.own > 0 {
+		own = fmt.Sprintf("%.2f±%.2f", h.own, h.deviation)
+	}
+	fmt.Fprintf(&b.text, "%s\t%s\t%v\t%.2f\t%.3f\t%.3f\t%.3f\t%s\t%d\t%d\t%d\t%d\n", p.name, p.release, syscalls, kernel/h.interval.Seconds(),
+		c.Process.Seconds()/kernel, h.goroutines(), c.Runtime.Seconds()/max(c.Process.Seconds(), 1e-9), own, c.Procs, h.pictures, len(h.over), h.lost)
+	b.runs, b.parts = append(b.runs, math.Abs(c.Process.Seconds()/kernel-1)), append(b.parts, h.errors...)
+	b.pictures, b.over = b.pictures+h.pictures, b.over+len(h.over)
+}
+
+func (b *booksTable) String() string {
+	if len(b.runs) == 0 {
+		return "nothing was compared"
+	}
+	var table bytes.Buffer
+	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "\nengine %s\nprogram\tGo\tsyscalls\tCPUs\tprocess:utime+stime\tgoroutines:process\truntime:process\tgoroutines by own profile\tGOMAXPROCS\tpictures\tof these over\tlost events\n%s", *engine, b.text.String())
+	w.Flush()
+	p99 := func(list []float64) float64 {
+		slices.Sort(list)
+		return 100 * list[min(len(list)*99/100, len(list)-1)]
+	}
+	fmt.Fprintf(&table, "p99 of the error of processor time: %.2f %% of the kernel's (%d runs)", p99(b.runs), len(b.runs))
+	if len(b.parts) > 0 {
+		fmt.Fprintf(&table, ", %.2f %% of a processor in parts of %v (%d parts)", p99(b.parts), partLength, len(b.parts))
+	}
+	fmt.Fprintf(&table, "\n%d of %d pictures with more running goroutines than GOMAXPROCS", b.over, b.pictures)
+	return table.String()
 }
 
 // cpuProfile gets a CPU profile from a program.
