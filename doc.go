@@ -1,7 +1,9 @@
-// Package loupe observes running Go programs from outside: what their goroutines do, wait for and are created by, as a
-// stream of events. The program is not rebuilt and not restarted. EngineInline stops it for some milliseconds when it begins
-// and when it ends, EngineUprobe does not.
+// Package loupe observes running Go programs from the outside. It reports what their goroutines do, what they wait for
+// and what creates them, as a stream of events. The target is neither rebuilt nor restarted.
 //
-// The central type is Session: Attach makes one for a process, Events yields what happens. The words of the events are
-// those of package event.
+// [Attach] starts a [Session] for a process, and [Session.Events] yields the events, which package
+// [github.com/loupe-go/loupe/event] defines.
+//
+// There are two engines. [EngineUprobe] uses eBPF and never stops the target. [EngineInline] patches the target with
+// ptrace, and stops it for some milliseconds when the session begins and when it ends.
 package loupe

@@ -14,7 +14,7 @@ import (
 	"github.com/loupe-go/loupe/event"
 )
 
-// What waits for what, in a process that runs already.
+// This example prints the waits of at least a millisecond in a process that is already running.
 func ExampleAttach() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -36,7 +36,7 @@ func ExampleAttach() {
 	}
 }
 
-// A program that is started to be observed from its first goroutine on.
+// This example starts a program and observes it from its first goroutine on.
 func ExampleCommand() {
 	s, err := loupe.Attach(context.Background(), loupe.Command(orders()), loupe.Options{
 		Kinds: event.KindsOf(event.GoCreate),

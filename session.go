@@ -15,27 +15,33 @@ import (
 	"github.com/loupe-go/loupe/internal/probe/uprobe"
 )
 
-// Reasons why a program cannot be observed. Errors of Attach wrap one of them where it applies.
+// Reasons why a process cannot be observed. Errors returned by [Attach], and by [Session.Err], wrap one of these where
+// one applies.
 var (
-	ErrNoProcess   = goproc.ErrNoProcess   // there is no such process
-	ErrNotGo       = goproc.ErrNotGo       // it is not a Go program
-	ErrPermission  = goproc.ErrPermission  // this user may not observe it
+	ErrNoProcess   = goproc.ErrNoProcess   // the process does not exist
+	ErrNotGo       = goproc.ErrNotGo       // the process does not run a Go program
+	ErrPermission  = goproc.ErrPermission  // the user is not permitted to observe the process
 	ErrUnsupported = goproc.ErrUnsupported // the program, the kernel or the machine is not supported
 	ErrLayout      = goproc.ErrLayout      // the runtime's data structures are not laid out as expected
 	ErrExited      = goproc.ErrExited      // the process has exited
 	ErrExec        = goproc.ErrReplaced    // the process has executed another program (execve(2))
 )
 
-// Session is an observation under way.
+// A Session is an observation of one process. It must be closed with [Session.Close].
 type Session struct {
 	probes    *probe.Session
 	program   *program    // nil when the target was running already
 	unwatched func() bool // the context no longer ends the session
 }
 
-// Attach begins to observe a program and returns when the probes are in place and the goroutines that are alive are
-// known. The context ends the session: the probes are removed at once, even when the consumer of Events is blocked, and
-// Events returns after what is already in the buffer.
+// Attach starts to observe the target. It returns when the probes are in place and the existing goroutines have been
+// read.
+//
+// When the context is done, the session ends: the probes are removed at once, even if the consumer of [Session.Events] is
+// blocked, and Events returns after it has yielded what is already in the buffer.
+//
+// The error wraps one of the package's errors, such as [ErrPermission], where one applies. If the target is a [Command]
+// and the error is not nil, the command has been killed or was never started.
 func Attach(ctx context.Context, target Target, opt Options) (*Session, error) {
 	if err := opt.check(); err != nil {
 		return nil, err
@@ -153,15 +159,21 @@ func (o Options) want() probe.Want {
 	return w
 }
 
-// Events yields what happens, until the target ends, the context is done, or Detach or Close is called. First comes a GoStatus for
-// every goroutine that was alive when the observation began, then the events in order. The event is valid until the next
-// one is yielded; copy it to keep it. Events may be called once.
+// Events returns an iterator over the events of the target. The iteration ends when the target exits, when the context
+// is done, or when [Session.Detach] or [Session.Close] is called. Breaking out of the loop ends the session as well.
+//
+// The first events are a GoStatus for every observed goroutine that was alive when the session started. They are followed
+// by all other events, in the order that [event.Event] documents. An event is only valid until the next one is yielded;
+// copy it to keep it. The events can be iterated only once.
+//
+// After the loop, [Session.Err] reports whether the events ended early, and [Session.Stats] how many were lost.
 func (s *Session) Events() iter.Seq[*event.Event] { return s.probes.Events() }
 
-// Err returns why the events ended: nil when the target ended, the context was done or the session closed.
+// Err returns the error that ended the events. It returns nil if they ended because the target exited, the context was
+// done or the session was closed.
 func (s *Session) Err() error { return s.probes.Err() }
 
-// Stats returns the numbers so far. It may be called at any time from any goroutine.
+// Stats returns the event counts so far. It is safe to call at any time and from any goroutine.
 func (s *Session) Stats() Stats {
 	yielded, kinds, err := s.probes.Numbers()
 	stats := Stats{Events: yielded, Kinds: map[event.Kind]Counts{}, Err: err, TimeError: TimeError(s.probes.TimeError())}
@@ -173,14 +185,14 @@ func (s *Session) Stats() Stats {
 	return stats
 }
 
-// Alive returns the IDs of the goroutines that are alive now, the runtime's own included, in no order. After events were
-// lost it tells which goroutines have ended unseen.
+// Alive returns the IDs of all goroutines that are currently alive, including those of the runtime itself, in no
+// particular order. Use it after a loss of events to find out which goroutines have ended unobserved.
 func (s *Session) Alive() ([]uint64, error) { return s.probes.Process().Alive() }
 
-// Observed returns the IDs of the goroutines that are alive now and that the options choose, in no order.
+// Observed returns the IDs of the goroutines that are currently alive and match the options, in no particular order.
 func (s *Session) Observed() ([]uint64, error) { return s.probes.Observed() }
 
-// Usage returns what the kernel accounts of the process now, and which goroutines have a P.
+// Usage returns the current resource usage of the target, and the goroutines that currently have a P.
 func (s *Session) Usage() (Usage, error) {
 	u, err := s.probes.Process().Usage()
 	if err != nil {
@@ -204,25 +216,31 @@ func (s *Session) Usage() (Usage, error) {
 	return usage, nil
 }
 
-// Warnings returns what a user should know about this observation, one line each: a probe that could not be attached, a
-// kernel feature that is missing.
+// Warnings returns messages for the user about this session, one line each. For example, a probe could not be attached,
+// or the kernel lacks a feature. Warnings can be added until the session is closed: [EngineInline] reports breakpoints of
+// other tracers at its probe sites.
 func (s *Session) Warnings() []string { return s.probes.Warnings() }
 
-// PID returns the process that is observed.
+// PID returns the process ID of the target.
 func (s *Session) PID() int { return s.probes.PID() }
 
-// Detach removes the probes and leaves the target as it was. Events still yields what is in the buffer, so Detach may be
-// called while the consumer of Events is blocked. It may be called more than once. A program that Attach started goes on.
+// Detach removes the probes and restores the target to its original state. [Session.Events] still yields what is in the
+// buffer, so Detach may be called while the consumer of Events is blocked. It may be called more than once. A program
+// that [Attach] started continues to run.
 func (s *Session) Detach() error { return s.probes.Detach() }
 
-// Close is Detach, and gives up what is in the buffer unless Events is yielding it. It may be called more than once.
+// Close detaches from the target, as [Session.Detach] does, and releases the session's resources. Events that are still
+// in the buffer are discarded, unless [Session.Events] is being iterated at the time. Close may be called more than
+// once. If the session uses [EngineInline] and a debugger is attached to the target, or its cgroup is frozen, Close fails after
+// some seconds and can be called again.
 func (s *Session) Close() error {
 	s.unwatched()
 	return s.probes.Close()
 }
 
-// ExitStatus waits for a program that Attach started to end, and returns its exit status as a shell shows it: 128 and the
-// signal's number when a signal ended it. ok is false when the program was not started by Attach.
+// ExitStatus waits for a program that [Attach] started to exit, and returns its exit status as a shell reports it: for a
+// program that was killed by a signal, the status is 128 plus the number of the signal. If Attach did not start the
+// program, ExitStatus returns at once and ok is false.
 func (s *Session) ExitStatus() (status int, ok bool) {
 	if s.program == nil {
 		return 0, false
@@ -230,15 +248,15 @@ func (s *Session) ExitStatus() (status int, ok bool) {
 	return s.program.wait(), true
 }
 
-// Target is a program to observe, see PID and Command.
+// A Target is a process to observe. Use [PID] or [Command] to create one.
 type Target struct {
 	pid int
 	cmd *exec.Cmd
 }
 
-// PID is a process that runs already.
+// PID returns a target for the running process with the given ID.
 func PID(pid int) Target { return Target{pid: pid} }
 
-// Command is a program that Attach starts, to be observed from its first goroutine on. Attach calls the command's Start;
-// nobody else does.
+// Command returns a target for a program that [Attach] starts and observes from its first goroutine on. Attach calls
+// the command's Start method; the caller must not.
 func Command(cmd *exec.Cmd) Target { return Target{cmd: cmd} }

@@ -6,20 +6,21 @@ import (
 	"github.com/loupe-go/loupe/event"
 )
 
-// Usage is what the kernel accounts of a process at one moment, and what the Go runtime says of its Ps.
+// Usage is the resource usage of a process at one moment, as accounted by the kernel, and the state of its Ps, as
+// recorded by the Go runtime.
 type Usage struct {
-	CPU     time.Duration // processor time of all threads since the process began: utime + stime
+	CPU     time.Duration // user and system time of all threads since the process started
 	RSS     int64         // resident memory in bytes
-	Threads []ThreadUsage // those that live, in no order
+	Threads []ThreadUsage // the live threads, in no particular order
 
 	Procs   int                   // GOMAXPROCS; 0 if it could not be read
-	Running map[uint64]event.Proc // the goroutines that have a P and are not in a system call; nil if that could not be read
-	Err     error                 // why a part could not be read
+	Running map[uint64]event.Proc // the P of each goroutine that has one and is not in a system call, by goroutine ID; nil if it could not be read
+	Err     error                 // the reason why a part could not be read; nil if all parts were read
 }
 
-// ThreadUsage is what the kernel accounts of a thread.
+// ThreadUsage is the kernel's accounting of one thread.
 type ThreadUsage struct {
-	TID  int32         // as in event.Event
-	CPU  time.Duration // it ran on a processor
-	Wait time.Duration // it could run, and waited for a processor in the kernel's run queue
+	TID  int32         // thread ID, as in event.Event
+	CPU  time.Duration // time that the thread has run on a processor
+	Wait time.Duration // time that the thread was ready to run and waited in the kernel's run queue
 }
