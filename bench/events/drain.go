@@ -7,8 +7,8 @@ import (
 
 // drain prints how many events one core takes from the buffer through the decoder and the state machine.
 func (b *bench) drain() error {
-	fmt.Println("The observer has one processor. Live, it idles most of the time: the capacity is the events by the processor time that they took.")
-	fmt.Println("From a full buffer, the time is that on the wall, for events that were made before.")
+	fmt.Println("The observer has one processor. The last column is events by the processor time that they took: live, the observer idles most")
+	fmt.Println("of the time. What is in a full buffer was made before.")
 	fmt.Println()
 	header("target", "way", "events", "lost", "processors used", "events/s a core")
 	if err := b.drainLive(pingpong); err != nil {
@@ -71,7 +71,7 @@ func (b *bench) drainBuffer(s scene, d depth) error {
 	}
 	n := median(results, func(d drained) float64 { return float64(d.Events) })
 	row(s.name, "a full buffer, "+d.name, fmt.Sprintf("%.1f million", n/1e6), lost, "1",
-		number(median(results, func(d drained) float64 { return float64(d.Events) / d.Took.Seconds() })))
+		number(median(results, func(d drained) float64 { return float64(d.Events) / d.CPU.Seconds() })))
 	return nil
 }
 

@@ -61,7 +61,6 @@ type latency struct {
 // drained is the answer to "drain": how many events came out of a full buffer, and in what time.
 type drained struct {
 	Events uint64
-	Took   time.Duration
 	CPU    time.Duration
 }
 
@@ -212,19 +211,22 @@ const timeEvery = 256
 
 // consume is what Loupe does with events. The time that it returns is that of the last event but for timeEvery.
 func (o *observer) consume() {
-	begin, cpu := time.Now(), cpuTime()
+	begin := cpuTime()
 	var d drained
 	n := uint64(0)
-	for ev := range o.session.Events() {
-		if o.order.Latency && ev.Kind != event.GoStatus {
-			o.note(time.Duration(o.clock.now() - ev.Time))
+	o.machine.ApplyAll(func(yield func(*event.Event) bool) {
+		for ev := range o.session.Events() {
+			if o.order.Latency && ev.Kind != event.GoStatus {
+				o.note(time.Duration(o.clock.now() - ev.Time))
+			}
+			if !yield(ev) {
+				return
+			}
+			if n++; n%timeEvery == 0 && o.order.Later {
+				d.Events, d.CPU = n, cpuTime()-begin
+			}
 		}
-		o.machine.Apply(ev)
-		if n++; n%timeEvery == 0 && o.order.Later {
-			d.Events, d.Took = n, time.Since(begin)
-		}
-	}
-	d.CPU = cpuTime() - cpu
+	})
 	o.ended <- d
 }
 
