@@ -1,10 +1,11 @@
-// Command analyze measures how long a large executable takes to be understood: opened, its runtime's variables found and
-// its struct layouts read. Each measurement is a process of its own, with the executable dropped from the page cache.
+// Command analyze measures how long it takes to analyze a large executable: to open it, to find the runtime's variables
+// and to read the struct layouts. Each measurement runs in a separate process, after the executable is dropped from the
+// page cache.
 //
 //	go run ./bench/analyze [-rounds 7] [FILE]
 //
-// Without FILE it builds the Kubernetes API server from its modules, as it is and stripped: some 145 and 100 MB. That
-// takes minutes, once; the result is kept in the user's cache directory.
+// Without FILE, it builds the Kubernetes API server from its modules, as built (about 145 MB) and stripped (about
+// 100 MB). The first build takes minutes. The result is kept in the user's cache directory.
 package main
 
 import (

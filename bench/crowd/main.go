@@ -1,12 +1,13 @@
-// Command crowd is the target of the snapshot benchmark: many parked goroutines beside a workload whose speed it measures.
+// Command crowd is the target of the snapshot benchmark. It has many parked goroutines and a workload whose speed it
+// measures.
 //
 //	crowd GOROUTINES
 //
-// It serves on a port of its own choice, which it prints:
+// It serves HTTP on a free port, which it prints:
 //
-//	/ops                   operations done, nanoseconds on the monotonic clock, and the longest time between two
-//	                       operations since the last request, in nanoseconds
-//	/debug/pprof/          the runtime's profiles
+//	/ops                   number of operations, time in nanoseconds on the monotonic clock, and the longest time in
+//	                       nanoseconds between two operations since the previous request
+//	/debug/pprof/          the profiles of the runtime
 package main
 
 import (

@@ -1,24 +1,24 @@
-// Command events measures what it costs to observe the events of a running program: by Loupe, by the same probes at
-// function entry, by bpftrace and by the runtime's own tracer, on the same process in one run.
+// Command events measures the cost of observing the events of a running program: with Loupe, with the same probes at
+// function entry, with bpftrace and with the runtime's own tracer. All of them observe the same process in one run.
 //
 //	go run ./bench/events [-rounds 5] [-time 2s] [-ways REGEXP] [-profile DIR] [NAME] ...
 //
-// Each name is a table; without any, all are printed:
+// NAME is the name of a table. Without names, all tables are printed:
 //
 //	engines   all engines and the runtime's tracer, on four programs
-//	cost      nanoseconds an event, of a channel ping-pong
-//	web       requests a second of net/http servers under wrk
-//	drain     events a second that one core takes through decoder and state machine
-//	latency   from the probe to the handler
-//	stop      how long engine inline makes a program stand still
-//	attach    to attach, to the first event, and to detach
+//	cost      nanoseconds per event, of a channel ping-pong
+//	web       requests per second of net/http servers under wrk
+//	drain     events per second that one core can process in the decoder and the state machine
+//	latency   time from the probe to the handler
+//	stop      time for which engine inline stops a program
+//	attach    time to attach, until the first event, and to detach
 //	agent     processor time and memory of the observer
 //	recording processor time of commands that write all events
-//	programs  nanoseconds a run of each eBPF program, by the kernel's own statistics
+//	programs  nanoseconds per run of each eBPF program, according to the kernel's statistics
 //
-// The ways take turns, with the target alone in between, so that a slow phase of the machine hits all. Observers are
-// processes of their own. It needs root, two processors, wrk, and bpftrace; attach takes the executables that bench/analyze
-// has built.
+// The methods take turns, and between them the target runs alone, so that a slow phase of the machine affects all of
+// them. Observers run in separate processes. The command requires root, two processors, wrk and bpftrace. The table
+// attach requires the executables that bench/analyze builds.
 package main
 
 import (

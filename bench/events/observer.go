@@ -58,7 +58,7 @@ type latency struct {
 	P50, P90, P99, Max time.Duration
 }
 
-// drained is the answer to "drain": how many events came out of a full buffer, and in what time.
+// drained is the answer to "drain": how many events came out of a full buffer, and the processor time that they took.
 type drained struct {
 	Events uint64
 	CPU    time.Duration
@@ -209,7 +209,7 @@ func (o *observer) startProfile() error {
 // timeEvery is after how many events the clock is read while a full buffer is drained.
 const timeEvery = 256
 
-// consume is what Loupe does with events. The time that it returns is that of the last event but for timeEvery.
+// consume is what loupe report does with events. The time that it returns is up to the last event but for timeEvery.
 func (o *observer) consume() {
 	begin := cpuTime()
 	var d drained

@@ -1,6 +1,6 @@
-// Command snapshot compares ways to see all goroutines of a running program: Loupe, the pprof endpoint and Delve, on the
-// same process in one run. It prints a table: how long each takes, what is left of the program's speed meanwhile, and
-// for how long the program stood still.
+// Command snapshot compares methods to list all goroutines of a running program: Loupe, the pprof endpoint and Delve.
+// All of them inspect the same process in one run. The output is a table with the time that each method takes, the
+// remaining speed of the program in the meantime, and the time for which the program was stopped.
 //
 //	go run ./bench/snapshot [-n 100000] [-rounds 5] [-procs 1] [-only 3]
 //

@@ -1,18 +1,18 @@
-// Command tracefile compares what Loupe does with execution trace files with what the Go toolchain does with them, on the
-// same files in one run.
+// Command tracefile compares Loupe with the Go toolchain in processing execution trace files. Both process the same
+// files in one run.
 //
 //	go run ./bench/tracefile [-rounds 7] [-record 800] raw|stat [FILE ...]
 //
-// raw compares package trace/raw with the toolchain's internal/trace/raw: events read from the wire format, wire made
-// text, and text made wire. Each side is a process with one processor (GOMAXPROCS=1) that has the input in memory and
-// throws the output away, through a buffer of 256 KiB. They take turns. Times are medians of processor time, which other
-// load on the machine hardly changes. The toolchain's package is compiled from the toolchain's own source, by the
-// toolchain that runs this command; nothing of it is copied.
+// raw compares package trace/raw with the toolchain's internal/trace/raw: reading events in the wire format, converting
+// wire format to text, and converting text to wire format. Each side runs in a process with one P (GOMAXPROCS=1). The
+// process holds the input in memory and discards the output, through a buffer of 256 KiB. The two sides take turns.
+// Results are medians of processor time, which other load on the machine hardly affects. The toolchain's package is
+// compiled from the source of the toolchain that runs this command; the repository contains no copy of it.
 //
-// stat measures what reading a whole file takes, from the file: loupe tracefile stat and validate, package trace alone, and
-// golang.org/x/exp/trace, all with one processor. Times are medians of processor time.
+// stat measures reading a whole file: loupe tracefile stat and validate, package trace alone, and
+// golang.org/x/exp/trace, all with one P. Results are medians of processor time.
 //
-// Without FILE it records a trace of the program that the tests of trace/raw record.
+// Without FILE, the command records a trace of the program that the tests of trace/raw record.
 package main
 
 import (

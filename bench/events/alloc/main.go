@@ -1,6 +1,7 @@
-// Command alloc is a target of the events benchmark: goroutines build trees, each node with a slice, and indexes of them,
-// and pass them on by a channel to others that look through them and drop them. So the garbage collector is always at
-// work. It is steered by lines, see package control; an operation is a tree.
+// Command alloc is a target of the events benchmark that keeps the garbage collector busy. Goroutines build trees, in
+// which each node has a slice, and indexes of these trees. They send them through a channel to other goroutines, which
+// search them and drop them. Commands on standard input control the program (see package control). An operation is a
+// tree.
 package main
 
 import (

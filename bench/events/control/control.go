@@ -1,11 +1,11 @@
-// Package control lets the benchmark steer its target programs by lines on their standard input. Each is answered by one
-// line:
+// Package control lets the benchmark control its target programs with commands on their standard input. Each command is a
+// line, and so is each answer:
 //
-//	ops        operations done, nanoseconds on the monotonic clock, and nanoseconds of processor time
-//	trace on   the runtime's execution tracer begins to write to /dev/null
-//	trace off  it ends
+//	ops        number of operations, nanoseconds on the monotonic clock, and nanoseconds of processor time
+//	trace on   starts the runtime's execution tracer, which writes to /dev/null
+//	trace off  stops the tracer
 //
-// A target ends when its standard input does.
+// A target exits at the end of its standard input.
 package control
 
 import (

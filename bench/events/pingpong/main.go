@@ -1,9 +1,9 @@
-// Command pingpong is a target of the events benchmark: two goroutines pass a number to and fro by channels without a
-// buffer. A round trip is six events: each of the two is unblocked, blocks and starts again, once.
+// Command pingpong is a target of the events benchmark. Two goroutines send a number back and forth through unbuffered
+// channels. A round trip has six events: each of the two goroutines is unblocked, blocks and starts once.
 //
 //	pingpong [-every 50ms]
 //
-// It is steered by lines, see package control; an operation is a round trip.
+// Commands on standard input control the program (see package control). An operation is a round trip.
 package main
 
 import (

@@ -1,5 +1,6 @@
-// Command spawn is a target of the events benchmark: it starts goroutines that end at once, sixteen at a time, and waits for
-// them. It is steered by lines, see package control; an operation is a goroutine.
+// Command spawn is a target of the events benchmark. It starts sixteen goroutines at a time, which exit immediately,
+// and waits for them. Commands on standard input control the program (see package control). An operation is a
+// goroutine.
 package main
 
 import (

@@ -1,12 +1,12 @@
-// Command threads is a target of the events benchmark: a process with many threads that tells how long it stood still. Some
-// threads read the clock all the time; the others, each with a goroutine that is locked to it, wait in read(2) for a pipe
-// into which nobody writes.
+// Command threads is a target of the events benchmark. It has many threads and measures how long it is stopped. Some
+// threads read the clock continuously. On each of the others, a locked goroutine blocks in read(2) on a pipe to which
+// nothing is written.
 //
 //	threads [-n 100] [-busy 1]
 //
-// It is steered by lines, see package control, and one more:
+// Commands on standard input control the program (see package control). There is one additional command:
 //
-//	gap  the longest time between two readings of the clock since this was asked before, in nanoseconds
+//	gap  the longest time in nanoseconds between two readings of the clock since the previous gap command
 package main
 
 import (

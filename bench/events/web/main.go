@@ -1,6 +1,6 @@
-// Command web is a target of the events benchmark: a net/http server that greets, or with -orders answers with so many
-// orders as JSON. It serves on a port of its own choice, which it prints, and is steered by lines, see package control; an
-// operation is a request.
+// Command web is a target of the events benchmark: a net/http server. It answers with a greeting, or with N orders as
+// JSON if it is started with -orders N. It serves on a free port, which it prints. Commands on standard input control
+// the program (see package control). An operation is a request.
 package main
 
 import (
