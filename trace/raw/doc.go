@@ -1,8 +1,9 @@
-// Package raw reads and writes Go execution traces, event by event, in the wire format of the runtime and in a text format
-// for people.
+// Package raw reads and writes Go execution traces event by event, in the wire format of the runtime and in a
+// human-readable text format.
 //
-// Its central type is Event: one event as it stands in a trace, framing included. A Reader or a TextReader fills it, a
-// Writer or a TextWriter writes it, and Copy moves all of them from one to the other:
+// The central type is [Event], a single event as it is stored in a trace. This includes the events that frame others,
+// such as batches. A [Reader] or [TextReader] reads events, a [Writer] or [TextWriter] writes them, and [Copy] copies
+// all events from a reader to a writer:
 //
 //	r, err := raw.NewReader(wireFile)
 //	...
@@ -12,83 +13,94 @@
 //	...
 //	err = w.Close()
 //
-// The package interprets nothing: events come in the order they have in the file, which is not that of time, and numbers,
-// strings and stacks are what the file says. It serves to look at a trace, to edit one by hand, to make one for a test and
-// to write tools. What a trace means is told by golang.org/x/exp/trace.
+// The package does not interpret events. They are in the order of the file, which is not chronological, and numbers,
+// string IDs and stack IDs are those in the file. Use the package to inspect a trace, to edit one by hand, to create
+// one for a test, or to write tools. To analyze a trace, use package [github.com/loupe-go/loupe/trace] or
+// golang.org/x/exp/trace.
 //
 // # Versions
 //
-// A trace begins with the release whose format it has. All formats since Go 1.11 are known; see Version for which release
-// writes which. Go 1.22 changed everything. The versions before it (Version.V1) have other events, named here as
-// internal/trace named them, with dt for the time since the previous event of the P and stack for the event's own stack.
-// The versions since then have the names that `go tool trace -d=wire` prints. Version.Specs has all of them.
+// A trace begins with the Go release whose format it has. The package supports all formats since Go 1.11. The constants
+// of type [Version] list which release writes which format. Go 1.22 introduced a new format. The versions before it,
+// for which [Version.V1] reports true, have different events. Their events have the names that internal/trace gave
+// them; the argument dt is the time since the previous event of the P, and stack is the stack of the event itself. The
+// events of later versions have the names that `go tool trace -d=wire` prints. [Version.Specs] returns the events of a
+// version.
 //
 // # Wire format
 //
-// The header is 16 bytes: "go 1.22 trace" and three zeros. Numbers are unsigned LEB128 of up to 10 bytes. An event is a
-// byte that tells its type, then its arguments; for a stack then four numbers for each frame; for an event with data then
-// the number of bytes and the bytes. In V1 versions the upper two bits of the first byte are the number of arguments less
-// one, where 3 stands for more and has the length of the arguments follow in bytes; a string has 0.
+// The header has 16 bytes: "go 1.22 trace" and three zero bytes. Numbers are encoded as unsigned LEB128 in at most 10
+// bytes. An event starts with one byte for its type, followed by its arguments. A stack continues with four numbers for
+// each frame. An event with data continues with the length of the data in bytes and the data itself.
+//
+// In V1 versions, the upper two bits of the first byte are the number of arguments minus one. The value 3 stands for
+// four arguments or more, and for stacks; in this case the arguments are preceded by their length in bytes. For a
+// string the two bits are 0.
 //
 // # Text format
 //
-// A text trace is UTF-8, line by line. The first line is the header:
+// A text trace is UTF-8 text. The first line is the header:
 //
 //	Trace Go1.22
 //
-// Every event is a line of its own: the name, then all arguments in the order of the specification, each with its name, an
-// equals sign and the value in decimal:
+// Each event is on a line of its own. The line contains the name of the event and all arguments in the order of the
+// specification. An argument is written as its name, an equals sign and its value in decimal:
 //
 //	GoStart dt=23 g=7 g_seq=1
 //
-// An event with data has a second line, with the data as a Go string in double quotes, or in back quotes; it follows
-// strconv.Quote. Its length is not written, as it follows from the data. If the line is missing, there is no data.
+// An event with data has a second line that contains the data as a Go string literal in double quotes or back quotes.
+// Writers write it as strconv.Quote does. The length is not written, because it follows from the data. If the line is
+// missing, the data is empty.
 //
 //	String id=5
 //		data="hello, world\n"
 //
-// A stack has a line for each frame, as many as its last argument tells. func and file are IDs of strings:
+// A stack is followed by one line for each frame. The last argument of the stack is the number of frames. The values of
+// func and file are string IDs:
 //
 //	Stack id=4 nframes=2
 //		pc=4919361 func=10 file=11 line=35
 //		pc=4919201 func=12 file=11 line=20
 //
-// White space is what unicode.IsSpace says. Where one such character is, there may be any number of them, also at the
-// begin and the end of lines, which may end with CR LF. Lines of white space are skipped. A # that is not part of data
-// begins a comment, which ends with the line.
+// White space is defined by unicode.IsSpace. Any amount of it is permitted between words, and at the beginning and end
+// of a line. A line can end with CR LF. Blank lines are skipped. A # outside of data starts a comment, which extends to
+// the end of the line.
 //
-// This is the format of the package internal/trace/raw in the Go tree. Each reads what the other writes, but for what that
-// one cannot represent (see below), and it takes no comment in the line of an event.
+// This is the format of package internal/trace/raw in the Go tree. Each package reads what the other writes, with two
+// exceptions: internal/trace/raw cannot represent everything (see below), and does not accept a comment after an event on
+// the same line.
 //
 // # Widths
 //
-// A number may take more bytes on the wire than it needs. The runtime writes some that way: the sizes of batches and, in
-// V1 versions after Go111, the lengths of stacks. Readers whose field KeepWidths is set note such widths in Event.Widths,
-// and writers heed them. So a trace can be made text and become the same bytes again. In the text they stand in a comment
-// before the event:
+// A number can take more bytes on the wire than necessary. The runtime writes some numbers this way: the sizes of
+// batches, and the lengths of stacks in V1 versions later than Go111. A reader whose KeepWidths field is set stores
+// these widths in Event.Widths, and writers use them. A trace can therefore be converted to text and back to the
+// identical bytes. In text, widths are in a comment before the event:
 //
 //	#widths size=10
 //	EventBatch gen=1 m=4711 time=9120131 size=38
 //
-// It names those numbers, in their order, that take more bytes than they need. They are named like the arguments; the length
-// of data is called data, the length of an event of a V1 version length, and 3.pc is the pc of the fourth frame. If an edit
-// makes a number too big for its width, it gets the bytes it needs.
+// The comment lists the numbers that take more bytes than necessary, in their order on the wire, each with its size in
+// bytes. They have the names of the arguments. In addition, data is the length of the data, length is the length of an
+// event of a V1 version, and 3.pc is the pc of the fourth frame. If an edit makes a number too large for its width, it
+// takes as many bytes as necessary.
 //
 // # Sizes
 //
-// An EventBatch tells how many bytes its events take, and readers rely on it. After an edit of a text the number is wrong.
-// A Writer whose field RecomputeSizes is set puts the right one there. The length of an ExperimentalBatch, and of V1 events,
-// is always right, since neither is written in text.
+// An EventBatch contains the size of its events in bytes, and readers rely on it. Editing the text of a trace can make
+// this number wrong. A Writer whose RecomputeSizes field is set writes the correct size. The length of an
+// ExperimentalBatch and the lengths of V1 events are always correct, because they are not part of the text.
 //
 // # Differences from internal/trace/raw
 //
-// Empty data keeps its line, lines may have up to MaxLine bytes, V1 versions are known, widths can be kept and sizes
-// recomputed. Events of experiments (GODEBUG=traceallocfree=1) are known in all versions that have them; the package in Go
-// 1.25 and later knows them in the newest version alone. Go 1.22's package names the arguments of CPUSample in an order
-// that its runtime does not write them in; here they are m, p and g, as in all later releases.
+// Empty data has a line of its own, lines can have up to [MaxLine] bytes, V1 versions are supported, widths can be kept
+// and sizes recomputed. Events of experiments (GODEBUG=traceallocfree=1) are supported in all versions that have them,
+// whereas internal/trace/raw in Go 1.25 and later supports them only in the newest version. In Go 1.22,
+// internal/trace/raw names the arguments of CPUSample in a different order than the one in which the runtime writes
+// them. Here they are m, p and g, as in all later releases.
 //
-// # Bad input
+// # Invalid input
 //
-// Input is not validated beyond what it takes to find the events in it. Whatever it is, readers end with an error that says
-// where, a *SyntaxError, and take no more memory than MaxLine, MaxData and MaxFrames allow.
+// Input is validated only as far as necessary to find the events. For any invalid input, readers return a *[SyntaxError]
+// with the position, and use no more memory than [MaxLine], [MaxData] and [MaxFrames] permit.
 package raw
