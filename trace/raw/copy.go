@@ -2,24 +2,25 @@ package raw
 
 import "io"
 
-// An EventReader is a source of events: a Reader or a TextReader.
+// An EventReader is a source of events. [Reader] and [TextReader] implement it.
 type EventReader interface {
 	// Version returns the version of the trace.
 	Version() Version
-	// ReadEvent reads the next event into ev, whose slices it reuses. It returns io.EOF at the end of the trace.
+	// ReadEvent reads the next event into ev and reuses its slices. It returns io.EOF at the end of the trace.
 	ReadEvent(ev *Event) error
 }
 
-// An EventWriter is a destination of events: a Writer or a TextWriter.
+// An EventWriter is a destination of events. [Writer] and [TextWriter] implement it.
 type EventWriter interface {
 	// Version returns the version of the trace.
 	Version() Version
-	// WriteEvent writes an event, of which it keeps nothing.
+	// WriteEvent writes an event. It must not retain ev or any of its slices.
 	WriteEvent(ev *Event) error
 }
 
-// Copy writes all events of src to dst, up to the first error, and returns how many it has written. The end of src is no
-// error. Copy does not close dst. Between the two formats it is faster than a loop of ReadEvent and WriteEvent.
+// Copy copies events from src to dst until the end of src or until an error occurs. It returns the number of events
+// written and the first error. A successful Copy returns a nil error, not io.EOF. Copy does not close dst. If it
+// converts between the two formats, it is faster than calls of ReadEvent and WriteEvent.
 func Copy(dst EventWriter, src EventReader) (events int64, err error) {
 	quick := quickCopy(dst, src)
 	var ev Event
@@ -40,7 +41,8 @@ func Copy(dst EventWriter, src EventReader) (events int64, err error) {
 	}
 }
 
-// WireToText reads a trace of the wire format to its end and writes it as text. What precedes an error is written.
+// WireToText reads a trace in the wire format from r and writes it to w in the text format. If reading fails, the
+// events before the error have been written.
 func WireToText(w io.Writer, r io.Reader) error {
 	from, err := NewReader(r)
 	if err != nil {

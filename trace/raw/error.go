@@ -6,17 +6,17 @@ import (
 	"strconv"
 )
 
-// A SyntaxError says where a trace is not what its format asks for.
+// A SyntaxError reports a position at which a trace is malformed.
 type SyntaxError struct {
-	// Line is the line of a text trace, counted from 1. It is 0 for a wire trace.
+	// Line is the line number in a text trace, starting at 1. It is 0 for a wire trace.
 	Line int64
 	// Offset is the offset in bytes of the event in a wire trace. It is 0 for a text trace.
 	Offset int64
-	// Err says what is wrong. It is io.ErrUnexpectedEOF, perhaps wrapped, if the trace ends within an event.
+	// Err describes the error. It is or wraps io.ErrUnexpectedEOF if the trace ends in the middle of an event.
 	Err error
 }
 
-// Error returns the place and what is wrong there, in one line.
+// Error returns the position and the description of the error in one line.
 func (e *SyntaxError) Error() string {
 	if e.Line > 0 {
 		return "line " + strconv.FormatInt(e.Line, 10) + ": " + e.Err.Error()
@@ -27,24 +27,25 @@ func (e *SyntaxError) Error() string {
 // Unwrap returns e.Err.
 func (e *SyntaxError) Unwrap() error { return e.Err }
 
-// Limits of what is read and written, which keep memory bounded whatever the input. They are far above what the runtime
-// writes: 128 frames, strings of 1 KiB (1 MB in V1 versions), experimental batches of 64 KiB.
+// Limits for reading and writing, which bound memory for any input. They are far above what the runtime writes: 128
+// frames, strings of 1 KiB (1 MB in V1 versions), experimental batches of 64 KiB.
 const (
-	// MaxFrames is the most frames that a stack may have.
+	// MaxFrames is the maximum number of frames of a stack.
 	MaxFrames = 1 << 16
-	// MaxData is the most bytes of data that an event may have.
+	// MaxData is the maximum size of the data of an event in bytes.
 	MaxData = 2 << 20
-	// MaxLine is the most bytes that a line of a text trace may have.
+	// MaxLine is the maximum length of a line of a text trace in bytes.
 	MaxLine = 16 << 20
-	// MaxBatch is the most bytes of events that a batch may have, for readers accept no more. Only a Writer that
-	// recomputes sizes looks at it.
+	// MaxBatch is the maximum size of the events of a batch in bytes. Trace readers accept no more. Only a Writer that
+	// recomputes sizes enforces this limit.
 	MaxBatch = 64 << 10
 )
 
 var (
-	// ErrVersion is returned, wrapped, for a trace or an event of a version that is not supported, or not expected.
+	// ErrVersion is wrapped by errors about a version that is not supported, and about events whose version is not that
+	// of the trace.
 	ErrVersion = errors.New("version not supported")
-	// ErrHeader is returned, wrapped, for input that does not begin as a trace does.
+	// ErrHeader is wrapped by errors about input that does not begin with the header of a trace.
 	ErrHeader = errors.New("not a Go execution trace")
 )
 

@@ -6,33 +6,33 @@ import (
 	"strings"
 )
 
-// An Event is one event as it stands in a trace, which includes the trace's framing (batches, strings, stacks). Nothing
-// in it is interpreted.
+// An Event is a single event as it is stored in a trace. This includes the framing of the trace: batches, strings and
+// stacks. The values are not interpreted.
 type Event struct {
 	Version Version
 	Type    Type
-	// Args has the arguments in the order of the specification.
+	// Args contains the arguments in the order of Spec.Args.
 	Args []uint64
-	// Data has the bytes of an event with data.
+	// Data contains the data of an event whose Spec.HasData is set.
 	Data []byte
-	// Frames has the frames of a stack event, leaf first.
+	// Frames contains the frames of an event whose Spec.IsStack is set, innermost first.
 	Frames []Frame
-	// Widths says how many bytes each number took on the wire, in wire order: the arguments, then those of the frames, then
-	// the length of the data. Before them comes the length of the event where the wire has it, which is in V1 versions for
-	// stacks and for events of four arguments or more. A missing width, or one that is too small, means the least number
-	// of bytes; no number takes more than 10.
+	// Widths contains the size in bytes of each number on the wire, in the order of the wire: first the length of the
+	// event, but only for stacks and events with four or more arguments in V1 versions, then the arguments, the numbers
+	// of the frames, and the length of the data. If a width is missing or too small, the number takes as many bytes as
+	// necessary. The maximum is 10 bytes.
 	Widths []uint8
 }
 
 // A Frame is one frame of a stack event.
 type Frame struct {
 	PC   uint64 // program counter
-	Func uint64 // string ID of the function's name
-	File uint64 // string ID of the file's name
-	Line uint64 // line in the file
+	Func uint64 // string ID of the name of the function
+	File uint64 // string ID of the name of the file
+	Line uint64 // line number in the file
 }
 
-// Clone returns a copy that shares nothing with ev.
+// Clone returns a deep copy of ev.
 func (ev *Event) Clone() *Event {
 	c := *ev
 	c.Args = slices.Clone(ev.Args)
@@ -42,7 +42,7 @@ func (ev *Event) Clone() *Event {
 	return &c
 }
 
-// Spec returns the specification of the event's type, or nil if the version has no such type.
+// Spec returns the specification of the event's type, or nil if the event's version does not have that type.
 func (ev *Event) Spec() *Spec {
 	specs := ev.Version.Specs()
 	if int(ev.Type) >= len(specs) || specs[ev.Type].Name == "" {
@@ -51,7 +51,8 @@ func (ev *Event) Spec() *Spec {
 	return &specs[ev.Type]
 }
 
-// String returns the event as it stands in a text trace, without the line feed at its end, or what is wrong with it.
+// String returns the event in the text format, without a final newline. For an invalid event, it returns a description
+// of the error.
 func (ev *Event) String() string {
 	if !ev.Version.Valid() {
 		return fmt.Sprintf("event of %s: %v", ev.Version, ErrVersion)

@@ -10,7 +10,8 @@ import (
 	"github.com/loupe-go/loupe/trace/raw"
 )
 
-// A trace is made text. KeepWidths has the text tell which numbers take more bytes than they need.
+// This example converts a trace to text. Because of KeepWidths, the text records which numbers take more bytes than
+// necessary.
 func ExampleCopy() {
 	wire := []byte("go 1.22 trace\x00\x00\x00" + // header
 		"\x01\x01\x07\x64\x84\x00" + // batch of 4 bytes, whose size takes two bytes here
@@ -38,7 +39,7 @@ func ExampleCopy() {
 	// GoStart dt=5 g=9 g_seq=1
 }
 
-// A text that was written by hand becomes a wire trace, with the sizes that its batches really have.
+// This example converts a text trace that was written by hand to the wire format, and computes the sizes of its batches.
 func ExampleWriter() {
 	const text = `Trace Go1.26
 EventBatch gen=1 m=7 time=100 size=0 # to be computed
@@ -68,7 +69,7 @@ EndOfGeneration
 	// "go 1.26 trace\x00\x00\x00\x01\x01\ad\t\x04\x05\x01\x05hello4"
 }
 
-// Events are counted by name.
+// This example counts events by name.
 func ExampleReader_All() {
 	wire := "go 1.22 trace\x00\x00\x00" + "\x01\x01\x07\x64\x05" + "\x10\x05\x09\x01\x02"
 	r, err := raw.NewReader(strings.NewReader(wire))
@@ -87,9 +88,9 @@ func ExampleReader_All() {
 	// map[EventBatch:1 GoStart:1 Stacks:1]
 }
 
-// An error says where it is.
+// This example shows an error with its position.
 func ExampleTextReader() {
-	// What `go tool trace -d=wire` prints has no header: it has to be put before it.
+	// The output of `go tool trace -d=wire` has no header, so it has to be added.
 	const printed = "GoStart dt=5 g=9 g_seq=1\nGoStart dt=5 g=9\n"
 	r, err := raw.NewTextReader(strings.NewReader("Trace Go1.22\n" + printed))
 	if err != nil {
@@ -105,7 +106,7 @@ func ExampleTextReader() {
 	// line 3: GoStart: argument g_seq is missing
 }
 
-// The specifications tell what events there are.
+// This example looks up the specification of an event type.
 func ExampleVersion_Specs() {
 	spec := raw.Go126.Specs()[raw.EvGoUnblock]
 	fmt.Println(spec.Name, spec.Args, spec.Timed)

@@ -10,8 +10,8 @@ import (
 
 // A Reader reads a trace in the wire format.
 type Reader struct {
-	// KeepWidths fills Event.Widths for the events that have a number in more bytes than it needs, so that a Writer makes
-	// the same bytes of them.
+	// KeepWidths sets Event.Widths for events with a number that takes more bytes than necessary, so that a Writer writes
+	// the identical bytes.
 	KeepWidths bool
 
 	in     inputBuffer
@@ -25,7 +25,9 @@ type Reader struct {
 // maxPlain is the room that a plain event takes at most.
 const maxPlain = 1 + maxArgs*maxVarint
 
-// NewReader returns a reader of the trace in r, whose header it reads. It reads ahead of the events that it returns.
+// NewReader reads the header of the trace in r and returns a Reader for the events. The Reader buffers its input, so it
+// can read more of r than the events that it has returned. The error wraps [ErrHeader] if r does not contain a trace in
+// the wire format, and [ErrVersion] if the version of the trace is not supported.
 func NewReader(r io.Reader) (*Reader, error) {
 	rd := &Reader{in: newInputBuffer(r)}
 	rd.in.need(headerSize)
@@ -41,14 +43,14 @@ func NewReader(r io.Reader) (*Reader, error) {
 	return rd, nil
 }
 
-// Version returns the version of the trace.
+// Version returns the version of the trace, as given in its header.
 func (r *Reader) Version() Version { return r.f.version }
 
-// Offset returns how many bytes of the trace precede the next event.
+// Offset returns the offset in bytes of the next event in the trace.
 func (r *Reader) Offset() int64 { return r.in.offset() }
 
-// All returns an iterator over the events that are left. The event that it yields is overwritten by the next one. It ends
-// at the end of the trace, or after it has yielded an error and no event.
+// All returns an iterator over the remaining events. An event is only valid until the next one is yielded. If reading
+// fails, the last pair is a nil event and the error. At the end of the trace, the iteration ends without an error.
 func (r *Reader) All() iter.Seq2[*Event, error] {
 	return allEvents(r, &r.ev)
 }
@@ -72,9 +74,9 @@ func allEvents(src EventReader, ev *Event) iter.Seq2[*Event, error] {
 	}
 }
 
-// ReadEvent reads the next event into ev, whose slices it reuses and enlarges where needed. It returns io.EOF at the end
-// of the trace, a *SyntaxError for what is no event, and else the error of the underlying reader. After an error it
-// returns that error again.
+// ReadEvent reads the next event into ev. It reuses the slices of ev and grows them if necessary. The error is io.EOF
+// at the end of the trace, a *[SyntaxError] if the input is malformed, or the error of the underlying reader. After an
+// error, all further calls return the same error.
 func (r *Reader) ReadEvent(ev *Event) error {
 	in := &r.in
 	if in.end-in.pos < maxPlain {

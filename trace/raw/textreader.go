@@ -10,8 +10,8 @@ import (
 
 // A TextReader reads a trace in the text format.
 type TextReader struct {
-	// KeepWidths fills Event.Widths for the events that have a #widths comment before them, which a TextWriter writes for
-	// events that have widths. Else such comments are skipped like all others.
+	// KeepWidths sets Event.Widths for events that follow a #widths comment, as written by a TextWriter. If it is false,
+	// these comments are ignored like all other comments.
 	KeepWidths bool
 
 	in    inputBuffer
@@ -25,7 +25,9 @@ type TextReader struct {
 	widths, current []byte
 }
 
-// NewTextReader returns a reader of the trace in r, whose header it reads. It reads ahead of the events that it returns.
+// NewTextReader reads the header of the trace in r and returns a TextReader for the events. The TextReader buffers its
+// input, so it can read more of r than the events that it has returned. The error wraps [ErrHeader] if r does not
+// contain a trace in the text format, and [ErrVersion] if the version of the trace is not supported.
 func NewTextReader(r io.Reader) (*TextReader, error) {
 	tr := &TextReader{in: newInputBuffer(r)}
 	line, err := tr.nextLine()
@@ -55,21 +57,21 @@ func parseTextHeader(line []byte) (*format, error) {
 	return Version(v).format(), nil
 }
 
-// Version returns the version of the trace.
+// Version returns the version of the trace, as given in its header.
 func (r *TextReader) Version() Version { return r.f.version }
 
-// Line returns how many lines have been read.
+// Line returns the number of lines read so far.
 func (r *TextReader) Line() int64 { return r.line }
 
-// All returns an iterator over the events that are left. The event that it yields is overwritten by the next one. It ends
-// at the end of the trace, or after it has yielded an error and no event.
+// All returns an iterator over the remaining events. An event is only valid until the next one is yielded. If reading
+// fails, the last pair is a nil event and the error. At the end of the trace, the iteration ends without an error.
 func (r *TextReader) All() iter.Seq2[*Event, error] {
 	return allEvents(r, &r.ev)
 }
 
-// ReadEvent reads the next event into ev, whose slices it reuses and enlarges where needed. It returns io.EOF at the end
-// of the trace, a *SyntaxError for what is no event, and else the error of the underlying reader. After an error it
-// returns that error again.
+// ReadEvent reads the next event into ev. It reuses the slices of ev and grows them if necessary. The error is io.EOF
+// at the end of the trace, a *[SyntaxError] if the input is malformed, or the error of the underlying reader. After an
+// error, all further calls return the same error.
 func (r *TextReader) ReadEvent(ev *Event) error {
 	if r.err != nil {
 		return r.err

@@ -6,14 +6,16 @@ import (
 	"io"
 )
 
-// A TextWriter writes a trace in the text format. What it has not written yet is written by Flush or Close.
+// A TextWriter writes a trace in the text format. Its output is buffered: call [TextWriter.Close], or
+// [TextWriter.Flush], to write it to the underlying writer.
 type TextWriter struct {
 	out    outputBuffer
 	f      *format
 	closed bool
 }
 
-// NewTextWriter returns a writer of a trace of a version, whose header it writes with the first bytes.
+// NewTextWriter returns a TextWriter for a trace of version v. The header is buffered like the events. If v is not
+// supported, the error wraps [ErrVersion].
 func NewTextWriter(w io.Writer, v Version) (*TextWriter, error) {
 	if !v.Valid() {
 		return nil, fmt.Errorf("%s: %w", v, ErrVersion)
@@ -32,8 +34,9 @@ func (w *TextWriter) Version() Version { return w.f.version }
 // maxPlainLine is the room that the line of an event takes at most, with what copying whole pieces adds to it.
 const maxPlainLine = (1+maxArgs)*pieceSize + maxArgs*decimalRoom + 1
 
-// WriteEvent writes an event. An event that does not fit its specification, or exceeds a limit, is an error and is not
-// written. After an error of the underlying writer it returns that error again.
+// WriteEvent writes an event. If the event does not conform to its specification, or exceeds a limit, WriteEvent
+// returns an error and does not write the event. After an error of the underlying writer, all further calls return the
+// same error.
 func (w *TextWriter) WriteEvent(ev *Event) error {
 	c, err := w.f.check(ev)
 	if err != nil {
@@ -111,14 +114,14 @@ func (w *TextWriter) addData(data []byte) bool {
 	return w.out.addString("\tdata=") && w.out.addQuoted(data) && w.out.addString("\n")
 }
 
-// Flush writes what is buffered to the underlying writer.
+// Flush writes buffered data to the underlying writer.
 func (w *TextWriter) Flush() error {
 	w.out.flush(w.out.size)
 	return w.out.err
 }
 
-// Close ends the trace and writes all of it to the underlying writer, which it does not close. No event can be written
-// afterwards.
+// Close completes the trace and writes all buffered data to the underlying writer. It does not close the underlying
+// writer. Writing an event after Close is an error.
 func (w *TextWriter) Close() error {
 	w.closed = true
 	return w.Flush()

@@ -2,10 +2,10 @@ package raw
 
 import "strconv"
 
-// A Version is a format of execution traces. It is named by the minor number of the Go release that introduced it.
+// A Version identifies a format of execution traces by the minor version of the Go release that introduced it.
 type Version uint8
 
-// The formats, with the releases whose programs write them.
+// The supported versions. The comment of each lists the Go releases that write it.
 const (
 	Go111 Version = 11 // Go 1.11 to 1.18
 	Go119 Version = 19 // Go 1.19 and 1.20
@@ -16,8 +16,8 @@ const (
 	Go126 Version = 26 // Go 1.26 and 1.27
 )
 
-// ReadBy returns the newest format that the tools of a Go release read, by its minor version: 24 for Go 1.24. ok is false
-// for releases before Go 1.11, which have formats of their own.
+// ReadBy returns the newest version that the tools of a Go release can read. The argument is the minor version of the
+// release, such as 24 for Go 1.24. For releases before Go 1.11, whose formats are not supported, ok is false.
 func ReadBy(minor int) (v Version, ok bool) {
 	for known := range formats {
 		if known <= minor && formats[known] != nil {
@@ -27,18 +27,19 @@ func ReadBy(minor int) (v Version, ok bool) {
 	return v, v.Valid()
 }
 
-// String returns the version as it stands in the header of a text trace: "Go1.22".
+// String returns the version as it is written in the header of a text trace, such as "Go1.22".
 func (v Version) String() string { return "Go1." + strconv.Itoa(int(v)) }
 
-// Valid reports whether v is a version that this package knows.
+// Valid reports whether v is a supported version.
 func (v Version) Valid() bool { return int(v) < len(formats) && formats[v] != nil }
 
-// V1 reports whether v is one of the formats that Go had before 1.22: batches for each P, one list of strings and stacks
-// for the whole trace, and event types of their own (EvV1...).
+// V1 reports whether v is a version from before Go 1.22. In these, each batch belongs to a P, strings and stacks are
+// valid in the whole trace, and event types are different (EvV1...).
 func (v Version) V1() bool { return v < Go122 }
 
-// Specs returns what events the version has, indexed by Type. Types without a name are not in it. The result is shared
-// and must not be changed; it is nil for an invalid version.
+// Specs returns the specifications of the event types of the version, indexed by [Type]. An element with an empty name
+// means that the version does not have the type. The result is shared and must not be modified. It is nil if v is
+// invalid.
 func (v Version) Specs() []Spec {
 	if !v.Valid() {
 		return nil

@@ -5,11 +5,12 @@ import (
 	"io"
 )
 
-// A Writer writes a trace in the wire format. What it has not written yet is written by Flush or Close.
+// A Writer writes a trace in the wire format. Its output is buffered: call [Writer.Close], or [Writer.Flush], to write
+// it to the underlying writer.
 type Writer struct {
-	// RecomputeSizes makes the size of each EventBatch what the events after it take, whatever its argument says. A
-	// batch then ends with the next batch, with EndOfGeneration or with Close, and must not have more than MaxBatch
-	// bytes of events. V1 traces have no sizes of batches.
+	// RecomputeSizes sets the size of each EventBatch to the actual size of its events and ignores the size argument. A
+	// batch then ends at the next batch, at EndOfGeneration or at Close, and its events must not be larger than
+	// MaxBatch bytes. The option has no effect on V1 traces, in which batches have no size.
 	RecomputeSizes bool
 
 	out    outputBuffer
@@ -19,7 +20,8 @@ type Writer struct {
 	batch openBatch
 }
 
-// NewWriter returns a writer of a trace of a version, whose header it writes with the first bytes.
+// NewWriter returns a Writer for a trace of version v. The header is buffered like the events. If v is not supported,
+// the error wraps [ErrVersion].
 func NewWriter(w io.Writer, v Version) (*Writer, error) {
 	if !v.Valid() {
 		return nil, fmt.Errorf("%s: %w", v, ErrVersion)
@@ -32,8 +34,9 @@ func NewWriter(w io.Writer, v Version) (*Writer, error) {
 // Version returns the version of the trace.
 func (w *Writer) Version() Version { return w.f.version }
 
-// WriteEvent writes an event. An event that does not fit its specification, or exceeds a limit, is an error and is not
-// written. After an error of the underlying writer, or a batch of more than MaxBatch bytes, it returns that error again.
+// WriteEvent writes an event. If the event does not conform to its specification, or exceeds a limit, WriteEvent
+// returns an error and does not write the event. After an error of the underlying writer, or a batch of more than
+// [MaxBatch] bytes, all further calls return the same error.
 func (w *Writer) WriteEvent(ev *Event) error {
 	c, err := w.f.check(ev)
 	if err != nil {
@@ -68,8 +71,8 @@ func (w *Writer) putPlain(ev *Event) {
 	out.size += p
 }
 
-// Flush writes what is buffered to the underlying writer. The events of a batch whose size is still to be computed stay
-// in the buffer.
+// Flush writes buffered data to the underlying writer. If RecomputeSizes is set, the current batch remains in the buffer,
+// because its size is not known yet.
 func (w *Writer) Flush() error {
 	if !w.batch.open {
 		w.out.flush(w.out.size)
@@ -79,8 +82,8 @@ func (w *Writer) Flush() error {
 	return w.out.err
 }
 
-// Close ends the trace and writes all of it to the underlying writer, which it does not close. No event can be written
-// afterwards.
+// Close completes the trace and writes all buffered data to the underlying writer. It does not close the underlying
+// writer. Writing an event after Close is an error.
 func (w *Writer) Close() error {
 	if w.closed {
 		return w.out.err

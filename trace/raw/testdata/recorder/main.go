@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -191,11 +192,23 @@ func deep(n int) {
 
 var spun int
 
-// burn uses the processor, for the profiler to see.
+// burn uses so much processor time in one thread, for the profiler to see. On a busy machine that takes longer.
 func burn(d time.Duration) {
-	for end := time.Now().Add(d); time.Now().Before(end); {
-		for i := 0; i < 1000; i++ {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for end := used() + d; used() < end; {
+		for i := 0; i < 100000; i++ {
 			spun += i
 		}
 	}
+}
+
+// used returns the processor time that this thread has used.
+func used() time.Duration {
+	const thread = 1 // RUSAGE_THREAD
+	var u syscall.Rusage
+	if err := syscall.Getrusage(thread, &u); err != nil {
+		panic(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
