@@ -1,66 +1,88 @@
-// Package trace connects Loupe's events with Go execution traces: the files that go tool trace, golang.org/x/exp/trace and
-// other viewers open.
+// Package trace reads, writes and validates Go execution traces: the files that runtime/trace writes, and that go tool
+// trace, golang.org/x/exp/trace and other viewers open. It converts between traces and the events of package event.
 //
 // # Reading
 //
-// A Reader yields the events of a trace, of Go 1.11 and later, in an order in which they can have happened. It puts them in
-// order by the rules that the toolchain's reader has, and refuses what that refuses; its type says which event of a trace
-// becomes which event.Event. Memory is bounded by one generation, before Go 1.22 by the
-// trace, and in any case by Reader.MaxMemory.
+// A [Reader] yields the events of a trace written by Go 1.11 or later, in causal order. It orders events by the same
+// rules as the reader of the Go toolchain, and rejects the traces that the toolchain's reader rejects. The
+// documentation of Reader describes how the events of a trace map to [event.Event]. A Reader holds one generation of
+// the trace in memory. Traces from before Go 1.22 have no generations and are held as a whole. In both cases memory is
+// bounded by Reader.MaxMemory.
 //
-// Validate reads a trace for what is wrong with it, and goes on behind what it finds: an Error is something for which the
-// toolchain's reader refuses the trace, a Warning something that no Go program writes.
+// [Validate] checks a trace for problems, and continues after each problem that it finds. A problem of severity [Error]
+// makes the toolchain's reader reject the trace. A problem of severity [Warning] is something that no Go program writes.
 //
 // # Writing
 //
-// A Writer turns a stream of event.Event into a trace, while the stream goes on. Its source is any that yields events, a
-// live process for one; its sink is an io.Writer, which gets one batch of the trace with each Write. Memory is bounded by
-// what is alive (goroutines, threads, tasks) and by the strings and stacks of one generation, a second of the trace.
+// A [Writer] converts a stream of event.Event to a trace while the stream is running. The events can come from any
+// source, such as a live process. The underlying io.Writer receives one batch of the trace with each call of Write,
+// unless the trace is written as text. The memory of a Writer is bounded by what is alive (goroutines, threads, tasks),
+// and by the strings and stacks of one generation, which covers one second by default.
 //
-// Readers of traces replay the scheduler: each goroutine, thread (M) and P has a state, and an event that does not fit is
-// fatal. The Writer follows the same model and writes what it allows. Events keep their order, which is that of causes,
-// and get times that increase strictly: one that says it was earlier than its predecessor is a nanosecond later. Where an
-// event does not fit the model, transitions come before it that lead to what it tells:
+// Readers of traces replay the scheduler. Every goroutine, thread (M) and P has a state, and an event that does not fit
+// the state is a fatal error. The Writer applies the same model and only writes events that fit. Events keep their order,
+// and times are strictly increasing: if an event is earlier than its predecessor, its time is set to one nanosecond after
+// the predecessor. If an event does not fit the model, the Writer first adds the transitions that lead to it:
 //
-//   - A goroutine that starts although it runs, or whose thread or P goes on with another one, has been in a system call
-//     that was not observed: a call of no length is written, and the goroutine waited for a P after it.
-//   - A goroutine that is seen for the first time is told as one that was there from the begin, in the first generation;
-//     in later ones it seems to be created, by nobody.
-//   - What events that are lost would have told is made up as far as needed. A goroutine of which nothing is known but that
-//     it left its thread blocks for the reason "not observed". One whose end was lost stays.
+//   - If a running goroutine starts again, or if its thread or its P starts another goroutine, the goroutine must have
+//     been in a system call that was not observed. The Writer adds a system call of no duration, after which the
+//     goroutine waits for a P.
+//   - If the first event of a goroutine is not a GoCreate, the goroutine is described as existing when the trace began if
+//     this is the first generation. In later generations a GoCreate without a creator is added.
+//   - Transitions whose events were lost are made up as far as necessary. A goroutine that is known to have left its
+//     thread, but not why, blocks with the reason "not observed". A goroutine whose end was lost remains in the trace.
 //
-// All of these are counted (WriterStats). Messages of the category "loupe" tell how many events were lost.
+// [WriterStats] counts all of these. Log messages of the category "loupe" record how many events were lost.
 //
-// Each generation begins with the status of all that is alive, so the generations from any one on are a trace by
-// themselves, behind the header.
+// Each generation begins with the status of everything that is alive. Therefore the header followed by all generations
+// from any one on is a valid trace.
 //
-// An M is Event.TID. What happened on a thread that is not known is on one with an ID from 1<<30 on. A P is Event.P where
-// that is known and less than 4096. Else threads get Ps when they need one. When running goroutines use all, it is the P of
-// one that must have entered a system call, if WriterOptions.Procs says how many there are, else a new one. The trace tells how many there are (ProcsChange) as they are seen.
+// The M of an event is Event.TID. Events on an unknown thread are written on threads with IDs from 1<<30 on. The P is
+// Event.P if that is known and less than 4096. Otherwise the Writer assigns a P to a thread when the thread needs one. If
+// all Ps are in use by running goroutines and WriterOptions.Procs is set, one of these goroutines must have entered a
+// system call, and the Writer takes its P. If WriterOptions.Procs is not set, the Writer adds a P. ProcsChange events
+// record the number of Ps seen so far.
 //
-// These are written as follows:
+// These kinds of events need explanation:
 //
-//   - GoStatus: as the status of a goroutine. One that runs or is in a system call is told when its first event comes, on
-//     the thread of that. Since raw.Go123 the stack is told too; it ends with the function that the goroutine started.
-//   - GoCreate: the new goroutine has a stack of one frame, the function that it starts.
-//   - GoBlock: with Event.TraceReason, or else with the tracer's word for Event.Reason. The wait of a coroutine that hands
-//     over has the reason "coroutine". It comes after the GoUnblock of the next one, which the waiting one does.
-//   - GoUnblock: on the thread where the goroutine runs that is Event.By. If that is none or does not run, on a thread
-//     without a goroutine.
-//   - GoSyscallEnd: if the next event of the goroutine is a GoStart, it was runnable in between and has lost its P.
-//   - GCBegin, GCEnd, STWBegin, STWEnd: they need a goroutine that runs. If the one that they tell of is not observed, it
-//     is shown for that moment. If they tell of none, any other that runs will do; when none runs, one called "loupe".
-//   - ChanMake, ChanSend, ChanReceive, ChanClose, Select, SemAcquire, SemRelease: as messages of runtime/trace. The category
-//     is the name of the kind. The message has Event.Object in hexadecimal and Event.Value in decimal, those that are not
-//     0, with a space in between: "0xc000012345 16".
-//   - Exec: all goroutines and tasks end.
+//   - GoStatus is written as the status of the goroutine. If the goroutine is running or in a system call, the status is
+//     written at its next event, on the thread of that event. From raw.Go123 on, the status has a stack, which ends with
+//     the start function of the goroutine.
+//   - GoCreate has a stack of one frame for the new goroutine, its start function.
+//   - GoBlock has the reason Event.TraceReason, or if that is empty, the tracer's equivalent of Event.Reason. A coroutine
+//     that switches to another one blocks with the reason "coroutine", after it has unblocked the other one.
+//   - GoUnblock is written on the thread that runs goroutine Event.By. If By is 0 or is not running, it is written on a
+//     thread without a goroutine.
+//   - GoSyscallEnd leaves the goroutine runnable and without a P if the next event of the goroutine is a GoStart.
+//     Otherwise it leaves the goroutine running.
+//   - GCBegin, GCEnd, STWBegin and STWEnd require a running goroutine. If the goroutine of the event is not observed,
+//     it is shown as running at that moment. If the event has no goroutine, any running goroutine is used, or if none
+//     is running, one with the name "loupe".
+//   - ChanMake, ChanSend, ChanReceive, ChanClose, Select, SemAcquire and SemRelease are written as runtime/trace log
+//     messages. The category is the name of the kind. The message is Event.Object in hexadecimal and Event.Value in
+//     decimal, separated by a space, without those that are 0: "0xc000012345 16".
+//   - Exec is written as a log message, and ends all goroutines and tasks.
 //
-// Times are nanoseconds since the Unix epoch, also in the trace itself; since raw.Go125 the trace says so. Samples of the
-// CPU profiler are exact to some 256 ns, because of how readers calculate.
+// Times in the trace are nanoseconds since the Unix epoch, and from raw.Go125 on the trace says so. The times of CPU
+// profiler samples are accurate to about 256 ns because of the way readers calculate them.
 //
-// The runtime.goexit at the end of a stack is left out, as the Go tracer does. Each pair of function and line has a program
-// counter of its own, which is no address of the program.
+// As in traces of the Go runtime, stacks do not contain the outermost frame runtime.goexit. Each pair of function and
+// line has a unique program counter, which is not an address in the program.
 //
-// Streams of long waits only (loupe.Options.MinBlock) make poor traces: a wait is known when it is over, but time in a trace
-// goes on, so it is written without its length.
+// Streams that contain only long waits (loupe.Options.MinBlock) make poor traces. Such a wait is reported when it ends,
+// but times in a trace cannot go back, so the wait is written without its duration.
 package trace
+
+// This package has the public types and their documentation. The packages in trace/internal do the work, each of which
+// imports only those before it:
+//
+//	problem     what can be wrong with a trace
+//	memory      the limit for reading, and estimates of what the parts of a trace take
+//	idtable     finding things by the IDs of a trace
+//	generation  reading bytes into generations: batches, strings, stacks, samples, clocks
+//	order       the model of the scheduler: which event is next
+//	reader      making events of package event, for Reader
+//	tracev1     reading and checking traces of before Go 1.22
+//	writer      making a trace of events, for Writer; imports none of the others
+//
+// Types with fields or methods are declared here and not as aliases, so that go doc shows all of them.

@@ -9,7 +9,7 @@ import (
 	"github.com/loupe-go/loupe/trace"
 )
 
-// Events of any source become a trace that go tool trace opens.
+// This example writes events as a trace that go tool trace can open.
 func ExampleWriter() {
 	var file bytes.Buffer
 	w, err := trace.NewWriter(&file, trace.WriterOptions{})
@@ -50,7 +50,7 @@ func ExampleWriter() {
 	// G1 GoBlock "chan receive"
 }
 
-// All that is wrong with a trace is found, each with its place.
+// This example reports all problems of a damaged trace with their positions.
 func ExampleValidate() {
 	trouble := []byte("go 1.23 trace\x00\x00\x00" +
 		"\x01\x01\x05\x00\x03" + // a batch of generation 1 and thread 5, with 3 bytes:

@@ -10,11 +10,11 @@ import (
 // DefaultMaxMemory is the most memory, in bytes, that reading a trace takes by default.
 const DefaultMaxMemory = 2 << 30
 
-// A MemoryError says that reading a trace would take more memory than allowed.
+// A MemoryError reports that reading a trace requires more memory than permitted.
 type MemoryError struct {
 	Version raw.Version
-	Limit   int64 // bytes
-	Offset  int64 // how far the trace was read
+	Limit   int64 // the limit in bytes
+	Offset  int64 // the offset in bytes up to which the trace was read
 }
 
 // Error returns what takes the memory, in one line.

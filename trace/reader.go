@@ -8,34 +8,36 @@ import (
 	"github.com/loupe-go/loupe/trace/raw"
 )
 
-// A Reader reads a Go execution trace as a stream of events. It reads the formats of Go 1.11 and later.
+// A Reader reads a Go execution trace as a stream of events. It supports the formats of Go 1.11 and later.
 //
-// # What becomes what
+// # Mapping of events
 //
-// The events come in an order in which they can have happened, and their times increase. From Go 1.25 on, and in all traces
-// that a Writer has written, Time is the time since the Unix epoch. In other traces of before Go 1.25 it counts nanoseconds
-// from some moment.
+// The events are in causal order, and their times increase. Event.Time is in nanoseconds. In traces of Go 1.25 and later,
+// and in all traces written by a [Writer], it is the time since the Unix epoch. In other traces it starts at an arbitrary
+// moment.
 //
-//   - The first state of a goroutine that was there when the trace began is a GoStatus. What later parts of the trace say
-//     again is left out. The origin has the function that the goroutine started with, if the stack reaches there.
-//   - A goroutine that is created for a thread of C is GoCreate, GoStart and GoSyscallBegin at one moment, and its end
-//     GoSyscallEnd and GoDestroy: it is in C.
-//   - GoBlock has the tracer's reason as TraceReason. Reason is the runtime's wait reason if that follows, from the tracer's
-//     reason or from the function that blocks, and else the tracer's word.
-//   - A GoSyscallEnd after which the goroutine is not running, because it has lost its P, has the State runnable. Value is
-//     the length of the call, in traces of Go 1.22 and later, if its begin is in the trace.
-//   - A coroutine that hands over to another one is GoUnblock, GoBlock and GoStart; the GoBlock has the reason "coroutine".
-//   - A message that a Writer left for lost events is Lost.
+//   - A goroutine that existed when the trace began has a GoStatus with its first known state. Repetitions of that
+//     state in later generations are dropped. Origin.Start is the start function of the goroutine if the stack includes
+//     it.
+//   - A goroutine created for a C thread has a GoCreate, a GoStart and a GoSyscallBegin at the same time, and a
+//     GoSyscallEnd and a GoDestroy at its end, because it executes C code in the meantime.
+//   - GoBlock has the tracer's block reason as TraceReason. Reason is the runtime's wait reason if it can be derived from
+//     the block reason or from the function that blocks. Otherwise it is the block reason.
+//   - GoSyscallEnd has the State StateRunnable if the goroutine has lost its P and is not running. Value is the
+//     duration of the system call if the trace is of Go 1.22 or later and contains the beginning of the call.
+//   - A coroutine that switches to another one has a GoUnblock, a GoBlock and a GoStart. The reason of the GoBlock is
+//     "coroutine". If the coroutine exits, it has a GoDestroy instead of the GoBlock.
+//   - A log message with which a Writer has recorded lost events is a Lost.
 //
-// TID is the ID of the thread; before Go 1.22 it is the runtime's own number of the thread. PID is 0. All else that a
-// trace has is counted, see Stats.
+// TID is the thread ID; before Go 1.22 it is the number by which the runtime identifies the thread. PID is 0. All other
+// events of a trace are only counted, see [Stats].
 //
-// The same stack is the same *event.Stack, and the same origin the same *event.Origin, for as long as somebody refers to
-// it. The Reader itself keeps one generation of the trace in memory; traces of before Go 1.22 it keeps as a whole.
+// Equal stacks share one *event.Stack, and equal origins one *event.Origin, as long as these are referenced. A Reader
+// holds one generation of the trace in memory. A trace from before Go 1.22 is held as a whole.
 type Reader struct {
-	// MaxMemory bounds the memory that reading takes, in bytes: of one generation and what is alive, before Go 1.22 of the
-	// trace. 0 means DefaultMaxMemory. It must be set before the first event is read. A trace that needs more ends with a
-	// MemoryError.
+	// MaxMemory is the maximum memory, in bytes, for reading the trace: for one generation and the state of what is
+	// alive, or before Go 1.22 for the whole trace. 0 means DefaultMaxMemory. It must be set before the first event is
+	// read. If the trace needs more memory, reading ends with a *MemoryError.
 	MaxMemory int64
 
 	version raw.Version
@@ -44,18 +46,19 @@ type Reader struct {
 	taken   int // of the part's events
 }
 
-// Stats counts what a trace has that is no event of the stream.
+// Stats counts the events of a trace. Syncs and the fields after it count what the trace contains in addition to the
+// events that are yielded.
 type Stats struct {
 	Version     raw.Version
-	Generations uint64 // parts that the trace consists of
-	Events      uint64 // of the stream
+	Generations uint64 // number of generations
+	Events      uint64 // number of events yielded
 
-	Syncs       uint64 // marks between generations
-	Statuses    uint64 // states of goroutines that were known already
-	Procs       uint64 // states of Ps
-	Sweeps      uint64 // begins and ends of sweeping
-	MarkAssists uint64 // begins and ends of helping the garbage collector
-	GCActive    uint64 // notes that a collection is under way
+	Syncs       uint64 // sync events, at the beginning of each generation and at the end of the trace
+	Statuses    uint64 // states of goroutines that were already known
+	Procs       uint64 // state changes of Ps
+	Sweeps      uint64 // starts and ends of sweeping
+	MarkAssists uint64 // starts and ends of mark assists
+	GCActive    uint64 // marks that a garbage collection is in progress
 	HeapGoals   uint64 // heap goals of the garbage collector
 	MaxProcs    uint64 // values of GOMAXPROCS
 	Labels      uint64 // labels of goroutines
@@ -64,7 +67,7 @@ type Stats struct {
 
 // A readSource makes events out of a trace.
 type readSource interface {
-	// fill appends events to part, whose capacity it does not exceed, and counts them. An error comes after the events; it
+	// Fill appends events to part, whose capacity it does not exceed, and counts them. An error comes after the events; it
 	// is io.EOF at the end.
 	fill(part *readPart) error
 }
@@ -106,8 +109,8 @@ func (r *Reader) Version() raw.Version { return r.version }
 // Stats returns the counts up to the last event that was yielded, or some hundred events more.
 func (r *Reader) Stats() Stats { return r.part.stats }
 
-// Events returns an iterator over the events that are left. The event that it yields is overwritten by the next one. It
-// ends at the end of the trace, or after it has yielded an error and no event.
+// Events returns an iterator over the remaining events. An event is only valid until the next one is yielded. If reading
+// fails, the last pair is a nil event and the error. At the end of the trace, the iteration ends without an error.
 func (r *Reader) Events() iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		for r.more() {
@@ -124,8 +127,8 @@ func (r *Reader) Events() iter.Seq2[*event.Event, error] {
 	}
 }
 
-// Batches is like Events, and yields some hundred events at a time, which costs less. They are overwritten by the next
-// ones.
+// Batches is like [Reader.Events] but yields up to some hundred events at a time, which is faster. The slice is only
+// valid until the next one is yielded.
 func (r *Reader) Batches() iter.Seq2[[]event.Event, error] {
 	return func(yield func([]event.Event, error) bool) {
 		for r.more() {

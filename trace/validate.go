@@ -10,48 +10,49 @@ import (
 	"github.com/loupe-go/loupe/trace/raw"
 )
 
-// ValidateOptions says what Validate reports. The zero value is right for most uses.
+// ValidateOptions configures [Validate]. The zero value is suitable for most uses.
 type ValidateOptions struct {
-	// PerCode is how many problems of each code the report has at most; 0 means DefaultPerCode. All are counted.
+	// PerCode is the maximum number of problems of each code in Report.Problems. 0 means DefaultPerCode. Problems beyond
+	// that number are still counted.
 	PerCode int
-	// MaxMemory bounds the memory that is used, as Reader.MaxMemory does.
+	// MaxMemory limits the memory that is used, as Reader.MaxMemory does.
 	MaxMemory int64
 }
 
-// DefaultPerCode is how many problems of each code a Report has at most.
+// DefaultPerCode is the default of ValidateOptions.PerCode.
 const DefaultPerCode = 20
 
-// A Report is what Validate has found in a trace.
+// A Report is the result of [Validate].
 type Report struct {
 	Version     raw.Version
-	Generations int   // parts that the trace consists of
-	Batches     int   // of any kind
-	Events      int64 // with a time, and samples of the CPU profiler
-	Bytes       int64 // that were read
+	Generations int   // number of generations
+	Batches     int   // number of batches of any kind
+	Events      int64 // number of events that have a time, and of CPU profiler samples
+	Bytes       int64 // number of bytes read
 
-	// Errors and Warnings count the problems of each severity.
+	// Errors and Warnings are the numbers of problems of each severity.
 	Errors, Warnings int64
-	// Counts has the number of problems of each code that occurred, those included that are not in Problems.
+	// Counts is the number of problems by code, including those that are not in Problems.
 	Counts map[Code]int
-	// Problems are the first PerCode problems of each code: of one generation after the other, first those of its framing
-	// and tables, then those of its events in the order in which they happened.
+	// Problems contains the first PerCode problems of each code, generation by generation. Within a generation, the
+	// problems of its framing and tables come first, then those of its events in the order in which the events happened.
 	Problems []Problem
-	// PerCode is ValidateOptions.PerCode.
+	// PerCode is the value of ValidateOptions.PerCode, or the default.
 	PerCode int
-	// Omitted is how many problems are not in Problems, because there were PerCode of their code.
+	// Omitted is the number of problems that are not in Problems because of PerCode.
 	Omitted int64
-	// Unchecked is how often something did not fit that may be the consequence of parts that could not be read. What those
-	// are is among the problems. It is not counted as a problem.
+	// Unchecked is the number of mismatches that may only be a consequence of parts of the trace that could not be read.
+	// They are not counted as problems; the unreadable parts themselves are.
 	Unchecked int64
 }
 
-// Valid reports whether the toolchain's reader accepts the trace: there is no Error.
+// Valid reports whether the toolchain's reader accepts the trace, that is, whether Errors is 0.
 func (r *Report) Valid() bool { return r.Errors == 0 }
 
-// Codes returns the codes of the problems that occurred, sorted.
+// Codes returns the codes of the problems found, sorted.
 func (r *Report) Codes() []Code { return slices.Sorted(maps.Keys(r.Counts)) }
 
-// String returns the numbers of problems in one line.
+// String returns a summary of the report in one line.
 func (r *Report) String() string {
 	s := fmt.Sprintf("trace of %v, %s, %s, %s: %s, %s", r.Version, english.Count(r.Generations, "generation"),
 		english.Count(r.Batches, "batch"), english.Count(r.Events, "event"), english.Count(r.Errors, "error"), english.Count(r.Warnings, "warning"))
@@ -64,15 +65,18 @@ func (r *Report) String() string {
 	return s
 }
 
-// Validate looks for all problems of a trace, not only the first: after each it goes on and believes what is written
-// there. It is stricter than the readers of the Go toolchain: what these refuse is an Error, what else no Go program
-// writes is a Warning. The trace may be of Go 1.22 or later; of an older one the structure is looked at, and then the
-// first problem is reported that the toolchain's reader has with it.
+// Validate reports all problems of a trace, not only the first one. After a problem it continues, assuming that what
+// the trace says is true. Validate is stricter than the readers of the Go toolchain: problems because of which these
+// reject the trace are of severity [Error], and everything else that no Go program writes is of severity [Warning].
 //
-// The error wraps raw.ErrHeader if r has no trace, and raw.ErrVersion if it is of a version that is not known. If it is
-// the one of r, the report is about what was read until then.
+// Traces from before Go 1.22 are checked less thoroughly. Validate checks their structure, and then reports the first
+// problem that the toolchain's reader has with them.
 //
-// One generation of the trace is kept in memory, and the whole trace if it is older than Go 1.22.
+// The error wraps [raw.ErrHeader] if r does not contain a trace, and [raw.ErrVersion] if the version of the trace is
+// not supported. If reading from r fails, or the trace requires more memory than permitted (a *[MemoryError]), Validate
+// returns the error together with a report about what was read before.
+//
+// Validate holds one generation of the trace in memory. A trace from before Go 1.22 is held as a whole.
 func Validate(r io.Reader, opt ValidateOptions) (*Report, error) {
 	if opt.PerCode <= 0 {
 		opt.PerCode = DefaultPerCode

@@ -10,34 +10,35 @@ import (
 	"github.com/loupe-go/loupe/trace/raw"
 )
 
-// WriterOptions says how a trace is written. The zero value is right for most uses.
+// WriterOptions configures a [Writer]. The zero value is suitable for most uses.
 type WriterOptions struct {
-	// Version is the format, Go 1.22 or later; 0 means raw.Go123. Readers of later releases read it, those of earlier ones
-	// do not. Since raw.Go123 the trace has the stacks of the goroutines that were there when it began, and coroutines are
-	// created waiting; since raw.Go125 it tells the wall-clock time.
+	// Version is the format of the trace, which must be that of Go 1.22 or later. 0 means raw.Go123. Tools of earlier
+	// releases cannot read it, tools of later releases can. From raw.Go123 on, the trace has the stacks of the goroutines
+	// that existed when it began, and coroutines are created in the waiting state. From raw.Go125 on, it records the
+	// wall-clock time.
 	Version raw.Version
 
-	// Generation is how much time one generation of the trace covers; 0 means DefaultGeneration. A trace that is cut off
-	// can be read up to the last generation that is complete, and readers keep one generation in memory. Each begins with
-	// the status of all goroutines, some 15 bytes for each.
+	// Generation is the time that one generation of the trace covers. 0 means DefaultGeneration. A truncated trace can be
+	// read up to its last complete generation, and readers hold one generation in memory. Each generation begins with
+	// the status of all goroutines, which takes about 15 bytes per goroutine.
 	Generation time.Duration
 
-	// Procs is how many Ps the program has (GOMAXPROCS), if that is known: the trace has no more, unless events tell of one.
+	// Procs is the number of Ps of the program (GOMAXPROCS), or 0 if unknown. The trace then has no more Ps than that,
+	// unless an event happened on a P with a higher ID.
 	Procs int
 
-	// Text writes the trace as text, see package raw.
+	// Text writes the trace in the text format of package raw.
 	Text bool
 
-	// OmitOperations leaves out the kinds that traces have no event for: event.KindsChannel and event.KindsLock. Without
-	// it they are written as messages, see the package documentation.
+	// OmitOperations drops events of the kinds in event.KindsChannel and event.KindsLock, which have no equivalent in
+	// traces. Otherwise they are written as log messages, see the package documentation.
 	OmitOperations bool
 }
 
 // DefaultGeneration is how much time one generation covers, as in the traces of the Go runtime.
 const DefaultGeneration = time.Second
 
-// A Writer writes a stream of events of one process as a Go execution trace. It must not be used by several goroutines at
-// the same time.
+// A Writer writes the events of one process as a Go execution trace. It is not safe for concurrent use.
 type Writer struct {
 	out  io.Writer
 	opt  WriterOptions
@@ -274,36 +275,37 @@ func (w *Writer) Close() error {
 
 // WriterStats counts what became of the events.
 type WriterStats struct {
-	Events      uint64 // given to Write
-	Written     uint64 // events that the trace has, those included that the writer added
-	Generations uint64 // complete ones
-	Bytes       uint64 // of the trace so far, in the wire format
+	Events      uint64 // number of events passed to Write
+	Written     uint64 // number of events in the trace, including those that the Writer added
+	Generations uint64 // number of complete generations
+	Bytes       uint64 // size of the trace so far, in the wire format
 
-	Lost uint64 // events that were lost, by what the events of kind Lost say
+	Lost uint64 // number of lost events, according to events of kind Lost
 
-	// Bridged is how many transitions were added that no event told of though nothing was amiss: of system calls that are
-	// not observed, of goroutines that were found after the first generation, and of those that ended with the program.
+	// Bridged is the number of transitions that were added although no events contradict each other: for system calls
+	// that are not observed, for goroutines that appeared after the first generation, and for goroutines that ended with
+	// the program.
 	Bridged uint64
-	// Repaired is how many transitions and ends of ranges were added because events contradicted each other, as after a
-	// loss.
+	// Repaired is the number of transitions and ends of ranges that were added because events contradict each other, for
+	// example after a loss.
 	Repaired uint64
-	// Found is how many goroutines were first seen otherwise than by GoStatus or GoCreate.
+	// Found is the number of goroutines whose first event was neither GoStatus nor GoCreate.
 	Found uint64
-	// Goroutines is how many goroutines the trace has, and Ended how many of them end in it. One that the writer made for
-	// itself is among them.
+	// Goroutines is the number of goroutines in the trace, and Ended the number of those that end in it. Both can include
+	// a goroutine that the Writer added, see the package documentation.
 	Goroutines, Ended uint64
-	// Alive is how many goroutines look alive. Those are among them whose end was lost.
+	// Alive is the number of goroutines that are alive as far as the Writer knows. It includes those whose end was lost.
 	Alive uint64
 
-	Cut uint64 // strings and stacks that were longer than a trace can have, and cut
+	Cut uint64 // number of strings and stacks that were truncated to the maximum length in a trace
 
-	// Moved is how many events are more than a microsecond later in the trace than they said, because the order of events
-	// is kept and times increase in it. MaxMove is the most that one was moved.
+	// Moved is the number of events that are in the trace with a time more than one microsecond later than Event.Time,
+	// because events keep their order and times in a trace increase. MaxMove is the largest such difference.
 	Moved   uint64
 	MaxMove time.Duration
 
-	Logged  map[event.Kind]uint64 // written as messages, because traces have no event for the kind
-	Skipped map[event.Kind]uint64 // not written: by option, of an unknown kind, without a goroutine, or of no meaning
+	Logged  map[event.Kind]uint64 // events written as log messages because traces have no equivalent
+	Skipped map[event.Kind]uint64 // events not written: because of OmitOperations, or because the kind is unknown, the goroutine is missing or the event is redundant
 }
 
 // wStats are the numbers of WriterStats that are counted on the way.
