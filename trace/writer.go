@@ -1,12 +1,11 @@
 package trace
 
 import (
-	"errors"
-	"fmt"
 	"io"
 	"time"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/trace/internal/writer"
 	"github.com/loupe-go/loupe/trace/raw"
 )
 
@@ -35,245 +34,45 @@ type WriterOptions struct {
 	OmitOperations bool
 }
 
-// DefaultGeneration is how much time one generation covers, as in the traces of the Go runtime.
-const DefaultGeneration = time.Second
+// DefaultGeneration is the default of WriterOptions.Generation: one second. Traces of the Go runtime use the same.
+const DefaultGeneration = writer.DefaultGeneration
 
 // A Writer writes the events of one process as a Go execution trace. It is not safe for concurrent use.
 type Writer struct {
-	out  io.Writer
-	opt  WriterOptions
-	err  error
-	text *wText // that out is, for text
-
-	wModel
-	tables  wTables
-	samples wBatch
-
-	gen      uint64 // the generation; 0 before the first event
-	genBegin uint64 // a tick at which it had begun, before all of its events
-	genEnd   uint64 // it ends when an event is as late as that
-	want     uint64 // when the event that is being handled happened
-	last     uint64 // of the last event that was written; times increase strictly
-	begun    bool   // an event other than GoStatus has come
-	closed   bool
-
-	at        *wThread // of the last event that was written
-	losses    uint64   // how often events were lost
-	unmarked  uint64   // events whose loss the trace does not tell yet
-	procsTold int      // Ps of which the trace tells
-
-	gc       wGC
-	gcSeq    uint64
-	gcUntold bool        // this generation does not tell yet that a collection is under way
-	stw      *wGoroutine // has stopped the world; it runs
-
-	tasks map[uint64]bool // have begun
-
-	held    event.Event // while holding; see arrange
-	holding bool
-
-	stats wStats
+	w *writer.Writer
 }
 
-// wFirstGen is the number of the first generation.
-const wFirstGen = 1
-
-// wMaxTime is the last time that an event can have. What comes later is written right after it.
-const wMaxTime = 1 << 62
-
-// wGap is how many ticks are left free between generations. Readers put events of their own there.
-const wGap = 4
-
-// NewWriter returns a writer of a trace, whose header it writes. The trace is complete after Close.
+// NewWriter returns a Writer that writes a trace to out. It writes the header at once. The trace is complete after
+// [Writer.Close]. NewWriter fails if the options are invalid, or if writing the header fails. If the version is not
+// supported, the error wraps [raw.ErrVersion].
 func NewWriter(out io.Writer, opt WriterOptions) (*Writer, error) {
-	switch {
-	case opt.Version == 0:
-		opt.Version = raw.Go123
-	case !opt.Version.Valid() || opt.Version.V1():
-		return nil, fmt.Errorf("a trace of %s cannot be written, of Go1.22 and later it can: %w", opt.Version, raw.ErrVersion)
+	w, err := writer.New(out, writer.Options(opt))
+	if err != nil {
+		return nil, err
 	}
-	switch {
-	case opt.Generation == 0:
-		opt.Generation = DefaultGeneration
-	case opt.Generation < 0:
-		return nil, fmt.Errorf("a generation cannot cover %v", opt.Generation)
-	}
-	w := &Writer{out: out, opt: opt, wModel: newWModel(), tables: newWTables(), tasks: map[uint64]bool{}}
-	w.unused.prev, w.unused.next = &w.unused, &w.unused
-	if opt.Text {
-		w.text = newWText(out)
-		w.out = w.text
-	}
-	w.output(fmt.Appendf(nil, "go 1.%d trace\x00\x00\x00", opt.Version))
-	if w.err != nil {
-		return nil, w.finish()
-	}
-	return w, nil
+	return &Writer{w}, nil
 }
 
-// finish ends what writes text, and returns the error of the trace.
-func (w *Writer) finish() error {
-	if w.text != nil {
-		if err := w.text.finish(); err != nil {
-			w.err = err
-		}
-	}
-	return w.err
-}
+// Write adds an event to the trace. Events must be written in the order that [event.Event] documents.
+//
+// The Writer retains the strings, the stack and the origin of the event, which must not be modified, but not the event
+// itself. Equal stacks and origins should share one pointer, because the trace contains each pointer separately.
+//
+// No event can make the trace unreadable. If an event contradicts the events before it, the Writer repairs the trace and
+// counts the repair in [WriterStats]. The error is that of the underlying writer; once a write has failed, all further
+// calls return its error. It is also an error to call Write after Close.
+func (w *Writer) Write(e *event.Event) error { return w.w.Write(e) }
 
-// errWriterClosed is returned for events that come after Close.
-var errWriterClosed = errors.New("trace: write to a closed writer")
+// Flush ends the current generation, so that a reader can read all events written so far. The next event starts a new
+// generation. Flush does nothing as long as the only events are the GoStatus events at the beginning of the stream. The
+// error is that of the underlying writer. It is also an error to call Flush after Close.
+func (w *Writer) Flush() error { return w.w.Flush() }
 
-// Write adds an event to the trace, and keeps of it only the strings, stack and origin that it refers to; these must not
-// change. Equal stacks and origins should be the same pointers, see event.Event: each pointer is written. Events come in
-// their order, see event.Event. Nothing in an event makes the trace one that cannot be read: what contradicts the events
-// before is repaired, and counted. An error is the one of the underlying writer, and is returned from then on.
-func (w *Writer) Write(e *event.Event) error {
-	switch {
-	case w.closed:
-		return errWriterClosed
-	case w.err != nil:
-		return w.err
-	}
-	w.stats.Events++
-	w.arrange(e)
-	return w.err
-}
+// Close completes the trace. It does not close the underlying writer. Further calls return the same error as the first
+// one.
+func (w *Writer) Close() error { return w.w.Close() }
 
-// accept takes an event in.
-func (w *Writer) accept(e *event.Event) {
-	w.advance(e)
-	before := w.last
-	w.handle(e)
-	if w.unmarked != 0 || w.procsTold != w.nProcs || w.gcUntold {
-		w.mark()
-	}
-	if w.last > before {
-		w.noteMove(time.Duration(w.last - w.want))
-	}
-}
-
-// noteMove counts how much later an event stands in the trace than it said.
-func (w *Writer) noteMove(d time.Duration) {
-	w.stats.MaxMove = max(w.stats.MaxMove, d)
-	if d > wNoticedMove {
-		w.stats.Moved++
-	}
-}
-
-// wNoticedMove is how much later an event may be than it said without being counted as moved.
-const wNoticedMove = time.Microsecond
-
-// wNeedsG are the kinds about a goroutine.
-const wNeedsG = (event.KindsGoroutine | event.KindsSyscall | event.KindsChannel | event.KindsLock | event.KindsUser) &^
-	event.Kinds(1<<event.CPUSample)
-
-// handle writes an event.
-func (w *Writer) handle(e *event.Event) {
-	if e.Kind < 64 && wNeedsG.Has(e.Kind) && (e.G == 0 || e.G >= wGuestID) {
-		w.stats.Skipped[e.Kind]++
-		return
-	}
-	switch e.Kind {
-	case event.GoStart:
-		w.goStart(e)
-	case event.GoBlock:
-		w.goBlock(e)
-	case event.GoUnblock:
-		w.goUnblock(e)
-	case event.GoStop:
-		w.goStop(e)
-	case event.GoCreate:
-		w.goCreate(e)
-	case event.GoDestroy:
-		w.goDestroy(e)
-	case event.GoStatus:
-		w.goStatus(e)
-	case event.GoSyscallBegin:
-		w.goSyscallBegin(e)
-	case event.GoSyscallEnd:
-		w.goSyscallEnd(e)
-	case event.ChanMake, event.ChanSend, event.ChanReceive, event.ChanClose, event.Select, event.SemAcquire, event.SemRelease:
-		w.operationLog(e)
-	default:
-		w.handleRare(e)
-	}
-}
-
-// handleRare writes an event of the kinds that do not come often.
-func (w *Writer) handleRare(e *event.Event) {
-	switch e.Kind {
-	case event.GCBegin:
-		w.gcBegin(e)
-	case event.GCEnd:
-		w.gcEnd(e)
-	case event.STWBegin:
-		w.stwBegin(e)
-	case event.STWEnd:
-		w.stwEnd(e)
-	case event.HeapAlloc:
-		w.heapAlloc(e)
-	case event.UserTaskBegin, event.UserTaskEnd:
-		w.userTask(e)
-	case event.UserRegionBegin, event.UserRegionEnd:
-		w.userRegion(e)
-	case event.UserLog:
-		w.userLog(e)
-	case event.CPUSample:
-		w.cpuSample(e)
-	case event.Lost:
-		n := uint64(max(e.Value, 0))
-		w.stats.Lost += n
-		w.unmarked += n
-		w.losses++
-	case event.Exec:
-		w.exec()
-	default:
-		w.stats.Skipped[e.Kind]++
-	}
-}
-
-// mark writes what the writer itself has to tell, when the last event left a goroutine running with a P.
-func (w *Writer) mark() {
-	m := w.at
-	if m == nil || m.g == nil || m.g.state != wRunning || m.p == nil || m.back != 0 {
-		return
-	}
-	if w.unmarked != 0 {
-		w.markLoss(m)
-	}
-	if w.procsTold != w.nProcs {
-		w.markProcs(m)
-	}
-	if w.gcUntold {
-		w.tellGC(m)
-	}
-}
-
-// Close completes the trace. It does not close the underlying writer. After the first time it does nothing but to return
-// the error of then.
-func (w *Writer) Close() error {
-	if w.closed {
-		return w.err
-	}
-	w.closed = true
-	w.letGo()
-	if w.gen == 0 {
-		w.beginGeneration(1)
-	}
-	w.want = w.last + 1
-	w.settleAll()
-	w.tellExecuting()
-	if w.unmarked != 0 {
-		m := w.user()
-		w.markLoss(m)
-		w.leave(m)
-	}
-	w.endGeneration()
-	return w.finish()
-}
-
-// WriterStats counts what became of the events.
+// WriterStats counts what a [Writer] has written.
 type WriterStats struct {
 	Events      uint64 // number of events passed to Write
 	Written     uint64 // number of events in the trace, including those that the Writer added
@@ -308,29 +107,5 @@ type WriterStats struct {
 	Skipped map[event.Kind]uint64 // events not written: because of OmitOperations, or because the kind is unknown, the goroutine is missing or the event is redundant
 }
 
-// wStats are the numbers of WriterStats that are counted on the way.
-type wStats struct {
-	WriterStats
-	Logged, Skipped [256]uint64
-}
-
-// Stats returns the numbers so far.
-func (w *Writer) Stats() WriterStats {
-	s := w.stats.WriterStats
-	s.Logged, s.Skipped = kindCounts(&w.stats.Logged), kindCounts(&w.stats.Skipped)
-	s.Alive = uint64(len(w.goroutines))
-	if w.goroutines[wGuestID] != nil {
-		s.Alive--
-	}
-	return s
-}
-
-func kindCounts(counts *[256]uint64) map[event.Kind]uint64 {
-	m := map[event.Kind]uint64{}
-	for k, n := range counts {
-		if n > 0 {
-			m[event.Kind(k)] = n
-		}
-	}
-	return m
-}
+// Stats returns the counts so far.
+func (w *Writer) Stats() WriterStats { return WriterStats(w.w.Stats()) }

@@ -1,4 +1,4 @@
-package trace
+package writer
 
 import (
 	"strconv"
@@ -7,40 +7,40 @@ import (
 	"github.com/loupe-go/loupe/trace/raw"
 )
 
-// wGC is what is known of the garbage collector.
-type wGC uint8
+// gcState is what is known of the garbage collector.
+type gcState uint8
 
 const (
-	wGCUnknown wGC = iota
-	wGCIdle
-	wGCRunning
+	gcUnknown gcState = iota
+	gcIdle
+	gcRunning
 )
 
 // user returns a thread on which a goroutine runs, with a P. When there is none, a goroutine is made for it.
-func (w *Writer) user() *wThread {
+func (w *Writer) user() *thread {
 	if m := w.at; m != nil && m.g != nil {
 		w.settle(m, false)
-		if m.g != nil && m.g.state == wRunning {
+		if m.g != nil && m.g.state == goRunning {
 			w.acquire(m, 0)
 			return m
 		}
 	}
 	for _, m := range w.order {
 		w.settle(m, false)
-		if m.g != nil && m.g.state == wRunning {
+		if m.g != nil && m.g.state == goRunning {
 			w.acquire(m, 0)
 			return m
 		}
 	}
-	g := w.goroutines[wGuestID]
+	g := w.goroutines[guestID]
 	if g == nil {
-		g = w.newGoroutine(wGuestID)
-		g.guest, g.origin = true, &event.Origin{Start: event.Frame{Func: wLogCategory}}
+		g = w.newGoroutine(guestID)
+		g.guest, g.origin = true, &event.Origin{Start: event.Frame{Func: logCategory}}
 		by := w.aside()
 		w.acquire(by, 0)
 		w.create(g, by, w.startStack(g), 0, false)
 	}
-	if g.state != wRunnable {
+	if g.state != goRunnable {
 		w.makeRunnable(g)
 	}
 	m := w.aside()
@@ -50,26 +50,26 @@ func (w *Writer) user() *wThread {
 }
 
 // rest makes a guest wait that runs.
-func (w *Writer) rest(g *wGoroutine) {
-	w.stop(g, raw.EvGoBlock, w.string(wSystemWait), 0)
+func (w *Writer) rest(g *goroutine) {
+	w.stop(g, raw.EvGoBlock, w.string(systemWait), 0)
 }
 
 // leave lets the goroutine of a thread rest when it was running only for an event that has been written.
-func (w *Writer) leave(m *wThread) {
-	if g := m.g; g != nil && g.guest && g.state == wRunning && w.stw != g {
+func (w *Writer) leave(m *thread) {
+	if g := m.g; g != nil && g.guest && g.state == goRunning && w.stw != g {
 		w.rest(g)
 	}
 }
 
 // phaseThread returns the thread of an event of the garbage collector, on which a goroutine runs. Its goroutine may be one
 // of the runtime's, which are not always observed: then it is a guest.
-func (w *Writer) phaseThread(e *event.Event) *wThread {
-	if e.G != 0 && e.G < wGuestID {
+func (w *Writer) phaseThread(e *event.Event) *thread {
+	if e.G != 0 && e.G < guestID {
 		g := w.goroutines[e.G]
 		m := w.own(e, g)
 		w.settle(m, false)
 		if g == nil {
-			g = w.found(nil, e, wWaiting, nil) // and not running, which it would have been since the trace began
+			g = w.found(nil, e, goWaiting, nil) // and not running, which it would have been since the trace began
 			g.guest = true
 		}
 		w.run(g, m, e)
@@ -77,7 +77,7 @@ func (w *Writer) phaseThread(e *event.Event) *wThread {
 	}
 	if m := w.placeOf(e); m != nil {
 		w.settle(m, false)
-		if m.g != nil && m.g.state == wRunning {
+		if m.g != nil && m.g.state == goRunning {
 			w.acquire(m, e.P)
 			return m
 		}
@@ -88,13 +88,13 @@ func (w *Writer) phaseThread(e *event.Event) *wThread {
 // gcBegin takes GCBegin.
 func (w *Writer) gcBegin(e *event.Event) {
 	m := w.phaseThread(e)
-	if w.gc == wGCRunning {
+	if w.gc == gcRunning {
 		w.stats.Repaired++
 		w.endGC(m)
 	}
 	w.gcSeq++
 	w.emit(m, raw.EvGCBegin, w.gcSeq, w.stack(e.Stack))
-	w.gc = wGCRunning
+	w.gc = gcRunning
 	w.leave(m)
 }
 
@@ -102,9 +102,9 @@ func (w *Writer) gcBegin(e *event.Event) {
 func (w *Writer) gcEnd(e *event.Event) {
 	m := w.phaseThread(e)
 	switch {
-	case w.gc == wGCUnknown && w.gen == wFirstGen:
+	case w.gc == gcUnknown && w.gen == firstGen:
 		w.tellGC(m)
-	case w.gc != wGCRunning:
+	case w.gc != gcRunning:
 		w.stats.Repaired++
 		w.gcSeq++
 		w.emit(m, raw.EvGCBegin, w.gcSeq, 0)
@@ -114,20 +114,20 @@ func (w *Writer) gcEnd(e *event.Event) {
 }
 
 // tellGC tells on a thread where a goroutine runs that a collection is under way.
-func (w *Writer) tellGC(m *wThread) {
+func (w *Writer) tellGC(m *thread) {
 	w.gcSeq++
 	w.emit(m, raw.EvGCActive, w.gcSeq)
 	w.gcUntold = false
 }
 
 // endGC ends a collection that is under way.
-func (w *Writer) endGC(m *wThread) {
+func (w *Writer) endGC(m *thread) {
 	if w.gcUntold {
 		w.tellGC(m)
 	}
 	w.gcSeq++
 	w.emit(m, raw.EvGCEnd, w.gcSeq)
-	w.gc = wGCIdle
+	w.gc = gcIdle
 }
 
 // stwBegin takes STWBegin.
@@ -163,7 +163,7 @@ func (w *Writer) stwEnd(e *event.Event) {
 }
 
 // endSTW ends the stop of the world that a running goroutine has begun, if it has.
-func (w *Writer) endSTW(g *wGoroutine) {
+func (w *Writer) endSTW(g *goroutine) {
 	if w.stw != g {
 		return
 	}
@@ -216,7 +216,7 @@ func (w *Writer) userTask(e *event.Event) {
 	}
 	w.tasks[id] = true
 	parent := e.Object
-	if parent == id || parent > wMaxGoID {
+	if parent == id || parent > maxGoID {
 		parent = 0
 	}
 	w.emit(m, raw.EvUserTaskBegin, id, parent, w.string(e.Text), stack)
@@ -225,7 +225,7 @@ func (w *Writer) userTask(e *event.Event) {
 // userRegion takes UserRegionBegin and UserRegionEnd. Regions of a goroutine are nested.
 func (w *Writer) userRegion(e *event.Event) {
 	g, m := w.runs(e)
-	r := wRegion{task: uint64(max(e.Value, 0)), name: w.cut(e.Text)}
+	r := region{task: uint64(max(e.Value, 0)), name: w.cut(e.Text)}
 	stack := w.stack(e.Stack)
 	if e.Kind == event.UserRegionBegin {
 		g.regions = append(g.regions, r)
@@ -258,14 +258,14 @@ func (w *Writer) userLog(e *event.Event) {
 // cpuSample takes CPUSample.
 func (w *Writer) cpuSample(e *event.Event) {
 	stack := w.stack(e.Stack)
-	m, p, thread := w.threadOf(e.TID), uint64(wNoID), uint64(wNoID)
+	m, p, thread := w.threadOf(e.TID), uint64(noID), uint64(noID)
 	if m != nil {
 		thread = m.id
 		if m.p != nil {
 			p = m.p.id
 		}
 	}
-	if id, ok := e.P.ID(); ok && id < wMaxProc {
+	if id, ok := e.P.ID(); ok && id < maxProc {
 		p = uint64(id)
 	}
 	b := w.tableRoom(&w.samples, raw.EvCPUSamples)
@@ -277,15 +277,15 @@ func (w *Writer) cpuSample(e *event.Event) {
 }
 
 // markLoss tells in the trace how many events were lost, as a message of a goroutine that runs on a thread with a P.
-func (w *Writer) markLoss(m *wThread) {
+func (w *Writer) markLoss(m *thread) {
 	var room [32]byte
 	text := strconv.AppendUint(room[:0], w.unmarked, 10)
 	w.unmarked = 0
-	w.emit(m, raw.EvUserLog, 0, w.string(wLogCategory), w.string(string(append(text, " events lost"...))), 0)
+	w.emit(m, raw.EvUserLog, 0, w.string(logCategory), w.string(string(append(text, " events lost"...))), 0)
 }
 
 // markProcs tells in the trace how many Ps there are.
-func (w *Writer) markProcs(m *wThread) {
+func (w *Writer) markProcs(m *thread) {
 	w.procsTold = w.nProcs
 	w.emit(m, raw.EvProcsChange, uint64(w.nProcs), 0)
 }

@@ -1,4 +1,4 @@
-package trace
+package writer
 
 import (
 	"fmt"
@@ -7,8 +7,8 @@ import (
 	"github.com/loupe-go/loupe/event"
 )
 
-// A wSim is a scheduler that makes a valid stream of events, as probes in a Go program would report them.
-type wSim struct {
+// A simulation is a scheduler that makes a valid stream of events, as probes in a Go program would report them.
+type simulation struct {
 	simOptions
 	rng     *rand.Rand
 	now     int64
@@ -58,9 +58,9 @@ type simG struct {
 	regions   []event.Event
 }
 
-// newWSim begins with some goroutines that are alive already.
-func newWSim(seed uint64, opt simOptions) *wSim {
-	s := &wSim{simOptions: opt, rng: rand.New(rand.NewPCG(seed, 11)), now: 1_700_000_000_123_456_789, nextID: 200, nextTID: 5000}
+// newSimulation begins with some goroutines that are alive already.
+func newSimulation(seed uint64, opt simOptions) *simulation {
+	s := &simulation{simOptions: opt, rng: rand.New(rand.NewPCG(seed, 11)), now: 1_700_000_000_123_456_789, nextID: 200, nextTID: 5000}
 	for i := range opt.procs {
 		s.idle = append(s.idle, &simP{int32(i)})
 	}
@@ -111,24 +111,24 @@ func newWSim(seed uint64, opt simOptions) *wSim {
 	return s
 }
 
-func (s *wSim) tid(m *simM) int32 {
+func (s *simulation) tid(m *simM) int32 {
 	if s.noTID {
 		return 0
 	}
 	return m.tid
 }
 
-func (s *wSim) anyStack() *event.Stack   { return s.stacks[s.rng.IntN(len(s.stacks))] }
-func (s *wSim) anyOrigin() *event.Origin { return s.origins[s.rng.IntN(len(s.origins))] }
+func (s *simulation) anyStack() *event.Stack   { return s.stacks[s.rng.IntN(len(s.stacks))] }
+func (s *simulation) anyOrigin() *event.Origin { return s.origins[s.rng.IntN(len(s.origins))] }
 
-func (s *wSim) newM() *simM {
+func (s *simulation) newM() *simM {
 	s.nextTID++
 	m := &simM{tid: s.nextTID}
 	s.threads = append(s.threads, m)
 	return m
 }
 
-func (s *wSim) takeP() *simP {
+func (s *simulation) takeP() *simP {
 	if len(s.idle) == 0 {
 		return nil
 	}
@@ -139,7 +139,7 @@ func (s *wSim) takeP() *simP {
 }
 
 // emit adds an event of a thread.
-func (s *wSim) emit(e event.Event, m *simM) {
+func (s *simulation) emit(e event.Event, m *simM) {
 	e.Time, e.PID = s.now, 77
 	if m != nil {
 		e.TID = s.tid(m)
@@ -153,7 +153,7 @@ func (s *wSim) emit(e event.Event, m *simM) {
 	s.events = append(s.events, e)
 }
 
-func (s *wSim) in(state event.State) []*simG {
+func (s *simulation) in(state event.State) []*simG {
 	var list []*simG
 	for _, g := range s.live {
 		if g.state == state {
@@ -163,10 +163,10 @@ func (s *wSim) in(state event.State) []*simG {
 	return list
 }
 
-func simPick[T any](s *wSim, list []T) T { return list[s.rng.IntN(len(list))] }
+func simPick[T any](s *simulation, list []T) T { return list[s.rng.IntN(len(list))] }
 
 // run makes so many steps.
-func (s *wSim) run(steps int) *wSim {
+func (s *simulation) run(steps int) *simulation {
 	for range steps {
 		if s.rng.IntN(10) > 0 {
 			s.now += s.rng.Int64N(1 << s.rng.IntN(22))
@@ -186,7 +186,7 @@ func (s *wSim) run(steps int) *wSim {
 }
 
 // idleM returns a thread without a goroutine that has a P, or can have one.
-func (s *wSim) idleM() *simM {
+func (s *simulation) idleM() *simM {
 	var free []*simM
 	for _, m := range s.threads {
 		if m.g == nil && (m.p != nil || len(s.idle) > 0) {
@@ -208,7 +208,7 @@ func (s *wSim) idleM() *simM {
 }
 
 // schedule lets a runnable goroutine run, if there is a P.
-func (s *wSim) schedule(g *simG) bool {
+func (s *simulation) schedule(g *simG) bool {
 	m := s.idleM()
 	if m == nil {
 		return false
@@ -219,7 +219,7 @@ func (s *wSim) schedule(g *simG) bool {
 }
 
 // leaves takes a goroutine off its thread, which may give up its P.
-func (s *wSim) leaves(g *simG, to event.State) {
+func (s *simulation) leaves(g *simG, to event.State) {
 	m := g.m
 	g.m, m.g, g.state = nil, nil, to
 	if s.rng.IntN(2) == 0 {
@@ -229,7 +229,7 @@ func (s *wSim) leaves(g *simG, to event.State) {
 }
 
 // act lets a running goroutine do something.
-func (s *wSim) act(g *simG) {
+func (s *simulation) act(g *simG) {
 	if g.hidden {
 		s.endSyscall(g)
 		return
@@ -285,7 +285,7 @@ func (s *wSim) act(g *simG) {
 }
 
 // endSyscall brings a goroutine back from a system call.
-func (s *wSim) endSyscall(g *simG) {
+func (s *simulation) endSyscall(g *simG) {
 	m := g.m
 	if m.p == nil && s.stw != nil {
 		return
@@ -311,7 +311,7 @@ func (s *wSim) endSyscall(g *simG) {
 	s.emit(event.Event{Kind: event.GoStart, G: g.id}, m)
 }
 
-func (s *wSim) create(by *simG) {
+func (s *simulation) create(by *simG) {
 	s.nextID += 1 + s.rng.Uint64N(20)
 	g := &simG{id: s.nextID, origin: s.anyOrigin(), state: event.StateRunnable}
 	e := event.Event{Kind: event.GoCreate, G: g.id, Parent: by.id, Origin: g.origin, Stack: s.anyStack()}
@@ -323,7 +323,7 @@ func (s *wSim) create(by *simG) {
 }
 
 // coswitch hands over to a coroutine.
-func (s *wSim) coswitch(g *simG) {
+func (s *simulation) coswitch(g *simG) {
 	for _, to := range s.in(event.StateWaiting) {
 		if !to.coroutine {
 			continue
@@ -338,7 +338,7 @@ func (s *wSim) coswitch(g *simG) {
 	}
 }
 
-func (s *wSim) unblock(g *simG, by uint64, m *simM) {
+func (s *simulation) unblock(g *simG, by uint64, m *simM) {
 	if g.coroutine {
 		return
 	}
@@ -347,7 +347,7 @@ func (s *wSim) unblock(g *simG, by uint64, m *simM) {
 }
 
 // collect does something of the garbage collector, on a goroutine.
-func (s *wSim) collect(g *simG) {
+func (s *simulation) collect(g *simG) {
 	switch {
 	case s.stw == g:
 		s.emit(event.Event{Kind: event.STWEnd}, g.m)
@@ -366,7 +366,7 @@ func (s *wSim) collect(g *simG) {
 }
 
 // annotate lets a goroutine tell something.
-func (s *wSim) annotate(g *simG) {
+func (s *simulation) annotate(g *simG) {
 	switch n := len(g.regions); {
 	case n > 0 && s.rng.IntN(2) == 0:
 		e := g.regions[n-1]
@@ -390,7 +390,7 @@ func (s *wSim) annotate(g *simG) {
 }
 
 // outside lets the world outside do something.
-func (s *wSim) outside() {
+func (s *simulation) outside() {
 	if calls := s.in(event.StateSyscall); len(calls) > 0 && s.rng.IntN(2) == 0 {
 		s.endSyscall(simPick(s, calls))
 		return

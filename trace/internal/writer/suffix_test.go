@@ -1,4 +1,4 @@
-package trace
+package writer
 
 import (
 	"bytes"
@@ -41,17 +41,17 @@ func generations(t *testing.T, data []byte) (head []byte, parts [][]byte) {
 // that are alive, whatever the events were.
 func TestWriterSuffix(t *testing.T) {
 	for i, opt := range simulations {
-		for _, v := range wVersions {
+		for _, v := range versions {
 			for _, damaged := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%v/%d/damaged=%v", v, i, damaged), func(t *testing.T) {
-					events := newWSim(uint64(i), opt).run(1000).events
+					events := newSimulation(uint64(i), opt).run(1000).events
 					if damaged {
 						rng := rand.New(rand.NewPCG(uint64(i), 2))
 						for _, d := range damages {
 							events = d.change(rng, events, 0.02)
 						}
 					}
-					data, stats := writeAll(t, events, WriterOptions{Version: v, Generation: 5 * time.Millisecond})
+					data, stats := writeAll(t, events, Options{Version: v, Generation: 5 * time.Millisecond})
 					head, parts := generations(t, data)
 					if len(parts) < 3 || uint64(len(parts)) != stats.Generations {
 						t.Fatalf("%d generations, stats %+v", len(parts), stats)
@@ -68,7 +68,7 @@ func TestWriterSuffix(t *testing.T) {
 }
 
 // sameEnd verifies that in the rest of a trace each goroutine of the rest goes through the last of its steps of the whole.
-func sameEnd(t *testing.T, whole, rest *wRead) {
+func sameEnd(t *testing.T, whole, rest *recording) {
 	t.Helper()
 	for g, steps := range whole.steps {
 		end, left := steps[len(steps)-1], rest.steps[g]
@@ -94,10 +94,10 @@ func sameEnd(t *testing.T, whole, rest *wRead) {
 
 // TestWriterFlush expects a trace to be complete after Flush, and to go on.
 func TestWriterFlush(t *testing.T) {
-	s := newWSim(5, simulations[1]).run(1500)
-	for _, v := range wVersions {
+	s := newSimulation(5, simulations[1]).run(1500)
+	for _, v := range versions {
 		var out bytes.Buffer
-		w, err := NewWriter(&out, WriterOptions{Version: v})
+		w, err := New(&out, Options{Version: v})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,7 +120,7 @@ func TestWriterFlush(t *testing.T) {
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Flush(); err != errWriterClosed {
+		if err := w.Flush(); err != errClosed {
 			t.Errorf("error %v", err)
 		}
 		if stats := w.Stats(); stats.Repaired > 0 {
@@ -129,7 +129,7 @@ func TestWriterFlush(t *testing.T) {
 		readSteps(t, out.Bytes())
 	}
 	var out bytes.Buffer
-	w, _ := NewWriter(&out, WriterOptions{})
+	w, _ := New(&out, Options{})
 	e := event.Event{Kind: event.GoStatus, G: 1, Time: 1}
 	if w.Write(&e) != nil || w.Flush() != nil || w.Stats().Generations != 0 {
 		t.Error("the snapshot is cut")

@@ -1,4 +1,4 @@
-package trace
+package writer
 
 import (
 	"github.com/loupe-go/loupe/event"
@@ -6,9 +6,9 @@ import (
 )
 
 // acquire gives a thread the P that an event tells, or, when it tells none and the thread has none, any one.
-func (w *Writer) acquire(m *wThread, told event.Proc) {
+func (w *Writer) acquire(m *thread, told event.Proc) {
 	id, known := told.ID()
-	if !known || id >= wMaxProc {
+	if !known || id >= maxProc {
 		if m.p == nil {
 			w.guess(m)
 		}
@@ -18,7 +18,7 @@ func (w *Writer) acquire(m *wThread, told event.Proc) {
 	p := w.proc(id)
 	if m.p != p {
 		g := m.g
-		if g != nil && g.state == wRunning && m.p != nil && !m.guessed {
+		if g != nil && g.state == goRunning && m.p != nil && !m.guessed {
 			// A running goroutine changes its P only by a system call.
 			w.passSyscall(g)
 		}
@@ -32,7 +32,7 @@ func (w *Writer) acquire(m *wThread, told event.Proc) {
 
 // guess gives a thread a P that no goroutine uses: the one that it had before, or the one that has been unused for
 // longest, or a new one.
-func (w *Writer) guess(m *wThread) {
+func (w *Writer) guess(m *thread) {
 	switch p := w.unused.next; {
 	case m.used != nil && m.used.unused:
 		w.take(m, m.used)
@@ -53,11 +53,11 @@ func (w *Writer) procsFull() bool {
 
 // lender returns the P of another thread for one that must have a P when all are used: one whose goroutine is in a system
 // call, else one of which no event has told that the thread has it, else any, whose goroutine must have entered a system call.
-func (w *Writer) lender(m *wThread) *wProc {
-	var best *wProc
-	rank := func(p *wProc) int {
+func (w *Writer) lender(m *thread) *proc {
+	var best *proc
+	rank := func(p *proc) int {
 		switch {
-		case p.state == wProcSyscall:
+		case p.state == procSyscall:
 			return 0
 		case p.m.guessed:
 			return 1
@@ -78,7 +78,7 @@ func (w *Writer) lender(m *wThread) *wProc {
 }
 
 // guessFree gives a thread a P of the program that no goroutine uses, if there is one.
-func (w *Writer) guessFree(m *wThread) {
+func (w *Writer) guessFree(m *thread) {
 	for p := w.unused.next; p != &w.unused; p = p.next {
 		if !p.made || !w.procsKnown {
 			w.take(m, p)
@@ -89,7 +89,7 @@ func (w *Writer) guessFree(m *wThread) {
 }
 
 // take gives a thread a P.
-func (w *Writer) take(m *wThread, p *wProc) {
+func (w *Writer) take(m *thread, p *proc) {
 	if m.p != nil {
 		w.release(m)
 	}
@@ -102,26 +102,26 @@ func (w *Writer) take(m *wThread, p *wProc) {
 }
 
 // holds notes that a thread has a P.
-func (w *Writer) holds(m *wThread, p *wProc) {
-	m.p, m.used, p.m, p.state = p, p, m, wProcRunning
+func (w *Writer) holds(m *thread, p *proc) {
+	m.p, m.used, p.m, p.state = p, p, m, procRunning
 	w.setUnused(p, m.g == nil)
 }
 
 // release makes a thread give up its P.
-func (w *Writer) release(m *wThread) {
+func (w *Writer) release(m *thread) {
 	w.emit(m, raw.EvProcStop)
 	w.lacks(m)
 }
 
 // lacks notes that a thread has no P any more.
-func (w *Writer) lacks(m *wThread) {
+func (w *Writer) lacks(m *thread) {
 	p := m.p
-	m.p, p.m, p.state = nil, nil, wProcIdle
+	m.p, p.m, p.state = nil, nil, procIdle
 	w.setUnused(p, true)
 }
 
 // takeFrom takes the P of a thread away, for another thread.
-func (w *Writer) takeFrom(m, by *wThread) {
+func (w *Writer) takeFrom(m, by *thread) {
 	p := m.p
 	if m.back != 0 {
 		// Its goroutine came back from a system call and did not get this P. It may have got another, without an event.
@@ -133,14 +133,14 @@ func (w *Writer) takeFrom(m, by *wThread) {
 		}
 	}
 	switch {
-	case m.g == nil || p.state == wProcRunning && m.g.state != wRunning:
+	case m.g == nil || p.state == procRunning && m.g.state != goRunning:
 		w.release(m)
 		return
-	case m.guessed && p.state == wProcRunning:
+	case m.guessed && p.state == procRunning:
 		// It had another one. Which one that was shows later.
 		w.release(m)
 		return
-	case p.state == wProcRunning:
+	case p.state == procRunning:
 		// A running goroutine loses its P without an event only by a system call.
 		w.hiddenSyscall(m.g)
 	}
@@ -150,31 +150,31 @@ func (w *Writer) takeFrom(m, by *wThread) {
 }
 
 // hiddenSyscall writes that a goroutine has entered a system call, of which no event tells.
-func (w *Writer) hiddenSyscall(g *wGoroutine) {
+func (w *Writer) hiddenSyscall(g *goroutine) {
 	w.stats.Bridged++
 	w.syscallBegin(g, 0)
 	g.hidden = true
 }
 
 // syscallBegin writes that a running goroutine enters a system call. Its thread has a P.
-func (w *Writer) syscallBegin(g *wGoroutine, stack uint64) {
+func (w *Writer) syscallBegin(g *goroutine, stack uint64) {
 	m := g.m
 	w.endSTW(g)
 	seq := w.procSeq(m.p, m)
 	w.emit(m, raw.EvGoSyscallBegin, seq, stack)
-	g.state, m.p.state, g.hidden = wSyscall, wProcSyscall, false
+	g.state, m.p.state, g.hidden = goSyscall, procSyscall, false
 }
 
 // procSeq returns the next sequence number of a P. Numbers begin anew in each generation, with a status, which is told on
 // the thread that has the P.
-func (w *Writer) procSeq(p *wProc, m *wThread) uint64 {
+func (w *Writer) procSeq(p *proc, m *thread) uint64 {
 	w.tellProc(p, m)
 	p.seq++
 	return p.seq
 }
 
 // tellProc tells the status of a P once in a generation. m is where it is told if no thread has the P.
-func (w *Writer) tellProc(p *wProc, m *wThread) {
+func (w *Writer) tellProc(p *proc, m *thread) {
 	if p.gen == w.gen {
 		return
 	}
@@ -186,19 +186,19 @@ func (w *Writer) tellProc(p *wProc, m *wThread) {
 }
 
 // goSeq returns the next sequence number of a goroutine. m is where its status is told if it does not execute.
-func (w *Writer) goSeq(g *wGoroutine, m *wThread) uint64 {
+func (w *Writer) goSeq(g *goroutine, m *thread) uint64 {
 	w.tellStatus(g, m)
 	g.seq++
 	return g.seq
 }
 
 // tellStatus tells the status of a goroutine once in a generation.
-func (w *Writer) tellStatus(g *wGoroutine, m *wThread) {
+func (w *Writer) tellStatus(g *goroutine, m *thread) {
 	if g.gen == w.gen {
 		return
 	}
 	stack := uint64(0)
-	if g.state == wRunning {
+	if g.state == goRunning {
 		stack = w.startStack(g) // it has gone on since its stack was seen
 	} else {
 		stack = w.fullStack(g)
@@ -207,8 +207,8 @@ func (w *Writer) tellStatus(g *wGoroutine, m *wThread) {
 }
 
 // emitStatus writes the status of a goroutine. m is where it is told if the goroutine does not execute.
-func (w *Writer) emitStatus(g *wGoroutine, m *wThread, stack uint64) {
-	thread := uint64(wNoID)
+func (w *Writer) emitStatus(g *goroutine, m *thread, stack uint64) {
+	thread := uint64(noID)
 	if g.m != nil {
 		m, thread = g.m, g.m.id
 	}

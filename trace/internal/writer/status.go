@@ -1,4 +1,4 @@
-package trace
+package writer
 
 import (
 	"maps"
@@ -9,22 +9,22 @@ import (
 )
 
 // stateOf returns the state of the trace for one of the stream.
-func stateOf(s event.State) wState {
+func stateOf(s event.State) goState {
 	switch s {
 	case event.StateRunnable:
-		return wRunnable
+		return goRunnable
 	case event.StateRunning, event.StateCopystack:
-		return wRunning
+		return goRunning
 	case event.StateSyscall:
-		return wSyscall
+		return goSyscall
 	}
-	return wWaiting
+	return goWaiting
 }
 
 // goStatus takes GoStatus.
 func (w *Writer) goStatus(e *event.Event) {
 	g, state := w.goroutines[e.G], stateOf(e.State)
-	if g != nil && g.state != wAbsent {
+	if g != nil && g.state != goAbsent {
 		w.corrected(g, state, e)
 		return
 	}
@@ -33,18 +33,18 @@ func (w *Writer) goStatus(e *event.Event) {
 		g = w.newGoroutine(e.G)
 	}
 	g.origin, g.stack = e.Origin, e.Stack
-	if state == wRunning || state == wSyscall {
+	if state == goRunning || state == goSyscall {
 		if listed {
 			return // its status was told twice
 		}
-		w.executing = append(w.executing, wExecuting{g: g, id: g.id, state: state, tid: e.TID, p: e.P})
+		w.executing = append(w.executing, executing{g: g, id: g.id, state: state, tid: e.TID, p: e.P})
 		return
 	}
 	w.introduce(g, state, nil, 0)
 }
 
 // corrected takes the status of a goroutine that is known already.
-func (w *Writer) corrected(g *wGoroutine, state wState, e *event.Event) {
+func (w *Writer) corrected(g *goroutine, state goState, e *event.Event) {
 	if g.m != nil {
 		w.settle(g.m, false)
 	}
@@ -52,14 +52,14 @@ func (w *Writer) corrected(g *wGoroutine, state wState, e *event.Event) {
 		return
 	}
 	switch state {
-	case wWaiting:
+	case goWaiting:
 		w.wait(g, e)
-	case wRunnable:
+	case goRunnable:
 		w.stats.Repaired++
 		w.makeRunnable(g)
-	case wRunning:
+	case goRunning:
 		w.runs(e)
-	case wSyscall:
+	case goSyscall:
 		w.runs(e)
 		w.syscallBegin(g, w.stack(e.Stack))
 	}
@@ -70,7 +70,7 @@ func (w *Writer) corrected(g *wGoroutine, state wState, e *event.Event) {
 func (w *Writer) tellExecuting() {
 	for _, x := range w.executing {
 		g := x.g
-		if g.id != x.id || g.state != wAbsent {
+		if g.id != x.id || g.state != goAbsent {
 			continue
 		}
 		m, state := w.threadOf(x.tid), x.state
@@ -79,10 +79,10 @@ func (w *Writer) tellExecuting() {
 		}
 		if m == nil {
 			x.p = 0
-			if state == wSyscall {
+			if state == goSyscall {
 				m = w.spareThread()
 			} else {
-				state = wRunnable
+				state = goRunnable
 			}
 		}
 		w.introduce(g, state, m, x.p)
@@ -101,17 +101,17 @@ func (w *Writer) goSyscallBegin(e *event.Event) {
 // goroutine's next event: when that is a GoStart, the goroutine was runnable in between.
 func (w *Writer) goSyscallEnd(e *event.Event) {
 	g := w.goroutines[e.G]
-	if g == nil || g.state == wAbsent {
+	if g == nil || g.state == goAbsent {
 		m := w.own(e, g)
 		w.settle(m, false)
-		if w.gen > wFirstGen {
+		if w.gen > firstGen {
 			w.run(g, m, e)
 			return
 		}
-		g = w.found(g, e, wSyscall, m)
+		g = w.found(g, e, goSyscall, m)
 	}
-	if g.state != wSyscall {
-		if g.state != wRunning { // else it is back already, which its start has told
+	if g.state != goSyscall {
+		if g.state != goRunning { // else it is back already, which its start has told
 			w.runs(e)
 		}
 		return
@@ -134,16 +134,16 @@ func (w *Writer) goSyscallEnd(e *event.Event) {
 
 // settle writes what the end of a system call meant, if that is still to be done on a thread. started says that the
 // goroutine had to wait for a P. Otherwise it ran at once, if there was one for it.
-func (w *Writer) settle(m *wThread, started bool) {
+func (w *Writer) settle(m *thread, started bool) {
 	if m.back == 0 {
 		return
 	}
 	t, g := m.back, m.g
 	m.back = 0
-	if m.p != nil && m.p.state == wProcSyscall {
+	if m.p != nil && m.p.state == procSyscall {
 		if !started {
 			w.emitAt(m, t, raw.EvGoSyscallEnd)
-			g.state, m.p.state, m.guessed = wRunning, wProcRunning, true
+			g.state, m.p.state, m.guessed = goRunning, procRunning, true
 			return
 		}
 		w.emitAt(m, t, raw.EvProcStop)
@@ -151,7 +151,7 @@ func (w *Writer) settle(m *wThread, started bool) {
 		t++
 	}
 	w.emitAt(m, t, raw.EvGoSyscallEndBlocked)
-	w.unbind(g, wRunnable)
+	w.unbind(g, goRunnable)
 	switch {
 	case started:
 	case m.p == nil:
@@ -159,7 +159,7 @@ func (w *Writer) settle(m *wThread, started bool) {
 	default:
 		g.seq++
 		w.emitAt(m, t+1, raw.EvGoStart, g.id, g.seq)
-		g.state = wRunning
+		g.state = goRunning
 		w.bind(m, g)
 	}
 }
@@ -176,8 +176,8 @@ func (w *Writer) exec() {
 	w.settleAll()
 	w.tellExecuting()
 	m := w.user()
-	w.emit(m, raw.EvUserLog, 0, w.string(wLogCategory), w.string("the process has replaced itself by another program"), 0)
-	if w.gc == wGCRunning {
+	w.emit(m, raw.EvUserLog, 0, w.string(logCategory), w.string("the process has replaced itself by another program"), 0)
+	if w.gc == gcRunning {
 		w.endGC(m)
 	}
 	if w.stw != nil {
@@ -194,8 +194,8 @@ func (w *Writer) exec() {
 }
 
 // destroy ends a goroutine, whatever it does.
-func (w *Writer) destroy(g *wGoroutine) {
-	if g.state != wRunning {
+func (w *Writer) destroy(g *goroutine) {
+	if g.state != goRunning {
 		w.makeRunnable(g)
 		m := w.aside()
 		w.clear(m)

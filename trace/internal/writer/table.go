@@ -1,4 +1,4 @@
-package trace
+package writer
 
 import (
 	"strconv"
@@ -10,62 +10,62 @@ import (
 
 // What readers accept.
 const (
-	wMaxString = 1 << 10 // bytes of a string
-	wMaxFrames = 128     // of a stack
+	maxString = 1 << 10 // bytes of a string
+	maxFrames = 128     // of a stack
 )
 
 // Bounds of memory.
 const (
-	wMaxTables    = 8 << 20 // bytes of strings and stacks after which a generation ends early
-	wMaxPCs       = 1 << 18 // frames that keep their pc beyond a generation
-	wEntrySize    = 32      // what an entry of a map counts as
-	wMaxOperation = 64      // bytes of the text of an operation
+	maxTables    = 8 << 20 // bytes of strings and stacks after which a generation ends early
+	maxPCs       = 1 << 18 // frames that keep their pc beyond a generation
+	entrySize    = 32      // what an entry of a map counts as
+	maxOperation = 64      // bytes of the text of an operation
 )
 
-// A wTables has the strings and stacks of one generation. IDs begin with 1; 0 is the empty string, and no stack.
-type wTables struct {
+// tables has the strings and stacks of one generation. IDs begin with 1; 0 is the empty string, and no stack.
+type tables struct {
 	strings map[string]uint64
 	stacks  map[*event.Stack]uint64
 	origins map[*event.Origin]uint64 // stacks of one frame, the function that a goroutine starts
-	rooted  map[wRooted]uint64
-	texts   map[wOperation]uint64 // strings that tell of operations
+	rooted  map[rooted]uint64
+	texts   map[operation]uint64 // strings that tell of operations
 
 	pcs    map[event.Frame]uint64 // survives the generation, so that a frame keeps its pc
 	lastPC uint64
 
 	lastString, lastStack uint64
 
-	stringBatch, stackBatch wBatch
+	stringBatch, stackBatch batch
 	size                    int // of both tables, about, in bytes
 }
 
-// A wRooted is a stack that ends early, and where its goroutine began. Without an origin it is the last frame of the stack.
-type wRooted struct {
+// A rooted is a stack that ends early, and where its goroutine began. Without an origin it is the last frame of the stack.
+type rooted struct {
 	stack  *event.Stack
 	origin *event.Origin
 }
 
-// A wOperation is what the text of an operation tells.
-type wOperation struct {
+// An operation is what the text of an operation tells.
+type operation struct {
 	object uint64
 	value  int64
 }
 
-func newWTables() wTables {
-	return wTables{
+func newTables() tables {
+	return tables{
 		strings: map[string]uint64{}, stacks: map[*event.Stack]uint64{}, origins: map[*event.Origin]uint64{},
-		rooted: map[wRooted]uint64{}, texts: map[wOperation]uint64{}, pcs: map[event.Frame]uint64{},
+		rooted: map[rooted]uint64{}, texts: map[operation]uint64{}, pcs: map[event.Frame]uint64{},
 	}
 }
 
 // reset begins a new generation.
-func (t *wTables) reset() {
+func (t *tables) reset() {
 	clear(t.strings)
 	clear(t.stacks)
 	clear(t.origins)
 	clear(t.rooted)
 	clear(t.texts)
-	if len(t.pcs) > wMaxPCs {
+	if len(t.pcs) > maxPCs {
 		clear(t.pcs)
 	}
 	t.lastString, t.lastStack, t.size = 0, 0, 0
@@ -73,11 +73,11 @@ func (t *wTables) reset() {
 
 // cut returns a string of no more bytes than readers accept.
 func (w *Writer) cut(s string) string {
-	if len(s) <= wMaxString {
+	if len(s) <= maxString {
 		return s
 	}
 	w.stats.Cut++
-	n := wMaxString
+	n := maxString
 	for i := n - 1; i > n-utf8.UTFMax; i-- { // not within a character
 		if utf8.RuneStart(s[i]) {
 			if !utf8.FullRuneInString(s[i:n]) {
@@ -113,15 +113,15 @@ func (w *Writer) newString(n uint64) uint64 {
 	b.buf = append(b.buf, byte(raw.EvString))
 	b.buf = appendNumber(b.buf, t.lastString)
 	b.buf = appendNumber(b.buf, n)
-	t.size += int(n) + wEntrySize
+	t.size += int(n) + entrySize
 	return t.lastString
 }
 
 // tableRoom returns the batch of a table, with room for the largest entry.
-func (w *Writer) tableRoom(b *wBatch, first raw.Type) *wBatch {
-	const most = 2*wMaxNumber + 1 + wMaxFrames*24 // an entry; a frame has numbers of few bytes
+func (w *Writer) tableRoom(b *batch, first raw.Type) *batch {
+	const most = 2*maxNumber + 1 + maxFrames*24 // an entry; a frame has numbers of few bytes
 	if b.size()+most > 64<<10 {
-		w.flush(b, wNoID)
+		w.flush(b, noID)
 	}
 	if len(b.buf) == 0 {
 		b.begin(w.genBegin)
@@ -140,7 +140,7 @@ func (w *Writer) stack(s *event.Stack) uint64 {
 	}
 	id := w.newStack(s.Frames, event.Frame{})
 	w.tables.stacks[s] = id
-	w.tables.size += wEntrySize
+	w.tables.size += entrySize
 	return id
 }
 
@@ -154,25 +154,25 @@ func (w *Writer) originStack(o *event.Origin) uint64 {
 	}
 	id := w.newStack(nil, o.Start)
 	w.tables.origins[o] = id
-	w.tables.size += wEntrySize
+	w.tables.size += entrySize
 	return id
 }
 
 // fullStack returns the ID of a goroutine's last known stack. It ends with the function that the goroutine started, from
 // which viewers know what goroutine that is, even when the stack was recorded only in part or not at all.
-func (w *Writer) fullStack(g *wGoroutine) uint64 {
+func (w *Writer) fullStack(g *goroutine) uint64 {
 	s, o := g.stack, g.origin
 	switch {
 	case s == nil || len(s.Frames) == 0:
 		return w.originStack(o)
-	case !s.Truncated && len(s.Frames) <= wMaxFrames || o == nil || o.Start.IsZero():
+	case !s.Truncated && len(s.Frames) <= maxFrames || o == nil || o.Start.IsZero():
 		return w.stack(s)
 	}
-	return w.rootedStack(wRooted{s, o}, s.Frames, o.Start)
+	return w.rootedStack(rooted{s, o}, s.Frames, o.Start)
 }
 
 // startStack returns the ID of a stack of one frame, the function that a goroutine started, by what is known of it.
-func (w *Writer) startStack(g *wGoroutine) uint64 {
+func (w *Writer) startStack(g *goroutine) uint64 {
 	if o := g.origin; o != nil && !o.Start.IsZero() {
 		return w.originStack(o)
 	}
@@ -183,31 +183,31 @@ func (w *Writer) startStack(g *wGoroutine) uint64 {
 	if len(frames) == 0 {
 		return 0
 	}
-	return w.rootedStack(wRooted{g.stack, nil}, nil, frames[len(frames)-1])
+	return w.rootedStack(rooted{g.stack, nil}, nil, frames[len(frames)-1])
 }
 
 // rootedStack returns the ID of a stack of frames and a root.
-func (w *Writer) rootedStack(key wRooted, frames []event.Frame, root event.Frame) uint64 {
+func (w *Writer) rootedStack(key rooted, frames []event.Frame, root event.Frame) uint64 {
 	if id, ok := w.tables.rooted[key]; ok {
 		return id
 	}
 	id := w.newStack(frames, root)
 	w.tables.rooted[key] = id
-	w.tables.size += wEntrySize
+	w.tables.size += entrySize
 	return id
 }
 
-// wOwnStack are the kinds whose stack is that of the goroutine they are about.
-const wOwnStack = event.Kinds(1<<event.GoStatus|1<<event.GoStop|1<<event.GoBlock|1<<event.GoSyscallBegin) |
+// ownStackKinds are the kinds whose stack is that of the goroutine they are about.
+const ownStackKinds = event.Kinds(1<<event.GoStatus|1<<event.GoStop|1<<event.GoBlock|1<<event.GoSyscallBegin) |
 	event.KindsChannel | event.KindsLock
 
-// wStackEnd is the function at the end of all stacks. The Go tracer leaves it out, so that stacks end with the function that
+// stackEnd is the function at the end of all stacks. The Go tracer leaves it out, so that stacks end with the function that
 // the goroutine started.
-const wStackEnd = "runtime.goexit"
+const stackEnd = "runtime.goexit"
 
-// withoutEnd returns the frames of a stack without wStackEnd, if they are more than that.
+// withoutEnd returns the frames of a stack without stackEnd, if they are more than that.
 func withoutEnd(frames []event.Frame) []event.Frame {
-	if n := len(frames); n > 1 && frames[n-1].Func == wStackEnd {
+	if n := len(frames); n > 1 && frames[n-1].Func == stackEnd {
 		return frames[:n-1]
 	}
 	return frames
@@ -224,10 +224,10 @@ func (w *Writer) newStack(frames []event.Frame, root event.Frame) uint64 {
 	if n == 0 {
 		return 0
 	}
-	if n > wMaxFrames {
+	if n > maxFrames {
 		w.stats.Cut++
-		frames = frames[:wMaxFrames-(n-len(frames))]
-		n = wMaxFrames
+		frames = frames[:maxFrames-(n-len(frames))]
+		n = maxFrames
 	}
 	b := w.tableRoom(&t.stackBatch, raw.EvStacks)
 	before := len(b.buf)
@@ -249,28 +249,28 @@ func (w *Writer) newStack(frames []event.Frame, root event.Frame) uint64 {
 	return t.lastStack
 }
 
-// wFirstPC is the first pc that is given to a frame. There are no addresses so low in programs, and none is 0.
-const wFirstPC = 1 << 12
+// firstPC is the first pc that is given to a frame. There are no addresses so low in programs, and none is 0.
+const firstPC = 1 << 12
 
 // pc returns the program counter that stands for a frame. Readers take what they know of a pc from the first frame that
 // has it, so each frame has its own, inlined ones too.
-func (t *wTables) pc(f *event.Frame) uint64 {
+func (t *tables) pc(f *event.Frame) uint64 {
 	if pc, ok := t.pcs[*f]; ok {
 		return pc
 	}
 	t.lastPC++
-	pc := wFirstPC + t.lastPC
+	pc := firstPC + t.lastPC
 	t.pcs[*f] = pc
 	return pc
 }
 
 // operation returns the ID of the text of an operation: its object in hexadecimal and its value, those that are not 0.
 func (w *Writer) operation(object uint64, value int64) uint64 {
-	key := wOperation{object, value}
+	key := operation{object, value}
 	if id, ok := w.tables.texts[key]; ok {
 		return id
 	}
-	var room [wMaxOperation]byte
+	var room [maxOperation]byte
 	text := room[:0]
 	if object != 0 {
 		text = strconv.AppendUint(append(text, "0x"...), object, 16)
@@ -288,6 +288,6 @@ func (w *Writer) operation(object uint64, value int64) uint64 {
 		b.buf = append(b.buf, text...)
 	}
 	w.tables.texts[key] = id
-	w.tables.size += wEntrySize
+	w.tables.size += entrySize
 	return id
 }

@@ -1,4 +1,4 @@
-package trace
+package writer
 
 import (
 	"bytes"
@@ -16,8 +16,8 @@ import (
 	"github.com/loupe-go/loupe/trace/raw"
 )
 
-// wStart is when the streams of these tests begin.
-const wStart = 1_800_000_000_000_000_000
+// streamStart is when the streams of these tests begin.
+const streamStart = 1_800_000_000_000_000_000
 
 // stream gives events times of 1 µs distance, unless they have one, which is then added to the begin.
 func stream(events ...event.Event) []event.Event {
@@ -25,13 +25,13 @@ func stream(events ...event.Event) []event.Event {
 		if events[i].Time == 0 {
 			events[i].Time = int64(i) * 1000
 		}
-		events[i].Time += wStart
+		events[i].Time += streamStart
 	}
 	return events
 }
 
 // lines writes events and returns what a reader sees of the goroutines, one line each.
-func lines(t *testing.T, opt WriterOptions, events ...event.Event) (text []string, stats WriterStats) {
+func lines(t *testing.T, opt Options, events ...event.Event) (text []string, stats Stats) {
 	t.Helper()
 	data, stats := writeAll(t, events, opt)
 	readAll(t, data, func(ev xtrace.Event) {
@@ -45,13 +45,13 @@ func lines(t *testing.T, opt WriterOptions, events ...event.Event) (text []strin
 			if from == to {
 				return
 			}
-			text = append(text, strings.TrimSpace(fmt.Sprintf("%d G%d %v->%v %s", int64(ev.Time())-wStart, tr.Resource.Goroutine(), from, to, tr.Reason)))
+			text = append(text, strings.TrimSpace(fmt.Sprintf("%d G%d %v->%v %s", int64(ev.Time())-streamStart, tr.Resource.Goroutine(), from, to, tr.Reason)))
 		case xtrace.EventRangeBegin, xtrace.EventRangeEnd, xtrace.EventRangeActive:
-			text = append(text, fmt.Sprintf("%d G%d %v %s", int64(ev.Time())-wStart, ev.Goroutine(), ev.Kind(), ev.Range().Name))
+			text = append(text, fmt.Sprintf("%d G%d %v %s", int64(ev.Time())-streamStart, ev.Goroutine(), ev.Kind(), ev.Range().Name))
 		case xtrace.EventRegionBegin, xtrace.EventRegionEnd:
-			text = append(text, fmt.Sprintf("%d G%d %v %s", int64(ev.Time())-wStart, ev.Goroutine(), ev.Kind(), ev.Region().Type))
+			text = append(text, fmt.Sprintf("%d G%d %v %s", int64(ev.Time())-streamStart, ev.Goroutine(), ev.Kind(), ev.Region().Type))
 		case xtrace.EventLog:
-			text = append(text, fmt.Sprintf("%d G%d %s: %s", int64(ev.Time())-wStart, ev.Goroutine(), ev.Log().Category, ev.Log().Message))
+			text = append(text, fmt.Sprintf("%d G%d %s: %s", int64(ev.Time())-streamStart, ev.Goroutine(), ev.Log().Category, ev.Log().Message))
 		}
 	})
 	return text, stats
@@ -78,41 +78,41 @@ func TestWriterRepairs(t *testing.T) {
 		name   string
 		events []event.Event
 		want   []string
-		stats  WriterStats
+		stats  Stats
 	}{
 		{"a status is told with the first event", []event.Event{
 			status(1, event.StateRunning, 99), status(2, event.StateSyscall, 98), on(5, event.GoBlock, 1), on(6, event.GoStart, 2),
 		}, []string{
 			"2001 G1 Undetermined->Running", "2002 G1 Running->Waiting",
 			"3000 G2 Undetermined->Syscall", "3001 G2 Syscall->Runnable", "3004 G2 Runnable->Running",
-		}, WriterStats{}},
+		}, Stats{}},
 		{"a start after a start is the end of a system call", []event.Event{
 			status(1, event.StateRunnable, 0), on(5, event.GoStart, 1), on(6, event.GoStart, 1), on(6, event.GoBlock, 1),
 		}, []string{
 			"0 G1 Undetermined->Runnable", "1002 G1 Runnable->Running", "2000 G1 Running->Syscall",
 			"2002 G1 Syscall->Runnable", "2004 G1 Runnable->Running", "3000 G1 Running->Waiting",
-		}, WriterStats{Bridged: 1}},
+		}, Stats{Bridged: 1}},
 		{"a thread that goes on with another goroutine ends a system call", []event.Event{
 			status(1, event.StateRunnable, 0), status(2, event.StateRunnable, 0), on(5, event.GoStart, 1), on(5, event.GoStart, 2),
 		}, []string{
 			"0 G1 Undetermined->Runnable", "1000 G2 Undetermined->Runnable", "2002 G1 Runnable->Running",
 			"3000 G1 Running->Syscall", "3002 G1 Syscall->Runnable", "3004 G2 Runnable->Running",
-		}, WriterStats{Bridged: 1}},
+		}, Stats{Bridged: 1}},
 		{"after a loss nobody knows what it does", []event.Event{
 			status(1, event.StateRunnable, 0), status(2, event.StateRunnable, 0), on(5, event.GoStart, 1), lost, on(5, event.GoStart, 2),
 		}, []string{
 			"0 G1 Undetermined->Runnable", "1000 G2 Undetermined->Runnable", "2002 G1 Runnable->Running",
 			"3000 G1 loupe: 7 events lost", "4000 G1 Running->Waiting not observed", "4001 G2 Runnable->Running",
-		}, WriterStats{Lost: 7, Repaired: 1}},
+		}, Stats{Lost: 7, Repaired: 1}},
 		{"a loss that nothing follows is told", []event.Event{lost}, []string{
 			"2 G4611686018427387904 NotExist->Runnable", "3 G4611686018427387904 Runnable->Running",
 			"4 G4611686018427387904 loupe: 7 events lost", "5 G4611686018427387904 Running->Waiting system goroutine wait",
-		}, WriterStats{Lost: 7}},
+		}, Stats{Lost: 7}},
 		{"a goroutine is found when it is woken", []event.Event{
 			status(1, event.StateRunning, 5), {Kind: event.GoUnblock, G: 9, By: 1, TID: 5}, on(6, event.GoStart, 9),
 		}, []string{
 			"1000 G9 Undetermined->Waiting", "1002 G1 Undetermined->Running", "1003 G9 Waiting->Runnable", "2002 G9 Runnable->Running",
-		}, WriterStats{Found: 1}},
+		}, Stats{Found: 1}},
 		{"what is not observed but collects garbage is shown while it does", []event.Event{
 			status(1, event.StateRunning, 5),
 			{Kind: event.STWBegin, G: 9, TID: 6, Reason: "GC mark termination"}, {Kind: event.GCEnd, TID: 6}, on(6, event.STWEnd, 0),
@@ -122,7 +122,7 @@ func TestWriterRepairs(t *testing.T) {
 			"2000 G9 RangeActive GC concurrent mark phase", "2001 G9 RangeEnd GC concurrent mark phase",
 			"3000 G9 RangeEnd stop-the-world (GC mark termination)", "3001 G9 Running->Waiting system goroutine wait",
 			"3003 G1 Undetermined->Running",
-		}, WriterStats{Found: 1}},
+		}, Stats{Found: 1}},
 		{"regions end in their order", []event.Event{
 			{Kind: event.UserRegionBegin, G: 1, TID: 5, Text: "outer"}, {Kind: event.UserRegionBegin, G: 1, TID: 5, Text: "inner"},
 			{Kind: event.UserRegionEnd, G: 1, TID: 5, Text: "other"}, {Kind: event.UserRegionEnd, G: 1, TID: 5, Text: "outer"},
@@ -130,10 +130,10 @@ func TestWriterRepairs(t *testing.T) {
 		}, []string{
 			"1 G1 Undetermined->Running", "2 G1 RegionBegin outer", "1000 G1 RegionBegin inner",
 			"3000 G1 RegionEnd inner", "3001 G1 RegionEnd outer", "4000 G1 RegionEnd before",
-		}, WriterStats{Found: 1, Repaired: 1, Skipped: map[event.Kind]uint64{event.UserRegionEnd: 1}}},
+		}, Stats{Found: 1, Repaired: 1, Skipped: map[event.Kind]uint64{event.UserRegionEnd: 1}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, stats := lines(t, WriterOptions{}, stream(test.events...)...)
+			got, stats := lines(t, Options{}, stream(test.events...)...)
 			expectLines(t, got, test.want...)
 			if stats.Bridged != test.stats.Bridged || stats.Repaired != test.stats.Repaired || stats.Found != test.stats.Found ||
 				stats.Lost != test.stats.Lost || stats.Skipped[event.UserRegionEnd] != test.stats.Skipped[event.UserRegionEnd] {
@@ -148,12 +148,12 @@ func TestWriterLate(t *testing.T) {
 	events := stream(status(1, event.StateRunning, 5), on(5, event.GoBlock, 1),
 		event.Event{Time: 2e9, Kind: event.GoUnblock, G: 9, TID: 6},
 		event.Event{Time: 2e9 + 1000, Kind: event.GoBlock, G: 8, TID: 7, Reason: "semacquire",
-			Stack: &event.Stack{Frames: []event.Frame{{Func: "main.f"}, {Func: "main.root"}, {Func: wStackEnd}}}})
+			Stack: &event.Stack{Frames: []event.Frame{{Func: "main.f"}, {Func: "main.root"}, {Func: stackEnd}}}})
 	for v, created := range map[raw.Version][]string{
 		raw.Go122: {"2000000004 G9 NotExist->Runnable", "2000000005 G9 Runnable->Running", "2000000006 G9 Running->Waiting", "2000000007 G9 Waiting->Runnable"},
 		raw.Go123: {"2000000004 G9 NotExist->Waiting", "2000000005 G9 Waiting->Runnable"},
 	} {
-		got, stats := lines(t, WriterOptions{Version: v}, events...)
+		got, stats := lines(t, Options{Version: v}, events...)
 		want := append([]string{"1001 G1 Undetermined->Running", "1002 G1 Running->Waiting"}, created...)
 		expectLines(t, got, append(want, "2000001000 G8 NotExist->Runnable", "2000001003 G8 Runnable->Running",
 			"2000001004 G8 Running->Waiting sync")...)
@@ -161,8 +161,8 @@ func TestWriterLate(t *testing.T) {
 			t.Errorf("stats %+v", stats)
 		}
 	}
-	data, _ := writeAll(t, events, WriterOptions{})
-	if steps := readSteps(t, data).steps[8]; steps[0].start != "main.root :0\n" || steps[2].stack != "main.f :0\nmain.root :0\n" || steps[0].m < wMaxThread {
+	data, _ := writeAll(t, events, Options{})
+	if steps := readSteps(t, data).steps[8]; steps[0].start != "main.root :0\n" || steps[2].stack != "main.f :0\nmain.root :0\n" || steps[0].m < maxThread {
 		t.Errorf("steps %+v", steps)
 	}
 }
@@ -177,7 +177,7 @@ func TestWriterProcs(t *testing.T) {
 		p(on(7, event.GoUnblock, 3), 3), // the P of G2, which must be in a system call
 		p(on(5, event.GoBlock, 2), 1),   // from which it comes back with another one
 		p(on(6, event.GoBlock, 1), 2),   // and so does G1, without anything to tell before
-	), WriterOptions{})
+	), Options{})
 	var got []string
 	readAll(t, data, func(ev xtrace.Event) {
 		if ev.Kind() != xtrace.EventStateTransition {
@@ -212,15 +212,15 @@ func TestWriterStopTheWorld(t *testing.T) {
 	}
 	stop := event.Event{Kind: event.STWBegin, G: 1, TID: 5, Reason: "r"}
 	end := event.Event{Time: 2.2e9, Kind: event.STWEnd, TID: 5}
-	for _, v := range wVersions {
-		got, stats := lines(t, WriterOptions{Version: v}, stream(say(1, "b"), stop, say(1.5e9, "c"), say(2.1e9, "d"), end)...)
+	for _, v := range versions {
+		got, stats := lines(t, Options{Version: v}, stream(say(1, "b"), stop, say(1.5e9, "c"), say(2.1e9, "d"), end)...)
 		expectLines(t, got, "2 G1 Undetermined->Running", "3 G1 a: b", "1000 G1 RangeBegin stop-the-world (r)", "1500000000 G1 a: c",
 			"2100000000 G1 RangeEnd stop-the-world (r)", "2100000007 G1 a: d")
 		if stats.Skipped[event.STWEnd] != 1 || stats.Generations != 2 {
 			t.Errorf("stats %+v", stats)
 		}
 		end.Time = 1.6e9
-		got, stats = lines(t, WriterOptions{Version: v}, stream(say(1, "b"), stop, say(1.5e9, "c"), end, say(1.7e9, "d"))...)
+		got, stats = lines(t, Options{Version: v}, stream(say(1, "b"), stop, say(1.5e9, "c"), end, say(1.7e9, "d"))...)
 		expectLines(t, got, "2 G1 Undetermined->Running", "3 G1 a: b", "1000 G1 RangeBegin stop-the-world (r)", "1500000000 G1 a: c",
 			"1600000000 G1 RangeEnd stop-the-world (r)", "1700000002 G1 a: d")
 		if len(stats.Skipped) != 0 || stats.Generations != 2 {
@@ -239,7 +239,7 @@ func TestWriterStrings(t *testing.T) {
 	say := func(at int64, text string, s *event.Stack) event.Event {
 		return event.Event{Time: at, Kind: event.UserLog, G: 1, TID: 5, Reason: "r", Text: text, Stack: s}
 	}
-	data, stats := writeAll(t, stream(say(1, strings.Repeat("世", 342), inlined), say(2, strings.Repeat("x", 1024), long), say(2e9, "", inlined)), WriterOptions{})
+	data, stats := writeAll(t, stream(say(1, strings.Repeat("世", 342), inlined), say(2, strings.Repeat("x", 1024), long), say(2e9, "", inlined)), Options{})
 	pcs := map[uint64]xtrace.StackFrame{}
 	var sizes, depths []int
 	readAll(t, data, func(ev xtrace.Event) {
@@ -264,26 +264,26 @@ func TestWriterStrings(t *testing.T) {
 
 // TestWriterBounds expects a generation to end early when it has many strings or threads, and threads to be forgotten.
 func TestWriterBounds(t *testing.T) {
-	w, err := NewWriter(io.Discard, WriterOptions{})
+	w, err := New(io.Discard, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	write := func(e event.Event) {
-		e.Time = wStart
+		e.Time = streamStart
 		if err := w.Write(&e); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for i := range 3 * wMaxNewThreads {
+	for i := range 3 * maxNewThreads {
 		write(on(int32(i+1), event.GoBlock, 1))
 	}
-	if n := len(w.threads); n > wMaxNewThreads+10 || len(w.order) != n || w.Stats().Generations < 2 {
+	if n := len(w.threads); n > maxNewThreads+10 || len(w.order) != n || w.Stats().Generations < 2 {
 		t.Errorf("%d threads, %+v", n, w.Stats())
 	}
 	before := w.Stats().Generations
-	for i := range 3 * wMaxTables / wMaxString {
+	for i := range 3 * maxTables / maxString {
 		write(event.Event{Kind: event.UserLog, G: 1, TID: 5, Text: fmt.Sprintf("%01000d", i)})
-		if w.tables.size > wMaxTables+2*wMaxString {
+		if w.tables.size > maxTables+2*maxString {
 			t.Fatalf("%d bytes of strings", w.tables.size)
 		}
 	}
@@ -297,10 +297,10 @@ func TestWriterTimes(t *testing.T) {
 	var events []event.Event
 	for i, at := range []int64{1000, 999, 999, 5000, -1 << 62, 5001} {
 		e := event.Event{Kind: event.UserLog, G: 1, TID: int32(5 + i%2), Text: fmt.Sprint(i)}
-		e.Time = wStart + at
+		e.Time = streamStart + at
 		events = append(events, e)
 	}
-	data, stats := writeAll(t, events, WriterOptions{Version: raw.Go125})
+	data, stats := writeAll(t, events, Options{Version: raw.Go125})
 	var text string
 	last := xtrace.Time(0)
 	readAll(t, data, func(ev xtrace.Event) {
@@ -311,29 +311,29 @@ func TestWriterTimes(t *testing.T) {
 			text += ev.Log().Message
 		}
 	})
-	if text != "012345" || stats.Moved != 1 || stats.MaxMove < wStart {
+	if text != "012345" || stats.Moved != 1 || stats.MaxMove < streamStart {
 		t.Errorf("order %q, stats %+v", text, stats)
 	}
 }
 
 func TestWriterOptions(t *testing.T) {
-	for _, opt := range []WriterOptions{{Version: raw.Go121}, {Version: 99}, {Generation: -1}} {
-		if _, err := NewWriter(io.Discard, opt); err == nil {
+	for _, opt := range []Options{{Version: raw.Go121}, {Version: 99}, {Generation: -1}} {
+		if _, err := New(io.Discard, opt); err == nil {
 			t.Errorf("%+v is accepted", opt)
 		}
 	}
-	if _, err := NewWriter(io.Discard, WriterOptions{Version: raw.Go111}); !errors.Is(err, raw.ErrVersion) {
+	if _, err := New(io.Discard, Options{Version: raw.Go111}); !errors.Is(err, raw.ErrVersion) {
 		t.Errorf("error %v", err)
 	}
 	send := on(5, event.ChanSend, 1)
 	send.Object, send.Value = 0xbeef, 3
-	got, stats := lines(t, WriterOptions{}, stream(send)...)
+	got, stats := lines(t, Options{}, stream(send)...)
 	expectLines(t, got, "1 G1 Undetermined->Running", "2 G1 ChanSend: 0xbeef 3")
 	if stats.Logged[event.ChanSend] != 1 || len(stats.Skipped) != 0 {
 		t.Errorf("stats %+v", stats)
 	}
 	strange := event.Event{Kind: 200, G: 1}
-	got, stats = lines(t, WriterOptions{OmitOperations: true}, stream(send, strange, on(5, event.GoBlock, 0))...)
+	got, stats = lines(t, Options{OmitOperations: true}, stream(send, strange, on(5, event.GoBlock, 0))...)
 	expectLines(t, got)
 	if stats.Skipped[event.ChanSend] != 1 || stats.Skipped[200] != 1 || stats.Skipped[event.GoBlock] != 1 {
 		t.Errorf("stats %+v", stats)
@@ -342,8 +342,8 @@ func TestWriterOptions(t *testing.T) {
 
 // TestWriterEmpty expects a trace without events to be one.
 func TestWriterEmpty(t *testing.T) {
-	for _, v := range wVersions {
-		data, stats := writeAll(t, nil, WriterOptions{Version: v})
+	for _, v := range versions {
+		data, stats := writeAll(t, nil, Options{Version: v})
 		n := 0
 		readAll(t, data, func(ev xtrace.Event) {
 			if ev.Kind() != xtrace.EventSync {
@@ -370,9 +370,9 @@ func (f *failingWriter) Write(b []byte) (int, error) {
 }
 
 func TestWriterErrors(t *testing.T) {
-	s := newWSim(1, simulations[0]).run(1000)
+	s := newSimulation(1, simulations[0]).run(1000)
 	for _, left := range []int{10, 20, 5000} {
-		w, err := NewWriter(&failingWriter{left}, WriterOptions{Generation: time.Millisecond})
+		w, err := New(&failingWriter{left}, Options{Generation: time.Millisecond})
 		for i := 0; i < len(s.events) && err == nil; i++ {
 			err = w.Write(&s.events[i])
 		}
@@ -383,11 +383,11 @@ func TestWriterErrors(t *testing.T) {
 			t.Error("the error is forgotten")
 		}
 	}
-	w, err := NewWriter(new(bytes.Buffer), WriterOptions{})
+	w, err := New(new(bytes.Buffer), Options{})
 	if err != nil || w.Close() != nil || w.Close() != nil {
 		t.Fatal("cannot close")
 	}
-	if err := w.Write(&s.events[0]); !errors.Is(err, errWriterClosed) {
+	if err := w.Write(&s.events[0]); !errors.Is(err, errClosed) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -398,7 +398,7 @@ func TestWriterSyscallEnd(t *testing.T) {
 	waits.State = event.StateRunnable
 	for _, last := range [][]event.Event{nil, {on(5, event.GoStart, 1)}} {
 		events := append([]event.Event{status(1, event.StateRunnable, 0), on(5, event.GoStart, 1), on(5, event.GoSyscallBegin, 1), waits}, last...)
-		got, stats := lines(t, WriterOptions{}, stream(events...)...)
+		got, stats := lines(t, Options{}, stream(events...)...)
 		want := []string{"0 G1 Undetermined->Runnable", "1002 G1 Runnable->Running", "2000 G1 Running->Syscall", "3001 G1 Syscall->Runnable"}
 		if last != nil {
 			want = append(want, "4001 G1 Runnable->Running")
@@ -415,7 +415,7 @@ func TestWriterSyscallEnd(t *testing.T) {
 func TestWriterCoroutineEnds(t *testing.T) {
 	wake := on(5, event.GoUnblock, 1)
 	wake.By = 2
-	got, stats := lines(t, WriterOptions{}, stream(status(1, event.StateWaiting, 0), status(2, event.StateRunnable, 0),
+	got, stats := lines(t, Options{}, stream(status(1, event.StateWaiting, 0), status(2, event.StateRunnable, 0),
 		on(5, event.GoStart, 2), on(5, event.GoDestroy, 2), wake, on(5, event.GoStart, 1))...)
 	expectLines(t, got, "0 G1 Undetermined->Waiting", "1000 G2 Undetermined->Runnable", "2002 G2 Runnable->Running",
 		"4000 G1 Waiting->Runnable", "4001 G2 Running->NotExist", "5000 G1 Runnable->Running")

@@ -1,4 +1,4 @@
-package trace
+package writer
 
 import (
 	"io"
@@ -6,15 +6,15 @@ import (
 	"github.com/loupe-go/loupe/trace/raw"
 )
 
-// A wText turns what a Writer writes into text.
-type wText struct {
+// A textOutput turns what a Writer writes into text.
+type textOutput struct {
 	*io.PipeWriter
 	done chan error // has the error of the text when all of it is written
 }
 
-func newWText(out io.Writer) *wText {
+func newTextOutput(out io.Writer) *textOutput {
 	r, pipe := io.Pipe()
-	t := &wText{pipe, make(chan error, 1)}
+	t := &textOutput{pipe, make(chan error, 1)}
 	go func() {
 		err := raw.WireToText(out, r)
 		r.CloseWithError(err) // the Writer must not wait for a reader that has gone
@@ -24,7 +24,7 @@ func newWText(out io.Writer) *wText {
 }
 
 // finish waits until all text is written.
-func (t *wText) finish() error {
+func (t *textOutput) finish() error {
 	t.Close()
 	return <-t.done
 }

@@ -1,4 +1,4 @@
-package trace
+package writer
 
 import (
 	"github.com/loupe-go/loupe/event"
@@ -7,7 +7,7 @@ import (
 
 // advance notes the time of the next event, and begins a new generation where one is due.
 func (w *Writer) advance(e *event.Event) {
-	w.want = uint64(min(max(e.Time, 1), wMaxTime))
+	w.want = uint64(min(max(e.Time, 1), maxTime))
 	w.begun = w.begun || e.Kind != event.GoStatus
 	switch {
 	case w.gen == 0:
@@ -20,7 +20,7 @@ func (w *Writer) advance(e *event.Event) {
 
 // due reports whether the generation is to end. While the world is stopped it goes on, unless that takes very long.
 func (w *Writer) due() bool {
-	late, size, threads := w.genEnd, wMaxTables, wMaxNewThreads
+	late, size, threads := w.genEnd, maxTables, maxNewThreads
 	if w.stw != nil {
 		late, size, threads = late+uint64(w.opt.Generation), 2*size, 2*threads
 	}
@@ -41,7 +41,7 @@ func (w *Writer) turnGeneration() {
 	}
 	w.endGeneration()
 	w.prune()
-	w.beginGeneration(max(w.want-1, w.last+wGap))
+	w.beginGeneration(max(w.want-1, w.last+gap))
 	w.tellAll()
 }
 
@@ -61,14 +61,14 @@ func (w *Writer) tellAll() {
 			w.tellStatus(g, m)
 		}
 	}
-	w.gcUntold = w.gc == wGCRunning
+	w.gcUntold = w.gc == gcRunning
 }
 
 // beginGeneration begins the next generation.
 func (w *Writer) beginGeneration(t uint64) {
 	w.gen++
 	w.genBegin, w.last = t, t
-	w.genEnd = t + min(uint64(w.opt.Generation), wMaxTime)
+	w.genEnd = t + min(uint64(w.opt.Generation), maxTime)
 	w.tables.reset()
 	w.newThreads = 0
 }
@@ -78,9 +78,9 @@ func (w *Writer) endGeneration() {
 	for _, m := range w.order {
 		w.flush(&m.batch, m.id)
 	}
-	w.flush(&w.samples, wNoID)
-	w.flush(&w.tables.stackBatch, wNoID)
-	w.flush(&w.tables.stringBatch, wNoID)
+	w.flush(&w.samples, noID)
+	w.flush(&w.tables.stackBatch, noID)
+	w.flush(&w.tables.stringBatch, noID)
 	w.sync()
 	if w.opt.Version >= raw.Go126 {
 		w.output([]byte{byte(raw.EvEndOfGeneration)})
@@ -88,26 +88,26 @@ func (w *Writer) endGeneration() {
 	w.stats.Generations++
 }
 
-// wFrequency is how many ticks a second has: they are nanoseconds since the Unix epoch.
-const wFrequency = 1e9
+// frequency is how many ticks a second has: they are nanoseconds since the Unix epoch.
+const frequency = 1e9
 
 // sync writes what relates the trace's clock to others.
 func (w *Writer) sync() {
-	var b wBatch
+	var b batch
 	b.begin(w.genBegin)
 	if w.opt.Version >= raw.Go125 {
 		b.buf = append(b.buf, byte(raw.EvSync))
 	}
 	b.buf = append(b.buf, byte(raw.EvFrequency))
-	b.buf = appendNumber(b.buf, wFrequency)
+	b.buf = appendNumber(b.buf, frequency)
 	if w.opt.Version >= raw.Go125 {
 		b.buf = append(b.buf, byte(raw.EvClockSnapshot))
 		// The monotonic clock is the trace's own: that of the process is not known.
-		for _, x := range [...]uint64{0, b.time, b.time / wFrequency, b.time % wFrequency} {
+		for _, x := range [...]uint64{0, b.time, b.time / frequency, b.time % frequency} {
 			b.buf = appendNumber(b.buf, x)
 		}
 	}
-	w.flush(&b, wNoID)
+	w.flush(&b, noID)
 }
 
 // prune forgets threads that have neither a goroutine nor a P. Readers know as much of a thread that is new to them.

@@ -1,4 +1,4 @@
-package trace
+package writer
 
 import (
 	"github.com/loupe-go/loupe/event"
@@ -7,7 +7,7 @@ import (
 
 // own returns the thread that an event happened on. When the event does not tell, it is the one that the goroutine executes
 // on, or one that has the P and no goroutine, or one made for it: then the goroutine must be put there.
-func (w *Writer) own(e *event.Event, g *wGoroutine) *wThread {
+func (w *Writer) own(e *event.Event, g *goroutine) *thread {
 	m := w.threadOf(e.TID)
 	if m == nil && g != nil {
 		m = g.m
@@ -22,7 +22,7 @@ func (w *Writer) own(e *event.Event, g *wGoroutine) *wThread {
 
 // placeOf returns the thread that an event happened on. When the event does not tell, it is the one that has the P. It is
 // nil when that is not known either.
-func (w *Writer) placeOf(e *event.Event) *wThread {
+func (w *Writer) placeOf(e *event.Event) *thread {
 	m := w.threadOf(e.TID)
 	if id, ok := e.P.ID(); ok && m == nil && int(id) < len(w.procs) && w.procs[id] != nil {
 		m = w.procs[id].m
@@ -32,11 +32,11 @@ func (w *Writer) placeOf(e *event.Event) *wThread {
 
 // runs returns the goroutine that an event is about, running on the thread of the event with a P. What is needed for that
 // is written.
-func (w *Writer) runs(e *event.Event) (*wGoroutine, *wThread) {
+func (w *Writer) runs(e *event.Event) (*goroutine, *thread) {
 	g := w.goroutines[e.G]
 	m := w.own(e, g)
 	w.settle(m, false)
-	if g != nil && g.m == m && g.state == wRunning {
+	if g != nil && g.m == m && g.state == goRunning {
 		w.acquire(m, e.P)
 	} else {
 		g = w.run(g, m, e)
@@ -46,14 +46,14 @@ func (w *Writer) runs(e *event.Event) (*wGoroutine, *wThread) {
 }
 
 // run makes a goroutine run on a thread, whatever it did before; g is nil when nothing is known of it.
-func (w *Writer) run(g *wGoroutine, m *wThread, e *event.Event) *wGoroutine {
+func (w *Writer) run(g *goroutine, m *thread, e *event.Event) *goroutine {
 	if g != nil && g.m != nil {
 		w.settle(g.m, false)
 	}
-	if g == nil || g.state == wAbsent {
-		return w.found(g, e, wRunning, m)
+	if g == nil || g.state == goAbsent {
+		return w.found(g, e, goRunning, m)
 	}
-	if g.m == m && g.state == wRunning {
+	if g.m == m && g.state == goRunning {
 		w.acquire(m, e.P)
 		return g
 	}
@@ -64,9 +64,9 @@ func (w *Writer) run(g *wGoroutine, m *wThread, e *event.Event) *wGoroutine {
 	default:
 		w.stats.Repaired++
 	}
-	if g.m == m && m.p != nil && m.p.state == wProcSyscall {
+	if g.m == m && m.p != nil && m.p.state == procSyscall {
 		w.emit(m, raw.EvGoSyscallEnd)
-		g.state, m.p.state = wRunning, wProcRunning
+		g.state, m.p.state = goRunning, procRunning
 		w.acquire(m, e.P)
 		return g
 	}
@@ -77,38 +77,38 @@ func (w *Writer) run(g *wGoroutine, m *wThread, e *event.Event) *wGoroutine {
 }
 
 // start writes that a runnable goroutine begins to run on a thread where none does.
-func (w *Writer) start(g *wGoroutine, m *wThread, p event.Proc) {
+func (w *Writer) start(g *goroutine, m *thread, p event.Proc) {
 	w.acquire(m, p)
 	seq := w.goSeq(g, m)
 	w.emit(m, raw.EvGoStart, g.id, seq)
-	g.state, g.hidden = wRunning, false
+	g.state, g.hidden = goRunning, false
 	w.bind(m, g)
 }
 
 // makeRunnable makes a goroutine runnable that is anything else, as a repair.
-func (w *Writer) makeRunnable(g *wGoroutine) {
+func (w *Writer) makeRunnable(g *goroutine) {
 	switch g.state {
-	case wRunning:
-		w.stop(g, raw.EvGoStop, w.string(wNotObserved), 0)
-	case wSyscall:
+	case goRunning:
+		w.stop(g, raw.EvGoStop, w.string(notObserved), 0)
+	case goSyscall:
 		w.syscallBlocked(g)
-	case wWaiting:
+	case goWaiting:
 		m := w.aside()
 		seq := w.goSeq(g, m)
 		w.emit(m, raw.EvGoUnblock, g.id, seq, 0)
-		g.state = wRunnable
+		g.state = goRunnable
 	}
 }
 
 // clear makes a thread free of its goroutine, whose end there was not observed. When no events were lost, it was in a
 // system call, and has to wait for a P now. Otherwise nobody knows what it does. It is said to wait then rather than to be
 // runnable, which would look like a delay of the scheduler.
-func (w *Writer) clear(m *wThread) {
+func (w *Writer) clear(m *thread) {
 	w.settle(m, true)
 	g := m.g
 	switch {
 	case g == nil:
-	case g.state == wSyscall:
+	case g.state == goSyscall:
 		w.stats.Bridged++
 		w.syscallBlocked(g)
 	case g.guest:
@@ -117,12 +117,12 @@ func (w *Writer) clear(m *wThread) {
 		w.passSyscall(g)
 	default:
 		w.stats.Repaired++
-		w.stop(g, raw.EvGoBlock, w.string(wNotObserved), 0)
+		w.stop(g, raw.EvGoBlock, w.string(notObserved), 0)
 	}
 }
 
 // passSyscall writes that a running goroutine has been in a system call, of which no event told, and has lost its P.
-func (w *Writer) passSyscall(g *wGoroutine) {
+func (w *Writer) passSyscall(g *goroutine) {
 	if g.m.p == nil {
 		w.acquire(g.m, 0)
 	}
@@ -131,7 +131,7 @@ func (w *Writer) passSyscall(g *wGoroutine) {
 }
 
 // stop writes a GoStop, GoBlock or GoDestroy of a running goroutine.
-func (w *Writer) stop(g *wGoroutine, typ raw.Type, args ...uint64) {
+func (w *Writer) stop(g *goroutine, typ raw.Type, args ...uint64) {
 	m := g.m
 	if m.p == nil {
 		w.acquire(m, 0)
@@ -140,23 +140,23 @@ func (w *Writer) stop(g *wGoroutine, typ raw.Type, args ...uint64) {
 	w.emit(m, typ, args...)
 	switch typ {
 	case raw.EvGoStop:
-		w.unbind(g, wRunnable)
+		w.unbind(g, goRunnable)
 	case raw.EvGoBlock:
-		w.unbind(g, wWaiting)
+		w.unbind(g, goWaiting)
 	default:
-		w.unbind(g, wAbsent)
+		w.unbind(g, goAbsent)
 		w.endGoroutine(g)
 	}
 }
 
 // syscallBlocked writes that a goroutine comes back from a system call and has lost its P.
-func (w *Writer) syscallBlocked(g *wGoroutine) {
+func (w *Writer) syscallBlocked(g *goroutine) {
 	m := g.m
-	if m.p != nil && m.p.state == wProcSyscall {
+	if m.p != nil && m.p.state == procSyscall {
 		w.release(m)
 	}
 	w.emit(m, raw.EvGoSyscallEndBlocked)
-	w.unbind(g, wRunnable)
+	w.unbind(g, goRunnable)
 }
 
 // goStart takes GoStart. When it meets a goroutine that runs or is in a system call, a call is over that took long: the
@@ -169,16 +169,16 @@ func (w *Writer) goStart(e *event.Event) {
 	m := w.own(e, g)
 	switch {
 	case g == nil:
-		g = w.found(nil, e, wRunnable, m)
-	case g.state == wAbsent:
-		g = w.found(g, e, wSyscall, m)
+		g = w.found(nil, e, goRunnable, m)
+	case g.state == goAbsent:
+		g = w.found(g, e, goSyscall, m)
 	}
 	switch g.state {
-	case wSyscall:
+	case goSyscall:
 		w.syscallBlocked(g)
-	case wRunning:
+	case goRunning:
 		w.passSyscall(g)
-	case wWaiting:
+	case goWaiting:
 		if !g.guest {
 			w.stats.Repaired++
 		}
@@ -203,7 +203,7 @@ func (w *Writer) goBlock(e *event.Event) {
 	reason := blockReason(e)
 	stack := w.stack(e.Stack)
 	w.stop(g, raw.EvGoBlock, w.string(reason), stack)
-	g.forever, g.stack = g.forever || reason == wForever, e.Stack
+	g.forever, g.stack = g.forever || reason == forever, e.Stack
 }
 
 // goDestroy takes GoDestroy.
@@ -215,56 +215,56 @@ func (w *Writer) goDestroy(e *event.Event) {
 // goUnblock takes GoUnblock.
 func (w *Writer) goUnblock(e *event.Event) {
 	g := w.goroutines[e.G]
-	if g == nil || g.state != wWaiting {
+	if g == nil || g.state != goWaiting {
 		g = w.wait(g, e)
 	}
 	m := w.actor(e.By, e)
 	stack := w.stack(e.Stack)
 	seq := w.goSeq(g, m)
 	w.emit(m, raw.EvGoUnblock, g.id, seq, stack)
-	g.state, g.guest = wRunnable, false
+	g.state, g.guest = goRunnable, false
 }
 
 // wait makes a goroutine wait, whatever it did before; g is nil when nothing is known of it.
-func (w *Writer) wait(g *wGoroutine, e *event.Event) *wGoroutine {
+func (w *Writer) wait(g *goroutine, e *event.Event) *goroutine {
 	if g != nil && g.m != nil {
 		w.settle(g.m, false)
 	}
-	if g == nil || g.state == wAbsent {
-		return w.found(g, e, wWaiting, nil)
+	if g == nil || g.state == goAbsent {
+		return w.found(g, e, goWaiting, nil)
 	}
-	if g.state == wWaiting {
+	if g.state == goWaiting {
 		return g
 	}
 	w.stats.Repaired++
-	if g.state == wSyscall {
+	if g.state == goSyscall {
 		w.syscallBlocked(g)
 	}
-	if g.state == wRunnable {
+	if g.state == goRunnable {
 		m := w.aside()
 		w.clear(m)
 		w.start(g, m, 0)
 	}
-	w.stop(g, raw.EvGoBlock, w.string(wNotObserved), 0)
+	w.stop(g, raw.EvGoBlock, w.string(notObserved), 0)
 	return g
 }
 
 // actor returns the thread on which something was done to another goroutine, with the goroutine running there that did it.
 // If that is 0, not known, or the one that it was done to, no goroutine runs on the thread.
-func (w *Writer) actor(id uint64, e *event.Event) *wThread {
+func (w *Writer) actor(id uint64, e *event.Event) *thread {
 	m, told := w.placeOf(e), w.threadOf(e.TID) != nil
 	if m != nil && m.back != 0 {
 		w.settle(m, m.g.id != id) // another one is there
 	}
-	if by := w.goroutines[id]; by != nil && id != e.G && !(by.guest && by.state == wWaiting) {
+	if by := w.goroutines[id]; by != nil && id != e.G && !(by.guest && by.state == goWaiting) {
 		if by.m != nil {
 			w.settle(by.m, false)
 		}
-		if by.state == wRunning {
+		if by.state == goRunning {
 			return by.m
 		}
 		// A coroutine wakes the one that it hands over to when it has stopped already.
-		if by.state == wAbsent || by.hidden || told && m.left != id {
+		if by.state == goAbsent || by.hidden || told && m.left != id {
 			if !told {
 				m = w.own(e, by)
 				w.settle(m, false)
@@ -285,7 +285,7 @@ func (w *Writer) actor(id uint64, e *event.Event) *wThread {
 // goCreate takes GoCreate.
 func (w *Writer) goCreate(e *event.Event) {
 	g := w.goroutines[e.G]
-	if g != nil && g.state != wAbsent {
+	if g != nil && g.state != goAbsent {
 		w.stats.Skipped[e.Kind]++ // it was found before, or told twice
 		return
 	}
@@ -306,16 +306,16 @@ func (w *Writer) goCreate(e *event.Event) {
 }
 
 // create writes that a goroutine is created, on a thread with a P where no goroutine is in a system call.
-func (w *Writer) create(g *wGoroutine, m *wThread, start, stack uint64, waiting bool) {
+func (w *Writer) create(g *goroutine, m *thread, start, stack uint64, waiting bool) {
 	typ := raw.EvGoCreate
 	if waiting && w.opt.Version >= raw.Go123 {
 		typ = raw.EvGoCreateBlocked
 	}
 	w.emit(m, typ, g.id, start, stack)
-	g.gen, g.seq, g.state = w.gen, 0, wRunnable
+	g.gen, g.seq, g.state = w.gen, 0, goRunnable
 	switch {
 	case typ == raw.EvGoCreateBlocked:
-		g.state = wWaiting
+		g.state = goWaiting
 	case waiting:
 		w.stats.Bridged++
 		m = w.aside()
@@ -327,10 +327,10 @@ func (w *Writer) create(g *wGoroutine, m *wThread, start, stack uint64, waiting 
 
 // found takes a goroutine into the trace that no event has told of before, in a state that it must have had. m is where
 // it runs, or nil.
-func (w *Writer) found(g *wGoroutine, e *event.Event, state wState, m *wThread) *wGoroutine {
+func (w *Writer) found(g *goroutine, e *event.Event, state goState, m *thread) *goroutine {
 	if g == nil {
 		g = w.newGoroutine(e.G)
-		if e.Kind < 64 && wOwnStack.Has(e.Kind) {
+		if e.Kind < 64 && ownStackKinds.Has(e.Kind) {
 			g.stack = e.Stack
 		}
 		w.stats.Found++
@@ -341,8 +341,8 @@ func (w *Writer) found(g *wGoroutine, e *event.Event, state wState, m *wThread) 
 
 // introduce takes a goroutine into the trace. While the first generation lasts, the trace can say that it has been in its
 // state all the time; afterwards it seems to be created.
-func (w *Writer) introduce(g *wGoroutine, state wState, m *wThread, p event.Proc) {
-	if w.gen == wFirstGen {
+func (w *Writer) introduce(g *goroutine, state goState, m *thread, p event.Proc) {
+	if w.gen == firstGen {
 		w.introduceStatus(g, state, m, p)
 		return
 	}
@@ -350,46 +350,46 @@ func (w *Writer) introduce(g *wGoroutine, state wState, m *wThread, p event.Proc
 	by := w.aside()
 	w.clear(by)
 	w.acquire(by, 0)
-	w.create(g, by, w.startStack(g), 0, state == wWaiting)
-	if state == wRunning || state == wSyscall {
+	w.create(g, by, w.startStack(g), 0, state == goWaiting)
+	if state == goRunning || state == goSyscall {
 		w.clear(m)
 		w.start(g, m, p)
-		if state == wSyscall {
+		if state == goSyscall {
 			w.syscallBegin(g, 0)
 		}
 	}
 }
 
 // introduceStatus tells in the first generation what a goroutine has been doing since the trace began.
-func (w *Writer) introduceStatus(g *wGoroutine, state wState, m *wThread, p event.Proc) {
-	if state == wRunning || state == wSyscall {
+func (w *Writer) introduceStatus(g *goroutine, state goState, m *thread, p event.Proc) {
+	if state == goRunning || state == goSyscall {
 		w.clear(m)
-		if state == wRunning {
+		if state == goRunning {
 			w.hasHad(m, p)
 		}
 		w.bind(m, g)
 	}
-	g.state, g.hidden = state, state == wSyscall
+	g.state, g.hidden = state, state == goSyscall
 	w.emitStatus(g, w.aside(), w.fullStack(g))
 }
 
 // hasHad gives a thread a P that it has had since the trace began, if it has none. A P that was used meanwhile is none of
 // these.
-func (w *Writer) hasHad(m *wThread, told event.Proc) {
+func (w *Writer) hasHad(m *thread, told event.Proc) {
 	id, known := told.ID()
-	known = known && id < wMaxProc
+	known = known && id < maxProc
 	if m.p != nil || known && w.proc(id).gen != 0 || !known && w.procsFull() {
 		w.acquire(m, told)
 		return
 	}
-	var p *wProc
+	var p *proc
 	if known {
 		p = w.proc(id)
 	} else {
 		p = w.makeProc()
 	}
 	w.procsKnown = w.procsKnown || known
-	w.emit(m, raw.EvProcStatus, p.id, uint64(wProcRunning))
+	w.emit(m, raw.EvProcStatus, p.id, uint64(procRunning))
 	p.gen = w.gen
 	w.holds(m, p)
 	m.guessed = !known

@@ -1,4 +1,4 @@
-package trace
+package writer
 
 import (
 	"os"
@@ -18,8 +18,8 @@ func TestWriterTool(t *testing.T) {
 		version   raw.Version
 	}{{"go1.24.13", raw.Go122}, {"go1.24.13", raw.Go123}, {"local", raw.Go126}} {
 		t.Run(test.toolchain+"/"+test.version.String(), func(t *testing.T) {
-			s := newWSim(7, simulations[3]).run(1000)
-			data, stats := writeAll(t, s.events, WriterOptions{Version: test.version, Generation: 50 * time.Millisecond})
+			s := newSimulation(7, simulations[3]).run(1000)
+			data, stats := writeAll(t, s.events, Options{Version: test.version, Generation: 50 * time.Millisecond})
 			path := filepath.Join(t.TempDir(), "trace")
 			if err := os.WriteFile(path, data, 0o644); err != nil {
 				t.Fatal(err)

@@ -1,4 +1,4 @@
-package trace
+package writer
 
 import (
 	"bytes"
@@ -92,9 +92,9 @@ func change(rng *rand.Rand, e *event.Event) {
 	case 3:
 		e.P = event.Proc(rng.IntN(9) - 1)
 	case 4:
-		e.P = []event.Proc{math.MaxInt32, math.MinInt32, wMaxProc, wMaxProc + 1}[rng.IntN(4)]
+		e.P = []event.Proc{math.MaxInt32, math.MinInt32, maxProc, maxProc + 1}[rng.IntN(4)]
 	case 5:
-		e.G = []uint64{0, 1, 37, wGuestID, math.MaxUint64, 1 << 63, rng.Uint64N(2000)}[rng.IntN(7)]
+		e.G = []uint64{0, 1, 37, guestID, math.MaxUint64, 1 << 63, rng.Uint64N(2000)}[rng.IntN(7)]
 	case 6:
 		e.By, e.Parent = rng.Uint64N(600), rng.Uint64N(600)
 	case 7:
@@ -118,11 +118,11 @@ func TestWriterDamaged(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%v", d.name, rate), func(t *testing.T) {
 				for i, opt := range simulations {
 					seed := uint64(i)
-					v := wVersions[(i+int(rate*10000))%len(wVersions)]
+					v := versions[(i+int(rate*10000))%len(versions)]
 					rng := rand.New(rand.NewPCG(seed, 5))
-					events := newWSim(seed, opt).run(1400).events
+					events := newSimulation(seed, opt).run(1400).events
 					events = d.change(rng, events, rate)
-					data, stats := writeAll(t, events, WriterOptions{Version: v, Generation: 10 * time.Millisecond})
+					data, stats := writeAll(t, events, Options{Version: v, Generation: 10 * time.Millisecond})
 					read := readSteps(t, data)
 					verifyMarks(t, read, stats)
 					if d.name == "lost" || d.name == "missing" {
@@ -135,7 +135,7 @@ func TestWriterDamaged(t *testing.T) {
 }
 
 // verifyMarks verifies that the trace tells of all events that were lost.
-func verifyMarks(t *testing.T, read *wRead, stats WriterStats) {
+func verifyMarks(t *testing.T, read *recording, stats Stats) {
 	t.Helper()
 	told := uint64(0)
 	for _, m := range read.marks {
@@ -149,18 +149,18 @@ func verifyMarks(t *testing.T, read *wRead, stats WriterStats) {
 	}
 }
 
-// wAfter has what a goroutine does after its last event.
-var wAfter = map[event.Kind]xtrace.GoState{
+// after has what a goroutine does after its last event.
+var after = map[event.Kind]xtrace.GoState{
 	event.GoCreate: xRunnable, event.GoStart: xRunning, event.GoStop: xRunnable, event.GoBlock: xWaiting,
 	event.GoUnblock: xRunnable, event.GoDestroy: xNone, event.GoSyscallBegin: xSyscall,
 }
 
 // verifyStates verifies that goroutines get to do what their last events say.
-func verifyStates(t *testing.T, events []event.Event, read *wRead) {
+func verifyStates(t *testing.T, events []event.Event, read *recording) {
 	t.Helper()
 	last := map[uint64]*event.Event{}
 	for i := range events {
-		if e := &events[i]; wAfter[e.Kind] != 0 || e.Kind == event.GoSyscallEnd {
+		if e := &events[i]; after[e.Kind] != 0 || e.Kind == event.GoSyscallEnd {
 			last[e.G] = e
 			if e.By != 0 {
 				delete(last, e.By) // it ran then
@@ -178,12 +178,12 @@ func verifyStates(t *testing.T, events []event.Event, read *wRead) {
 		if len(steps) == 0 {
 			t.Fatalf("nothing of G%d", g)
 		}
-		want, ok := wAfter[e.Kind]
+		want, ok := after[e.Kind]
 		if !ok || e.State == event.StateWaiting {
 			continue
 		}
 		compared++
-		if !slices.ContainsFunc(steps, func(s wStep) bool { return s.to == want && s.time >= e.Time && s.time < e.Time+1000 }) {
+		if !slices.ContainsFunc(steps, func(s step) bool { return s.to == want && s.time >= e.Time && s.time < e.Time+1000 }) {
 			t.Errorf("G%d is never %v after %+v: %+v", g, want, *e, steps)
 		}
 	}
@@ -195,16 +195,16 @@ func verifyStates(t *testing.T, events []event.Event, read *wRead) {
 // TestWriterExec expects everything to end with the program.
 func TestWriterExec(t *testing.T) {
 	for i, opt := range simulations {
-		s := newWSim(3, opt).run(700)
+		s := newSimulation(3, opt).run(700)
 		first := len(s.events)
 		s.emit(event.Event{Kind: event.Exec}, nil)
-		next := newWSim(4, opt)
+		next := newSimulation(4, opt)
 		for _, e := range next.run(700).events {
 			e.Time += s.now - 1_700_000_000_000_000_000
 			s.events = append(s.events, e)
 		}
-		for _, v := range wVersions {
-			data, stats := writeAll(t, s.events, WriterOptions{Version: v, Generation: 10 * time.Millisecond})
+		for _, v := range versions {
+			data, stats := writeAll(t, s.events, Options{Version: v, Generation: 10 * time.Millisecond})
 			at := s.events[first].Time
 			read := readSteps(t, data)
 			for g, steps := range read.steps {
@@ -233,9 +233,9 @@ func FuzzWriter(f *testing.F) {
 	f.Add(uint8(2), []byte{3, 1, 9, 255, 9, 1, 9, 1, 3, 2, 9, 9, 10, 1, 9, 9, 3, 1, 17, 9, 20, 3, 3, 3, 4, 4, 4, 4, 21, 0, 3, 3})
 	f.Add(uint8(3), []byte{18, 1, 1, 1, 20, 1, 1, 1, 19, 0, 1, 1, 21, 0, 1, 1, 24, 1, 2, 3, 26, 1, 2, 3, 27, 1, 2, 3, 29, 1, 2, 3, 24, 1, 2, 3})
 	f.Fuzz(func(t *testing.T, mode uint8, data []byte) {
-		opt := WriterOptions{Version: wVersions[mode%4], Generation: time.Duration(1 + int(mode>>4)*40), OmitOperations: mode&8 != 0}
+		opt := Options{Version: versions[mode%4], Generation: time.Duration(1 + int(mode>>4)*40), OmitOperations: mode&8 != 0}
 		var out bytes.Buffer
-		w, err := NewWriter(&out, opt)
+		w, err := New(&out, opt)
 		if err != nil {
 			t.Fatal(err)
 		}

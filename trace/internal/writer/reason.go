@@ -1,25 +1,25 @@
-package trace
+package writer
 
 import "github.com/loupe-go/loupe/event"
 
 // Block reasons that the writer itself gives.
 const (
-	wNotObserved = "not observed" // something ended that a goroutine did, no event says how
-	wSystemWait  = "system goroutine wait"
-	wForever     = "forever"
+	notObserved = "not observed" // something ended that a goroutine did, no event says how
+	systemWait  = "system goroutine wait"
+	forever     = "forever"
 )
 
-// wLogCategory is the category of messages that the writer itself adds.
-const wLogCategory = "loupe"
+// logCategory is the category of messages that the writer itself adds.
+const logCategory = "loupe"
 
-// wBlockReasons has the tracer's block reasons (traceBlockReasonStrings in runtime/traceruntime.go) of the wait reasons of
+// blockReasons has the tracer's block reasons (traceBlockReasonStrings in runtime/traceruntime.go) of the wait reasons of
 // tracebacks (waitReasonStrings in runtime/runtime2.go), as the runtime passes them to gopark. The words of both are the
 // same for those that are missing.
-var wBlockReasons = map[string]string{
-	"chan receive (nil chan)":       wForever,
-	"chan send (nil chan)":          wForever,
-	"select (no cases)":             wForever,
-	"panicwait":                     wForever,
+var blockReasons = map[string]string{
+	"chan receive (nil chan)":       forever,
+	"chan send (nil chan)":          forever,
+	"select (no cases)":             forever,
+	"panicwait":                     forever,
 	"IO wait":                       "network",
 	"semacquire":                    "sync",
 	"sync.Mutex.Lock":               "sync",
@@ -27,14 +27,14 @@ var wBlockReasons = map[string]string{
 	"sync.RWMutex.Lock":             "sync",
 	"sync.WaitGroup.Wait":           "sync",
 	"sync.Cond.Wait":                "sync.(*Cond).Wait",
-	"GC worker (idle)":              wSystemWait,
-	"force gc (idle)":               wSystemWait,
-	"GC scavenge wait":              wSystemWait,
-	"finalizer wait":                wSystemWait,
-	"cleanup wait":                  wSystemWait,
-	"GOMAXPROCS updater (idle)":     wSystemWait,
-	"trace reader (blocked)":        wSystemWait,
-	"timer goroutine (idle)":        wSystemWait,
+	"GC worker (idle)":              systemWait,
+	"force gc (idle)":               systemWait,
+	"GC scavenge wait":              systemWait,
+	"finalizer wait":                systemWait,
+	"cleanup wait":                  systemWait,
+	"GOMAXPROCS updater (idle)":     systemWait,
+	"trace reader (blocked)":        systemWait,
+	"timer goroutine (idle)":        systemWait,
 	"GC sweep wait":                 "GC background sweeper wait",
 	"GC assist wait":                "GC mark assist wait for work",
 	"wait for GC cycle":             "wait until GC ends",
@@ -54,7 +54,7 @@ func blockReason(e *event.Event) string {
 	if e.TraceReason != "" {
 		return e.TraceReason
 	}
-	if r, ok := wBlockReasons[e.Reason]; ok {
+	if r, ok := blockReasons[e.Reason]; ok {
 		return r
 	}
 	return e.Reason

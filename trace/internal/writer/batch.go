@@ -1,4 +1,4 @@
-package trace
+package writer
 
 import (
 	"math/bits"
@@ -9,29 +9,29 @@ import (
 // Sizes of batches, in bytes. The events of one batch may have 64 KiB; a batch is closed before that, so that the largest
 // event still fits.
 const (
-	wBatchCut   = 60 << 10
-	wHeaderRoom = 1 + 4*wMaxNumber // what the header of a batch takes at most
-	wMaxNumber  = 10               // bytes of the largest number
-	wMaxStep    = 1 << 50          // ticks between two events of a batch at most
-	wNoID       = ^uint64(0)       // stands for no thread and no P
+	batchCut   = 60 << 10
+	headerRoom = 1 + 4*maxNumber // what the header of a batch takes at most
+	maxNumber  = 10              // bytes of the largest number
+	maxStep    = 1 << 50         // ticks between two events of a batch at most
+	noID       = ^uint64(0)      // stands for no thread and no P
 )
 
-// A wBatch is a batch that is being filled: the events of one thread, or entries of one table.
+// A batch is a batch that is being filled: the events of one thread, or entries of one table.
 //
 // Batches are encoded here, not by raw.Writer: those of all threads are open at the same time, and keep their events in
 // the few bytes that these take in the trace.
-type wBatch struct {
+type batch struct {
 	buf  []byte // room for the header, then what the batch has; empty when it has nothing
 	time uint64 // when it begins, in ticks
 	last uint64 // when its last event was, in ticks
 }
 
 // begin begins a batch. Readers turn its time into a floating-point number, so only times are used that are exact there.
-func (b *wBatch) begin(t uint64) {
+func (b *batch) begin(t uint64) {
 	if cap(b.buf) == 0 {
 		b.buf = make([]byte, 0, 1<<10)
 	}
-	b.buf = b.buf[:wHeaderRoom]
+	b.buf = b.buf[:headerRoom]
 	if n := bits.Len64(t); n > 53 {
 		t &^= 1<<(n-53) - 1
 	}
@@ -39,7 +39,7 @@ func (b *wBatch) begin(t uint64) {
 }
 
 // size returns how many bytes of events the batch has.
-func (b *wBatch) size() int { return max(len(b.buf)-wHeaderRoom, 0) }
+func (b *batch) size() int { return max(len(b.buf)-headerRoom, 0) }
 
 // appendNumber appends a number as traces have it: seven bits in each byte, the lowest first.
 func appendNumber(b []byte, x uint64) []byte {
@@ -51,16 +51,16 @@ func appendNumber(b []byte, x uint64) []byte {
 }
 
 // flush writes a batch of a thread and empties it.
-func (w *Writer) flush(b *wBatch, thread uint64) {
+func (w *Writer) flush(b *batch, thread uint64) {
 	if len(b.buf) == 0 {
 		return
 	}
-	var room [wHeaderRoom]byte
+	var room [headerRoom]byte
 	h := append(room[:0], byte(raw.EvEventBatch))
 	for _, x := range [...]uint64{w.gen, thread, b.time, uint64(b.size())} {
 		h = appendNumber(h, x)
 	}
-	at := wHeaderRoom - len(h)
+	at := headerRoom - len(h)
 	copy(b.buf[at:], h)
 	w.output(b.buf[at:])
 	b.buf = b.buf[:0]
@@ -77,7 +77,7 @@ func (w *Writer) output(b []byte) {
 }
 
 // emit writes an event of a thread, at the time of the event that is being handled or right after the last one written.
-func (w *Writer) emit(m *wThread, typ raw.Type, args ...uint64) {
+func (w *Writer) emit(m *thread, typ raw.Type, args ...uint64) {
 	t := w.last + 1
 	if t < w.want {
 		t = w.want
@@ -87,9 +87,9 @@ func (w *Writer) emit(m *wThread, typ raw.Type, args ...uint64) {
 }
 
 // emitAt writes an event of a thread at a time that is later than that of its last one.
-func (w *Writer) emitAt(m *wThread, t uint64, typ raw.Type, args ...uint64) {
+func (w *Writer) emitAt(m *thread, t uint64, typ raw.Type, args ...uint64) {
 	b := &m.batch
-	if b.size() >= wBatchCut || len(b.buf) > 0 && t-b.last > wMaxStep {
+	if b.size() >= batchCut || len(b.buf) > 0 && t-b.last > maxStep {
 		w.flush(b, m.id)
 	}
 	if len(b.buf) == 0 {

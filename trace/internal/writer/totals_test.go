@@ -1,4 +1,4 @@
-package trace
+package writer
 
 import (
 	"testing"
@@ -10,21 +10,21 @@ import (
 	"github.com/loupe-go/loupe/internal/sched"
 )
 
-// wKinds has what the transitions of a trace are called in a stream.
-var wKinds = map[[2]xtrace.GoState]event.Kind{
+// transitionKinds has what the transitions of a trace are called in a stream.
+var transitionKinds = map[[2]xtrace.GoState]event.Kind{
 	{xNone, xRunnable}: event.GoCreate, {xNone, xWaiting}: event.GoCreate, {xRunnable, xRunning}: event.GoStart,
 	{xRunning, xRunnable}: event.GoStop, {xRunning, xWaiting}: event.GoBlock, {xWaiting, xRunnable}: event.GoUnblock,
 	{xRunning, xNone}: event.GoDestroy,
 }
 
-var wStates = map[xtrace.GoState]event.State{
+var transitionStates = map[xtrace.GoState]event.State{
 	xRunnable: event.StateRunnable, xRunning: event.StateRunning, xWaiting: event.StateWaiting,
 }
 
 // TestWriterTotals holds what package sched finds in a trace against what it finds in the stream that the trace was made of.
 func TestWriterTotals(t *testing.T) {
-	s := newWSim(9, simOptions{procs: 4, known: true, noCalls: true}).run(4000)
-	data, stats := writeAll(t, s.events, WriterOptions{Generation: 20 * time.Millisecond})
+	s := newSimulation(9, simOptions{procs: 4, known: true, noCalls: true}).run(4000)
+	data, stats := writeAll(t, s.events, Options{Generation: 20 * time.Millisecond})
 	before, after := sched.New(sched.Options{}), sched.New(sched.Options{})
 	for i := range s.events {
 		before.Apply(&s.events[i])
@@ -41,9 +41,9 @@ func TestWriterTotals(t *testing.T) {
 		case from == to:
 			return
 		case from == xtrace.GoUndetermined:
-			e.Kind, e.State, e.Time = event.GoStatus, wStates[to], s.events[0].Time
+			e.Kind, e.State, e.Time = event.GoStatus, transitionStates[to], s.events[0].Time
 		default:
-			e.Kind = wKinds[[2]xtrace.GoState{from, to}]
+			e.Kind = transitionKinds[[2]xtrace.GoState{from, to}]
 			if to == xWaiting {
 				e.State = event.StateWaiting
 			}

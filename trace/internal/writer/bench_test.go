@@ -1,4 +1,4 @@
-package trace
+package writer
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 // pingPong makes a stream of pairs of goroutines that wait for each other, each pair on a thread, without an end: the
 // events of one round, which can be repeated with later times.
 func pingPong(pairs int) (first, round []event.Event) {
-	stacks := newWSim(1, simOptions{procs: 1}).stacks[:40]
+	stacks := newSimulation(1, simOptions{procs: 1}).stacks[:40]
 	at := func(i int) (int32, event.Proc) { return int32(100 + i%8), event.ProcOf(int32(i % 8)) }
 	g := func(i, k int) uint64 { return uint64(i*2 + k + 1) }
 	for i := range pairs {
@@ -41,7 +41,7 @@ func BenchmarkWriter(b *testing.B) {
 	for _, pairs := range []int{100, 20_000} {
 		first, round := pingPong(pairs)
 		b.Run(fmt.Sprintf("pingpong/goroutines=%d", 2*pairs), func(b *testing.B) {
-			w, err := NewWriter(io.Discard, WriterOptions{})
+			w, err := New(io.Discard, Options{})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -75,12 +75,12 @@ func BenchmarkWriter(b *testing.B) {
 			b.ReportMetric(float64(s.Bytes)/float64(s.Events), "bytes/event")
 		})
 	}
-	events := newWSim(1, simOptions{procs: 8, known: true, syscalls: true, ops: true}).run(15_000).events
+	events := newSimulation(1, simOptions{procs: 8, known: true, syscalls: true, ops: true}).run(15_000).events
 	b.Run("simulated", func(b *testing.B) {
 		b.ReportAllocs()
 		bytes := uint64(0)
 		for n := 0; n < b.N; {
-			w, err := NewWriter(io.Discard, WriterOptions{})
+			w, err := New(io.Discard, Options{})
 			if err != nil {
 				b.Fatal(err)
 			}

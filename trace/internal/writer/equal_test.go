@@ -1,4 +1,4 @@
-package trace
+package writer
 
 import (
 	"fmt"
@@ -13,8 +13,8 @@ import (
 	"github.com/loupe-go/loupe/trace/raw"
 )
 
-// A wStep is a transition of a goroutine, as a reader of the trace sees it.
-type wStep struct {
+// A step is a transition of a goroutine, as a reader of the trace sees it.
+type step struct {
 	from, to xtrace.GoState
 	reason   string
 	by       uint64 // the goroutine that it happened on
@@ -25,11 +25,11 @@ type wStep struct {
 	m        xtrace.ThreadID
 }
 
-func (s wStep) is(from, to xtrace.GoState) bool { return s.from == from && s.to == to }
+func (s step) is(from, to xtrace.GoState) bool { return s.from == from && s.to == to }
 
-// A wRead is what a reader sees of a trace.
-type wRead struct {
-	steps map[uint64][]wStep
+// A recording is what a reader sees of a trace.
+type recording struct {
+	steps map[uint64][]step
 	other []string // everything but transitions, and what the writer adds
 	clock *xtrace.ClockSnapshot
 	procs uint64
@@ -67,9 +67,9 @@ func xGoID(g xtrace.GoID) uint64 {
 }
 
 // readSteps reads a trace.
-func readSteps(t testing.TB, data []byte) *wRead {
+func readSteps(t testing.TB, data []byte) *recording {
 	t.Helper()
-	r := &wRead{steps: map[uint64][]wStep{}}
+	r := &recording{steps: map[uint64][]step{}}
 	last := xtrace.Time(0)
 	readAll(t, data, func(ev xtrace.Event) {
 		if ev.Time() <= last {
@@ -81,7 +81,7 @@ func readSteps(t testing.TB, data []byte) *wRead {
 	return r
 }
 
-func (r *wRead) add(ev xtrace.Event) {
+func (r *recording) add(ev xtrace.Event) {
 	note := func(format string, args ...any) {
 		r.other = append(r.other, fmt.Sprintf(format, args...)+"\n"+xStack(ev.Stack()))
 	}
@@ -103,7 +103,7 @@ func (r *wRead) add(ev xtrace.Event) {
 	case xtrace.EventRegionBegin, xtrace.EventRegionEnd:
 		note("G%d %v %d %s", ev.Goroutine(), ev.Kind(), ev.Region().Task, ev.Region().Type)
 	case xtrace.EventLog:
-		if l := ev.Log(); l.Category == wLogCategory {
+		if l := ev.Log(); l.Category == logCategory {
 			r.marks = append(r.marks, l.Message)
 		} else {
 			note("G%d log %d %s %s", ev.Goroutine(), l.Task, l.Category, l.Message)
@@ -120,7 +120,7 @@ func (r *wRead) add(ev xtrace.Event) {
 		if from == to {
 			return
 		}
-		s := wStep{from: from, to: to, reason: tr.Reason, by: xGoID(ev.Goroutine()), stack: xStack(ev.Stack()),
+		s := step{from: from, to: to, reason: tr.Reason, by: xGoID(ev.Goroutine()), stack: xStack(ev.Stack()),
 			time: int64(ev.Time()), p: ev.Proc(), m: ev.Thread()}
 		if from == xtrace.GoNotExist {
 			s.start = xStack(tr.Stack)
@@ -168,7 +168,7 @@ func otherText(e *event.Event, tasks map[int64]string) string {
 }
 
 // A lane compares what happened to one goroutine with what a reader sees.
-type wLane struct {
+type lane struct {
 	t       *testing.T
 	version raw.Version
 	opt     simOptions
@@ -176,17 +176,17 @@ type wLane struct {
 	cuts    bool // the trace has several generations
 	g       uint64
 	events  []event.Event
-	steps   []wStep
+	steps   []step
 	running map[*event.Event]bool // for events of kind GoUnblock, whether the waker was running
 }
 
-func (l *wLane) fail(e *event.Event, format string, args ...any) {
+func (l *lane) fail(e *event.Event, format string, args ...any) {
 	l.t.Helper()
 	l.t.Fatalf("G%d, %+v: %s; next are %+v", l.g, *e, fmt.Sprintf(format, args...), l.steps[:min(4, len(l.steps))])
 }
 
 // take takes the next step, which must be from one state to another at the time of an event.
-func (l *wLane) take(e *event.Event, from, to xtrace.GoState) wStep {
+func (l *lane) take(e *event.Event, from, to xtrace.GoState) step {
 	l.t.Helper()
 	if len(l.steps) == 0 || !l.steps[0].is(from, to) {
 		l.fail(e, "the next step is not from %v to %v", from, to)
@@ -200,7 +200,7 @@ func (l *wLane) take(e *event.Event, from, to xtrace.GoState) wStep {
 }
 
 // skip drops the next steps if they are the given ones.
-func (l *wLane) skip(states ...xtrace.GoState) bool {
+func (l *lane) skip(states ...xtrace.GoState) bool {
 	for i := range states[1:] {
 		if i >= len(l.steps) || !l.steps[i].is(states[i], states[i+1]) {
 			return false
@@ -211,7 +211,7 @@ func (l *wLane) skip(states ...xtrace.GoState) bool {
 }
 
 // on verifies where a step was.
-func (l *wLane) on(e *event.Event, s wStep) {
+func (l *lane) on(e *event.Event, s step) {
 	l.t.Helper()
 	if l.opt.known && e.P != 0 && s.p != xtrace.ProcID(e.P-1) {
 		l.fail(e, "on P %d", s.p)
@@ -229,7 +229,7 @@ const (
 	xSyscall  = xtrace.GoSyscall
 )
 
-func (l *wLane) compare() {
+func (l *lane) compare() {
 	l.t.Helper()
 	for i := range l.events {
 		e := &l.events[i]
@@ -251,7 +251,7 @@ func (l *wLane) compare() {
 }
 
 // status takes the status of a goroutine, which may be told only when it does something.
-func (l *wLane) status(e *event.Event) {
+func (l *lane) status(e *event.Event) {
 	s := l.steps[0]
 	if s.from != xtrace.GoUndetermined {
 		l.fail(e, "no status")
@@ -273,10 +273,10 @@ func (l *wLane) status(e *event.Event) {
 	}
 }
 
-func (l *wLane) event(e *event.Event, next event.Kind, then int64) {
+func (l *lane) event(e *event.Event, next event.Kind, then int64) {
 	l.t.Helper()
 	stack := stackText(e.Stack)
-	var s wStep
+	var s step
 	switch e.Kind {
 	case event.GoStatus:
 		return // see compare
@@ -344,16 +344,16 @@ func (l *wLane) event(e *event.Event, next event.Kind, then int64) {
 // TestWriterEqual writes valid streams, and expects a reader to see the same: for each goroutine the same transitions with
 // their reasons, stacks, threads, Ps and times, and all else in the same order.
 func TestWriterEqual(t *testing.T) {
-	for _, v := range wVersions {
+	for _, v := range versions {
 		for i, opt := range simulations {
 			for seed := range uint64(2) {
 				t.Run(fmt.Sprintf("%v/%d/seed=%d", v, i, seed), func(t *testing.T) {
-					s := newWSim(seed, opt).run(2500)
+					s := newSimulation(seed, opt).run(2500)
 					least, generation := uint64(1), time.Hour
 					if seed%2 == 1 {
 						least, generation = 3, 10*time.Millisecond
 					}
-					data, stats := writeAll(t, s.events, WriterOptions{Version: v, Generation: generation})
+					data, stats := writeAll(t, s.events, Options{Version: v, Generation: generation})
 					if stats.Repaired > 0 || stats.Found > 0 || stats.Lost > 0 || len(stats.Skipped) > 0 || stats.MaxMove > 1000 {
 						t.Errorf("stats %+v", stats)
 					}
@@ -367,9 +367,9 @@ func TestWriterEqual(t *testing.T) {
 	}
 }
 
-func compareStream(t *testing.T, s *wSim, v raw.Version, read *wRead, stats WriterStats) {
+func compareStream(t *testing.T, s *simulation, v raw.Version, read *recording, stats Stats) {
 	t.Helper()
-	lanes := map[uint64]*wLane{}
+	lanes := map[uint64]*lane{}
 	running := map[uint64]bool{}
 	tasks := map[int64]string{}
 	wakers := map[*event.Event]bool{}
@@ -386,7 +386,7 @@ func compareStream(t *testing.T, s *wSim, v raw.Version, read *wRead, stats Writ
 		}
 		l := lanes[e.G]
 		if l == nil {
-			l = &wLane{t: t, version: v, opt: s.simOptions, maxMove: int64(stats.MaxMove), cuts: stats.Generations > 1, g: e.G, steps: read.steps[e.G], running: wakers,
+			l = &lane{t: t, version: v, opt: s.simOptions, maxMove: int64(stats.MaxMove), cuts: stats.Generations > 1, g: e.G, steps: read.steps[e.G], running: wakers,
 				events: make([]event.Event, 0, 4096)}
 			lanes[e.G] = l
 		}
@@ -407,7 +407,7 @@ func compareStream(t *testing.T, s *wSim, v raw.Version, read *wRead, stats Writ
 	for _, l := range lanes {
 		l.compare()
 	}
-	delete(read.steps, wGuestID)
+	delete(read.steps, guestID)
 	if len(read.marks) > 0 || len(read.steps) != len(lanes) {
 		t.Errorf("marks %q; %d goroutines, want %d", read.marks, len(read.steps), len(lanes))
 	}
@@ -424,7 +424,7 @@ func compareStream(t *testing.T, s *wSim, v raw.Version, read *wRead, stats Writ
 }
 
 // compareOther compares what is not about the states of goroutines. Samples may come out of order.
-func compareOther(t *testing.T, read *wRead, other, samples []string) {
+func compareOther(t *testing.T, read *recording, other, samples []string) {
 	t.Helper()
 	var readSamples []string
 	read.other = slices.DeleteFunc(read.other, func(s string) bool {
