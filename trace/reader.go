@@ -5,6 +5,9 @@ import (
 	"iter"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/trace/internal/generation"
+	"github.com/loupe-go/loupe/trace/internal/reader"
+	"github.com/loupe-go/loupe/trace/internal/tracev1"
 	"github.com/loupe-go/loupe/trace/raw"
 )
 
@@ -42,7 +45,7 @@ type Reader struct {
 
 	version raw.Version
 	source  readSource
-	part    readPart
+	part    reader.Part
 	taken   int // of the part's events
 }
 
@@ -69,36 +72,22 @@ type Stats struct {
 type readSource interface {
 	// Fill appends events to part, whose capacity it does not exceed, and counts them. An error comes after the events; it
 	// is io.EOF at the end.
-	fill(part *readPart) error
+	Fill(part *reader.Part) error
 }
 
-// A readPart is some events, what comes after them if it is no event, and the counts up to there.
-type readPart struct {
-	events []event.Event
-	err    error
-	stats  Stats
-}
-
-const (
-	// readPartSize is how many events are made at once. They stay in the processor's cache.
-	readPartSize = 256
-	// readPartRoom is how many events a source may add for one of the trace.
-	readPartRoom = 4
-)
-
-// NewReader returns a reader of the trace in r, whose header it reads. The error wraps raw.ErrHeader if r has no trace, and
-// raw.ErrVersion if it is of a version that is not known.
+// NewReader reads the header of the trace in r and returns a Reader for the rest. The error wraps [raw.ErrHeader] if r
+// does not contain a trace, and [raw.ErrVersion] if the version of the trace is not supported.
 func NewReader(r io.Reader) (*Reader, error) {
-	in := newModelInput(r)
-	v, err := modelVersion(in)
+	in := generation.NewInput(r)
+	v, err := generation.ReadHeader(in)
 	if err != nil {
 		return nil, err
 	}
-	rd := &Reader{version: v, part: readPart{stats: Stats{Version: v}}}
+	rd := &Reader{version: v, part: reader.Part{Stats: reader.Stats{Version: v}}}
 	if v.V1() {
-		rd.source = newReadOld(in, v, &rd.MaxMemory)
+		rd.source = tracev1.NewReader(in, v, &rd.MaxMemory)
 	} else {
-		rd.source = newReadModel(in, v, &rd.MaxMemory)
+		rd.source = reader.New(in, v, &rd.MaxMemory)
 	}
 	return rd, nil
 }
@@ -106,23 +95,23 @@ func NewReader(r io.Reader) (*Reader, error) {
 // Version returns the version of the trace's format.
 func (r *Reader) Version() raw.Version { return r.version }
 
-// Stats returns the counts up to the last event that was yielded, or some hundred events more.
-func (r *Reader) Stats() Stats { return r.part.stats }
+// Stats returns the counts so far. They may include some hundred events that have not been yielded yet.
+func (r *Reader) Stats() Stats { return Stats(r.part.Stats) }
 
 // Events returns an iterator over the remaining events. An event is only valid until the next one is yielded. If reading
 // fails, the last pair is a nil event and the error. At the end of the trace, the iteration ends without an error.
 func (r *Reader) Events() iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		for r.more() {
-			for r.taken < len(r.part.events) {
+			for r.taken < len(r.part.Events) {
 				r.taken++
-				if !yield(&r.part.events[r.taken-1], nil) {
+				if !yield(&r.part.Events[r.taken-1], nil) {
 					return
 				}
 			}
 		}
-		if r.part.err != io.EOF {
-			yield(nil, r.part.err)
+		if r.part.Err != io.EOF {
+			yield(nil, r.part.Err)
 		}
 	}
 }
@@ -132,28 +121,28 @@ func (r *Reader) Events() iter.Seq2[*event.Event, error] {
 func (r *Reader) Batches() iter.Seq2[[]event.Event, error] {
 	return func(yield func([]event.Event, error) bool) {
 		for r.more() {
-			events := r.part.events[r.taken:]
-			if r.taken = len(r.part.events); !yield(events, nil) {
+			events := r.part.Events[r.taken:]
+			if r.taken = len(r.part.Events); !yield(events, nil) {
 				return
 			}
 		}
-		if r.part.err != io.EOF {
-			yield(nil, r.part.err)
+		if r.part.Err != io.EOF {
+			yield(nil, r.part.Err)
 		}
 	}
 }
 
 // more makes sure that there are events that were not yielded. It returns false if there are none.
 func (r *Reader) more() bool {
-	for r.taken == len(r.part.events) {
-		if r.part.err != nil {
+	for r.taken == len(r.part.Events) {
+		if r.part.Err != nil {
 			return false
 		}
-		if r.part.events == nil {
-			r.part.events = make([]event.Event, 0, readPartSize)
+		if r.part.Events == nil {
+			r.part.Events = make([]event.Event, 0, reader.PartSize)
 		}
-		r.part.events, r.taken = r.part.events[:0], 0
-		r.part.err = r.source.fill(&r.part)
+		r.part.Events, r.taken = r.part.Events[:0], 0
+		r.part.Err = publicError(r.source.Fill(&r.part))
 	}
 	return true
 }

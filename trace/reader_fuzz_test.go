@@ -126,8 +126,8 @@ const fuzzMax = 16 << 10
 
 // isOld reports whether a trace is of before Go 1.22. The toolchain's reader reads it then, and takes 32 MB for each.
 func isOld(data []byte) bool {
-	v, err := modelVersion(newModelInput(bytes.NewReader(data)))
-	return err == nil && v.V1()
+	r, err := NewReader(bytes.NewReader(data))
+	return err == nil && r.Version().V1()
 }
 
 func FuzzReader(f *testing.F) {

@@ -3,9 +3,14 @@ package trace
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/trace/internal/generation"
+	"github.com/loupe-go/loupe/trace/internal/reader"
+	"github.com/loupe-go/loupe/trace/internal/tracev1"
 	"github.com/loupe-go/loupe/trace/raw"
 )
 
@@ -211,10 +216,15 @@ func (o *validOld) checkFrames(ev *raw.Event, at modelPlace) {
 
 // accept lets the toolchain's reader read the trace.
 func (o *validOld) accept(input *oldInput) {
-	r := &readOld{open: input.open, m: newReadMapper(o.v.version)}
+	in, limit := generation.NewInput(bytes.NewReader(input.data)), int64(math.MaxInt64)
+	v, err := generation.ReadHeader(in)
+	if err != nil {
+		return // the input has one
+	}
+	r, part := tracev1.NewReader(in, v, &limit), reader.Part{Events: make([]event.Event, 0, reader.PartSize)}
 	for {
-		err := r.read()
-		r.m.events = r.m.events[:0]
+		part.Events = part.Events[:0]
+		err := r.Fill(&part)
 		if err == io.EOF {
 			return
 		}
@@ -223,4 +233,33 @@ func (o *validOld) accept(input *oldInput) {
 			return
 		}
 	}
+}
+
+// readMaxRow bounds how often the toolchain's reader calls itself.
+const readMaxRow = 200_000
+
+// readHeader is the header of a trace.
+type readHeader struct {
+	v    raw.Version
+	done int
+}
+
+func (h *readHeader) Read(b []byte) (int, error) {
+	header := fmt.Appendf(nil, "go 1.%d trace\x00\x00\x00", h.v)
+	if h.done == len(header) {
+		return 0, io.EOF
+	}
+	n := copy(b, header[h.done:])
+	h.done += n
+	return n, nil
+}
+
+// A modelRest reads what an input has left.
+type modelRest struct{ in *modelInput }
+
+func (r modelRest) Read(b []byte) (int, error) {
+	if !r.in.need(1) {
+		return 0, r.in.err
+	}
+	return copy(b, r.in.take(min(len(b), r.in.size()))), nil
 }

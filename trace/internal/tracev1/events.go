@@ -1,4 +1,4 @@
-package trace
+package tracev1
 
 import (
 	"strings"
@@ -6,14 +6,15 @@ import (
 	"golang.org/x/exp/trace"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/trace/internal/reader"
 	"github.com/loupe-go/loupe/trace/raw"
 )
 
-// A readChange is how a goroutine goes from one state to another.
-type readChange struct{ from, to trace.GoState }
+// A change is how a goroutine goes from one state to another.
+type change struct{ from, to trace.GoState }
 
-// readKinds has the events of the changes of goroutines that make one event.
-var readKinds = map[readChange]event.Kind{
+// kinds has the events of the changes of goroutines that make one event.
+var kinds = map[change]event.Kind{
 	{trace.GoNotExist, trace.GoRunnable}: event.GoCreate,
 	{trace.GoNotExist, trace.GoWaiting}:  event.GoCreate,
 	{trace.GoRunnable, trace.GoRunning}:  event.GoStart,
@@ -26,8 +27,8 @@ var readKinds = map[readChange]event.Kind{
 	{trace.GoSyscall, trace.GoRunnable}:  event.GoSyscallEnd,
 }
 
-// readStates has the states that a goroutine may be found in.
-var readStates = map[trace.GoState]event.State{
+// states has the states that a goroutine may be found in.
+var states = map[trace.GoState]event.State{
 	trace.GoRunnable: event.StateRunnable,
 	trace.GoRunning:  event.StateRunning,
 	trace.GoSyscall:  event.StateSyscall,
@@ -35,25 +36,25 @@ var readStates = map[trace.GoState]event.State{
 }
 
 // transition makes the events of a change of state.
-func (m *readMapper) transition(ev *trace.Event) {
+func (m *Mapper) transition(ev *trace.Event) {
 	st := ev.StateTransition()
 	if st.Resource.Kind != trace.ResourceGoroutine {
-		m.stats.Procs++
+		m.Stats.Procs++
 		return
 	}
 	from, to := st.Goroutine()
-	g := readGo(uint64(st.Resource.Goroutine()))
-	switch kind, ok := readKinds[readChange{from, to}]; {
+	g := reader.GoID(uint64(st.Resource.Goroutine()))
+	switch kind, ok := kinds[change{from, to}]; {
 	case ok:
 		m.change(kind, ev, &st, g)
 	case from == trace.GoUndetermined:
 		e := m.new(event.GoStatus, ev, g)
-		e.State, e.Stack = readStates[to], m.stack(st.Stack)
-		if o := readRoot(g, e.Stack); !o.Start.IsZero() {
-			e.Origin = m.intern.origin(o)
+		e.State, e.Stack = states[to], m.stack(st.Stack)
+		if o := reader.RootOrigin(g, e.Stack); !o.Start.IsZero() {
+			e.Origin = m.intern.Origin(o)
 		}
 	case from == trace.GoNotExist && to == trace.GoSyscall:
-		m.new(event.GoCreate, ev, g).Parent = readGo(uint64(ev.Goroutine()))
+		m.new(event.GoCreate, ev, g).Parent = reader.GoID(uint64(ev.Goroutine()))
 		m.new(event.GoStart, ev, g)
 		m.since[g] = m.new(event.GoSyscallBegin, ev, g).Time
 	case from == trace.GoSyscall && to == trace.GoNotExist:
@@ -61,34 +62,34 @@ func (m *readMapper) transition(ev *trace.Event) {
 		m.new(event.GoDestroy, ev, g)
 		delete(m.since, g)
 	default:
-		m.stats.Statuses++
+		m.Stats.Statuses++
 	}
 }
 
 // change makes the event of a change of state that makes one.
-func (m *readMapper) change(kind event.Kind, ev *trace.Event, st *trace.StateTransition, g uint64) {
+func (m *Mapper) change(kind event.Kind, ev *trace.Event, st *trace.StateTransition, g uint64) {
 	_, to := st.Goroutine()
 	e := m.new(kind, ev, g)
 	e.Stack = m.stack(ev.Stack())
 	switch kind {
 	case event.GoCreate:
-		e.Parent, e.Origin = readGo(uint64(ev.Goroutine())), m.origin(e.Stack, m.stack(st.Stack))
+		e.Parent, e.Origin = reader.GoID(uint64(ev.Goroutine())), m.origin(e.Stack, m.stack(st.Stack))
 		if to == trace.GoWaiting {
 			e.State = event.StateWaiting
 		}
 	case event.GoUnblock:
-		e.By = readGo(uint64(ev.Goroutine()))
+		e.By = reader.GoID(uint64(ev.Goroutine()))
 	case event.GoStop:
 		e.Reason = st.Reason
 	case event.GoStart, event.GoDestroy:
 		e.Stack = nil // in old traces a start has the stack of the creation
 	case event.GoBlock:
 		if st.Reason == "" && e.Stack == nil && m.switches(g) {
-			e.Reason = readCoroutine
+			e.Reason = reader.Coroutine
 			break
 		}
-		why := readReasonOf(st.Reason)
-		e.TraceReason, e.Reason = why.trace, why.waitAt(e.Stack, m.version)
+		why := reader.ReasonOf(st.Reason)
+		e.TraceReason, e.Reason = why.Trace, why.WaitAt(e.Stack, m.version)
 	case event.GoSyscallBegin:
 		m.since[g] = e.Time
 	case event.GoSyscallEnd:
@@ -98,17 +99,17 @@ func (m *readMapper) change(kind event.Kind, ev *trace.Event, st *trace.StateTra
 
 // switches reports whether the last event but one may be the first of those that a coroutine makes when it hands over: it
 // has unblocked another goroutine.
-func (m *readMapper) switches(g uint64) bool {
-	n := len(m.events) - 2
+func (m *Mapper) switches(g uint64) bool {
+	n := len(m.Events) - 2
 	if m.version < raw.Go123 || n < 0 {
 		return false
 	}
-	e := &m.events[n]
+	e := &m.Events[n]
 	return e.Kind == event.GoUnblock && e.By == g && e.Stack == nil
 }
 
 // syscallEnd completes the end of a system call.
-func (m *readMapper) syscallEnd(e *event.Event, lostP bool) {
+func (m *Mapper) syscallEnd(e *event.Event, lostP bool) {
 	if lostP {
 		e.State = event.StateRunnable
 	}
@@ -120,27 +121,27 @@ func (m *readMapper) syscallEnd(e *event.Event, lostP bool) {
 }
 
 // origin returns where a goroutine comes from, by the stacks of its creator and of its own.
-func (m *readMapper) origin(by, own *event.Stack) *event.Origin {
+func (m *Mapper) origin(by, own *event.Stack) *event.Origin {
 	var o event.Origin
 	if by != nil {
 		o.CreatedBy = by.Frames[0]
 	}
 	if own != nil {
 		o.Start = own.Frames[len(own.Frames)-1]
-		o.System = readIsSystem(o.Start.Func)
+		o.System = reader.IsSystem(o.Start.Func)
 	}
 	if o.CreatedBy.IsZero() && o.Start.IsZero() {
 		return nil
 	}
-	return m.intern.origin(o)
+	return m.intern.Origin(o)
 }
 
 // ranges makes the event of something that begins or ends.
-func (m *readMapper) ranges(ev *trace.Event) {
+func (m *Mapper) ranges(ev *trace.Event) {
 	r := ev.Range()
 	begin := ev.Kind() == trace.EventRangeBegin
 	stw, isSTW := strings.CutPrefix(r.Name, "stop-the-world (")
-	g := readGo(uint64(ev.Goroutine()))
+	g := reader.GoID(uint64(ev.Goroutine()))
 	switch {
 	case isSTW && begin:
 		e := m.new(event.STWBegin, ev, g)
@@ -148,11 +149,11 @@ func (m *readMapper) ranges(ev *trace.Event) {
 	case isSTW:
 		m.new(event.STWEnd, ev, 0)
 	case r.Name == "GC incremental sweep":
-		m.stats.Sweeps++
+		m.Stats.Sweeps++
 	case r.Name == "GC mark assist":
-		m.stats.MarkAssists++
+		m.Stats.MarkAssists++
 	case ev.Kind() == trace.EventRangeActive:
-		m.stats.GCActive++
+		m.Stats.GCActive++
 	case begin:
 		m.new(event.GCBegin, ev, g).Stack = m.stack(ev.Stack())
 	default:
@@ -161,14 +162,14 @@ func (m *readMapper) ranges(ev *trace.Event) {
 }
 
 // user makes the event of what the program has said.
-func (m *readMapper) user(ev *trace.Event) {
-	g := readGo(uint64(ev.Goroutine()))
+func (m *Mapper) user(ev *trace.Event) {
+	g := reader.GoID(uint64(ev.Goroutine()))
 	var e *event.Event
 	switch ev.Kind() {
 	case trace.EventTaskBegin:
 		t := ev.Task()
 		e = m.new(event.UserTaskBegin, ev, g)
-		e.Value, e.Object, e.Text = int64(t.ID), readGo(uint64(t.Parent)), t.Type
+		e.Value, e.Object, e.Text = int64(t.ID), reader.GoID(uint64(t.Parent)), t.Type
 	case trace.EventTaskEnd:
 		e = m.new(event.UserTaskEnd, ev, g)
 		e.Value = int64(ev.Task().ID)
@@ -178,7 +179,7 @@ func (m *readMapper) user(ev *trace.Event) {
 		e = m.new(event.UserRegionEnd, ev, g)
 	case trace.EventLog:
 		l := ev.Log()
-		if n, ok := readLost(l.Category, l.Message); ok {
+		if n, ok := reader.LostEvents(l.Category, l.Message); ok {
 			e = m.new(event.Lost, ev, 0)
 			e.TID, e.P, e.Value = 0, 0, n
 			return

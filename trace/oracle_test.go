@@ -2,12 +2,16 @@ package trace
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"golang.org/x/exp/trace"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/trace/internal/tracev1"
 	"github.com/loupe-go/loupe/trace/raw"
 )
 
@@ -16,7 +20,7 @@ import (
 func refusal(data []byte) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = fmt.Errorf("panic: %s", readFirstLine(fmt.Sprint(v)))
+			err = fmt.Errorf("panic: %s", firstLine(fmt.Sprint(v)))
 		}
 	}()
 	r, err := trace.NewReader(bytes.NewReader(data))
@@ -29,10 +33,18 @@ func refusal(data []byte) (err error) {
 			return nil
 		}
 		if err != nil {
-			return readOneLine(err)
+			return errors.New(firstLine(err.Error()))
 		}
 		askForAll(&ev)
 	}
+}
+
+// firstLine returns the first line of a text. Some errors of the toolchain's reader have its whole state.
+func firstLine(text string) string {
+	if i := strings.IndexAny(text, "\n\r"); i >= 0 {
+		return text[:i]
+	}
+	return text
 }
 
 // askForAll asks for all that an event has.
@@ -63,16 +75,16 @@ func oracle(data []byte, v raw.Version) (events []event.Event, stats Stats, err 
 	if err != nil {
 		return nil, Stats{}, err
 	}
-	m := newReadMapper(v)
+	m := tracev1.NewMapper(v)
 	for {
 		ev, err := r.ReadEvent()
 		if err == io.EOF {
-			return m.events, m.stats, nil
+			return m.Events, Stats(m.Stats), nil
 		}
 		if err != nil {
-			return m.events, m.stats, err
+			return m.Events, Stats(m.Stats), err
 		}
-		m.add(&ev)
+		m.Add(&ev)
 	}
 }
 
@@ -82,7 +94,7 @@ func sameEvent(a, b *event.Event) bool {
 	if (x.Stack == nil) != (y.Stack == nil) || (x.Origin == nil) != (y.Origin == nil) {
 		return false
 	}
-	if x.Stack != nil && (x.Stack.Truncated != y.Stack.Truncated || !readSameFrames(x.Stack.Frames, y.Stack.Frames)) {
+	if x.Stack != nil && (x.Stack.Truncated != y.Stack.Truncated || !slices.Equal(x.Stack.Frames, y.Stack.Frames)) {
 		return false
 	}
 	if x.Origin != nil && *x.Origin != *y.Origin {

@@ -1,4 +1,4 @@
-package trace
+package reader
 
 import (
 	"hash/maphash"
@@ -7,8 +7,8 @@ import (
 	"github.com/loupe-go/loupe/event"
 )
 
-// readIntern has one of each stack, origin and name. What nobody refers to any more it forgets.
-type readIntern struct {
+// An Intern has one of each stack, origin and name. What nobody refers to any more it forgets.
+type Intern struct {
 	seed    maphash.Seed
 	stacks  map[uint64]weak.Pointer[event.Stack] // by hash; in case of a collision by the next number
 	origins map[event.Origin]weak.Pointer[event.Origin]
@@ -16,15 +16,16 @@ type readIntern struct {
 	names, older map[string]string
 }
 
-func newReadIntern() *readIntern {
-	return &readIntern{
+// NewIntern returns an empty Intern.
+func NewIntern() *Intern {
+	return &Intern{
 		seed: maphash.MakeSeed(), stacks: map[uint64]weak.Pointer[event.Stack]{},
 		origins: map[event.Origin]weak.Pointer[event.Origin]{}, names: map[string]string{},
 	}
 }
 
-// generation is called when a generation has been used.
-func (in *readIntern) generation() {
+// Generation is called when a generation has been used.
+func (in *Intern) Generation() {
 	in.older, in.names = in.names, make(map[string]string, len(in.names))
 	for k, p := range in.stacks {
 		if p.Value() == nil {
@@ -39,7 +40,7 @@ func (in *readIntern) generation() {
 }
 
 // name returns the string of some bytes.
-func (in *readIntern) name(b []byte) string {
+func (in *Intern) name(b []byte) string {
 	if s, ok := in.names[string(b)]; ok {
 		return s
 	}
@@ -51,8 +52,8 @@ func (in *readIntern) name(b []byte) string {
 	return s
 }
 
-// origin returns the one origin that is equal to o.
-func (in *readIntern) origin(o event.Origin) *event.Origin {
+// Origin returns the one origin that is equal to o.
+func (in *Intern) Origin(o event.Origin) *event.Origin {
 	if p := in.origins[o].Value(); p != nil {
 		return p
 	}
@@ -62,8 +63,8 @@ func (in *readIntern) origin(o event.Origin) *event.Origin {
 	return p
 }
 
-// stack returns the one stack of some frames, whose hash is given. It does not keep frames.
-func (in *readIntern) stack(frames []event.Frame, truncated bool, hash uint64) *event.Stack {
+// Stack returns the one stack of some frames, whose hash is given. It does not keep frames.
+func (in *Intern) Stack(frames []event.Frame, truncated bool, hash uint64) *event.Stack {
 	for ; ; hash++ {
 		p, ok := in.stacks[hash]
 		if !ok {
@@ -73,7 +74,7 @@ func (in *readIntern) stack(frames []event.Frame, truncated bool, hash uint64) *
 		if s == nil {
 			break
 		}
-		if s.Truncated == truncated && readSameFrames(s.Frames, frames) {
+		if s.Truncated == truncated && sameFrames(s.Frames, frames) {
 			return s
 		}
 	}
@@ -82,7 +83,7 @@ func (in *readIntern) stack(frames []event.Frame, truncated bool, hash uint64) *
 	return s
 }
 
-func readSameFrames(a, b []event.Frame) bool {
+func sameFrames(a, b []event.Frame) bool {
 	if len(a) != len(b) {
 		return false
 	}
@@ -94,12 +95,12 @@ func readSameFrames(a, b []event.Frame) bool {
 	return true
 }
 
-// frameHash returns the hash of a frame.
-func (in *readIntern) frameHash(f *event.Frame) uint64 {
+// FrameHash returns the hash of a frame.
+func (in *Intern) FrameHash(f *event.Frame) uint64 {
 	h := maphash.String(in.seed, f.Func)
-	h = readMix(h, maphash.String(in.seed, f.File))
-	return readMix(h, uint64(f.Line))
+	h = MixHash(h, maphash.String(in.seed, f.File))
+	return MixHash(h, uint64(f.Line))
 }
 
-// readMix adds a hash to the hash of what comes before.
-func readMix(h, x uint64) uint64 { return (h^x)*0x9e3779b97f4a7c15 + h>>29 }
+// MixHash adds a hash to the hash of what comes before.
+func MixHash(h, x uint64) uint64 { return (h^x)*0x9e3779b97f4a7c15 + h>>29 }

@@ -1,4 +1,4 @@
-package trace
+package reader
 
 import (
 	"strings"
@@ -7,38 +7,38 @@ import (
 	"github.com/loupe-go/loupe/trace/raw"
 )
 
-// A readReason is what a block reason of the tracer means.
-type readReason struct {
-	// trace is the reason itself.
-	trace string
+// A Reason is what a block reason of the tracer means.
+type Reason struct {
+	// Trace is the reason itself.
+	Trace string
 	// wait is the wait reason of the runtime; empty if there are several, that the stack may tell apart.
 	wait string
 	// places tell the wait reason by the function that blocks.
-	places []readPlace
+	places []place
 	known  bool
 }
 
-// A readPlace is a function that waits in one way only, as the first or the second of a stack.
-type readPlace struct {
+// A place is a function that waits in one way only, as the first or the second of a stack.
+type place struct {
 	function, wait string
 	since          raw.Version // of which all releases have the wait reason
 }
 
-// readReasons has what the tracer's block reasons (traceBlockReasonStrings in runtime/traceruntime.go) mean, by the wait
+// reasons has what the tracer's block reasons (traceBlockReasonStrings in runtime/traceruntime.go) mean, by the wait
 // reasons that the runtime gives together with them to gopark. A reason that is not here is the same word in both sets.
-var readReasons = map[string]readReason{
+var reasons = map[string]Reason{
 	"network":                      {wait: "IO wait"},
 	"sync.(*Cond).Wait":            {wait: "sync.Cond.Wait"},
 	"GC background sweeper wait":   {wait: "GC sweep wait"},
 	"GC mark assist wait for work": {wait: "GC assist wait"},
 	"wait until GC ends":           {wait: "wait for GC cycle"},
-	"sync":                         {places: readSyncPlaces},
-	"forever":                      {places: readForeverPlaces},
-	"system goroutine wait":        {places: readSystemPlaces},
-	"synctest":                     {places: readSynctestPlaces},
+	"sync":                         {places: syncPlaces},
+	"forever":                      {places: foreverPlaces},
+	"system goroutine wait":        {places: systemPlaces},
+	"synctest":                     {places: synctestPlaces},
 }
 
-var readSyncPlaces = []readPlace{
+var syncPlaces = []place{
 	{"sync.(*Mutex).Lock", "sync.Mutex.Lock", raw.Go121},
 	{"internal/sync.(*Mutex).Lock", "sync.Mutex.Lock", raw.Go121},
 	{"internal/sync.(*Mutex).lockSlow", "sync.Mutex.Lock", raw.Go121},
@@ -55,14 +55,14 @@ var readSyncPlaces = []readPlace{
 	{"internal/poll.(*fdMutex).rwlock", "semacquire", raw.Go111},
 }
 
-var readForeverPlaces = []readPlace{
+var foreverPlaces = []place{
 	{"runtime.block", "select (no cases)", raw.Go111},
 	{"runtime.chanrecv1", "chan receive (nil chan)", raw.Go111},
 	{"runtime.chanrecv2", "chan receive (nil chan)", raw.Go111},
 	{"runtime.chansend1", "chan send (nil chan)", raw.Go111},
 }
 
-var readSystemPlaces = []readPlace{
+var systemPlaces = []place{
 	{"runtime.gcBgMarkWorker", "GC worker (idle)", raw.Go111},
 	{"runtime.(*scavengerState).park", "GC scavenge wait", raw.Go111},
 	{"runtime.runfinq", "finalizer wait", raw.Go111},
@@ -73,26 +73,26 @@ var readSystemPlaces = []readPlace{
 	{"runtime/trace.(*traceMultiplexer).startLocked.func1", "trace reader (blocked)", raw.Go111},
 }
 
-var readSynctestPlaces = []readPlace{
+var synctestPlaces = []place{
 	{"internal/synctest.Run", "synctest.Run", raw.Go111},
 	{"internal/synctest.Wait", "synctest.Wait", raw.Go111},
 }
 
-// readCoroutine is the wait reason of a coroutine that has handed over, for which the tracer has no word.
-const readCoroutine = "coroutine"
+// Coroutine is the wait reason of a coroutine that has handed over, for which the tracer has no word.
+const Coroutine = "coroutine"
 
-// readReasonOf returns what a block reason of the tracer means.
-func readReasonOf(trace string) readReason {
-	r, ok := readReasons[trace]
+// ReasonOf returns what a block reason of the tracer means.
+func ReasonOf(trace string) Reason {
+	r, ok := reasons[trace]
 	if !ok {
 		r.wait = trace
 	}
-	r.trace, r.known = trace, true
+	r.Trace, r.known = trace, true
 	return r
 }
 
-// waitAt returns the wait reason of a block at a stack.
-func (r *readReason) waitAt(stack *event.Stack, v raw.Version) string {
+// WaitAt returns the wait reason of a block at a stack.
+func (r *Reason) WaitAt(stack *event.Stack, v raw.Version) string {
 	if r.wait != "" || stack == nil {
 		return r.word()
 	}
@@ -107,15 +107,15 @@ func (r *readReason) waitAt(stack *event.Stack, v raw.Version) string {
 }
 
 // word returns the wait reason, or the tracer's word if it is not known.
-func (r *readReason) word() string {
+func (r *Reason) word() string {
 	if r.wait != "" {
 		return r.wait
 	}
-	return r.trace
+	return r.Trace
 }
 
-// readIsSystem reports whether goroutines that start with a function belong to the runtime (runtime.isSystemGoroutine).
-func readIsSystem(function string) bool {
+// IsSystem reports whether goroutines that start with a function belong to the runtime (runtime.isSystemGoroutine).
+func IsSystem(function string) bool {
 	switch function {
 	case "runtime.main", "runtime.corostart", "runtime.handleAsyncEvent":
 		return false
