@@ -7,6 +7,11 @@ import (
 	"slices"
 
 	"github.com/loupe-go/loupe/internal/english"
+	"github.com/loupe-go/loupe/trace/internal/generation"
+	"github.com/loupe-go/loupe/trace/internal/memory"
+	"github.com/loupe-go/loupe/trace/internal/order"
+	"github.com/loupe-go/loupe/trace/internal/problem"
+	"github.com/loupe-go/loupe/trace/internal/tracev1"
 	"github.com/loupe-go/loupe/trace/raw"
 )
 
@@ -81,24 +86,24 @@ func Validate(r io.Reader, opt ValidateOptions) (*Report, error) {
 	if opt.PerCode <= 0 {
 		opt.PerCode = DefaultPerCode
 	}
-	in := newModelInput(r)
-	v, err := modelVersion(in)
+	in := generation.NewInput(r)
+	v, err := generation.ReadHeader(in)
 	if err != nil {
 		return nil, err
 	}
-	val := &validation{version: v, list: newValidList(opt.PerCode), report: Report{Version: v, PerCode: opt.PerCode}, memory: memoryLimit(opt.MaxMemory)}
+	val := &validation{version: v, list: problem.NewList(opt.PerCode), report: Report{Version: v, PerCode: opt.PerCode}, memory: memory.Limit(opt.MaxMemory)}
 	if v.V1() {
 		err = val.old(in)
 	} else {
 		err = val.generations(in)
 	}
-	return val.finish(), err
+	return val.finish(), publicError(err)
 }
 
 // A validation is one run of Validate.
 type validation struct {
 	version raw.Version
-	list    *validList
+	list    *problem.List
 	report  Report
 	memory  int64 // bytes that may be used
 }
@@ -106,53 +111,61 @@ type validation struct {
 // finish completes the report.
 func (v *validation) finish() *Report {
 	r := &v.report
-	r.Errors, r.Warnings, r.Unchecked = v.list.errors, v.list.warnings, v.list.unchecked
-	r.Problems, r.Counts = v.list.kept, v.list.counts
+	r.Errors, r.Warnings, r.Unchecked = v.list.Errors, v.list.Warnings, v.list.Unchecked
+	r.Problems, r.Counts = publicProblems(v.list.Kept), v.list.Counts
 	r.Omitted = r.Errors + r.Warnings - int64(len(r.Problems))
 	return r
 }
 
+// old looks at a trace of before Go 1.22.
+func (v *validation) old(in *generation.Input) error {
+	counts, err := tracev1.Validate(in, v.version, v.memory, v.list)
+	v.report.Generations = 1
+	v.report.Bytes, v.report.Batches, v.report.Events = counts.Bytes, counts.Batches, counts.Events
+	return err
+}
+
 // generations looks at a trace of Go 1.22 or later.
-func (v *validation) generations(in *modelInput) error {
-	loader := newModelLoader(in, v.version, v.report.PerCode)
-	loader.memory = v.memory
-	md := newModel(v.version, v.list)
+func (v *validation) generations(in *generation.Input) error {
+	loader := generation.NewLoader(in, v.version, v.report.PerCode)
+	loader.Memory = v.memory
+	md := order.New(v.version, v.list)
 	for {
-		g, err := loader.next()
-		v.report.Bytes = in.offset()
+		g, err := loader.Next()
+		v.report.Bytes = in.Offset()
 		if err == io.EOF {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		v.list.addAll(g.problems)
-		if !g.empty {
+		v.list.AddAll(g.Problems)
+		if !g.Empty {
 			if err := v.generation(md, g, loader); err != nil {
 				return err
 			}
 		}
-		loader.release(g)
+		loader.Release(g)
 	}
 }
 
 // generation looks at the events of a generation.
-func (v *validation) generation(md *model, g *modelGeneration, loader *modelLoader) error {
+func (v *validation) generation(md *order.Model, g *generation.Generation, loader *generation.Loader) error {
 	v.report.Generations++
-	v.report.Batches += g.batches
-	v.report.Events += int64(len(g.samples))
-	g.samples = g.samples[:0] // they have no place in the order of events
-	md.begin(g)
+	v.report.Batches += g.Batches
+	v.report.Events += int64(len(g.Samples))
+	g.Samples = g.Samples[:0] // they have no place in the order of events
+	md.Begin(g)
 	for {
-		switch step, _ := md.step(); step {
-		case modelStepEvent:
+		switch step, _ := md.Step(); step {
+		case order.StepEvent:
 			v.report.Events++
 		default:
 			return nil
 		}
 		if v.report.Events%1024 == 0 {
-			if loader.state = md.memory() + int64(len(v.list.kept))*memoryProblem; !loader.fits() {
-				return loader.over
+			if loader.State = md.Memory() + int64(len(v.list.Kept))*memory.Problem; !loader.Fits() {
+				return loader.Over
 			}
 		}
 	}

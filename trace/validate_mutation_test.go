@@ -17,7 +17,7 @@ type mutation struct {
 	// more is how many problems of the code there are beside the first.
 	more int
 	// change makes the change and returns the index of the event at which the problem is.
-	change func(e *modelEdit) int
+	change func(e *traceEdit) int
 	// release is that of the trace; empty means 1.26.11.
 	release string
 }
@@ -37,7 +37,7 @@ func TestValidateMutations(t *testing.T) {
 			if release == "" {
 				release = "1.26.11"
 			}
-			e := newModelEdit(t, tinyTrace(t, release))
+			e := newTraceEdit(t, tinyTrace(t, release))
 			at := m.change(e)
 			data, offsets := e.wire()
 			checkMutation(t, &m, e, data, at, offsets)
@@ -65,7 +65,7 @@ var allCodes = []Code{CodeFraming, CodeTruncated, CodeBatchSize, CodeGeneration,
 	CodeRegionNotBegun, CodeRefused}
 
 // checkMutation verifies that exactly what was changed is reported, at its place, and that the toolchain's reader agrees.
-func checkMutation(t *testing.T, m *mutation, e *modelEdit, data []byte, at int, offsets []int64) {
+func checkMutation(t *testing.T, m *mutation, e *traceEdit, data []byte, at int, offsets []int64) {
 	t.Helper()
 	report, err := Validate(bytes.NewReader(data), ValidateOptions{})
 	if err != nil {
@@ -103,7 +103,7 @@ func checkMutation(t *testing.T, m *mutation, e *modelEdit, data []byte, at int,
 }
 
 // numberOf returns the number of a batch in a trace.
-func numberOf(e *modelEdit, batch int) int {
+func numberOf(e *traceEdit, batch int) int {
 	n := 0
 	for i := range e.events[:batch] {
 		if t := e.events[i].Type; t == raw.EvEventBatch || t == raw.EvExperimentalBatch {
@@ -114,34 +114,34 @@ func numberOf(e *modelEdit, batch int) int {
 }
 
 var framingMutations = []mutation{
-	{name: "a batch of more than 64 KiB", code: CodeBatchSize, change: func(e *modelEdit) int {
+	{name: "a batch of more than 64 KiB", code: CodeBatchSize, change: func(e *traceEdit) int {
 		var events []raw.Event
 		for range 66_000 / 3 {
 			events = append(events, e.ev(raw.EvSpanFree, 1))
 		}
 		return e.newBatch(4242, events...)
 	}},
-	{name: "generation 0", code: CodeGeneration, change: func(e *modelEdit) int {
+	{name: "generation 0", code: CodeGeneration, change: func(e *traceEdit) int {
 		i := e.find(0, raw.EvEventBatch, func(i int, ev *raw.Event) bool { return e.events[i+1].Type == raw.EvStrings })
 		e.events[i].Args[0] = 0
 		return i
 	}},
-	{name: "a generation too high", code: CodeGeneration, change: func(e *modelEdit) int {
+	{name: "a generation too high", code: CodeGeneration, change: func(e *traceEdit) int {
 		i := e.find(3, raw.EvEventBatch, nil)
 		e.events[i].Args[0] = 77
 		return i
 	}},
-	{name: "a generation too low", code: CodeGeneration, change: func(e *modelEdit) int {
+	{name: "a generation too low", code: CodeGeneration, change: func(e *traceEdit) int {
 		i := e.last(raw.EvEventBatch, nil)
 		e.events[i].Args[0] = 1
 		return i
 	}},
-	{name: "a generation too low in Go 1.23", code: CodeGeneration, release: "1.23.12", change: func(e *modelEdit) int {
+	{name: "a generation too low in Go 1.23", code: CodeGeneration, release: "1.23.12", change: func(e *traceEdit) int {
 		i := e.last(raw.EvEventBatch, nil)
 		e.events[i].Args[0] = 1
 		return i
 	}},
-	{name: "a generation is left out", code: CodeGenerationGap, warning: true, change: func(e *modelEdit) int {
+	{name: "a generation is left out", code: CodeGenerationGap, warning: true, change: func(e *traceEdit) int {
 		first := -1
 		for i := range e.events {
 			if ev := &e.events[i]; ev.Type == raw.EvEventBatch && ev.Args[0] == 2 {
@@ -152,85 +152,85 @@ var framingMutations = []mutation{
 		}
 		return first
 	}},
-	{name: "no end of a generation", code: CodeNoEnd, change: func(e *modelEdit) int {
+	{name: "no end of a generation", code: CodeNoEnd, change: func(e *traceEdit) int {
 		i := e.find(0, raw.EvEndOfGeneration, nil)
 		e.remove(i)
 		return i
 	}},
-	{name: "no frequency", code: CodeNoFrequency, change: func(e *modelEdit) int {
+	{name: "no frequency", code: CodeNoFrequency, change: func(e *traceEdit) int {
 		e.remove(e.find(0, raw.EvFrequency, nil))
 		return 0
 	}},
-	{name: "no clock snapshot", code: CodeNoClock, change: func(e *modelEdit) int {
+	{name: "no clock snapshot", code: CodeNoClock, change: func(e *traceEdit) int {
 		e.remove(e.find(0, raw.EvClockSnapshot, nil))
 		return 0
 	}},
-	{name: "second frequency", code: CodeDuplicateSync, change: func(e *modelEdit) int {
+	{name: "second frequency", code: CodeDuplicateSync, change: func(e *traceEdit) int {
 		i := e.find(0, raw.EvFrequency, nil)
 		e.insert(i+1, e.events[i])
 		return i + 1
 	}},
-	{name: "second clock snapshot", code: CodeDuplicateSync, change: func(e *modelEdit) int {
+	{name: "second clock snapshot", code: CodeDuplicateSync, change: func(e *traceEdit) int {
 		i := e.find(0, raw.EvClockSnapshot, nil)
 		e.insert(i+1, *e.events[i].Clone())
 		return i + 1
 	}},
-	{name: "too many nanoseconds", code: CodeBadSync, warning: true, change: func(e *modelEdit) int {
+	{name: "too many nanoseconds", code: CodeBadSync, warning: true, change: func(e *traceEdit) int {
 		i := e.last(raw.EvClockSnapshot, nil)
 		e.events[i].Args[3] = 2e9
 		return i
 	}},
-	{name: "unknown experiment", code: CodeBadExperimental, change: func(e *modelEdit) int {
+	{name: "unknown experiment", code: CodeBadExperimental, change: func(e *traceEdit) int {
 		i := e.find(3, raw.EvEventBatch, nil)
 		e.insert(i, e.ev(raw.EvExperimentalBatch, 7, 1, 5, e.events[i].Args[2]))
 		return i
 	}},
-	{name: "unexpected content of an experiment", code: CodeBadExperimental, warning: true, change: func(e *modelEdit) int {
+	{name: "unexpected content of an experiment", code: CodeBadExperimental, warning: true, change: func(e *traceEdit) int {
 		i := e.find(3, raw.EvEventBatch, nil)
 		ev := e.ev(raw.EvExperimentalBatch, 1, 1, 5, e.events[i].Args[2])
 		ev.Data = []byte{1, 2, 3}
 		e.insert(i, ev)
 		return i
 	}},
-	{name: "an event type that does not exist", code: CodeUnknownEvent, change: func(e *modelEdit) int {
+	{name: "an event type that does not exist", code: CodeUnknownEvent, change: func(e *traceEdit) int {
 		i := e.last(raw.EvHeapAlloc, nil)
 		e.replace(i, 200, 1, 2)
 		return i
 	}},
-	{name: "a string among stacks", code: CodeUnknownEvent, change: func(e *modelEdit) int {
+	{name: "a string among stacks", code: CodeUnknownEvent, change: func(e *traceEdit) int {
 		i := e.last(raw.EvStack, nil)
 		e.insert(i+1, e.ev(raw.EvString, 4000))
 		return i + 1
 	}},
-	{name: "a frequency among events", code: CodeUnknownEvent, change: func(e *modelEdit) int {
+	{name: "a frequency among events", code: CodeUnknownEvent, change: func(e *traceEdit) int {
 		i := e.last(raw.EvHeapAlloc, nil)
 		e.insert(i, e.ev(raw.EvFrequency, 1e9))
 		return i
 	}},
-	{name: "a number of 70 bits", code: CodeOverflow, change: func(e *modelEdit) int {
+	{name: "a number of 70 bits", code: CodeOverflow, change: func(e *traceEdit) int {
 		i := e.last(raw.EvHeapAlloc, nil)
 		e.replace(i, append([]byte{byte(raw.EvHeapAlloc), 1}, bytes.Repeat([]byte{0xff}, 10)...)...)
 		return i
 	}},
-	{name: "an event is cut off", code: CodeCutOff, change: func(e *modelEdit) int {
+	{name: "an event is cut off", code: CodeCutOff, change: func(e *traceEdit) int {
 		i := e.last(raw.EvHeapAlloc, nil)
 		e.split(i + 1)
 		b := e.encoded(i)
 		e.replace(i, b[:len(b)-1]...)
 		return i
 	}},
-	{name: "a time that does not increase", code: CodeTimeOrder, warning: true, change: func(e *modelEdit) int {
+	{name: "a time that does not increase", code: CodeTimeOrder, warning: true, change: func(e *traceEdit) int {
 		i := e.last(raw.EvHeapAlloc, nil)
 		e.events[i].Args[0] = 0
 		return i
 	}},
-	{name: "a batch that begins within the one before", code: CodeTimeOrder, warning: true, change: func(e *modelEdit) int {
+	{name: "a batch that begins within the one before", code: CodeTimeOrder, warning: true, change: func(e *traceEdit) int {
 		first := e.newBatch(4242, e.ev(raw.EvSpanFree, 1))
 		second := e.newBatch(4242, e.ev(raw.EvSpanFree, 1), e.ev(raw.EvSpanFree, 1))
 		e.events[second].Args[2] = e.events[first].Args[2]
 		return second + 1
 	}},
-	{name: "a time that cannot be", code: CodeTimeRange, warning: true, change: func(e *modelEdit) int {
+	{name: "a time that cannot be", code: CodeTimeRange, warning: true, change: func(e *traceEdit) int {
 		i := e.newBatch(4242, e.ev(raw.EvSpanFree, 1), e.ev(raw.EvSpanFree, 2))
 		e.events[i+2].Args[0] = 1 << 62
 		return i + 2
@@ -238,7 +238,7 @@ var framingMutations = []mutation{
 }
 
 // split makes the events of a batch from one on another batch of the same thread.
-func (e *modelEdit) split(at int) {
+func (e *traceEdit) split(at int) {
 	batch := e.batchOf(at)
 	header := *e.events[batch].Clone()
 	for i := batch + 1; i < at; i++ {
@@ -248,37 +248,37 @@ func (e *modelEdit) split(at int) {
 }
 
 var tableMutations = []mutation{
-	{name: "string 0", code: CodeZeroID, change: func(e *modelEdit) int {
+	{name: "string 0", code: CodeZeroID, change: func(e *traceEdit) int {
 		i := e.last(raw.EvString, nil)
 		e.insert(i+1, e.ev(raw.EvString, 0))
 		return i + 1
 	}},
-	{name: "stack 0", code: CodeZeroID, change: func(e *modelEdit) int {
+	{name: "stack 0", code: CodeZeroID, change: func(e *traceEdit) int {
 		i := e.last(raw.EvStack, nil)
 		e.insert(i+1, e.ev(raw.EvStack, 0, 0))
 		return i + 1
 	}},
-	{name: "goroutine 0", code: CodeZeroID, warning: true, change: func(e *modelEdit) int {
+	{name: "goroutine 0", code: CodeZeroID, warning: true, change: func(e *traceEdit) int {
 		i := e.last(raw.EvGoCreate, nil)
 		e.insert(i, e.ev(raw.EvGoCreate, 0, 0, 0))
 		return i
 	}},
-	{name: "a string twice", code: CodeDuplicateString, change: func(e *modelEdit) int {
+	{name: "a string twice", code: CodeDuplicateString, change: func(e *traceEdit) int {
 		i := e.last(raw.EvString, nil)
 		e.insert(i+1, *e.events[i].Clone())
 		return i + 1
 	}},
-	{name: "a stack twice", code: CodeDuplicateStack, change: func(e *modelEdit) int {
+	{name: "a stack twice", code: CodeDuplicateStack, change: func(e *traceEdit) int {
 		i := e.last(raw.EvStack, nil)
 		e.insert(i+1, *e.events[i].Clone())
 		return i + 1
 	}},
-	{name: "a long string", code: CodeLongString, change: func(e *modelEdit) int {
+	{name: "a long string", code: CodeLongString, change: func(e *traceEdit) int {
 		i := e.last(raw.EvString, nil)
 		e.events[i].Data = make([]byte, 1025)
 		return i
 	}},
-	{name: "a long stack", code: CodeLongStack, change: func(e *modelEdit) int {
+	{name: "a long stack", code: CodeLongStack, change: func(e *traceEdit) int {
 		i := e.last(raw.EvStack, nil)
 		for len(e.events[i].Frames) < 129 {
 			e.events[i].Frames = append(e.events[i].Frames, e.events[i].Frames[0])
@@ -286,33 +286,33 @@ var tableMutations = []mutation{
 		e.events[i].Args[1] = 129
 		return i
 	}},
-	{name: "a string that does not exist", code: CodeUnknownString, change: func(e *modelEdit) int {
+	{name: "a string that does not exist", code: CodeUnknownString, change: func(e *traceEdit) int {
 		i := e.last(raw.EvGoBlock, nil)
 		e.events[i].Args[1] = 9999
 		return i
 	}},
-	{name: "a frame with a string that does not exist", code: CodeUnknownString, change: func(e *modelEdit) int {
+	{name: "a frame with a string that does not exist", code: CodeUnknownString, change: func(e *traceEdit) int {
 		i := e.last(raw.EvStack, nil)
 		e.events[i].Frames = append(e.events[i].Frames, raw.Frame{PC: 1, Func: 9999, Line: 1})
 		e.events[i].Args[1]++
 		return i
 	}},
-	{name: "a stack that does not exist", code: CodeUnknownStack, change: func(e *modelEdit) int {
+	{name: "a stack that does not exist", code: CodeUnknownStack, change: func(e *traceEdit) int {
 		i := e.last(raw.EvGoBlock, nil)
 		e.events[i].Args[2] = 9999
 		return i
 	}},
-	{name: "a new goroutine's stack does not exist", code: CodeUnknownStack, change: func(e *modelEdit) int {
+	{name: "a new goroutine's stack does not exist", code: CodeUnknownStack, change: func(e *traceEdit) int {
 		i := e.last(raw.EvGoCreate, nil)
 		e.events[i].Args[2] = math.MaxUint64
 		return i
 	}},
-	{name: "a sample with a stack that does not exist", code: CodeUnknownStack, change: func(e *modelEdit) int {
+	{name: "a sample with a stack that does not exist", code: CodeUnknownStack, change: func(e *traceEdit) int {
 		i := e.last(raw.EvCPUSample, nil)
 		e.events[i].Args[4] = 9999
 		return i
 	}},
-	{name: "a program counter with two lines", code: CodeFrameConflict, warning: true, change: func(e *modelEdit) int {
+	{name: "a program counter with two lines", code: CodeFrameConflict, warning: true, change: func(e *traceEdit) int {
 		i := e.last(raw.EvStack, nil)
 		f := e.events[i].Frames[0]
 		f.Line++
@@ -325,7 +325,7 @@ var tableMutations = []mutation{
 
 func TestValidateFraming(t *testing.T) {
 	for _, release := range []string{"1.22.12", "1.25.14", "1.26.11"} {
-		e := newModelEdit(t, tinyTrace(t, release))
+		e := newTraceEdit(t, tinyTrace(t, release))
 		data, offsets := e.wire()
 		batch := e.find(3, raw.EvEventBatch, nil)
 		t.Run("a byte between batches in Go "+release, func(t *testing.T) {

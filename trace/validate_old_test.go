@@ -127,7 +127,7 @@ func TestValidateOldDamage(t *testing.T) {
 		code Code
 	}{
 		{"cut off", data[:len(data)-3], CodeTruncated},
-		{"garbage", append(bytes.Clone(data[:modelHeaderSize]), bytes.Repeat([]byte{0xff}, 50)...), CodeFraming},
+		{"garbage", append(bytes.Clone(data[:headerSize]), bytes.Repeat([]byte{0xff}, 50)...), CodeFraming},
 	} {
 		report, err := Validate(bytes.NewReader(tt.data), ValidateOptions{})
 		if err != nil {
@@ -154,7 +154,7 @@ func TestReaderOldDepth(t *testing.T) {
 	e := newOldEdit(t, tinyTrace(t, "1.18.10"))
 	i := e.find(raw.EvV1GoCreate)
 	list := append([]raw.Event{}, e.events[:i+1]...)
-	for g := range uint64(readMaxRow + 1) {
+	for g := range uint64(200_001) { // one more than is supported
 		ev := *e.events[i].Clone()
 		ev.Args[1] = 1000 + g
 		list = append(list, ev)
@@ -221,7 +221,7 @@ type oldEdit struct {
 
 func newOldEdit(t *testing.T, data []byte) *oldEdit {
 	t.Helper()
-	e := newModelEdit(t, data)
+	e := newTraceEdit(t, data)
 	return &oldEdit{t, e.events, e.version}
 }
 

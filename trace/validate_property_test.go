@@ -136,7 +136,7 @@ func TestValidateRandom(t *testing.T) {
 func changeBytes(rng *rand.Rand, data *[]byte) {
 	b := *data
 	for range 1 + rng.IntN(2) {
-		i := modelHeaderSize + rng.IntN(len(b)-modelHeaderSize)
+		i := headerSize + rng.IntN(len(b)-headerSize)
 		switch rng.IntN(6) {
 		case 0:
 			b[i] ^= 1 << rng.IntN(8)
@@ -159,7 +159,7 @@ func changeBytes(rng *rand.Rand, data *[]byte) {
 
 // changeEvents changes a few events of a trace.
 func changeEvents(t *testing.T, rng *rand.Rand, data []byte) []byte {
-	e := newModelEdit(t, data)
+	e := newTraceEdit(t, data)
 	for range 1 + rng.IntN(3) {
 		i := rng.IntN(len(e.events))
 		ev := &e.events[i]

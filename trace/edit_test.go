@@ -14,6 +14,9 @@ import (
 	"github.com/loupe-go/loupe/trace/raw"
 )
 
+// headerSize is the size of a trace's header.
+const headerSize = 16
+
 // tinyTrace returns one of the traces in testdata/tiny.
 func tinyTrace(tb testing.TB, release string) []byte {
 	tb.Helper()
@@ -46,8 +49,8 @@ func tinyReleases(tb testing.TB) []string {
 	return names
 }
 
-// A modelEdit is a trace that is being changed event by event.
-type modelEdit struct {
+// A traceEdit is a trace that is being changed event by event.
+type traceEdit struct {
 	t       testing.TB
 	version raw.Version
 	events  []raw.Event
@@ -57,14 +60,14 @@ type modelEdit struct {
 	sizes map[int]uint64
 }
 
-// newModelEdit takes a trace apart.
-func newModelEdit(t testing.TB, data []byte) *modelEdit {
+// newTraceEdit takes a trace apart.
+func newTraceEdit(t testing.TB, data []byte) *traceEdit {
 	t.Helper()
 	r, err := raw.NewReader(bytes.NewReader(data))
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &modelEdit{t: t, version: r.Version(), sizes: map[int]uint64{}}
+	e := &traceEdit{t: t, version: r.Version(), sizes: map[int]uint64{}}
 	for ev, err := range r.All() {
 		if err != nil {
 			t.Fatal(err)
@@ -75,7 +78,7 @@ func newModelEdit(t testing.TB, data []byte) *modelEdit {
 }
 
 // find returns the index of the first event from an index on that is of a type and matches; match may be nil.
-func (e *modelEdit) find(from int, typ raw.Type, match func(i int, ev *raw.Event) bool) int {
+func (e *traceEdit) find(from int, typ raw.Type, match func(i int, ev *raw.Event) bool) int {
 	e.t.Helper()
 	for i := from; i < len(e.events); i++ {
 		if ev := &e.events[i]; ev.Type == typ && (match == nil || match(i, ev)) {
@@ -87,7 +90,7 @@ func (e *modelEdit) find(from int, typ raw.Type, match func(i int, ev *raw.Event
 }
 
 // last is find for the last event.
-func (e *modelEdit) last(typ raw.Type, match func(i int, ev *raw.Event) bool) int {
+func (e *traceEdit) last(typ raw.Type, match func(i int, ev *raw.Event) bool) int {
 	e.t.Helper()
 	for i := len(e.events) - 1; i >= 0; i-- {
 		if ev := &e.events[i]; ev.Type == typ && (match == nil || match(i, ev)) {
@@ -99,17 +102,17 @@ func (e *modelEdit) last(typ raw.Type, match func(i int, ev *raw.Event) bool) in
 }
 
 // insert puts events before the one with an index.
-func (e *modelEdit) insert(at int, events ...raw.Event) {
+func (e *traceEdit) insert(at int, events ...raw.Event) {
 	list := append([]raw.Event{}, e.events[:at]...)
 	list = append(list, events...)
 	e.events = append(list, e.events[at:]...)
 }
 
 // remove takes an event out.
-func (e *modelEdit) remove(at int) { e.events = append(e.events[:at:at], e.events[at+1:]...) }
+func (e *traceEdit) remove(at int) { e.events = append(e.events[:at:at], e.events[at+1:]...) }
 
 // ev makes an event. Those with a time get dt=1 before the arguments.
-func (e *modelEdit) ev(typ raw.Type, args ...uint64) raw.Event {
+func (e *traceEdit) ev(typ raw.Type, args ...uint64) raw.Event {
 	e.t.Helper()
 	ev := raw.Event{Version: e.version, Type: typ, Args: args}
 	spec := ev.Spec()
@@ -126,7 +129,7 @@ func (e *modelEdit) ev(typ raw.Type, args ...uint64) raw.Event {
 }
 
 // batchOf returns the index of the batch that an event is in.
-func (e *modelEdit) batchOf(i int) int {
+func (e *traceEdit) batchOf(i int) int {
 	for e.events[i].Type != raw.EvEventBatch {
 		i--
 	}
@@ -134,11 +137,11 @@ func (e *modelEdit) batchOf(i int) int {
 }
 
 // generationOf returns the generation of an event.
-func (e *modelEdit) generationOf(i int) uint64 { return e.events[e.batchOf(i)].Args[0] }
+func (e *traceEdit) generationOf(i int) uint64 { return e.events[e.batchOf(i)].Args[0] }
 
 // newBatch appends a batch of a new thread to the last generation, with times after all of it. It returns the index of the
 // batch.
-func (e *modelEdit) newBatch(thread uint64, events ...raw.Event) int {
+func (e *traceEdit) newBatch(thread uint64, events ...raw.Event) int {
 	e.t.Helper()
 	at := len(e.events)
 	if e.version >= raw.Go126 {
@@ -157,7 +160,7 @@ func (e *modelEdit) newBatch(thread uint64, events ...raw.Event) int {
 }
 
 // wire returns the trace, and the offset of each event in it. Sizes of batches are calculated.
-func (e *modelEdit) wire() (data []byte, offsets []int64) {
+func (e *traceEdit) wire() (data []byte, offsets []int64) {
 	data = fmt.Appendf(nil, "go 1.%d trace\x00\x00\x00", e.version)
 	offsets = make([]int64, len(e.events))
 	for i := 0; i < len(e.events); {
@@ -195,7 +198,7 @@ func startsBatch(t raw.Type) bool {
 }
 
 // append appends an event in the wire format.
-func (e *modelEdit) append(b []byte, i int) []byte {
+func (e *traceEdit) append(b []byte, i int) []byte {
 	ev := &e.events[i]
 	if len(ev.Args) > 0 {
 		if replaced, ok := e.bytes[&ev.Args[0]]; ok {
@@ -219,7 +222,7 @@ func (e *modelEdit) append(b []byte, i int) []byte {
 }
 
 // replace makes an event other bytes on the wire.
-func (e *modelEdit) replace(i int, with ...byte) {
+func (e *traceEdit) replace(i int, with ...byte) {
 	if e.bytes == nil {
 		e.bytes = map[*uint64][]byte{}
 	}
@@ -227,17 +230,17 @@ func (e *modelEdit) replace(i int, with ...byte) {
 }
 
 // encoded returns the bytes of an event.
-func (e *modelEdit) encoded(i int) []byte { return e.append(nil, i) }
+func (e *traceEdit) encoded(i int) []byte { return e.append(nil, i) }
 
-func TestModelEdit(t *testing.T) {
+func TestTraceEdit(t *testing.T) {
 	for _, release := range tinyReleases(t) {
 		data := tinyTrace(t, release)
-		e := newModelEdit(t, data)
+		e := newTraceEdit(t, data)
 		if e.version.V1() {
 			continue
 		}
 		wire, offsets := e.wire()
-		again := newModelEdit(t, wire)
+		again := newTraceEdit(t, wire)
 		if len(again.events) != len(e.events) || len(offsets) != len(e.events) {
 			t.Fatalf("%s: %d events became %d", release, len(e.events), len(again.events))
 		}
