@@ -21,7 +21,7 @@ func TestCalls(t *testing.T) {
 			target := startMixer(t, spec, 2)
 			before := lookForLeftovers(t, target.PID())
 			for i := range 250 {
-				s := mustStop(t, target.PID(), Options{One: i%2 == 0})
+				s := mustStopFit(t, target.PID(), Options{One: i%2 == 0})
 				for range 2 {
 					pid, err := s.Call(unix.SYS_GETPID)
 					if err != nil || pid != uint64(target.PID()) {
@@ -123,7 +123,7 @@ func TestGroupStop(t *testing.T) {
 	}
 	for i := range 10 {
 		signal(unix.SIGSTOP, true)
-		s := mustStop(t, target.PID(), Options{One: i%2 == 0})
+		s := mustStopFit(t, target.PID(), Options{One: i%2 == 0})
 		if _, err := s.Call(unix.SYS_GETPID); err != nil {
 			t.Fatal(err)
 		}
@@ -153,7 +153,7 @@ func TestSignals(t *testing.T) {
 	target := testtarget.StartCmd(t, cmd)
 	const rounds = 200
 	for i := range rounds {
-		s := mustStop(t, target.PID(), Options{One: i%3 == 0})
+		s := mustStopFit(t, target.PID(), Options{One: i%3 == 0})
 		if err := unix.Kill(target.PID(), unix.SIGUSR1); err != nil {
 			t.Fatal(err)
 		}

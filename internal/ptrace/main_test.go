@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/loupe-go/loupe/internal/procmap"
 	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
@@ -39,13 +41,38 @@ func helper(tb testing.TB, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
+// mustStop stops a process. A test that fails before it calls Release leaves that to the cleanup: a process that is traced
+// cannot be waited for.
 func mustStop(t testing.TB, pid int, opt Options) *Stopped {
 	t.Helper()
 	s, err := Stop(context.Background(), pid, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		select {
+		case <-s.let:
+		default:
+			s.Release()
+		}
+	})
 	return s
+}
+
+// mustStopFit stops a process in which a thread can make calls. Where only one that computes has stopped, there may be no
+// room for its vector registers.
+func mustStopFit(t testing.TB, pid int, opt Options) *Stopped {
+	t.Helper()
+	for range 20 {
+		s := mustStop(t, pid, opt)
+		_, err := s.Call(unix.SYS_GETPID)
+		if !errors.Is(err, ErrBusy) {
+			return s
+		}
+		s.Release()
+	}
+	t.Fatal("no thread is fit for a call, 20 times")
+	return nil
 }
 
 // startMixer starts a program whose every thread can be harmed noticeably.
