@@ -3,12 +3,9 @@ package loupe_test
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"flag"
 	"fmt"
-	"io"
 	"math"
-	"net/http"
 	"os"
 	"slices"
 	"strconv"
@@ -18,8 +15,6 @@ import (
 	"testing"
 	"text/tabwriter"
 	"time"
-
-	"github.com/google/pprof/profile"
 
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/event"
@@ -43,7 +38,7 @@ type held struct {
 	interval time.Duration
 	errors   []float64 // of each part of the time: |Loupe - kernel|, as part of one processor
 
-	own, deviation float64 // the goroutines' part by the program's own CPU profile, and its standard deviation; 0 without a profile
+	sampled float64 // the goroutines' part of the processor time by samples of stacks; 0 without samples
 
 	lost     uint64 // events
 	pictures int
@@ -140,12 +135,13 @@ func (o *holder) picture(h *held, account bool) {
 }
 
 // hold observes a process for a while, longer if it hardly gets a processor, and takes pictures of it. work is called when it
-// is observed.
-func hold(t *testing.T, pid int, d time.Duration, kinds event.Kinds, work ...func()) (h held) {
+// is observed, and what it returns when that ends.
+func hold(t *testing.T, pid int, d time.Duration, kinds event.Kinds, work ...func() (end func())) (h held) {
 	t.Helper()
 	o := newHolder(t, pid, loupe.Options{Kinds: kinds})
+	var ends []func()
 	for _, begin := range work {
-		begin()
+		ends = append(ends, begin())
 	}
 	first := o.read()
 	began := time.Now()
@@ -172,6 +168,9 @@ func hold(t *testing.T, pid int, d time.Duration, kinds event.Kinds, work ...fun
 	last := o.read()
 	h.kernel, h.atMost = last.before-first.after, last.after-first.before
 	h.cpu = o.feed.Totals().Processor
+	for _, end := range ends {
+		end()
+	}
 	o.session.Close()
 	<-o.done
 	h.lost = o.session.Stats().Lost
@@ -254,54 +253,53 @@ func holdBusy(t *testing.T, spec testtarget.Spec, kinds event.Kinds) held {
 	p := testtarget.StartCmd(t, cmd)
 	var burning sync.WaitGroup
 	var over atomic.Bool
-	h := hold(t, p.PID(), *booksFor, kinds, func() {
+	h := hold(t, p.PID(), *booksFor, kinds, func() (end func()) {
 		burning.Go(func() {
 			for !over.Load() {
 				p.Command("burn 500")
 			}
 		})
+		return func() {
+			over.Store(true)
+			burning.Wait()
+		}
 	})
-	over.Store(true)
-	burning.Wait()
 	if got := h.goroutines(); got < 0.9 {
 		t.Errorf("goroutines that compute used %.3f of the processor time", got)
 	}
 	return h
 }
 
-// holdServer observes a public server under load, which makes its own CPU profile meanwhile.
+// holdServer observes a public server under load, while the kernel samples what its threads execute.
 func holdServer(t *testing.T, spec realtarget.Spec, kinds event.Kinds) held {
 	target := spec.Start(t)
 	load := target.StartLoad()
 	load.Await(t, 20)
-	seconds := int(max(*booksFor, 2*time.Second).Seconds())
-	var own *profile.Profile
-	var err error
-	var wait sync.WaitGroup
-	wait.Go(func() { own, err = cpuProfile(target.Pprof(), seconds) })
-	h := hold(t, target.PID(), time.Duration(seconds)*time.Second, kinds)
-	wait.Wait()
+	samples, goroutines := 0, 0
+	h := hold(t, target.PID(), max(*booksFor, 2*time.Second), kinds, func() (end func()) {
+		count := sampleStacks(t, target.PID())
+		return func() { goroutines, samples = count() }
+	})
 	if _, wrong := load.Stop(); wrong != nil {
 		t.Errorf("a wrong answer while observed: %v", wrong)
 	}
-	if err != nil {
-		t.Fatal(err)
+	if least := int(sampleRate * h.cpu.Process.Seconds() / 10); samples < least {
+		t.Fatalf("%d samples, want at least %d", samples, least)
 	}
-	goroutines, all := ownTime(own)
-	const few = 30
 	got := h.goroutines()
-	h.own = float64(goroutines) / float64(max(all, 1))
-	h.deviation = math.Sqrt(max(got*(1-got), 0.1) / float64(max(all, 1))) // if Loupe is right
-	t.Logf("its own profile: %d samples, goroutines %.3f±%.3f; Loupe: %.3f", all, h.own, h.deviation, got)
-	if off := math.Abs(got - h.own); all >= few && off > 0.1+3*h.deviation {
-		t.Errorf("goroutines used %.3f of the processor time, by its own profile %.3f", got, h.own)
+	h.sampled = float64(goroutines) / float64(samples)
+	// A sample says little that the one before has not said.
+	deviation := math.Sqrt(4 * h.sampled * (1 - h.sampled) / float64(samples))
+	t.Logf("%d samples, goroutines %.3f±%.3f; Loupe: %.3f", samples, h.sampled, deviation, got)
+	if math.Abs(got-h.sampled) > 0.1+3*deviation {
+		t.Errorf("goroutines used %.3f of the processor time, by samples of their stacks %.3f", got, h.sampled)
 	}
 	return h
 }
 
 // TestBooks compares what is told of programs that are at work with the kernel's accounts: processor time, and that never
-// more goroutines run than there are Ps. Of public servers it compares the part that is goroutines' with their own CPU
-// profiles. It prints all of that as a table.
+// more goroutines run than there are Ps. Of public servers it compares the part that is goroutines' with the
+// stacks that the kernel samples. It prints all of that as a table.
 func TestBooks(t *testing.T) {
 	var programs []compared
 	for _, v := range testtarget.Versions() {
@@ -339,12 +337,12 @@ type booksTable struct {
 }
 
 func (b *booksTable) add(p compared, syscalls bool, h *held) {
-	c, kernel, own := &h.cpu, h.middle(), "-"
-	if h.own > 0 {
-		own = fmt.Sprintf("%.2f±%.2f", h.own, h.deviation)
+	c, kernel, sampled := &h.cpu, h.middle(), "-"
+	if h.sampled > 0 {
+		sampled = fmt.Sprintf("%.3f", h.sampled)
 	}
 	fmt.Fprintf(&b.text, "%s\t%s\t%v\t%.2f\t%.3f\t%.3f\t%.3f\t%s\t%d\t%d\t%d\t%d\n", p.name, p.release, syscalls, kernel/h.interval.Seconds(),
-		c.Process.Seconds()/kernel, h.goroutines(), c.Runtime.Seconds()/max(c.Process.Seconds(), 1e-9), own, c.Procs, h.pictures, len(h.over), h.lost)
+		c.Process.Seconds()/kernel, h.goroutines(), c.Runtime.Seconds()/max(c.Process.Seconds(), 1e-9), sampled, c.Procs, h.pictures, len(h.over), h.lost)
 	b.runs, b.parts = append(b.runs, math.Abs(c.Process.Seconds()/kernel-1)), append(b.parts, h.errors...)
 	b.pictures, b.over = b.pictures+h.pictures, b.over+len(h.over)
 }
@@ -355,7 +353,7 @@ func (b *booksTable) String() string {
 	}
 	var table bytes.Buffer
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "\nengine %s\nprogram\tGo\tsyscalls\tCPUs\tprocess:utime+stime\tgoroutines:process\truntime:process\tgoroutines by own profile\tGOMAXPROCS\tpictures\tof these over\tlost events\n%s", *engine, b.text.String())
+	fmt.Fprintf(w, "\nengine %s\nprogram\tGo\tsyscalls\tCPUs\tprocess:utime+stime\tgoroutines:process\truntime:process\tgoroutines by samples\tGOMAXPROCS\tpictures\tof these over\tlost events\n%s", *engine, b.text.String())
 	w.Flush()
 	p99 := func(list []float64) float64 {
 		slices.Sort(list)
@@ -367,40 +365,4 @@ func (b *booksTable) String() string {
 	}
 	fmt.Fprintf(&table, "\n%d of %d pictures with more running goroutines than GOMAXPROCS", b.over, b.pictures)
 	return table.String()
-}
-
-// cpuProfile gets a CPU profile from a program.
-func cpuProfile(pprof string, seconds int) (*profile.Profile, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s/profile?seconds=%d", pprof, seconds), nil)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return nil, err
-	}
-	return profile.ParseData(b)
-}
-
-// ownTime counts the samples of a CPU profile, and of them those of goroutines that are not the runtime's own.
-func ownTime(p *profile.Profile) (goroutines, all int64) {
-	for _, s := range p.Sample {
-		all += s.Value[0]
-		if len(s.Location) == 0 || len(s.Location[len(s.Location)-1].Line) == 0 {
-			continue
-		}
-		lines := s.Location[len(s.Location)-1].Line
-		root := lines[len(lines)-1].Function.Name
-		if !strings.HasPrefix(root, "runtime.") || root == "runtime.main" {
-			goroutines += s.Value[0]
-		}
-	}
-	return goroutines, all
 }
