@@ -157,8 +157,8 @@ func (p *Process) Stop() {
 	select {
 	case <-p.ended:
 	case <-time.After(quitTime):
-		p.quit()
-		p.tb.Errorf("testtarget: %s (pid %d) did not quit within %v%s", p.cmd.Path, p.PID(), quitTime, p.stderr)
+		where := p.quit()
+		p.tb.Errorf("testtarget: %s (pid %d) did not quit within %v%s\n%s", p.cmd.Path, p.PID(), quitTime, p.stderr, where)
 	}
 	p.out.Close()
 	if p.err != nil && !p.killed {
@@ -175,10 +175,13 @@ func (p *Process) Kill() {
 }
 
 // quit ends a target that does not answer. Its goroutines' stacks are then on
-// its standard error.
-func (p *Process) quit() {
+// its standard error. The result says where its threads were, and those of
+// this process: that may be what a target waits for, or what waits in the kernel.
+func (p *Process) quit() string {
 	p.killed = true
+	where := testcmd.Where(os.Getpid())
 	testcmd.Quit(p.cmd.Process, p.ended)
+	return where
 }
 
 // send writes one line to the target.
@@ -213,7 +216,7 @@ func (p *Process) fail(step string, err error) {
 		case <-time.After(time.Second):
 		}
 	} else {
-		p.quit()
+		err = fmt.Errorf("%w\n%s", err, p.quit())
 	}
 	p.tb.Fatalf("testtarget: %s (pid %d): %s: %v%s", p.cmd.Path, p.PID(), step, err, p.stderr)
 }
