@@ -222,8 +222,7 @@ func TestCountsOfLives(t *testing.T) {
 		t.Errorf("sites %+v", sites)
 	}
 	byStack := m.Creations()
-	if len(byStack) != 4 || byStack[0].Stack != stackA || byStack[0].Ended != 1 || byStack[1].Stack != stackB || byStack[1].Live != 1 ||
-		byStack[0].Site != sites[0].ID || byStack[1].Site != sites[0].ID {
+	if len(byStack) != 4 || byStack[0].Stack != stackA || byStack[0].Ended != 1 || byStack[1].Stack != stackB || byStack[1].Live != 1 {
 		t.Errorf("creations %+v", byStack)
 	}
 }
@@ -327,7 +326,7 @@ func TestExecForgetsAll(t *testing.T) {
 	m.Apply(&e)
 	total = m.Totals()
 	latency := m.Latency()
-	if d := total.Sub(&old); d.Created != 1 || total.Interval(&old) != 5 {
+	if d := total.Sub(&old); d.Created != 1 {
 		t.Errorf("since before the exec: %+v", d)
 	}
 	if d := SubSites(m.Sites(), oldSites); len(d) != 1 || d[0].Created != 1 {
@@ -353,7 +352,7 @@ func TestRuntime(t *testing.T) {
 	m.ApplyBatch(events)
 	r := m.Runtime()
 	if r.GC != (Phase{Begun: 2, Count: 1, Time: NanosOf(47), Max: 47, Uncertain: 1}) ||
-		r.STW != (Phase{Active: true, Since: 300, Begun: 4, Count: 2, Time: NanosOf(11), Max: 10, Uncertain: 2}) ||
+		r.STW != (Phase{Active: true, Begun: 4, Count: 2, Time: NanosOf(11), Max: 10, Uncertain: 2}) ||
 		r.Heap != 200 || r.HeapMax != 500 || r.HeapAt != 160 || r.Pauses.Count() != 2 || r.Pauses.Max() != 10 {
 		t.Errorf("GC %+v, STW %+v, heap %d of %d at %d", r.GC, r.STW, r.Heap, r.HeapMax, r.HeapAt)
 	}

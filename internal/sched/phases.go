@@ -90,7 +90,6 @@ func (ph *phases) apply(e *event.Event, t int64) {
 // Phase is something that the whole program goes through again and again: a garbage collection, a stop of the world.
 type Phase struct {
 	Active    bool          // under way now
-	Since     int64         // when it began, if active
 	Begun     uint64        // how often it began
 	Count     uint64        // how often it was seen from begin to end
 	Time      Nanos         // how long these took together
@@ -99,11 +98,7 @@ type Phase struct {
 }
 
 func (p *phase) view() Phase {
-	v := Phase{p.active, 0, p.begun, p.count, p.time, time.Duration(p.max), p.uncertain}
-	if p.active {
-		v.Since = p.since
-	}
-	return v
+	return Phase{p.active, p.begun, p.count, p.time, time.Duration(p.max), p.uncertain}
 }
 
 // Runtime is what the Go runtime itself does.

@@ -16,8 +16,7 @@ import (
 //	Stops     only Delay applies
 //	Points    only the stack applies
 type Place struct {
-	ID    int // stays the same as long as the program is not replaced
-	Role  Role
+	ID    int          // stays the same as long as the program is not replaced
 	Stack *event.Stack // nil when it was not recorded
 	Other bool         // stacks beyond Options.MaxPlaces, put together; Stack is nil
 
@@ -75,7 +74,7 @@ func (m *Machine) Contention(limit int) []Place {
 func (m *Machine) viewPlace(id uint32, p *place) Place {
 	p.sync(m.epoch)
 	return Place{
-		ID: int(id), Role: p.role, Stack: shown(p.stack), Other: p.stack == otherStack, Reason: p.text,
+		ID: int(id), Stack: shown(p.stack), Other: p.stack == otherStack, Reason: p.text,
 		Count: p.count, Time: p.time, Max: time.Duration(p.max),
 		UncertainCount: p.uncertainCount, UncertainTime: p.uncertainTime,
 		Now: p.open.n + p.stale.n, NowUncertain: p.stale.n, NowTime: p.open.open(m.now), Delay: p.delay, execs: m.execs,

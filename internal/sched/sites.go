@@ -97,7 +97,6 @@ func SortSites(list []Site, by SiteOrder) {
 
 // Creation is the goroutines of one origin that were created from one stack.
 type Creation struct {
-	Site   int           // Site.ID
 	Origin *event.Origin // nil when it is not known
 	Stack  *event.Stack  // of the creator; nil when it was not recorded, or for those alive when the observation began
 	Other  bool          // stacks beyond Options.MaxSites, put together
@@ -112,7 +111,7 @@ func (m *Machine) Creations() []Creation {
 	for i := range list {
 		s := m.sites.at(uint32(i))
 		s.sync(m.epoch)
-		list[i] = Creation{Site: int(s.origin), Origin: m.origins[s.origin], Stack: shown(s.stack), Other: s.stack == otherStack}
+		list[i] = Creation{Origin: m.origins[s.origin], Stack: shown(s.stack), Other: s.stack == otherStack}
 		list[i].add(s, m.now)
 	}
 	m.mu.Unlock()

@@ -162,14 +162,6 @@ func (m *Machine) Totals() Totals {
 	return t
 }
 
-// Interval returns the time between an earlier look and this one.
-func (t *Totals) Interval(earlier *Totals) time.Duration {
-	if earlier.Execs != t.Execs {
-		return time.Duration(t.Now - t.Start)
-	}
-	return time.Duration(t.Now - earlier.Now)
-}
-
 // Sub returns what changed since an earlier look. Counts are differences; Live, States, Execs, Start and Now are those of
 // now; Done is the time of the interval, whether the states are over or not, and Open is empty. When the program was
 // replaced in between, all is of the new one.

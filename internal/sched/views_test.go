@@ -111,10 +111,10 @@ func TestIntervals(t *testing.T) {
 	d := now.Sub(&before)
 	want := Times{Blocked: NanosOf(9*1000 + 200), Runnable: NanosOf(100 + 600), Running: NanosOf(200)}
 	if d.Done != want || d.Open != (Times{}) || d.Created != 1 || d.Ended != 1 || d.Live != 10 || d.AtStart != 0 || d.Events != 4 ||
-		d.Kinds[event.GoStatus] != 0 || d.Kinds[event.GoStart] != 1 || now.Interval(&before) != 1000 {
+		d.Kinds[event.GoStatus] != 0 || d.Kinds[event.GoStart] != 1 {
 		t.Errorf("in the interval %+v", d)
 	}
-	if r := Rate(d.Created, now.Interval(&before)); r != 1e6 {
+	if r := Rate(d.Created, time.Microsecond); r != 1e6 {
 		t.Errorf("%v created a second", r)
 	}
 	if list := SubSites(m.Sites(), sites); len(list) != 1 || list[0].Done != want || list[0].Created != 1 || list[0].Live != 10 {
