@@ -3,7 +3,7 @@ package gobin
 import "github.com/loupe-go/loupe/internal/gobin/insn"
 
 // PrologueSite returns the cheapest place in a function to see its calls, with its first words argument words still
-// where insn.ArgLocation says. See insn.EntrySite.
+// where the caller puts them. See insn.EntrySite.
 func (b *Binary) PrologueSite(f Func, words int) (insn.Site, error) {
 	c, err := b.code(f)
 	if err != nil {
@@ -17,7 +17,7 @@ func (b *Binary) PrologueSite(f Func, words int) (insn.Site, error) {
 }
 
 // LaterSites returns the places behind a function's entry that every call passes once, with its first words argument words
-// still where insn.ArgLocation says. See insn.LaterSites.
+// still where the caller puts them. See insn.LaterSites.
 func (b *Binary) LaterSites(f Func, words int) ([]insn.Site, error) {
 	c, err := b.code(f)
 	if err != nil {

@@ -226,7 +226,7 @@ func (pl *planner) addIn(probe *Probe, d *declaration, f gobin.Func) error {
 			if r.Early != nil {
 				site = *r.Early
 			}
-			site.GReg = insn.GAt(pl.bin.Arch(), pl.bin.Version().Minor).Reg
+			site.GReg = insn.GReg(pl.bin.Arch(), pl.bin.Version().Minor)
 			if err := pl.addSite(probe, d, f, site); err != nil {
 				return err
 			}
@@ -238,7 +238,7 @@ func (pl *planner) addIn(probe *Probe, d *declaration, f gobin.Func) error {
 		return err
 	}
 	if pl.plan.Want.AtEntry {
-		site = insn.Site{PC: f.Entry, Kind: insn.SiteEntry, GReg: insn.GAt(pl.bin.Arch(), pl.bin.Version().Minor).Reg}
+		site = insn.Site{PC: f.Entry, Kind: insn.SiteEntry, GReg: insn.GReg(pl.bin.Arch(), pl.bin.Version().Minor)}
 	}
 	return pl.addSite(probe, d, f, site)
 }
@@ -275,7 +275,7 @@ func callsOf(bin *gobin.Binary, f, callee gobin.Func) ([]insn.Site, error) {
 		if c.Target != callee.Entry || c.Tail {
 			continue
 		}
-		site := insn.Site{PC: c.PC, Kind: insn.SiteCall, Emulated: true, GReg: insn.GAt(bin.Arch(), bin.Version().Minor).Reg}
+		site := insn.Site{PC: c.PC, Kind: insn.SiteCall, Emulated: true, GReg: insn.GReg(bin.Arch(), bin.Version().Minor)}
 		if bin.Arch() == insn.AMD64 {
 			site.SPMoved = -8 // the callee's return address is not pushed yet
 		}

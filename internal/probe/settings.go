@@ -19,7 +19,7 @@ func (pl *planner) configure(p Program) error {
 	if err := setStates(c, l); err != nil {
 		return fmt.Errorf("%w: %w", goproc.ErrLayout, err)
 	}
-	if insn.ArgLocation(pl.bin.Arch(), minor, 0).Reg != "" {
+	if insn.ArgsInRegs(pl.bin.Arch(), minor) {
 		c.RegAbi = 1
 	} else if off, ok := pl.bin.TLSOffset(); ok {
 		c.G_tls = int32(off)

@@ -1,17 +1,5 @@
 package insn
 
-// Arg is where an argument of a Go function is found.
-type Arg struct {
-	// Reg is the register that holds it, as the architecture names the 64-bit
-	// register ("RAX", "R0"); empty when it is on the stack or not known.
-	Reg string
-	// OnStack says that it is in memory at StackOffset bytes above what the
-	// stack pointer was at the function's entry. At a Site, add Site.SPMoved to
-	// address it from the stack pointer there.
-	OnStack     bool
-	StackOffset int
-}
-
 // callABI is how Go passes integer words on one architecture.
 type callABI struct {
 	regsSince int      // the Go 1 minor that began to pass arguments in registers
@@ -51,51 +39,21 @@ var callABIs = map[string]callABI{
 	},
 }
 
-// ArgLocation returns where a Go function of Go 1.minor finds its n-th
-// argument word, counted from 0: pointers and integers take one word, strings
-// and interfaces two, slices three. Receivers come first. It holds at a
-// function's entry, for functions compiled from Go, as long as every argument
-// before it is made of such words and none is split between registers and
-// stack. An unknown arch or a negative n gives the zero Arg.
-func ArgLocation(arch string, minor, n int) Arg {
+// ArgsInRegs reports whether functions of Go 1.minor find their arguments in
+// registers. False for an unknown arch.
+func ArgsInRegs(arch string, minor int) bool {
 	abi, ok := callABIs[arch]
-	if !ok || n < 0 {
-		return Arg{}
-	}
-	if minor >= abi.regsSince {
-		if n < len(abi.regs) {
-			return Arg{Reg: abi.regs[n]}
-		}
-		n -= len(abi.regs)
-	}
-	return Arg{OnStack: true, StackOffset: abi.stackArgs + 8*n}
+	return ok && minor >= abi.regsSince
 }
 
-// GLocation says where the current g is.
-type GLocation struct {
-	Reg string // the register that holds it, or empty
-	// TLS says that it is in thread-local storage, at the thread pointer plus
-	// TLSOffset (FS base on amd64). The offset is that of executables whose C
-	// code has no thread-local variables; [TLSOffset] reads the true one.
-	TLS       bool
-	TLSOffset int64
-}
-
-// defaultTLSOffset is where Go's linker puts g on amd64 when nothing else is in
-// thread-local storage.
-const defaultTLSOffset = -8
-
-// GAt returns where g is anywhere in a function of Go 1.minor; at a Site,
-// Site.GReg may know better.
-func GAt(arch string, minor int) GLocation {
-	abi, ok := callABIs[arch]
-	switch {
-	case !ok:
-		return GLocation{}
-	case minor >= abi.gSince:
-		return GLocation{Reg: abi.g}
+// GReg returns the register that holds the current g anywhere in a function of
+// Go 1.minor; at a Site, Site.GReg may be more exact. It is empty if g is in
+// thread-local storage, see [TLSOffset], and for an unknown arch.
+func GReg(arch string, minor int) string {
+	if abi := callABIs[arch]; minor >= abi.gSince {
+		return abi.g
 	}
-	return GLocation{TLS: true, TLSOffset: defaultTLSOffset}
+	return ""
 }
 
 // TLSOffset returns the offset of g from the FS base that the prologue of an

@@ -17,8 +17,8 @@
 //
 // [EntrySite], [Calls] and [Returns] find places for probes, and
 // [EmulatedAt] reports which instructions make a uprobe cheap, by kernel
-// version. [ArgLocation] and [GAt] return where a probe finds arguments and
-// the current g.
+// version. [ArgsInRegs], [GReg] and [TLSOffset] report where a probe finds
+// arguments and the current g.
 //
 // [InferGlobals] finds the runtime's variables (allgs, allm, sched, ...) in a
 // binary without a symbol table, from the references in well-known runtime

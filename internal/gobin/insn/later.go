@@ -1,7 +1,7 @@
 package insn
 
 // LaterSites returns the places behind a function's first instruction, and behind its stack check, that every call passes
-// exactly once, with the first words argument words still where [ArgLocation] says and the registers that a stub may
+// exactly once, with the first words argument words still where the caller puts them and the registers that a stub may
 // change still unused. They are in order of address; whether the kernel emulates them does not matter. neverReturns is the
 // address of runtime.throw: ways that lead there are no concern.
 func LaterSites(c Code, minor, words int, neverReturns uint64) ([]Site, error) {
@@ -25,7 +25,7 @@ var (
 
 func (p *prologue) later(neverReturns uint64) []Site {
 	abi, overwritten := callABIs[p.code.Arch], p.keep|scratch[p.code.Arch]
-	g, behind := GAt(p.code.Arch, p.minor).Reg, 1 // behind is the first offset that a site may have
+	g, behind := GReg(p.code.Arch, p.minor), 1 // behind is the first offset that a site may have
 	check, checked := p.stackCheck()
 	if checked {
 		behind = check.off + check.len
@@ -47,7 +47,7 @@ func (p *prologue) later(neverReturns uint64) []Site {
 			if p.keep != 0 {
 				return sites
 			}
-			branched, g = true, GAt(p.code.Arch, p.minor).Reg
+			branched, g = true, GReg(p.code.Arch, p.minor)
 			continue
 		default:
 			return sites

@@ -171,43 +171,28 @@ func TestEmulatedAt(t *testing.T) {
 	}
 }
 
-func TestArgLocation(t *testing.T) {
-	tests := []struct {
-		arch     string
-		minor, n int
-		want     Arg
+func TestABI(t *testing.T) {
+	for _, test := range []struct {
+		arch  string
+		minor int
+		inReg bool
+		g     string
 	}{
-		{AMD64, 16, 0, Arg{OnStack: true, StackOffset: 8}},
-		{AMD64, 16, 2, Arg{OnStack: true, StackOffset: 24}},
-		{AMD64, 17, 0, Arg{Reg: "RAX"}},
-		{AMD64, 17, 1, Arg{Reg: "RBX"}},
-		{AMD64, 27, 2, Arg{Reg: "RCX"}},
-		{AMD64, 27, 8, Arg{Reg: "R11"}},
-		{AMD64, 27, 9, Arg{OnStack: true, StackOffset: 8}},
-		{ARM64, 17, 0, Arg{OnStack: true, StackOffset: 8}},
-		{ARM64, 18, 0, Arg{Reg: "R0"}},
-		{ARM64, 18, 15, Arg{Reg: "R15"}},
-		{ARM64, 18, 17, Arg{OnStack: true, StackOffset: 16}},
-		{"riscv64", 20, 0, Arg{}},
-		{AMD64, 20, -1, Arg{}},
-	}
-	for _, test := range tests {
-		if got := ArgLocation(test.arch, test.minor, test.n); got != test.want {
-			t.Errorf("argument %d, %s, Go 1.%d: %+v, want %+v", test.n, test.arch, test.minor, got, test.want)
+		{AMD64, 16, false, ""},
+		{AMD64, 17, true, "R14"},
+		{AMD64, 27, true, "R14"},
+		{ARM64, 12, false, "R28"},
+		{ARM64, 17, false, "R28"},
+		{ARM64, 18, true, "R28"},
+		{"riscv64", 20, false, ""},
+	} {
+		if inReg, g := ArgsInRegs(test.arch, test.minor), GReg(test.arch, test.minor); inReg != test.inReg || g != test.g {
+			t.Errorf("%s, Go 1.%d: arguments in registers %v, g in %q; want %v, %q", test.arch, test.minor, inReg, g, test.inReg, test.g)
 		}
 	}
 }
 
-func TestGLocation(t *testing.T) {
-	if got := GAt(AMD64, 17); got != (GLocation{Reg: "R14"}) {
-		t.Errorf("amd64, Go 1.17: %+v", got)
-	}
-	if got := GAt(ARM64, 12); got != (GLocation{Reg: "R28"}) {
-		t.Errorf("arm64, Go 1.12: %+v", got)
-	}
-	if got := GAt(AMD64, 16); got != (GLocation{TLS: true, TLSOffset: -8}) {
-		t.Errorf("amd64, Go 1.16: %+v", got)
-	}
+func TestTLSOffset(t *testing.T) {
 	eachTarget(t, func(t *testing.T, p *program) {
 		c, ok := p.lookup("runtime.gopark")
 		if !ok {

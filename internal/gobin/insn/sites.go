@@ -69,7 +69,7 @@ type Site struct {
 }
 
 // EntrySite returns the cheapest place in a function of Go 1.minor to see its
-// calls, with the first words argument words still where [ArgLocation] says
+// calls, with the first words argument words still where the caller puts them
 // (the fewer these are, the more places there are):
 //
 //   - the branch of the stack check, which the kernel emulates without touching
@@ -158,7 +158,7 @@ func (p *prologue) newSite(s step, kind SiteKind, spMoved int) Site {
 	e, ok := EmulatedAt(p.code, pc)
 	return Site{
 		PC: pc, Offset: s.off, Len: s.len, Kind: kind, SPMoved: spMoved,
-		Emulated: ok, Since: e.Since, GReg: GAt(p.code.Arch, p.minor).Reg,
+		Emulated: ok, Since: e.Since, GReg: GReg(p.code.Arch, p.minor),
 	}
 }
 
