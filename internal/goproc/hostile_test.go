@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"log/slog"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -92,8 +93,8 @@ func FuzzProcFiles(f *testing.F) {
 	f.Add([]byte("12 (a) b) S 1 2"))
 	f.Add([]byte("00400000-00401000 r-xp 00000000 fd:00 1 /a b"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if st, err := parseStat(b); err == nil && !strings.Contains(string(b), st.comm) {
-			t.Errorf("command name %q", st.comm)
+		if st, err := parseStat(b); err == nil && !strings.Contains(string(b), strconv.FormatUint(st.startTicks, 10)) {
+			t.Errorf("start %d of %q", st.startTicks, b)
 		}
 		maps, err := procmap.Parse(b)
 		if err == nil {

@@ -80,7 +80,6 @@ func procError(pid int, err error) error {
 
 // procStat holds the fields of /proc/PID/stat that Loupe uses.
 type procStat struct {
-	comm       string
 	state      byte
 	ppid       int
 	startTicks uint64 // since boot, in clock ticks
@@ -106,15 +105,15 @@ func (d *procDir) stat() (procStat, error) {
 func (s procStat) ended() bool { return (s.state == 'Z' || s.state == 'X') && s.lastThread }
 
 func parseStat(b []byte) (procStat, error) {
-	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
-	if open < 0 || end < open {
+	end := bytes.LastIndexByte(b, ')')
+	if end < 0 {
 		return procStat{}, fmt.Errorf("malformed stat line %q", b)
 	}
 	f := strings.Fields(string(b[end+1:]))
 	if len(f) < 20 {
 		return procStat{}, fmt.Errorf("malformed stat line %q", b)
 	}
-	s := procStat{comm: string(b[open+1 : end]), state: f[0][0]}
+	s := procStat{state: f[0][0]}
 	var errPPID, errStart error
 	s.ppid, errPPID = strconv.Atoi(f[1])
 	s.startTicks, errStart = strconv.ParseUint(f[19], 10, 64)
