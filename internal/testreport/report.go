@@ -55,6 +55,7 @@ type report struct {
 	unfinished               []testName
 	broken                   []string // packages that failed without a failed test
 	skipped                  []skip
+	leftOut                  []skip // parts of tests, see testtarget.LeftOut
 }
 
 type skip struct {
@@ -141,6 +142,13 @@ func (r *report) endTest(name testName, action string) {
 	if t := r.running[name]; t != nil {
 		text = t.output.String()
 		delete(r.running, name)
+	}
+	for line := range strings.Lines(text) {
+		_, reason, found := strings.Cut(line, testtarget.LeftOut)
+		// The tests of live events run twice.
+		if s := (skip{name, strings.TrimSpace(reason)}); found && !slices.Contains(r.leftOut, s) {
+			r.leftOut = append(r.leftOut, s)
+		}
 	}
 	switch action {
 	case "pass":
@@ -236,6 +244,9 @@ func (r *report) finish(strict bool) bool {
 	}
 	fmt.Fprintln(r.out)
 	fmt.Fprintln(r.out, targets(testtarget.Versions(), testtarget.AllVersions()))
+	for _, s := range r.leftOut {
+		fmt.Fprintf(r.out, "left out  %s: %s\n", s.testName, s.reason)
+	}
 	for _, s := range r.skipped {
 		fmt.Fprintf(r.out, "skipped  %s: %s\n", s.testName, s.reason)
 	}

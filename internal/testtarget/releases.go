@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 )
 
 // releases holds the newest patch of every supported Go release, oldest first.
@@ -57,6 +58,52 @@ func choose(value string) ([]string, error) {
 		}
 	}
 	return list, nil
+}
+
+// LeftOut begins the line in which a test logs what it leaves out because LOUPE_RELEASES does not choose all releases.
+const LeftOut = "only with RELEASES=all: "
+
+// Among returns those of a test's own list of releases that LOUPE_RELEASES chooses, besides the newest, which is always
+// among them. The test logs the others.
+func Among(tb testing.TB, releases ...string) []string {
+	tb.Helper()
+	return among(tb, releases, isChosen)
+}
+
+// SpecsAmong is Among for specs.
+func SpecsAmong(tb testing.TB, specs ...Spec) []Spec {
+	tb.Helper()
+	return among(tb, specs, func(s Spec) bool { return isChosen(s.withDefaults().Go) })
+}
+
+// Rare returns specs of which each takes long to build and differs little from the usual ones: nil unless LOUPE_RELEASES
+// chooses all releases. The test logs what it leaves out.
+func Rare(tb testing.TB, specs ...Spec) []Spec {
+	tb.Helper()
+	return among(tb, specs, func(Spec) bool { return Complete() })
+}
+
+// Complete reports whether LOUPE_RELEASES chooses all releases.
+func Complete() bool { return len(chosen()) == len(releases) }
+
+func isChosen(release string) bool {
+	return release == Latest() || slices.Contains(chosen(), release)
+}
+
+func among[T any](tb testing.TB, list []T, wanted func(T) bool) []T {
+	tb.Helper()
+	var in, out []T
+	for _, v := range list {
+		if wanted(v) {
+			in = append(in, v)
+		} else {
+			out = append(out, v)
+		}
+	}
+	if len(out) > 0 {
+		tb.Logf("%s%v", LeftOut, out)
+	}
+	return in
 }
 
 // Minor returns the minor release of a release, "1.12" of "1.12.17".

@@ -1,6 +1,7 @@
 package testtarget
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 )
@@ -20,5 +21,36 @@ func TestChoose(t *testing.T) {
 		if !slices.Equal(got, want) || (err == nil) != (want != nil) {
 			t.Errorf("%q: %q, %v, want %q", value, got, err, want)
 		}
+	}
+}
+
+// logged keeps what a test logs.
+type logged struct {
+	testing.TB
+	lines []string
+}
+
+func (l *logged) Helper() {}
+
+func (l *logged) Logf(format string, args ...any) {
+	l.lines = append(l.lines, fmt.Sprintf(format, args...))
+}
+
+// TestAmong logs what is left out of a list, and nothing if that is nothing.
+func TestAmong(t *testing.T) {
+	list := []string{"1.12.17", "1.13.15", "1.14.15"}
+	for _, test := range []struct{ wanted, log []string }{
+		{list, nil},
+		{list[:1], []string{LeftOut + "[1.13.15 1.14.15]"}},
+		{nil, []string{LeftOut + "[1.12.17 1.13.15 1.14.15]"}},
+	} {
+		var log logged
+		got := among(&log, list, func(r string) bool { return slices.Contains(test.wanted, r) })
+		if !slices.Equal(got, test.wanted) || !slices.Equal(log.lines, test.log) {
+			t.Errorf("%q, logged %q; want %q, %q", got, log.lines, test.wanted, test.log)
+		}
+	}
+	if !isChosen(Latest()) {
+		t.Error("the newest release is not among those to test")
 	}
 }
