@@ -108,18 +108,22 @@ func startTraced(t *testing.T, exe string) *testtarget.Process {
 }
 
 // TestTruthBuilds is TestTruth for programs that are built in other ways: their functions have other prologues, frames and
-// calls.
+// calls. Each way builds the standard library anew.
 func TestTruthBuilds(t *testing.T) {
-	for _, spec := range []testtarget.Spec{
+	specs := []testtarget.Spec{
 		{Flags: "-gcflags=all=-N -l"},
-		{Flags: "-gcflags=all=-N -l", Go: "1.18.10"},
 		{Flags: "-race", Cgo: true},
+		{Flags: "-gcflags=all=-N -l", Go: "1.18.10"},
 		{Experiment: "staticlockranking,nogreenteagc,nosizespecializedmalloc"},
 		{Flags: "-gcflags=all=-d=maymorestack=runtime.mayMoreStackPreempt"},
 		{Flags: "-gcflags=all=-d=maymorestack=runtime.mayMoreStackMove"},
 		{Go: "1.22.12", Experiment: "noexectracer2"},
-	} {
-		spec.Program = "selftrace"
+	}
+	for i := range specs {
+		specs[i].Program = "selftrace"
+	}
+	const usual = 2 // of specs, the first
+	for _, spec := range append(specs[:usual:usual], testtarget.Rare(t, specs[usual:]...)...) {
 		t.Run(spec.String(), func(t *testing.T) {
 			path := testtarget.Build(t, spec)
 			release := cmp.Or(spec.Go, testtarget.Latest())
@@ -133,7 +137,7 @@ func TestNoRegisterABI(t *testing.T) {
 	if runtime.GOARCH != testtarget.AMD64 {
 		t.Skip("Go 1.17 passes arguments in registers on amd64 alone")
 	}
-	p := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "mill", Go: "1.17.13", Experiment: "noregabi"}))
+	p := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "tiny", Go: "1.17.13", Experiment: "noregabi"}))
 	for _, engine := range []loupe.Engine{loupe.EngineUprobe, loupe.EngineInline, loupe.EngineAuto} {
 		_, err := loupe.Attach(context.Background(), loupe.PID(p.PID()), loupe.Options{Engine: engine})
 		if !errors.Is(err, loupe.ErrUnsupported) || !strings.Contains(err.Error(), "noregabi") {
