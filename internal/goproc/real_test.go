@@ -15,7 +15,7 @@ import (
 // TestRealPrograms looks at programs that were not written for Loupe: at rest, where what they say of themselves is the
 // truth, and under load, which they must not feel.
 func TestRealPrograms(t *testing.T) {
-	for _, spec := range realtarget.Programs() {
+	for _, spec := range realtarget.Chosen(t) {
 		t.Run(spec.Name, func(t *testing.T) {
 			target := spec.Start(t)
 			p, err := goproc.Open(target.PID(), goproc.Options{})

@@ -2,9 +2,9 @@
 // Loupe, so that tests can observe them: databases, a message broker, web
 // servers, a peer-to-peer daemon, a language server.
 //
-// The central type is [Spec]. Programs lists all of them. Spec.Path returns an
-// executable, and Spec.Start runs it on the loopback interface with its data in
-// a temporary directory. A [Process] returns the program's own account of its
+// The central type is [Spec]. Programs lists all of them, Chosen those that
+// tests run with. Spec.Path returns an executable, and Spec.Start runs it on the
+// loopback interface with its data in a temporary directory. A [Process] returns the program's own account of its
 // goroutines, from its net/http/pprof endpoint and its metrics, with which tests
 // compare what Loupe reports. StartLoad generates load with clients that speak
 // the program's protocol and check the answers.

@@ -13,7 +13,7 @@ import (
 // was stopped.
 func TestPrograms(t *testing.T) {
 	const requests = 50
-	for _, spec := range realtarget.Programs() {
+	for _, spec := range realtarget.Chosen(t) {
 		t.Run(spec.Name, func(t *testing.T) {
 			p := spec.Start(t)
 			load := p.StartLoad()

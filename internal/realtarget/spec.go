@@ -1,6 +1,10 @@
 package realtarget
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/loupe-go/loupe/internal/testtarget"
+)
 
 // A Spec is one real program: where it comes from and how it is run.
 type Spec struct {
@@ -37,6 +41,23 @@ func Programs() []Spec {
 		{"gopls", Module{Path: "golang.org/x/tools/gopls", Version: "v0.24.0", Go: "1.27.4", Ldflags: "-w"}, planGopls},
 	}
 }
+
+// Chosen returns the programs that tests are to run with: all of them if LOUPE_RELEASES chooses all releases, else all but
+// nsqd, which needs a release of its own, and gopls, which takes minutes to build. The test logs what it leaves out.
+func Chosen(tb testing.TB) []Spec {
+	tb.Helper()
+	var usual, rare []Spec
+	for _, s := range Programs() {
+		if s.Name == "nsqd" || s.Name == "gopls" {
+			rare = append(rare, s)
+		} else {
+			usual = append(usual, s)
+		}
+	}
+	return append(usual, testtarget.Rare(tb, rare...)...)
+}
+
+func (s Spec) String() string { return s.Name }
 
 // Path returns the path of the program's executable. When the cache does not
 // have it, it is downloaded or built; other test processes that want it wait

@@ -76,11 +76,11 @@ func SpecsAmong(tb testing.TB, specs ...Spec) []Spec {
 	return among(tb, specs, func(s Spec) bool { return isChosen(s.withDefaults().Go) })
 }
 
-// Rare returns specs of which each takes long to build and differs little from the usual ones: nil unless LOUPE_RELEASES
+// Rare returns a list of what takes long to build and adds little to what a test runs with: nil unless LOUPE_RELEASES
 // chooses all releases. The test logs what it leaves out.
-func Rare(tb testing.TB, specs ...Spec) []Spec {
+func Rare[T any](tb testing.TB, list ...T) []T {
 	tb.Helper()
-	return among(tb, specs, func(Spec) bool { return Complete() })
+	return among(tb, list, func(T) bool { return Complete() })
 }
 
 // Complete reports whether LOUPE_RELEASES chooses all releases.
