@@ -143,7 +143,7 @@ func (s spy) Attach(plan *probe.Plan) ([]string, error) {
 // changes the code of that one, where the addresses mean something else.
 func TestExecBeforeAttach(t *testing.T) {
 	path := testtarget.Build(t, testtarget.Spec{Program: "mill"})
-	other := testtarget.Build(t, testtarget.Spec{Program: "mill", Go: "1.18.10"})
+	other := testtarget.Build(t, testtarget.Spec{Program: "mill", Go: "1.21.13"})
 	for _, engine := range []loupe.Engine{loupe.EngineUprobe, loupe.EngineInline} {
 		for _, command := range []string{"exec", "execother"} {
 			t.Run(fmt.Sprintf("%s/%s", engine, command), func(t *testing.T) {

@@ -440,7 +440,7 @@ func TestSample(t *testing.T) {
 
 // TestMinBlock observes long waits only.
 func TestMinBlock(t *testing.T) {
-	for _, version := range []string{"1.14.15", "1.22.12", testtarget.Latest()} {
+	for _, version := range testtarget.Among(t, "1.14.15", "1.22.12", testtarget.Latest()) {
 		t.Run("go"+version, func(t *testing.T) {
 			p := startMill(t, version)
 			c := during(t, p, loupe.Options{MinBlock: 50 * time.Millisecond}, "pingpong 1000", "sleep 60", "sleep 60", "locks 5")

@@ -246,7 +246,7 @@ func TestRecordedLoss(t *testing.T) {
 // TestRecordedProcs compares the Ps of a recording, and how long each goroutine runs in it, with the trace that the program
 // has made of itself meanwhile. In its system calls a goroutine runs or not, as the program's own trace says.
 func TestRecordedProcs(t *testing.T) {
-	for _, release := range []string{"1.22.12", testtarget.Latest()} {
+	for _, release := range testtarget.Among(t, "1.22.12", testtarget.Latest()) {
 		t.Run("go"+release, func(t *testing.T) {
 			target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "selftrace", Go: release}))
 			path := filepath.Join(t.TempDir(), "trace")

@@ -359,7 +359,7 @@ func TestPrograms(t *testing.T) {
 // probes in place.
 func TestChurn(t *testing.T) {
 	specs := []testtarget.Spec{{Program: "churn", Go: testtarget.Latest(), Arch: testtarget.ARM64}}
-	for _, version := range sweepVersions {
+	for _, version := range testtarget.Among(t, sweepVersions...) {
 		specs = append(specs, testtarget.Spec{Program: "churn", Go: version, Arch: testtarget.AMD64})
 	}
 	for _, spec := range specs {
@@ -386,7 +386,7 @@ func TestChurn(t *testing.T) {
 // among them, are patched at every place that can be planned.
 func TestEverywhere(t *testing.T) {
 	for _, arch := range []string{testtarget.AMD64, testtarget.ARM64} {
-		for _, version := range sweepVersions {
+		for _, version := range testtarget.Among(t, sweepVersions...) {
 			spec := testtarget.Spec{Program: "churn", Go: version, Arch: arch}
 			t.Run(spec.String(), func(t *testing.T) {
 				t.Parallel()

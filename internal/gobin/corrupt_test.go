@@ -14,13 +14,14 @@ import (
 )
 
 // victims are executables to corrupt: one of each format of the pclntab, of both kinds of linkage and architecture.
-func victims() []testtarget.Spec {
-	return []testtarget.Spec{
+func victims(tb testing.TB) []testtarget.Spec {
+	tb.Helper()
+	return testtarget.SpecsAmong(tb, []testtarget.Spec{
 		{Program: "tiny", Go: "1.12.17", Stripped: true},
 		{Program: "tiny", Go: "1.16.15"},
 		{Program: "tiny", Go: "1.18.10", Arch: testtarget.ARM64, Stripped: true},
 		{Program: "tiny", Go: testtarget.Latest(), PIE: true},
-	}
+	}...)
 }
 
 // image is an executable's bytes, and the places in it that are worth corrupting.
@@ -100,7 +101,7 @@ func exercise(tb testing.TB, raw []byte) error {
 
 // TestCorrupted breaks real executables in many ways. Nothing may panic, hang or take all memory.
 func TestCorrupted(t *testing.T) {
-	for _, spec := range victims() {
+	for _, spec := range victims(t) {
 		t.Run(spec.String(), func(t *testing.T) {
 			im := load(t, spec)
 			if err := exercise(t, im.bytes); err != nil {
@@ -133,7 +134,7 @@ func TestCorrupted(t *testing.T) {
 // FuzzCorrupted lets the fuzzer choose what to break: bytes of a region are overwritten, the end is cut off.
 func FuzzCorrupted(f *testing.F) {
 	var images []image
-	for _, spec := range victims() {
+	for _, spec := range victims(f) {
 		images = append(images, load(f, spec))
 	}
 	f.Add(uint8(0), uint8(0), uint32(16), []byte{0xff}, uint32(0))

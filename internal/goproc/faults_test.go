@@ -37,7 +37,7 @@ func oneLine(t *testing.T, err, want error) {
 // TestWrongLayout offers each release's process the layout of another one. Where the two differ in a field that matters
 // the layout must be refused; where they do not it may be used. What must not happen is a picture that differs.
 func TestWrongLayout(t *testing.T) {
-	for _, version := range []string{"1.12.17", "1.18.10", "1.22.12", "1.25.14", testtarget.Latest()} {
+	for _, version := range testtarget.Among(t, "1.12.17", "1.18.10", "1.22.12", "1.25.14", testtarget.Latest()) {
 		t.Run(version, func(t *testing.T) {
 			target := startZoo(t, version)
 			refused := 0
@@ -194,7 +194,7 @@ func dieWhileRead(t *testing.T, delay time.Duration) {
 // replaced by another program.
 func TestReplacedExecutable(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "target")
-	original, err := os.ReadFile(testtarget.Build(t, testtarget.Spec{Program: "zoo", Go: "1.22.12", Stripped: true}))
+	original, err := os.ReadFile(testtarget.Build(t, testtarget.Spec{Program: "zoo", Go: "1.24.13", Stripped: true}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 
 // TestPauseUnderLoad stops a busy program again and again. Then every stack is exact, those of running goroutines too.
 func TestPauseUnderLoad(t *testing.T) {
-	for _, version := range []string{"1.12.17", "1.16.15", "1.17.13", "1.22.12", testtarget.Latest()} {
+	for _, version := range testtarget.Among(t, "1.12.17", "1.16.15", "1.17.13", "1.22.12", testtarget.Latest()) {
 		t.Run(version, func(t *testing.T) {
 			target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "coder", Go: version, Stripped: true}))
 			p, err := goproc.Open(target.PID(), goproc.Options{})
@@ -299,7 +299,7 @@ int main(int argc, char **argv) {
 // TestPauseInFork stops a program that starts child processes all the time. While the child runs on its stack, the
 // goroutine's return address is in a register (syscall.rawVforkSyscall).
 func TestPauseInFork(t *testing.T) {
-	for _, version := range []string{"1.12.17", "1.18.10", testtarget.Latest()} {
+	for _, version := range testtarget.Among(t, "1.12.17", "1.18.10", testtarget.Latest()) {
 		t.Run(version, func(t *testing.T) {
 			target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "forker", Go: version}))
 			p, err := goproc.Open(target.PID(), goproc.Options{})

@@ -16,7 +16,7 @@ import (
 
 // TestCalls lets a busy program make hundreds of system calls, with all its threads stopped and with one.
 func TestCalls(t *testing.T) {
-	for _, spec := range []testtarget.Spec{{}, {Cgo: true}, {PIE: true, Stripped: true}, {Go: "1.16.15"}} {
+	for _, spec := range testtarget.SpecsAmong(t, testtarget.Spec{}, testtarget.Spec{Cgo: true}, testtarget.Spec{PIE: true, Stripped: true}, testtarget.Spec{Go: "1.16.15"}) {
 		t.Run(spec.String(), func(t *testing.T) {
 			target := startMixer(t, spec, 2)
 			before := lookForLeftovers(t, target.PID())

@@ -80,7 +80,7 @@ func TestLateTimes(t *testing.T) {
 	const tries, looks = 5, 40 // recordings, and late events of each
 	const enough = 100         // moved events that a comparison of times would not survive
 	rng := rand.New(rand.NewPCG(7, 8))
-	for _, release := range []string{"1.22.12", testtarget.Latest()} {
+	for _, release := range testtarget.Among(t, "1.22.12", testtarget.Latest()) {
 		t.Run("go"+release, func(t *testing.T) {
 			far := 0
 			for try := 0; far == 0; try++ {

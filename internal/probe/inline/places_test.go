@@ -43,7 +43,7 @@ func TestPlaces(t *testing.T) {
 			testtarget.Spec{Program: "mixer", Go: version, Arch: testtarget.AMD64},
 			testtarget.Spec{Program: "selftrace", Go: version, Arch: testtarget.AMD64})
 	}
-	for _, version := range []string{"1.12.17", "1.16.15", "1.20.14", testtarget.Latest()} {
+	for _, version := range testtarget.Among(t, "1.12.17", "1.16.15", "1.20.14", testtarget.Latest()) {
 		specs = append(specs, testtarget.Spec{Program: "mixer", Go: version, Arch: testtarget.AMD64, Cgo: true})
 	}
 	for _, spec := range specs {
