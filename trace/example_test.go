@@ -67,5 +67,5 @@ func ExampleValidate() {
 	// error no-frequency
 	// offset 16, generation 1: generation 1 has no Frequency
 	// error cut-off
-	// offset 21, generation 1, batch 0, M 5, event 0: GoStart is cut off by the end of its batch; the batch's last 3 bytes are left out
+	// offset 21, generation 1, batch 0, M 5, event 0: GoStart is cut off by the end of its batch; the last 3 bytes of the batch are skipped
 }

@@ -72,7 +72,7 @@ func panicOnly(err error) bool { return err != nil && strings.HasPrefix(err.Erro
 // table goes on beyond its batch.
 func takenForEnd(err error) bool {
 	var p *Problem
-	return errors.As(err, &p) && p.Code == CodeCutOff && !strings.Contains(p.Text, "left out")
+	return errors.As(err, &p) && p.Code == CodeCutOff && !strings.Contains(p.Text, "skipped")
 }
 
 // compareEvents compares the events of a Reader with those of the toolchain's reader.

@@ -17,8 +17,8 @@ var counted = regexp.MustCompile(`%[dv] (?:[a-z]+ )?[a-z]+s\b`)
 
 // notCounted are the texts in which the word after a number is no noun in the plural, or the number is never 1.
 var notCounted = regexp.MustCompile(`%[dv] (?:ends|is|has|comes|executes|belongs|traces|stops|was|does|itself|runs|says|tells|needs|bytes|lanes|` +
-	`begins|less|minus|seconds|microseconds|nanoseconds|as|of this|cannot|has ended|addresses)\b|` +
-	`at most %d|more than %[dv]|less than|matches %d processes|, %d as|%d things?$|below %d|between 0 and %d|one of %d|status %d|order of the events of %d threads|%v and|goroutine %d (?:starts|lets)|%d ticks (?:a|after)`)
+	`begins|less|minus|seconds|microseconds|nanoseconds|as|of this|on this|among|holds|cannot|has ended|addresses)\b|` +
+	`at most %d|more than %[dv]|less than|matches %d processes|, %d as|%d things?$|below %d|between 0 and %d|one of %d|status %d|order of the events of %d threads|%v and|goroutine %d (?:starts|lets)|%d ticks (?:a|after|per)`)
 
 // plumbing are the packages whose errors are about damaged files and foreign memory, for developers: they have no texts for
 // users. generated and tools likewise.

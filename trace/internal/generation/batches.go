@@ -26,11 +26,11 @@ func (l *Loader) unreadable(h batchHeader) bool {
 	case h.fault == problem.Truncated:
 		l.judge.Add(problem.Error, problem.Truncated, at, "the trace ends within the header of a batch")
 	case h.fault == problem.Overflow:
-		l.judge.Add(problem.Error, problem.Overflow, at, "header of a batch with a number of more than 64 bits")
+		l.judge.Add(problem.Error, problem.Overflow, at, "header of a batch with a number that exceeds 64 bits")
 	case h.faultValue < len(EventSpecs) && EventSpecs[h.faultValue].Name != "":
-		l.judge.Add(problem.Error, problem.Framing, at, "%s where a batch must begin", EventSpecs[h.faultValue].Name)
+		l.judge.Add(problem.Error, problem.Framing, at, "%s, want the start of a batch", EventSpecs[h.faultValue].Name)
 	default:
-		l.judge.Add(problem.Error, problem.Framing, at, "byte %d where a batch must begin", h.faultValue)
+		l.judge.Add(problem.Error, problem.Framing, at, "byte %d, want the start of a batch", h.faultValue)
 	}
 	l.broken = true
 	if l.judge.List == nil {
@@ -131,7 +131,7 @@ func (l *Loader) batch(h batchHeader) {
 	at := l.place()
 	at.Batch, at.Thread = l.batches, h.m
 	if h.size > maxBatchSize {
-		l.judge.Add(problem.Error, problem.BatchSize, at, "batch of %d bytes, more than %d", h.size, maxBatchSize)
+		l.judge.Add(problem.Error, problem.BatchSize, at, "batch of %d bytes, exceeds the limit of %d", h.size, maxBatchSize)
 		l.broken = true
 		switch {
 		case l.judge.List == nil:
@@ -238,7 +238,7 @@ func (r *content) number() (uint64, bool) {
 		return x, true
 	}
 	if code := NumberFault(r.b.Data, r.pos, r.b.Size); code == problem.Overflow {
-		return 0, r.fail(code, "%s with a number of more than 64 bits", r.what)
+		return 0, r.fail(code, "%s with a number that exceeds 64 bits", r.what)
 	}
 	return 0, r.fail(problem.CutOff, "%s is cut off by the end of its batch", r.what)
 }
@@ -261,7 +261,7 @@ func (r *content) addString(raw.Type) bool {
 		return false
 	}
 	if n > maxStringSize {
-		r.l.judge.Add(problem.Error, problem.LongString, r.at, "string %d has %d bytes, more than %d", id, n, maxStringSize)
+		r.l.judge.Add(problem.Error, problem.LongString, r.at, "string %d has %d bytes, exceeds the limit of %d", id, n, maxStringSize)
 	}
 	if n > uint64(r.b.Size-r.pos) {
 		return r.fail(problem.CutOff, "string %d is cut off by the end of its batch", id)
@@ -269,7 +269,7 @@ func (r *content) addString(raw.Type) bool {
 	data := r.b.Data[r.pos : r.pos+int(n)]
 	r.pos += int(n)
 	if id == 0 {
-		r.l.judge.Add(problem.Error, problem.ZeroID, r.at, "string with ID 0, which means none")
+		r.l.judge.Add(problem.Error, problem.ZeroID, r.at, "string with ID 0, which stands for no string")
 		return r.l.judge.GoesOn()
 	}
 	s := &r.l.g.Strings
@@ -285,7 +285,7 @@ func (r *content) addStack(raw.Type) bool {
 		return false
 	}
 	if n > maxStackFrames {
-		r.l.judge.Add(problem.Error, problem.LongStack, r.at, "stack %d has %d frames, more than %d", id, n, maxStackFrames)
+		r.l.judge.Add(problem.Error, problem.LongStack, r.at, "stack %d has %d frames, exceeds the limit of %d", id, n, maxStackFrames)
 	}
 	if n > uint64(r.b.Size-r.pos) {
 		return r.fail(problem.CutOff, "stack %d is cut off by the end of its batch", id)
@@ -300,12 +300,12 @@ func (r *content) addStack(raw.Type) bool {
 		}
 		f, same := s.frame(pc, function, file, line)
 		if !same {
-			r.l.judge.Add(problem.Warning, problem.FrameConflict, r.at, "stack %d: PC %#x has another function, file or line than before, which counts", id, pc)
+			r.l.judge.Add(problem.Warning, problem.FrameConflict, r.at, "stack %d: PC %#x has a different function, file or line than before; the first one is used", id, pc)
 		}
 		s.frames = append(s.frames, f)
 	}
 	if id == 0 {
-		r.l.judge.Add(problem.Error, problem.ZeroID, r.at, "stack with ID 0, which means none")
+		r.l.judge.Add(problem.Error, problem.ZeroID, r.at, "stack with ID 0, which stands for no stack")
 		return r.l.judge.GoesOn()
 	}
 	s.ids.Add(id)
@@ -339,7 +339,7 @@ func (r *content) addSync(t raw.Type) bool {
 			return r.l.judge.GoesOn()
 		}
 		if perSecond == 0 {
-			r.l.judge.Add(problem.Warning, problem.BadSync, r.at, "Frequency of 0 ticks a second")
+			r.l.judge.Add(problem.Warning, problem.BadSync, r.at, "Frequency of 0 ticks per second")
 		}
 		c.setFrequency(perSecond)
 	case t == raw.EvClockSnapshot && r.l.version >= raw.Go125:
@@ -352,7 +352,7 @@ func (r *content) addSync(t raw.Type) bool {
 			return r.l.judge.GoesOn()
 		}
 		if nsec >= 1e9 {
-			r.l.judge.Add(problem.Warning, problem.BadSync, r.at, "ClockSnapshot with %d nanoseconds beside the seconds", nsec)
+			r.l.judge.Add(problem.Warning, problem.BadSync, r.at, "ClockSnapshot with %d nanoseconds in addition to the seconds", nsec)
 		}
 		c.HasSnapshot, c.snapshot, c.sec, c.nsec = true, r.b.Time+dt, sec, nsec
 	default:
@@ -432,12 +432,12 @@ func (l *Loader) finishTables() {
 	g.Strings.IDs.Build(func(i int) {
 		s := &g.Strings.List[i]
 		at.Offset, at.Batch, at.Event = s.at, s.batch, s.index
-		l.judge.Add(problem.Error, problem.DuplicateString, at, "string %d is there already", g.Strings.IDs.IDs[i])
+		l.judge.Add(problem.Error, problem.DuplicateString, at, "string %d is defined twice", g.Strings.IDs.IDs[i])
 	})
 	g.Stacks.ids.Build(func(i int) {
 		s := &g.Stacks.list[i]
 		at.Offset, at.Batch, at.Event = s.at, s.batch, s.index
-		l.judge.Add(problem.Error, problem.DuplicateStack, at, "stack %d is there already", g.Stacks.ids.IDs[i])
+		l.judge.Add(problem.Error, problem.DuplicateStack, at, "stack %d is defined twice", g.Stacks.ids.IDs[i])
 	})
 	g.Stacks.all(func(f *Frame) {
 		for _, name := range [2]uint64{f.Function, f.File} {
@@ -446,7 +446,7 @@ func (l *Loader) finishTables() {
 			}
 			s := &g.Stacks.list[f.stack]
 			at.Offset, at.Batch, at.Event = s.at, s.batch, s.index
-			l.judge.AddUnlessUnsure(problem.Error, problem.UnknownString, at, "stack %d has a frame with string %d, which does not exist",
+			l.judge.AddUnlessUnsure(problem.Error, problem.UnknownString, at, "stack %d has a frame with undefined string %d",
 				g.Stacks.ids.IDs[f.stack], name)
 		}
 	})
@@ -462,7 +462,7 @@ func (l *Loader) finishSamples() {
 		if !g.Stacks.Has(s.Stack) {
 			at.Offset, at.Batch, at.Event = s.offset, s.batch, s.index
 			// The toolchain's reader panics when asked for the stack.
-			l.judge.AddUnlessUnsure(problem.Error, problem.UnknownStack, at, "sample with stack %d, which does not exist", s.Stack)
+			l.judge.AddUnlessUnsure(problem.Error, problem.UnknownStack, at, "sample with undefined stack %d", s.Stack)
 		}
 	}
 	slices.SortFunc(g.Samples, func(a, b Sample) int { return cmp.Compare(a.Time, b.Time) })

@@ -254,7 +254,7 @@ func (l *Loader) belongs(h *batchHeader) membership {
 	at := l.place()
 	at.Batch, at.Thread = l.batches, h.m
 	if h.gen == 0 {
-		l.judge.Add(problem.Error, problem.Generation, at, "batch of generation 0, which no generation is")
+		l.judge.Add(problem.Error, problem.Generation, at, "batch of generation 0, which is not a valid generation")
 		h.gen = max(g.Number, 1)
 	}
 	next := g.Number + 1
@@ -282,7 +282,7 @@ func (l *Loader) belongs(h *batchHeader) membership {
 	case h.gen < g.Number || h.gen != next && !l.believable(h):
 		return l.nowhere(h, at)
 	case l.version >= raw.Go126:
-		l.judge.Add(problem.Error, problem.NoEnd, at, "generation %d begins, and generation %d has no EndOfGeneration", h.gen, g.Number)
+		l.judge.Add(problem.Error, problem.NoEnd, at, "generation %d begins, but generation %d has no EndOfGeneration", h.gen, g.Number)
 	default:
 		l.judge.Add(problem.Error, problem.Generation, at, "generation %d begins after generation %d", h.gen, g.Number)
 	}
@@ -292,9 +292,9 @@ func (l *Loader) belongs(h *batchHeader) membership {
 // nowhere reports a batch with a generation that cannot be.
 func (l *Loader) nowhere(h *batchHeader, at problem.Place) membership {
 	if l.g.Number == 0 {
-		l.judge.Add(problem.Error, problem.Generation, at, "batch of generation %d, and the next one is not", h.gen)
+		l.judge.Add(problem.Error, problem.Generation, at, "batch of generation %d, but the next batch is of another generation", h.gen)
 	} else {
-		l.judge.Add(problem.Error, problem.Generation, at, "batch of generation %d among those of generation %d", h.gen, l.g.Number)
+		l.judge.Add(problem.Error, problem.Generation, at, "batch of generation %d among batches of generation %d", h.gen, l.g.Number)
 	}
 	return noGeneration
 }

@@ -131,13 +131,13 @@ func (md *Model) idsExist(c *Cursor, spec *generation.EventSpec) bool {
 	for _, i := range [2]uint8{spec.Stack, spec.Stack2} {
 		if i != 0 && !md.gen.Stacks.Has(c.Args[i-1]) {
 			ok = false
-			md.Judge.AddUnlessUnsure(problem.Error, problem.UnknownStack, md.at(c), "%s with stack %d, which does not exist", md.name(c), c.Args[i-1])
+			md.Judge.AddUnlessUnsure(problem.Error, problem.UnknownStack, md.at(c), "%s with undefined stack %d", md.name(c), c.Args[i-1])
 		}
 	}
 	for _, i := range [2]uint8{spec.Text, spec.Text2} {
 		if i != 0 && !md.gen.Strings.Has(c.Args[i-1]) {
 			ok = false
-			md.Judge.AddUnlessUnsure(problem.Error, problem.UnknownString, md.at(c), "%s with string %d, which does not exist", md.name(c), c.Args[i-1])
+			md.Judge.AddUnlessUnsure(problem.Error, problem.UnknownString, md.at(c), "%s with undefined string %d", md.name(c), c.Args[i-1])
 		}
 	}
 	return ok
@@ -155,9 +155,9 @@ func (md *Model) checkEvent(c *Cursor) {
 		id, ok = c.Args[0], c.Args[0] != 0 && c.Args[0] != generation.None
 	}
 	if !ok && id == 0 {
-		md.Judge.Add(problem.Warning, problem.ZeroID, md.at(c), "%s with the ID 0, which means none", md.name(c))
+		md.Judge.Add(problem.Warning, problem.ZeroID, md.at(c), "%s with ID 0, which stands for no goroutine or task", md.name(c))
 	} else if !ok {
-		md.Judge.Add(problem.Warning, problem.ZeroID, md.at(c), "%s with the ID %d, which readers take for none", md.name(c), id)
+		md.Judge.Add(problem.Warning, problem.ZeroID, md.at(c), "%s with ID %d, which readers treat as no goroutine or task", md.name(c), id)
 	}
 }
 
@@ -204,7 +204,7 @@ func (md *Model) lacks(c *Cursor, what uint8) bool {
 	t := c.Thread
 	switch {
 	case t.id == generation.None:
-		md.bad(c, problem.NoThread, "%s in a batch of no thread", md.name(c))
+		md.bad(c, problem.NoThread, "%s in a batch without a thread", md.name(c))
 	case what&needProc != 0 && t.pid == generation.None:
 		if !t.unsureP {
 			md.bad(c, problem.NoProc, "%s on a thread without a P", md.name(c))

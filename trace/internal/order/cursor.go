@@ -153,10 +153,10 @@ func decodeLong(b []byte, at, args int, r *Record) (dt uint64, next int) {
 // timeFault reports a time that does not increase.
 func (md *Model) timeFault(c *Cursor, dt uint64) {
 	if c.Time > c.last || dt == 0 {
-		md.Judge.Add(problem.Warning, problem.TimeOrder, md.at(c), "%s not later than the event before on the thread", md.name(c))
+		md.Judge.Add(problem.Warning, problem.TimeOrder, md.at(c), "%s is not later than the previous event of the thread", md.name(c))
 		return
 	}
-	md.Judge.Add(problem.Warning, problem.TimeRange, md.at(c), "%s at a time that cannot be: %d ticks after the event before", md.name(c), dt)
+	md.Judge.Add(problem.Warning, problem.TimeRange, md.at(c), "%s at an impossible time: %d ticks after the previous event", md.name(c), dt)
 }
 
 // nextBatch goes on to the next batch. It returns false if there is none.
@@ -180,11 +180,11 @@ func (md *Model) nextBatch(c *Cursor) bool {
 // noEvent handles what is no event that may be in a batch.
 func (md *Model) noEvent(c *Cursor) readResult {
 	t := c.Kind
-	what := "which is none of a thread"
+	what := "which is not an event of a thread"
 	if generation.EventSpecs[t].Name == "" {
 		what = "which does not exist"
 	}
-	md.Judge.Add(problem.Error, problem.UnknownEvent, md.at(c), "%s, %s; the batch's last %d bytes are left out", generation.EventName(t), what, c.size-int(c.start))
+	md.Judge.Add(problem.Error, problem.UnknownEvent, md.at(c), "%s, %s; the last %d bytes of the batch are skipped", generation.EventName(t), what, c.size-int(c.start))
 	return md.leaveBatch(c)
 }
 
@@ -202,9 +202,9 @@ func (md *Model) cutOff(c *Cursor) readResult {
 	}
 	what := "is cut off by the end of its batch"
 	if code == problem.Overflow {
-		what = "has a number of more than 64 bits"
+		what = "has a number that exceeds 64 bits"
 	}
-	md.Judge.Add(problem.Error, code, md.at(c), "%s %s; the batch's last %d bytes are left out", md.name(c), what, c.size-int(c.start))
+	md.Judge.Add(problem.Error, code, md.at(c), "%s %s; the last %d bytes of the batch are skipped", md.name(c), what, c.size-int(c.start))
 	return md.leaveBatch(c)
 }
 

@@ -26,7 +26,7 @@ func (md *Model) notRunning(c *Cursor, g *Goroutine, want Status) (*Goroutine, b
 	case t.gid == generation.None: // told by has
 		return nil, md.lenient
 	case g == nil:
-		md.bad(c, problem.UnknownGo, "%s on a thread whose goroutine %d does not exist", md.name(c), t.gid)
+		md.bad(c, problem.UnknownGo, "%s on a thread that runs unknown goroutine %d", md.name(c), t.gid)
 	case g.status == goEnded:
 		md.bad(c, problem.EndedGo, "%s of goroutine %d, which has ended", md.name(c), g.ID)
 		g = nil
@@ -118,15 +118,15 @@ func (md *Model) force(c *Cursor, g *Goroutine, want Status, seq uint64) *Gorout
 	name := md.name(c)
 	switch {
 	case g == nil:
-		md.bad(c, problem.UnknownGo, "%s of goroutine %d, of which the trace has not told before", name, id)
+		md.bad(c, problem.UnknownGo, "%s of unknown goroutine %d", name, id)
 	case g.status == goEnded:
 		md.bad(c, problem.EndedGo, "%s of goroutine %d, which has ended", name, id)
 	case g.seq.gen != md.number:
-		md.bad(c, problem.NoStatus, "%s of goroutine %d, whose status the generation has not told", name, id)
+		md.bad(c, problem.NoStatus, "%s of goroutine %d, which has no status in this generation", name, id)
 	case g.status != want:
 		md.bad(c, problem.GoStatus, "%s of goroutine %d, which is %s, not %s", name, id, goStatusName(g.status), goStatusName(want))
 	default:
-		md.bad(c, problem.GoSequence, "%s of goroutine %d with sequence number %d, not %d", name, id, seq, g.seq.n+1)
+		md.bad(c, problem.GoSequence, "%s of goroutine %d with sequence number %d, want %d", name, id, seq, g.seq.n+1)
 	}
 	if !md.lenient {
 		return nil
@@ -171,11 +171,11 @@ func (md *Model) isNew(c *Cursor) bool {
 	case g == nil:
 		return true
 	case g.status != goEnded:
-		md.bad(c, problem.GoExists, "%s of goroutine %d, which exists: it is %s", md.name(c), g.ID, goStatusName(g.status))
+		md.bad(c, problem.GoExists, "%s of goroutine %d, which already exists and is %s", md.name(c), g.ID, goStatusName(g.status))
 		return md.lenient
 	}
 	if c.Kind != raw.EvGoCreateSyscall { // the goroutines that wait for threads of C come again
-		md.Judge.AddUnlessUnsure(problem.Warning, problem.EndedGo, md.at(c), "%s of goroutine %d, which has ended: no ID is used twice", md.name(c), g.ID)
+		md.Judge.AddUnlessUnsure(problem.Warning, problem.EndedGo, md.at(c), "%s of goroutine %d, which has ended: IDs are not reused", md.name(c), g.ID)
 	}
 	return true
 }
@@ -216,13 +216,13 @@ func (md *Model) goSwitch(c *Cursor) verdict {
 func (md *Model) goStatus(c *Cursor) verdict {
 	id, status := c.Args[0], Status(c.Args[2])
 	if status >= goStatuses {
-		if md.bad(c, problem.BadStatus, "%s of goroutine %d with status %d, which does not exist", md.name(c), id, c.Args[2]); !md.lenient {
+		if md.bad(c, problem.BadStatus, "%s of goroutine %d with invalid status %d", md.name(c), id, c.Args[2]); !md.lenient {
 			return bad
 		}
 		return done
 	}
 	if md.checks && (status == goBad || c.Args[2] >= uint64(goStatuses)) {
-		md.Judge.Add(problem.Warning, problem.BadStatus, md.at(c), "%s of goroutine %d with status %d, which does not exist", md.name(c), id, c.Args[2])
+		md.Judge.Add(problem.Warning, problem.BadStatus, md.at(c), "%s of goroutine %d with invalid status %d", md.name(c), id, c.Args[2])
 	}
 	g := md.gos.Find(id)
 	md.FirstStatus = false
@@ -236,14 +236,14 @@ func (md *Model) goStatus(c *Cursor) verdict {
 		md.FirstStatus = true
 		g = md.newGo(id, status)
 	case g != nil && g.status != status:
-		if md.bad(c, problem.Contradiction, "goroutine %d is said to be %s, but is %s by what was told before", id,
+		if md.bad(c, problem.Contradiction, "status of goroutine %d is %s, but according to earlier events it is %s", id,
 			goStatusName(status), goStatusName(g.status)); !md.lenient {
 			return bad
 		}
 		g.status = status
 	case g == nil:
 		if md.number != md.initial {
-			if md.bad(c, problem.UnknownGo, "%s of goroutine %d, of which earlier generations have not told", md.name(c), id); !md.lenient {
+			if md.bad(c, problem.UnknownGo, "%s of goroutine %d, which is unknown to earlier generations", md.name(c), id); !md.lenient {
 				return bad
 			}
 		}
@@ -264,11 +264,11 @@ func (md *Model) bindStatus(c *Cursor, g *Goroutine) verdict {
 		t.unsureG = false
 	case GoSyscall:
 		if c.Args[1] == generation.None {
-			return md.bad(c, problem.WrongThread, "goroutine %d is said to be in a system call on no thread", g.ID)
+			return md.bad(c, problem.WrongThread, "goroutine %d is in a system call, but its status names no thread", g.ID)
 		}
 		if c.Args[1] == t.id {
 			if md.number != md.initial && t.gid != g.ID && !t.unsureG {
-				md.bad(c, problem.WrongThread, "goroutine %d is said to be in a system call on its own thread, which has %s", g.ID, goroutineText(t.gid))
+				md.bad(c, problem.WrongThread, "status puts goroutine %d in a system call on this thread, which has %s", g.ID, goroutineText(t.gid))
 				if !md.lenient {
 					return bad
 				}
@@ -291,7 +291,7 @@ func (md *Model) bindOther(c *Cursor, g *Goroutine) verdict {
 		t.bindGo(g)
 	case t.gid != g.ID:
 		if !t.unsureG {
-			md.bad(c, problem.WrongThread, "goroutine %d is said to be in a system call on thread %d, which has %s", g.ID, t.id, goroutineText(t.gid))
+			md.bad(c, problem.WrongThread, "status puts goroutine %d in a system call on thread %d, which has %s", g.ID, t.id, goroutineText(t.gid))
 			if !md.lenient {
 				return bad
 			}
@@ -312,9 +312,9 @@ func (md *Model) checkBinding(c *Cursor, g *Goroutine) {
 		return
 	}
 	if t.gid != generation.None {
-		md.Judge.AddUnlessUnsure(problem.Warning, problem.SecondGoroutine, md.at(c), "goroutine %d is said to run on a thread that runs goroutine %d", g.ID, t.gid)
+		md.Judge.AddUnlessUnsure(problem.Warning, problem.SecondGoroutine, md.at(c), "status puts goroutine %d on this thread, which runs goroutine %d", g.ID, t.gid)
 	}
 	if o := g.thread; o != nil && o != t && o.gid == g.ID {
-		md.Judge.AddUnlessUnsure(problem.Warning, problem.WrongThread, md.at(c), "goroutine %d is said to run here, but runs on thread %d", g.ID, o.id)
+		md.Judge.AddUnlessUnsure(problem.Warning, problem.WrongThread, md.at(c), "status puts goroutine %d on this thread, but it runs on thread %d", g.ID, o.id)
 	}
 }

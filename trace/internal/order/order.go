@@ -194,7 +194,7 @@ func (md *Model) stepOther() (Step, *Cursor) {
 	md.frontier.sort()
 	if md.patience -= int64(len(md.frontier)) - patiencePerEvent; md.patience < 0 {
 		md.Judge.Add(problem.Error, problem.Stuck, md.at(md.frontier[0].cursor),
-			"it takes too long to find an order of the events of %d threads; the rest of the generation is left out", len(md.frontier))
+			"finding an order of the events of %d threads takes too long; the rest of the generation is skipped", len(md.frontier))
 		md.frontier, md.moved = md.frontier[:0], -1
 		md.loseSight()
 		md.patience = patience

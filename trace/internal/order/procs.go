@@ -23,7 +23,7 @@ func (md *Model) procStart(c *Cursor) verdict {
 		p.seq.set(md.number, seq)
 	}
 	if t.id == generation.None {
-		return md.bad(c, problem.NoThread, "%s in a batch of no thread", md.name(c))
+		return md.bad(c, problem.NoThread, "%s in a batch without a thread", md.name(c))
 	}
 	p.status = procRunning
 	t.bindProc(p)
@@ -38,17 +38,17 @@ func (md *Model) forceStart(c *Cursor, p *Proc, seq uint64) *Proc {
 	owner := md.owner(p)
 	switch {
 	case p == nil:
-		md.bad(c, problem.UnknownProc, "%s of P %d, of which the trace has not told before", name, id)
+		md.bad(c, problem.UnknownProc, "%s of unknown P %d", name, id)
 	case p.seq.gen != md.number:
-		md.bad(c, problem.NoStatus, "%s of P %d, whose status the generation has not told", name, id)
+		md.bad(c, problem.NoStatus, "%s of P %d, which has no status in this generation", name, id)
 	case c.Thread.pid != generation.None:
-		md.bad(c, problem.SecondProc, "%s of P %d on a thread that has P %d", name, id, c.Thread.pid)
+		md.bad(c, problem.SecondProc, "%s of P %d on a thread that holds P %d", name, id, c.Thread.pid)
 	case owner != nil && owner != c.Thread:
-		md.bad(c, problem.ProcOnTwo, "%s of P %d, which thread %d has", name, id, owner.id)
+		md.bad(c, problem.ProcOnTwo, "%s of P %d, which thread %d holds", name, id, owner.id)
 	case p.status != procIdle:
 		md.bad(c, problem.ProcStatus, "%s of P %d, which is %s, not idle", name, id, procStatusName(p.status))
 	default:
-		md.bad(c, problem.ProcSequence, "%s of P %d with sequence number %d, not %d", name, id, seq, p.seq.n+1)
+		md.bad(c, problem.ProcSequence, "%s of P %d with sequence number %d, want %d", name, id, seq, p.seq.n+1)
 	}
 	if !md.lenient {
 		return nil
@@ -118,7 +118,7 @@ func (md *Model) procSteal(c *Cursor) verdict {
 		p.seq.set(md.number, seq)
 	}
 	if c.Thread.id == generation.None {
-		return md.bad(c, problem.NoThread, "%s in a batch of no thread", md.name(c))
+		return md.bad(c, problem.NoThread, "%s in a batch without a thread", md.name(c))
 	}
 	abandoned := p.status == procAbandoned
 	p.status = procIdle
@@ -129,7 +129,7 @@ func (md *Model) procSteal(c *Cursor) verdict {
 	if from != t.id {
 		t = md.threads.Find(from)
 		if from == generation.None || t == nil || !t.seen {
-			return md.bad(c, problem.WrongThread, "%s of P %d from a thread of which the trace has not told", md.name(c), id)
+			return md.bad(c, problem.WrongThread, "%s of P %d from an unknown thread", md.name(c), id)
 		}
 	}
 	if t.pid != id {
@@ -137,7 +137,7 @@ func (md *Model) procSteal(c *Cursor) verdict {
 			t.unsureP = false
 			return done
 		}
-		return md.bad(c, problem.WrongThread, "%s of P %d from thread %d, which has %s", md.name(c), id, t.id, procText(t.pid))
+		return md.bad(c, problem.WrongThread, "%s of P %d from thread %d, which holds %s", md.name(c), id, t.id, procText(t.pid))
 	}
 	t.pid = generation.None
 	return done
@@ -148,13 +148,13 @@ func (md *Model) forceSteal(c *Cursor, p *Proc, seq uint64) *Proc {
 	id, name := c.Args[0], md.name(c)
 	switch {
 	case p == nil:
-		md.bad(c, problem.UnknownProc, "%s of P %d, of which the trace has not told before", name, id)
+		md.bad(c, problem.UnknownProc, "%s of unknown P %d", name, id)
 	case p.seq.gen != md.number:
-		md.bad(c, problem.NoStatus, "%s of P %d, whose status the generation has not told", name, id)
+		md.bad(c, problem.NoStatus, "%s of P %d, which has no status in this generation", name, id)
 	case p.status != procSyscall && p.status != procAbandoned:
 		md.bad(c, problem.ProcStatus, "%s of P %d, which is %s, not in a system call", name, id, procStatusName(p.status))
 	default:
-		md.bad(c, problem.ProcSequence, "%s of P %d with sequence number %d, not %d", name, id, seq, p.seq.n+1)
+		md.bad(c, problem.ProcSequence, "%s of P %d with sequence number %d, want %d", name, id, seq, p.seq.n+1)
 	}
 	if !md.lenient {
 		return nil
@@ -169,10 +169,10 @@ func (md *Model) forceSteal(c *Cursor, p *Proc, seq uint64) *Proc {
 func (md *Model) procStatus(c *Cursor) verdict {
 	id, status := c.Args[0], Status(c.Args[1])
 	if status >= procStatuses {
-		return md.bad(c, problem.BadStatus, "%s of P %d with status %d, which does not exist", md.name(c), id, c.Args[1])
+		return md.bad(c, problem.BadStatus, "%s of P %d with invalid status %d", md.name(c), id, c.Args[1])
 	}
 	if md.checks && (status == procBad || c.Args[1] >= uint64(procStatuses)) {
-		md.Judge.Add(problem.Warning, problem.BadStatus, md.at(c), "%s of P %d with status %d, which does not exist", md.name(c), id, c.Args[1])
+		md.Judge.Add(problem.Warning, problem.BadStatus, md.at(c), "%s of P %d with invalid status %d", md.name(c), id, c.Args[1])
 	}
 	p := md.procs.Find(id)
 	md.FirstStatus = p == nil
@@ -183,7 +183,7 @@ func (md *Model) procStatus(c *Cursor) verdict {
 		// It is about to be taken. The event counts as one of the thread that has the P.
 		owner := md.owner(p)
 		if owner == nil {
-			md.bad(c, problem.WrongThread, "P %d is said to be %s, but no thread has it", id, procStatusName(status))
+			md.bad(c, problem.WrongThread, "status of P %d is %s, but no thread holds it", id, procStatusName(status))
 			if !md.lenient {
 				return bad
 			}
@@ -194,7 +194,7 @@ func (md *Model) procStatus(c *Cursor) verdict {
 		md.Context = Context{owner.id, id, owner.gid}
 		return done
 	case p.status != status:
-		md.bad(c, problem.Contradiction, "P %d is said to be %s, but is %s by what was told before", id,
+		md.bad(c, problem.Contradiction, "status of P %d is %s, but according to earlier events it is %s", id,
 			procStatusName(status), procStatusName(p.status))
 		if !md.lenient {
 			return bad
@@ -219,10 +219,10 @@ func (md *Model) checkOwner(c *Cursor, p *Proc) {
 		return
 	}
 	if o := md.owner(p); o != nil {
-		md.Judge.AddUnlessUnsure(problem.Warning, problem.ProcOnTwo, md.at(c), "P %d is said to belong to this thread, but thread %d has it", p.id, o.id)
+		md.Judge.AddUnlessUnsure(problem.Warning, problem.ProcOnTwo, md.at(c), "status puts P %d on this thread, but thread %d holds it", p.id, o.id)
 	}
 	if t.pid != generation.None {
-		md.Judge.AddUnlessUnsure(problem.Warning, problem.SecondProc, md.at(c), "P %d is said to belong to this thread, which has P %d", p.id, t.pid)
+		md.Judge.AddUnlessUnsure(problem.Warning, problem.SecondProc, md.at(c), "status puts P %d on this thread, which holds P %d", p.id, t.pid)
 	}
 }
 

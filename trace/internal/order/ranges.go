@@ -11,7 +11,7 @@ import (
 func (md *Model) gcActive(c *Cursor) verdict {
 	if md.number == md.initial {
 		if md.gc.state != gcUnknown {
-			md.bad(c, problem.GCPairing, "%s is not the first event of the collector", md.name(c))
+			md.bad(c, problem.GCPairing, "%s is not the first event of a garbage collection", md.name(c))
 			if !md.lenient {
 				return bad
 			}
@@ -44,7 +44,7 @@ func (md *Model) gcEvent(c *Cursor, want, next gcState) verdict {
 			return wait
 		}
 		if gc.state != gcUnknown || next == gcOn {
-			md.bad(c, problem.GCSequence, "%s with sequence number %d, not %d", md.name(c), seq, gc.seq.n+1)
+			md.bad(c, problem.GCSequence, "%s with sequence number %d, want %d", md.name(c), seq, gc.seq.n+1)
 			if !md.lenient {
 				return bad
 			}
@@ -66,11 +66,11 @@ func (md *Model) gcEvent(c *Cursor, want, next gcState) verdict {
 func gcText(s gcState) string {
 	switch s {
 	case gcOn:
-		return "a collection is under way"
+		return "a garbage collection is running"
 	case gcOff:
-		return "no collection is under way"
+		return "no garbage collection is running"
 	}
-	return "the trace has not told whether a collection is under way"
+	return "it is unknown whether a garbage collection is running"
 }
 
 // active returns the goroutine of an event that needs one in any status, with a P.
@@ -82,7 +82,7 @@ func (md *Model) active(c *Cursor) (g *Goroutine, ok bool) {
 	if g != nil && g.status != goEnded || c.Thread.gid == generation.None {
 		return g, true
 	}
-	md.bad(c, problem.UnknownGo, "%s on a thread whose goroutine %d does not exist", md.name(c), c.Thread.gid)
+	md.bad(c, problem.UnknownGo, "%s on a thread that runs unknown goroutine %d", md.name(c), c.Thread.gid)
 	return nil, md.lenient
 }
 
@@ -97,11 +97,11 @@ func (md *Model) stwBegin(c *Cursor) verdict {
 	}
 	stop := stop{c.Args[0]}
 	if slices.Contains(g.stops, stop) {
-		md.bad(c, problem.STWPairing, "goroutine %d stops the world again, for the same reason", g.ID)
+		md.bad(c, problem.STWPairing, "goroutine %d has already stopped the world for the same reason", g.ID)
 		return md.afterProblem()
 	}
 	if md.checks && len(g.stops) > 0 {
-		md.Judge.AddUnlessUnsure(problem.Warning, problem.STWPairing, md.at(c), "goroutine %d stops the world again", g.ID)
+		md.Judge.AddUnlessUnsure(problem.Warning, problem.STWPairing, md.at(c), "goroutine %d has already stopped the world", g.ID)
 	}
 	g.stops = append(g.stops, stop)
 	return done
@@ -117,7 +117,7 @@ func (md *Model) stwEnd(c *Cursor) verdict {
 		return done
 	}
 	if len(g.stops) == 0 {
-		return md.bad(c, problem.STWPairing, "goroutine %d lets the world go on without having stopped it", g.ID)
+		return md.bad(c, problem.STWPairing, "goroutine %d starts the world without having stopped it", g.ID)
 	}
 	n := len(g.stops) - 1
 	g.stops[0] = g.stops[n]
@@ -130,11 +130,11 @@ func (md *Model) sweepActive(c *Cursor) verdict {
 	p := md.procs.Find(c.Args[0])
 	switch {
 	case p == nil:
-		return md.bad(c, problem.UnknownProc, "%s of P %d, of which the trace has not told before", md.name(c), c.Args[0])
+		return md.bad(c, problem.UnknownProc, "%s of unknown P %d", md.name(c), c.Args[0])
 	case md.number == md.initial && p.sweeps:
-		return md.bad(c, problem.SweepPairing, "%s of P %d, which is sweeping already", md.name(c), p.id)
+		return md.bad(c, problem.SweepPairing, "%s of P %d, which is already sweeping", md.name(c), p.id)
 	case md.number != md.initial && !p.sweeps:
-		md.bad(c, problem.SweepPairing, "%s of P %d, which is not sweeping by what was told before", md.name(c), p.id)
+		md.bad(c, problem.SweepPairing, "%s of P %d, which is not sweeping according to earlier events", md.name(c), p.id)
 		if !md.lenient {
 			return bad
 		}
@@ -156,7 +156,7 @@ func (md *Model) sweep(c *Cursor, begin bool) verdict {
 	}
 	p := c.Thread.p
 	if p.sweeps == begin {
-		text := "which is sweeping already"
+		text := "which is already sweeping"
 		if !begin {
 			text = "which is not sweeping"
 		}
@@ -171,11 +171,11 @@ func (md *Model) assistActive(c *Cursor) verdict {
 	g := md.goroutine(c.Args[0])
 	switch {
 	case g == nil:
-		return md.bad(c, problem.UnknownGo, "%s of goroutine %d, which does not exist", md.name(c), c.Args[0])
+		return md.bad(c, problem.UnknownGo, "%s of unknown goroutine %d", md.name(c), c.Args[0])
 	case md.number == md.initial && g.assist:
-		return md.bad(c, problem.AssistPairing, "%s of goroutine %d, which is assisting already", md.name(c), g.ID)
+		return md.bad(c, problem.AssistPairing, "%s of goroutine %d, which is already assisting", md.name(c), g.ID)
 	case md.number != md.initial && !g.assist:
-		md.bad(c, problem.AssistPairing, "%s of goroutine %d, which is not assisting by what was told before", md.name(c), g.ID)
+		md.bad(c, problem.AssistPairing, "%s of goroutine %d, which is not assisting according to earlier events", md.name(c), g.ID)
 		if !md.lenient {
 			return bad
 		}
@@ -200,7 +200,7 @@ func (md *Model) assists(c *Cursor, begin bool) verdict {
 		return done
 	}
 	if g.assist == begin {
-		text := "which is assisting already"
+		text := "which is already assisting"
 		if !begin {
 			text = "which is not assisting"
 		}

@@ -42,7 +42,7 @@ func goStatusName(s Status) string {
 	case goEnded:
 		return "ended"
 	}
-	return "in no known state"
+	return "in an unknown state"
 }
 
 func procStatusName(s Status) string {
@@ -56,7 +56,7 @@ func procStatusName(s Status) string {
 	case procAbandoned:
 		return "abandoned in a system call"
 	}
-	return "in no known state"
+	return "in an unknown state"
 }
 
 // A sequence is a sequence number: it holds in one generation.

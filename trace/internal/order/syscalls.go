@@ -28,9 +28,9 @@ func (md *Model) goSyscallBegin(c *Cursor) verdict {
 		return done
 	}
 	if p.seq.gen != md.number {
-		md.bad(c, problem.NoStatus, "%s with P %d, whose status the generation has not told", md.name(c), p.id)
+		md.bad(c, problem.NoStatus, "%s with P %d, which has no status in this generation", md.name(c), p.id)
 	} else {
-		md.bad(c, problem.ProcSequence, "%s with sequence number %d for P %d, not %d", md.name(c), seq, p.id, p.seq.n+1)
+		md.bad(c, problem.ProcSequence, "%s with sequence number %d for P %d, want %d", md.name(c), seq, p.id, p.seq.n+1)
 	}
 	p.seq.force(md.number, seq)
 	return md.afterProblem()
@@ -67,7 +67,7 @@ func (md *Model) goSyscallEndBlocked(c *Cursor) verdict {
 		if !md.forced {
 			return wait
 		}
-		md.bad(c, problem.ProcStatus, "%s, which tells that the P was taken away, on a thread that has P %d", md.name(c), t.pid)
+		md.bad(c, problem.ProcStatus, "%s, which means that the P was stolen, on a thread that holds P %d", md.name(c), t.pid)
 		if !md.lenient {
 			return bad
 		}
@@ -130,10 +130,10 @@ func (md *Model) goDestroySyscall(c *Cursor) verdict {
 	return done
 }
 
-// goroutineText returns "goroutine 7" for an ID, "none" for generation.None.
+// goroutineText returns "goroutine 7" for an ID, "no goroutine" for generation.None.
 func goroutineText(id uint64) string {
 	if id == generation.None {
-		return "none"
+		return "no goroutine"
 	}
 	return "goroutine " + strconv.FormatUint(id, 10)
 }

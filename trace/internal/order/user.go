@@ -8,7 +8,7 @@ import (
 func (md *Model) taskBegin(c *Cursor) verdict {
 	id := c.Args[0]
 	if _, ok := md.tasks[id]; ok {
-		md.bad(c, problem.TaskExists, "task %d begins, and has begun already", id)
+		md.bad(c, problem.TaskExists, "task %d begins twice", id)
 		if !md.lenient {
 			return bad
 		}
@@ -21,7 +21,7 @@ func (md *Model) taskBegin(c *Cursor) verdict {
 func (md *Model) taskEnd(c *Cursor) verdict {
 	id := c.Args[0]
 	if _, ok := md.tasks[id]; !ok && md.checks {
-		md.Judge.AddUnlessUnsure(problem.Warning, problem.TaskNotBegun, md.at(c), "task %d ends, and its begin is not in the trace", id)
+		md.Judge.AddUnlessUnsure(problem.Warning, problem.TaskNotBegun, md.at(c), "task %d ends, but its begin is not in the trace", id)
 	}
 	delete(md.tasks, id)
 	return md.need(c, needProc|needGo)
@@ -52,7 +52,7 @@ func (md *Model) regionEnd(c *Cursor) verdict {
 	n := len(g.regions) - 1
 	if n < 0 {
 		if md.checks {
-			md.Judge.AddUnlessUnsure(problem.Warning, problem.RegionNotBegun, md.at(c), "region %q ends, and its begin is not in the trace", r.name)
+			md.Judge.AddUnlessUnsure(problem.Warning, problem.RegionNotBegun, md.at(c), "region %q ends, but its begin is not in the trace", r.name)
 		}
 		return done
 	}

@@ -102,7 +102,7 @@ func (o *wholeTrace) Write(b []byte) (int, error) {
 // counterpart for. A program whose stack is full cannot be saved, so a trace with too many of them is refused.
 func (o *wholeTrace) open() (*trace.Reader, error) {
 	if o.deep > maxRow {
-		return nil, fmt.Errorf("trace with more than %d goroutines created in a row, which is not supported", maxRow)
+		return nil, fmt.Errorf("traces with more than %d goroutines created in a row are not supported", maxRow)
 	}
 	return trace.NewReader(bytes.NewReader(o.data))
 }

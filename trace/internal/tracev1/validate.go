@@ -108,7 +108,7 @@ func (o *validator) unreadable(err error) {
 	if errors.As(err, &syntax) {
 		err = syntax.Err
 	}
-	o.judge.Add(problem.Error, code, o.place(), "%v; the rest of the trace is left out", err)
+	o.judge.Add(problem.Error, code, o.place(), "%v; the rest of the trace is skipped", err)
 }
 
 // table takes the strings and stacks of a trace, and counts.
@@ -118,7 +118,7 @@ func (o *validator) table(ev *raw.Event) {
 	case raw.EvV1Batch:
 		o.counts.Batches++
 		if p := ev.Args[0]; p > math.MaxInt32 && p != math.MaxUint64 {
-			o.judge.Add(problem.Error, problem.UnknownProc, at, "batch of P %d, which is too large an ID", p)
+			o.judge.Add(problem.Error, problem.UnknownProc, at, "batch of P %d: ID is too large", p)
 		}
 		return
 	case raw.EvV1String:
@@ -140,13 +140,13 @@ func (o *validator) addString(ev *raw.Event, at problem.Place) {
 	id, n := ev.Args[0], len(ev.Data)
 	switch {
 	case id == 0:
-		o.judge.Add(problem.Error, problem.ZeroID, at, "string with ID 0, which means none")
+		o.judge.Add(problem.Error, problem.ZeroID, at, "string with ID 0, which stands for no string")
 	case o.strings[id]:
-		o.judge.Add(problem.Error, problem.DuplicateString, at, "string %d is there already", id)
+		o.judge.Add(problem.Error, problem.DuplicateString, at, "string %d is defined twice", id)
 	case n == 0:
 		o.judge.Add(problem.Error, problem.CutOff, at, "string %d without content", id)
 	case n > maxString:
-		o.judge.Add(problem.Error, problem.LongString, at, "string %d has %d bytes, more than %d", id, n, int(maxString))
+		o.judge.Add(problem.Error, problem.LongString, at, "string %d has %d bytes, exceeds the limit of %d", id, n, int(maxString))
 	}
 	o.strings[id] = true
 }
@@ -156,13 +156,13 @@ func (o *validator) addStack(ev *raw.Event, at problem.Place) {
 	_, known := o.stacks[id]
 	switch {
 	case n > maxFrames:
-		o.judge.Add(problem.Error, problem.LongStack, at, "stack %d has %d frames, more than %d", id, n, maxFrames)
+		o.judge.Add(problem.Error, problem.LongStack, at, "stack %d has %d frames, exceeds the limit of %d", id, n, maxFrames)
 	case id == 0:
-		o.judge.Add(problem.Warning, problem.ZeroID, at, "stack with ID 0, which means none")
+		o.judge.Add(problem.Warning, problem.ZeroID, at, "stack with ID 0, which stands for no stack")
 	case id > math.MaxUint32:
-		o.judge.Add(problem.Warning, problem.ZeroID, at, "stack %d, of whose ID readers keep 32 bits", id)
+		o.judge.Add(problem.Warning, problem.ZeroID, at, "stack %d: readers truncate its ID to 32 bits", id)
 	case known:
-		o.judge.Add(problem.Warning, problem.DuplicateStack, at, "stack %d is there already; the last one counts", id)
+		o.judge.Add(problem.Warning, problem.DuplicateStack, at, "stack %d is defined twice; the last one is used", id)
 	}
 	o.stacks[id] = n > 0
 }
@@ -170,9 +170,9 @@ func (o *validator) addStack(ev *raw.Event, at problem.Place) {
 func (o *validator) addFrequency(perSecond uint64, at problem.Place) {
 	switch {
 	case int64(perSecond) <= 0:
-		o.judge.Add(problem.Error, problem.BadSync, at, "Frequency of %d ticks a second", perSecond)
+		o.judge.Add(problem.Error, problem.BadSync, at, "Frequency of %d ticks per second", perSecond)
 	case o.frequency:
-		o.judge.Add(problem.Warning, problem.DuplicateSync, at, "second Frequency; the last one counts")
+		o.judge.Add(problem.Warning, problem.DuplicateSync, at, "second Frequency; the last one is used")
 	}
 	o.frequency = true
 }
@@ -195,12 +195,12 @@ func (o *validator) event(ev *raw.Event) {
 			continue
 		}
 		if !o.stacks[ev.Args[i]] {
-			o.judge.AddUnlessUnsure(problem.Warning, problem.UnknownStack, at, "%s with stack %d, which does not exist", spec.Name, ev.Args[i])
+			o.judge.AddUnlessUnsure(problem.Warning, problem.UnknownStack, at, "%s with undefined stack %d", spec.Name, ev.Args[i])
 		}
 	}
 	if i, ok := stringArgs[ev.Type]; ok && ev.Args[i] != 0 && !o.strings[ev.Args[i]] {
 		// The toolchain's reader panics when asked for it.
-		o.judge.AddUnlessUnsure(problem.Error, problem.UnknownString, at, "%s with string %d, which does not exist", spec.Name, ev.Args[i])
+		o.judge.AddUnlessUnsure(problem.Error, problem.UnknownString, at, "%s with undefined string %d", spec.Name, ev.Args[i])
 	}
 }
 
@@ -213,7 +213,7 @@ func (o *validator) checkFrames(ev *raw.Event, at problem.Place) {
 		o.frames[f.PC] = true
 		for _, id := range [2]uint64{f.Func, f.File} {
 			if id != 0 && !o.strings[id] {
-				o.judge.AddUnlessUnsure(problem.Error, problem.UnknownString, at, "stack %d has a frame with string %d, which does not exist", ev.Args[0], id)
+				o.judge.AddUnlessUnsure(problem.Error, problem.UnknownString, at, "stack %d has a frame with undefined string %d", ev.Args[0], id)
 			}
 		}
 	}
