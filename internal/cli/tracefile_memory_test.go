@@ -247,7 +247,7 @@ func TestTracefileTextMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	took, errOut := runBounded(t, "wire", file, "-o", "/dev/null", "--max-memory", "128MiB")
-	if took > 192<<20 || !strings.Contains(errOut, "line 2: longer than") {
+	if took > 192<<20 || !strings.Contains(errOut, "line 2: line exceeds") {
 		t.Errorf("%d MiB, %q", took>>20, errOut)
 	}
 }

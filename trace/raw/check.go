@@ -22,11 +22,11 @@ func (f *format) check(ev *Event) (*code, error) {
 func (f *format) checkAll(ev *Event, c *code) error {
 	switch {
 	case ev.Version != f.version:
-		return fmt.Errorf("event of %s in a trace of %s: %w", ev.Version, f.version, ErrVersion)
+		return fmt.Errorf("%s event in a %s trace: %w", ev.Version, f.version, ErrVersion)
 	case c.spec == nil:
 		return fmt.Errorf("%s has no event type %d", f.version, ev.Type)
 	case len(ev.Args) != int(c.args):
-		return fmt.Errorf("%s with %d arguments, not %d", c.spec.Name, len(ev.Args), c.args)
+		return fmt.Errorf("%s with %d arguments, want %d", c.spec.Name, len(ev.Args), c.args)
 	case len(ev.Frames) > 0 && !c.spec.IsStack:
 		return fmt.Errorf("%s with stack frames", c.spec.Name)
 	case len(ev.Data) > 0 && !c.spec.HasData:
@@ -36,7 +36,7 @@ func (f *format) checkAll(ev *Event, c *code) error {
 	case len(ev.Data) > MaxData:
 		return fmt.Errorf("%s: %w", c.spec.Name, tooMany("bytes of data", uint64(len(ev.Data)), MaxData))
 	case c.spec.IsStack && ev.Args[c.args-1] != uint64(len(ev.Frames)):
-		return fmt.Errorf("%s with %d frames, not %d as told", c.spec.Name, len(ev.Frames), ev.Args[c.args-1])
+		return fmt.Errorf("%s with %d frames, but nframes is %d", c.spec.Name, len(ev.Frames), ev.Args[c.args-1])
 	}
 	return nil
 }

@@ -142,7 +142,7 @@ func TestEventString(t *testing.T) {
 	}{
 		{Event{}, "event of Go1.0: version not supported"},
 		{Event{Version: Go122, Type: 99}, "Go1.22 has no event type 99"},
-		{Event{Version: Go122, Type: EvGoStart}, "GoStart with 0 arguments, not 3"},
+		{Event{Version: Go122, Type: EvGoStart}, "GoStart with 0 arguments, want 3"},
 		{Event{Version: Go122, Type: EvString, Args: []uint64{1}, Data: bytes.Repeat([]byte("x\n"), 1000)},
 			"String id=1\n\tdata=\"" + strings.Repeat(`x\n`, 1000) + `"`},
 	} {

@@ -51,5 +51,5 @@ var (
 
 // tooMany returns the error for a count above its limit.
 func tooMany(what string, n uint64, limit int) error {
-	return fmt.Errorf("%d %s, the limit is %d", n, what, limit)
+	return fmt.Errorf("%d %s exceed the limit of %d", n, what, limit)
 }

@@ -186,7 +186,7 @@ func (r *Reader) readParts(ev *Event, c *code) error {
 		}
 	}
 	if size := r.in.offset() - begin; c.length && length != uint64(size) {
-		return fmt.Errorf("arguments take %d bytes, not %d as told", size, length)
+		return fmt.Errorf("arguments take %d bytes, but their length is given as %d", size, length)
 	}
 	if c.spec.HasData {
 		return r.readData(ev)
@@ -262,7 +262,7 @@ func (r *Reader) unknown(first byte) error {
 	}
 	t := first & (1<<v1CountShift - 1)
 	if int(t) < len(r.f.specs) && r.f.specs[t].Name != "" {
-		return fmt.Errorf("%s with a wrong number of arguments", r.f.specs[t].Name)
+		return fmt.Errorf("%s with the wrong number of arguments", r.f.specs[t].Name)
 	}
 	return fmt.Errorf("unknown event type %d", t)
 }

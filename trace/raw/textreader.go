@@ -197,7 +197,7 @@ func (r *TextReader) nextLine() ([]byte, error) {
 }
 
 // errLine is the error of a line that is too long.
-var errLine = fmt.Errorf("longer than %d bytes", MaxLine)
+var errLine = fmt.Errorf("line exceeds %d bytes", MaxLine)
 
 // anyLine returns the next line, without the line feed.
 func (r *TextReader) anyLine() ([]byte, error) {

@@ -66,7 +66,7 @@ func parseArgs(values []uint64, line []byte, names []string) error {
 		}
 		x, ok := parseDecimal(value)
 		if !ok {
-			return fmt.Errorf("argument %s: %s is no number from 0 to %d", name, quoted(value), uint64(math.MaxUint64))
+			return fmt.Errorf("argument %s: %s is not a number from 0 to %d", name, quoted(value), uint64(math.MaxUint64))
 		}
 		values[i] = x
 	}

@@ -9,8 +9,8 @@ import (
 
 var (
 	errUnquoted   = errors.New("data is not quoted")
-	errUnfinished = errors.New("quoted data does not end")
-	errEscape     = errors.New("data with an invalid escape sequence")
+	errUnfinished = errors.New("unterminated quoted data")
+	errEscape     = errors.New("invalid escape sequence in data")
 	errData       = tooMany("bytes of data or more", MaxData+1, MaxData)
 )
 

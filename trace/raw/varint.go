@@ -12,7 +12,7 @@ import (
 const maxVarint = 10
 
 // errOverflow says that a number does not fit.
-var errOverflow = errors.New("number of more than 64 bits")
+var errOverflow = errors.New("number exceeds 64 bits")
 
 // varintSize returns how many bytes the shortest form of x takes.
 func varintSize(x uint64) int {

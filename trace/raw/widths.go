@@ -110,7 +110,7 @@ func (ev *Event) parseWidths(text []byte, c *code) error {
 		next, rest, width, err = nextWidth(rest)
 	})
 	if err == nil && len(next) > 0 {
-		err = fmt.Errorf("%s: no number %s, or not in its place", widthsWord, quoted(next))
+		err = fmt.Errorf("%s: no number %s, or out of order", widthsWord, quoted(next))
 	}
 	return err
 }
@@ -125,7 +125,7 @@ func nextWidth(text []byte) (name, rest []byte, width uint8, err error) {
 	name, value, ok := bytes.Cut(tok, []byte("="))
 	x, isNumber := parseDecimal(value)
 	if !ok || len(name) == 0 || !isNumber || x < 1 || x > maxVarint {
-		return nil, nil, 0, fmt.Errorf("%s: want the name of a number and a width from 1 to %d, got %s", widthsWord, maxVarint, quoted(tok))
+		return nil, nil, 0, fmt.Errorf("%s: want NAME=WIDTH with a width from 1 to %d, got %s", widthsWord, maxVarint, quoted(tok))
 	}
 	return name, rest, uint8(x), nil
 }

@@ -34,7 +34,7 @@ func (w *Writer) writeCompound(ev *Event, c *code) error {
 }
 
 // errBatch is the error of a batch whose size is recomputed, and that has become too big.
-var errBatch = fmt.Errorf("batch of more than %d bytes of events, the limit of readers", MaxBatch)
+var errBatch = fmt.Errorf("batch exceeds %d bytes of events, the limit of readers", MaxBatch)
 
 // room makes room for n more bytes. Events of an open batch stay in the buffer.
 func (w *Writer) room(n int) bool {

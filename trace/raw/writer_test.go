@@ -32,19 +32,19 @@ func TestWritersRefuse(t *testing.T) {
 		event Event
 		want  string
 	}{
-		{Event{Version: Go123, Type: EvStacks}, "event of Go1.23 in a trace of Go1.22: version not supported"},
+		{Event{Version: Go123, Type: EvStacks}, "Go1.23 event in a Go1.22 trace: version not supported"},
 		{Event{Version: Go122}, "Go1.22 has no event type 0"},
 		{Event{Version: Go122, Type: EvGoSwitch, Args: make([]uint64, 3)}, "Go1.22 has no event type 45"},
 		{Event{Version: Go122, Type: 255}, "Go1.22 has no event type 255"},
-		{Event{Version: Go122, Type: EvGoStart, Args: make([]uint64, 2)}, "GoStart with 2 arguments, not 3"},
-		{Event{Version: Go122, Type: EvStacks, Args: make([]uint64, 1)}, "Stacks with 1 arguments, not 0"},
+		{Event{Version: Go122, Type: EvGoStart, Args: make([]uint64, 2)}, "GoStart with 2 arguments, want 3"},
+		{Event{Version: Go122, Type: EvStacks, Args: make([]uint64, 1)}, "Stacks with 1 arguments, want 0"},
 		{Event{Version: Go122, Type: EvStacks, Data: []byte{1}}, "Stacks with data"},
 		{Event{Version: Go122, Type: EvStrings, Frames: make([]Frame, 1)}, "Strings with stack frames"},
-		{Event{Version: Go122, Type: EvStack, Args: []uint64{1, 2}, Frames: make([]Frame, 1)}, "Stack with 1 frames, not 2 as told"},
+		{Event{Version: Go122, Type: EvStack, Args: []uint64{1, 2}, Frames: make([]Frame, 1)}, "Stack with 1 frames, but nframes is 2"},
 		{Event{Version: Go122, Type: EvStack, Args: []uint64{1, MaxFrames + 1}, Frames: make([]Frame, MaxFrames+1)},
-			"Stack: 65537 frames, the limit is 65536"},
+			"Stack: 65537 frames exceed the limit of 65536"},
 		{Event{Version: Go122, Type: EvString, Args: []uint64{1}, Data: make([]byte, MaxData+1)},
-			"String: 2097153 bytes of data, the limit is 2097152"},
+			"String: 2097153 bytes of data exceed the limit of 2097152"},
 	} {
 		var wire, text bytes.Buffer
 		w, err := NewWriter(&wire, Go122)
