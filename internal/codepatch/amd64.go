@@ -36,7 +36,7 @@ func (p *planner) amd64() (*Displacement, error) {
 	case insn.FlowCall:
 		return p.amd64Call()
 	case insn.FlowCallReg:
-		return nil, errors.New("a call of a computed address has no room for a call of the stub")
+		return nil, errors.New("a call through a register is too short to be replaced by a call of the stub")
 	}
 	joins, err := p.joins()
 	if err != nil {
@@ -48,7 +48,7 @@ func (p *planner) amd64() (*Displacement, error) {
 			return nil, errors.New("a branch leads to the return")
 		}
 		if last--; last < 0 {
-			return nil, errors.New("the function returns at once")
+			return nil, errors.New("nothing precedes the return")
 		}
 	}
 	best, err := p.amd64From(last, joins)
@@ -58,7 +58,7 @@ func (p *planner) amd64() (*Displacement, error) {
 		case e == nil && (best == nil || d.rank() < best.rank()):
 			best = d
 		case e != nil && best == nil && first == last-1:
-			err = fmt.Errorf("%w; nor with the instruction before: %w", err, e)
+			err = fmt.Errorf("%w; with the previous instruction: %w", err, e)
 		}
 	}
 	if p.site.Kind == insn.SiteStore && (best == nil || !best.Durable) {
@@ -77,7 +77,7 @@ func (p *planner) amd64() (*Displacement, error) {
 // file, and the instruction is what it was.
 func (p *planner) amd64Before(joins map[uint64]bool) (*Displacement, error) {
 	if p.at == 0 || joins[p.site.PC] {
-		return nil, errors.New("something other than the instruction before leads to the site")
+		return nil, errors.New("no previous instruction, or a branch leads to the site")
 	}
 	i := p.list[p.at-1]
 	if i.Len < x86JumpLen || i.Flow != insn.FlowNext || !i.SPKnown || i.SPMoved != 0 {
@@ -114,7 +114,7 @@ func (d *Displacement) rank() int {
 func (p *planner) understood() error {
 	for _, i := range p.list {
 		if !i.Valid {
-			return fmt.Errorf("bytes at %#x are no known instruction", i.PC)
+			return fmt.Errorf("unknown instruction at %#x", i.PC)
 		}
 	}
 	return nil
@@ -134,7 +134,7 @@ func (p *planner) joins() (map[uint64]bool, error) {
 				continue
 			}
 			if _, ok := p.indexOf(i.Target); !ok {
-				return nil, fmt.Errorf("a branch at %#x leads into an instruction, to %#x", i.PC, i.Target)
+				return nil, fmt.Errorf("the branch at %#x leads to %#x, which is inside an instruction", i.PC, i.Target)
 			}
 			joins[i.Target] = true
 		}
@@ -147,7 +147,7 @@ func (p *planner) joins() (map[uint64]bool, error) {
 func (p *planner) amd64Call() (*Displacement, error) {
 	i := p.list[p.at]
 	if i.Len != x86JumpLen {
-		return nil, fmt.Errorf("a call of %d bytes", i.Len)
+		return nil, fmt.Errorf("a call of %d bytes cannot be replaced", i.Len)
 	}
 	d := p.displace(p.at, p.at)
 	d.SPMoved += 8 // the return address
@@ -170,7 +170,7 @@ func (p *planner) amd64From(first int, joins map[uint64]bool) (*Displacement, er
 	}
 	for pc := range joins {
 		if _, ok := p.indexOf(pc); !ok && pc > p.list[first].PC && pc < p.list[last].Next() {
-			return nil, fmt.Errorf("others enter at %#x, among the displaced instructions", pc)
+			return nil, fmt.Errorf("another function jumps to %#x, among the displaced instructions", pc)
 		}
 	}
 	if err := p.tablesAvoid(first, last); err != nil {
@@ -239,11 +239,11 @@ func (p *planner) amd64Last(first int) (int, error) {
 	if p.site.Kind == insn.SiteReturn {
 		room = int(p.site.PC - p.list[first].PC)
 		if room < x86JumpLen {
-			return 0, fmt.Errorf("%d bytes before the return are no room for a jump", room)
+			return 0, fmt.Errorf("the %d bytes before the return are too few for a jump", room)
 		}
 		for _, i := range p.list[first:p.at] {
 			if i.Flow != insn.FlowNext {
-				return 0, fmt.Errorf("the code before does not go on at %#x", i.PC)
+				return 0, fmt.Errorf("the code before the site does not continue after %#x", i.PC)
 			}
 		}
 		return p.at - 1, nil
@@ -251,18 +251,18 @@ func (p *planner) amd64Last(first int) (int, error) {
 	for n := first; n < len(p.list); n++ {
 		i := p.list[n]
 		if ended && p.bytes(i)[0] != x86Int3 {
-			return 0, fmt.Errorf("%d bytes are no room for a jump and other code follows at %#x", room, i.PC)
+			return 0, fmt.Errorf("%d bytes are too few for a jump, and other code follows at %#x", room, i.PC)
 		}
 		room += i.Len
 		ended = ended || i.Flow.EndsBlock()
 		if n < p.at && ended {
-			return 0, fmt.Errorf("the code before does not go on at %#x", i.PC)
+			return 0, fmt.Errorf("the code before the site does not continue after %#x", i.PC)
 		}
 		if n >= p.at && room >= x86JumpLen {
 			return n, nil
 		}
 	}
-	return 0, fmt.Errorf("%d bytes from %#x are no room for a jump and the function ends there", room, p.list[first].PC)
+	return 0, fmt.Errorf("%d bytes at %#x are too few for a jump, and the function ends there", room, p.list[first].PC)
 }
 
 // amd64Move makes an instruction fit for another place. faults says that it
@@ -271,21 +271,21 @@ func (p *planner) amd64Move(i insn.Instruction) (m piece, faults bool, err error
 	code := p.bytes(i)
 	x, err := x86asm.Decode(code, 64)
 	if err != nil || x.Len != i.Len {
-		return m, false, fmt.Errorf("the instruction at %#x is not known", i.PC)
+		return m, false, fmt.Errorf("unknown instruction at %#x", i.PC)
 	}
 	refuse := func(why string) (piece, bool, error) {
 		return piece{}, false, fmt.Errorf("%s at %#x %s", x.Op, i.PC, why)
 	}
 	for _, prefix := range x.Prefix {
 		if prefix&0xFF == x86asm.PrefixAddrSize&0xFF {
-			return refuse("has addresses of 32 bits")
+			return refuse("uses 32-bit addresses")
 		}
 	}
 	switch _, known := x86Ops[x.Op]; {
 	case i.Flow == insn.FlowCall || i.Flow == insn.FlowCallReg:
 		return refuse("would leave a return address in the stub")
 	case !known:
-		return refuse("is not an instruction that is moved")
+		return refuse("is not an instruction that can be moved")
 	}
 	m.code = append([]byte(nil), code...)
 	switch i.Flow {
@@ -294,17 +294,17 @@ func (p *planner) amd64Move(i insn.Instruction) (m piece, faults bool, err error
 	case insn.FlowCond:
 		cc, ok := x86Condition(code)
 		if !ok {
-			return refuse("has no far form")
+			return refuse("has no form with a 32-bit displacement")
 		}
 		return piece{code: []byte{0x0F, 0x80 | cc, 0, 0, 0, 0}, form: relX86, field: 2, target: i.Target}, false, nil
 	}
 	if i.PCRelField != 0 {
 		m.form, m.field, m.target = relX86, i.PCRelField, i.PCRelAddr
 		if x86RelativeOf(x) != i.PCRelField {
-			return refuse("has an operand that is not understood")
+			return refuse("has an unknown operand")
 		}
 	} else if x86RelativeOf(x) != 0 {
-		return refuse("has an operand that is not understood")
+		return refuse("has an unknown operand")
 	}
 	return m, p.amd64Faults(x), nil
 }

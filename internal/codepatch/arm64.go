@@ -51,10 +51,10 @@ func (p *planner) arm64() (*Displacement, error) {
 	i := p.list[p.at]
 	w := p.armWord(i)
 	if _, err := arm64asm.Decode(p.bytes(i)); err != nil {
-		return nil, fmt.Errorf("the instruction %#08x is not known", w)
+		return nil, fmt.Errorf("unknown instruction %#08x", w)
 	}
 	if p.inExclusive() {
-		return nil, errors.New("it lies between an exclusive load and its store, which the probe would make fail for ever")
+		return nil, errors.New("it lies between an exclusive load and its store, and the probe would make every store fail")
 	}
 	d := p.displace(p.at, p.at)
 	d.jump = armBranch(armB, 0)
@@ -67,7 +67,7 @@ func (p *planner) arm64() (*Displacement, error) {
 	case insn.FlowCallReg:
 		r := w >> 5 & 31
 		if w&^(31<<5) != armBR|1<<21 || r == armLink {
-			return nil, errors.New("a call that cannot be made a jump")
+			return nil, errors.New("a call that cannot be converted to a jump")
 		}
 		d.jump, m, d.FlagsLive = armBranch(armBL, 0), armPiece(armBR|r<<5), false
 	case insn.FlowJump:
@@ -79,7 +79,7 @@ func (p *planner) arm64() (*Displacement, error) {
 		}
 	case insn.FlowIndirect, insn.FlowReturn:
 		if !armPlainBranch(w) {
-			return nil, fmt.Errorf("the branch %#08x is not one that is moved", w)
+			return nil, fmt.Errorf("the branch %#08x cannot be moved", w)
 		}
 		m = armPiece(w)
 	default:
@@ -120,7 +120,7 @@ func armMoveCond(w uint32, target uint64) (piece, error) {
 	case w>>25&0x3F == 0x1B: // TBZ, TBNZ
 		return armBranch(armB, target, (w^1<<24)&0xFFF8001F|2<<5), nil
 	}
-	return piece{}, fmt.Errorf("the conditional branch %#08x is not one that is moved", w)
+	return piece{}, fmt.Errorf("the conditional branch %#08x cannot be moved", w)
 }
 
 // armMove makes an instruction that is no branch fit for another place.
@@ -134,7 +134,7 @@ func armMove(w uint32, pc uint64) (piece, error) {
 			addr = pc&^0xFFF + uint64(imm<<12)
 		}
 		if rd == armZero {
-			return piece{}, errors.New("an address that goes nowhere")
+			return piece{}, errors.New("an address calculation without a destination register")
 		}
 		return armPiece(armConst(rd, addr)...), nil
 	case w>>27&7 == 3 && w>>24&3 == 0: // load of a literal
@@ -143,12 +143,12 @@ func armMove(w uint32, pc uint64) (piece, error) {
 		return piece{}, fmt.Errorf("the instruction %#08x raises an exception", w)
 	case w>>24 == 0xD5:
 		if !armSystemMoves(w) {
-			return piece{}, fmt.Errorf("the system instruction %#08x is not one that is moved", w)
+			return piece{}, fmt.Errorf("the system instruction %#08x cannot be moved", w)
 		}
 	case armExclusive(w):
-		return piece{}, errors.New("an exclusive access, which the probe would make fail")
+		return piece{}, errors.New("an exclusive access, which would fail because of the probe")
 	case w>>25&0xF < 4:
-		return piece{}, fmt.Errorf("the instruction %#08x is not one that is moved", w)
+		return piece{}, fmt.Errorf("the instruction %#08x cannot be moved", w)
 	}
 	return armPiece(w), nil
 }
@@ -165,7 +165,7 @@ func armSystemMoves(w uint32) bool {
 func armMoveLiteral(w uint32, addr uint64) (piece, error) {
 	rt := w & 31
 	if w>>26&1 == 1 || rt == armZero {
-		return piece{}, errors.New("a load of a literal that leaves no register for its address")
+		return piece{}, errors.New("a load of a literal, without a free register for its address")
 	}
 	load := [4]uint32{0xB9400000, 0xF9400000, 0xB9800000, 0}[w>>30] // LDR of 4 bytes, of 8, LDRSW
 	if load == 0 {

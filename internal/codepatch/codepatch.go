@@ -75,7 +75,7 @@ func Plan(f Function, site insn.Site) (*Displacement, error) {
 
 func plan(f Function, site insn.Site) (*Displacement, error) {
 	if f.Entry+uint64(len(f.Code)) < f.Entry {
-		return nil, errors.New("the function's end is no address")
+		return nil, errors.New("the function extends beyond the address space")
 	}
 	list, err := insn.Instructions(insn.Code{Arch: f.Arch, Entry: f.Entry, Bytes: f.Code})
 	if err != nil {
@@ -86,7 +86,7 @@ func plan(f Function, site insn.Site) (*Displacement, error) {
 		return nil, err
 	}
 	if site.Kind == insn.SiteStackCheck && list[p.at].Flow != insn.FlowCond {
-		return nil, errors.New("a stack check that is no conditional branch")
+		return nil, errors.New("the stack check is not a conditional branch")
 	}
 	if f.Arch == insn.ARM64 {
 		return p.arm64()
@@ -107,7 +107,7 @@ func (p *planner) find(pc uint64) (int, error) {
 	if i, ok := p.indexOf(pc); ok {
 		return i, nil
 	}
-	return 0, errors.New("no instruction of the function begins there")
+	return 0, errors.New("not the start of an instruction")
 }
 
 func (p *planner) indexOf(pc uint64) (int, bool) {

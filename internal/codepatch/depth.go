@@ -28,11 +28,11 @@ func (p *planner) tablesAvoid(first, last int) error {
 	for _, jump := range jumps {
 		at, ok := depths[jump]
 		if !ok {
-			return fmt.Errorf("the jump to a computed address at %#x may lead among the displaced instructions", p.list[jump].PC)
+			return fmt.Errorf("the jump to a computed address at %#x may lead to a displaced instruction", p.list[jump].PC)
 		}
 		for n := first + 1; n <= last; n++ {
 			if depth, ok := depths[n]; !ok || depth == at {
-				return fmt.Errorf("the jump to a computed address at %#x may lead to %#x, among the displaced instructions",
+				return fmt.Errorf("the jump to a computed address at %#x may lead to the displaced instruction at %#x",
 					p.list[jump].PC, p.list[n].PC)
 			}
 		}

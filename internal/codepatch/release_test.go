@@ -283,17 +283,17 @@ func (s *sweep) report(t *testing.T) {
 
 // expectedReasons are why sites of real functions are refused.
 var expectedReasons = []string{
-	"no room for a jump",             // a return or a short branch that others join just before
-	"a branch leads to",              // a loop begins right behind
-	"jump to a computed address",     // a tail call, or a switch
-	"returns at once",                // nothing precedes the return
-	"the code before does not go on", // or little
+	"too few for a jump",                         // a return or a short branch that others join just before
+	"a branch leads to",                          // a loop begins right behind
+	"jump to a computed address",                 // a tail call, or a switch
+	"nothing precedes the return",                // the function returns at once
+	"the code before the site does not continue", // or little
 	"a branch leads to the return",
-	"return address in the stub",          // a function that calls at once
-	"is not an instruction that is moved", // vector instructions, PUSHFQ, INT3
-	"is not known",                        // of arm64, newer than the decoder
-	"no instruction of the function",      // data in place of a function
-	"a call that cannot be made a jump",   // BLR with pointer authentication, or of the link register
+	"return address in the stub",                // a function that calls at once
+	"is not an instruction that can be moved",   // vector instructions, PUSHFQ, INT3
+	"unknown instruction",                       // of arm64, newer than the decoder
+	"not the start of an instruction",           // data in place of a function
+	"a call that cannot be converted to a jump", // BLR with pointer authentication, or of the link register
 }
 
 var hexNumber = regexp.MustCompile(`0x[0-9a-f]+`)
