@@ -176,7 +176,7 @@ type budgetReader struct {
 
 func (b *budgetReader) ReadAt(p []byte, off int64) (int, error) {
 	if int64(len(p)) > b.left {
-		return 0, fmt.Errorf("the file's headers ask for more than can be right")
+		return 0, fmt.Errorf("the file's headers contain implausible sizes")
 	}
 	b.left -= int64(len(p))
 	return b.r.ReadAt(p, off)
@@ -186,9 +186,9 @@ func (b *budgetReader) ReadAt(p []byte, off int64) (int, error) {
 func archOf(f *elf.File) (string, error) {
 	switch {
 	case f.Class != elf.ELFCLASS64:
-		return "", fmt.Errorf("%w: 32-bit executable (%v); Loupe knows amd64 and arm64", ErrUnsupportedArch, f.Machine)
+		return "", fmt.Errorf("%w: 32-bit executable (%v); Loupe supports amd64 and arm64", ErrUnsupportedArch, f.Machine)
 	case f.Data != elf.ELFDATA2LSB:
-		return "", fmt.Errorf("%w: big-endian executable (%v); Loupe knows amd64 and arm64", ErrUnsupportedArch, f.Machine)
+		return "", fmt.Errorf("%w: big-endian executable (%v); Loupe supports amd64 and arm64", ErrUnsupportedArch, f.Machine)
 	case f.Type != elf.ET_EXEC && f.Type != elf.ET_DYN:
 		return "", fmt.Errorf("%w: ELF type %v", ErrNotELF, f.Type)
 	}
@@ -198,7 +198,7 @@ func archOf(f *elf.File) (string, error) {
 	case elf.EM_AARCH64:
 		return "arm64", nil
 	}
-	return "", fmt.Errorf("%w: %v; Loupe knows amd64 and arm64", ErrUnsupportedArch, f.Machine)
+	return "", fmt.Errorf("%w: %v; Loupe supports amd64 and arm64", ErrUnsupportedArch, f.Machine)
 }
 
 // readVersion finds the Go release: in the build information, else in the runtime's own version string.

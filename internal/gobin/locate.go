@@ -51,7 +51,7 @@ func (im *image) readPclntab(addr, size uint64) (*pclntab, error) {
 		return nil, err
 	}
 	if !t.format.relative && !im.plausible(t) {
-		return nil, fmt.Errorf("%w: the pclntab's functions are not in the code", ErrCorrupt)
+		return nil, fmt.Errorf("%w: the functions of the pclntab are outside of the code", ErrCorrupt)
 	}
 	return t, nil
 }
@@ -91,18 +91,18 @@ func (im *image) findMagic(s segment) []uint64 {
 // whyNotGo says what an executable without a pclntab is, where that can be told.
 func (im *image) whyNotGo() error {
 	if im.cut {
-		return fmt.Errorf("%w: the file has been cut off", ErrCorrupt)
+		return fmt.Errorf("%w: the file is truncated", ErrCorrupt)
 	}
 	if im.gccgo() {
-		return fmt.Errorf("%w: built by gccgo, whose runtime is another one", ErrUnsupported)
+		return fmt.Errorf("%w: built by gccgo, which has a different runtime", ErrUnsupported)
 	}
 	if im.tinygo() {
-		return fmt.Errorf("%w: built by TinyGo, whose runtime is another one", ErrUnsupported)
+		return fmt.Errorf("%w: built by TinyGo, which has a different runtime", ErrUnsupported)
 	}
 	if im.packed() {
-		return fmt.Errorf("%w: packed by UPX; unpack it, or name the running process", ErrUnsupported)
+		return fmt.Errorf("%w: packed by UPX; unpack it, or use the PID of the running process", ErrUnsupported)
 	}
-	return fmt.Errorf("%w: no pclntab in it", ErrNotGo)
+	return fmt.Errorf("%w: no pclntab found", ErrNotGo)
 }
 
 // gccgo reports whether an executable was built by GCC's Go compiler: it has its export data, or uses its runtime library.

@@ -111,7 +111,7 @@ func (p *Process) allgsHeader() (array, n uint64, err error) {
 		}
 		last = b
 	}
-	return 0, 0, fmt.Errorf("process %d: the list of goroutines changes too fast to be read", p.pid)
+	return 0, 0, fmt.Errorf("process %d: the list of goroutines changes too fast to read", p.pid)
 }
 
 // readGs reads many g's at once. Unreadable ones have goid 0.

@@ -117,7 +117,7 @@ func (r *labelReader) readMap(header uint64) (map[string]string, error) {
 		}
 	}
 	if uint64(len(set.labels)) != count {
-		return nil, fmt.Errorf("found %d entries of a map of %d", len(set.labels), count)
+		return nil, fmt.Errorf("found %d of %d map entries", len(set.labels), count)
 	}
 	return set.labels, nil
 }
@@ -133,7 +133,7 @@ type labelSet struct {
 func (s *labelSet) addBuckets(addr uint64) error {
 	for chain := 0; addr != 0; chain++ {
 		if chain > maxLabels {
-			return fmt.Errorf("endless chain of buckets")
+			return fmt.Errorf("the chain of buckets is too long")
 		}
 		var b [bucketSize]byte
 		if err := s.mem.read(b[:], addr); err != nil {

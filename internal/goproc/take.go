@@ -50,7 +50,7 @@ func (p *Process) Snapshot(ctx context.Context, opt SnapshotOptions) (*Snapshot,
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if opt.Pause && opt.Each != nil {
-		return nil, errors.New("a snapshot of a paused process cannot pass on its goroutines one by one")
+		return nil, errors.New("a snapshot of a paused process cannot be streamed")
 	}
 	for attempt := 1; ; attempt++ {
 		t := &taker{

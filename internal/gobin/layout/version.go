@@ -74,7 +74,7 @@ func parseVersion(s string) (r table.Release, exact bool, err error) {
 	}
 	r, rest, err := table.ParseRelease(numbers)
 	if err != nil || r.Minor < oldestMinor {
-		return r, false, fmt.Errorf("%w: %.60q; Loupe knows Go 1.%d and later", ErrUnsupportedVersion, s, oldestMinor)
+		return r, false, fmt.Errorf("%w: %.60q; Loupe supports Go 1.%d and later", ErrUnsupportedVersion, s, oldestMinor)
 	}
 	return r, isRelease && rest == "", nil
 }

@@ -145,7 +145,7 @@ func parseTitle(text, arch string) (sec section, holds bool, err error) {
 	case wordConsts:
 	case wordStruct, wordStrings:
 		if len(words) == 0 {
-			return sec, false, fmt.Errorf("%w: %.40q names nothing", ErrFormat, text)
+			return sec, false, fmt.Errorf("%w: unknown name %.40q", ErrFormat, text)
 		}
 		sec.name, words = words[0], words[1:]
 	default:
