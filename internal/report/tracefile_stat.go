@@ -125,7 +125,7 @@ func groupName(gr *tracefile.Group) string {
 		return "g " + strconv.FormatUint(gr.G, 10) + "  " + name
 	case tracefile.ByCreator:
 		if gr.Frame.IsZero() {
-			return "(created before the trace began, or by nothing that it tells)"
+			return "(created before the trace began, or creator unknown)"
 		}
 		return name + " " + path.Base(gr.Frame.File) + ":" + strconv.Itoa(gr.Frame.Line)
 	}
@@ -155,7 +155,7 @@ func (t *traceText) group(gr *tracefile.Group, name string) {
 	t.spread("  blocked", &gr.Blocked)
 	for i := range gr.Reasons {
 		r := &gr.Reasons[i]
-		t.spread("    "+term.Escape(cmp.Or(r.Name, "(reason not told)")), &r.Spread)
+		t.spread("    "+term.Escape(cmp.Or(r.Name, "(unknown reason)")), &r.Spread)
 	}
 	t.spread("  in system calls", &gr.Syscall)
 	t.spread("  alive", &gr.Lifetime)

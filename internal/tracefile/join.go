@@ -142,7 +142,7 @@ func (p *chromePart) event(line []byte) {
 // Close implements io.Closer.
 func (p *chromePart) Close() error {
 	if len(p.rest) > 0 {
-		return errors.New("a Chrome document that is not made of lines")
+		return errors.New("the Chrome document is not in lines")
 	}
 	return p.j.flush()
 }
@@ -198,7 +198,7 @@ func (p *perfettoPart) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-var errNoPerfetto = errors.New("a Perfetto trace with something else than packets")
+var errNoPerfetto = errors.New("the Perfetto trace contains data other than packets")
 
 // Close implements io.Closer.
 func (p *perfettoPart) Close() error {

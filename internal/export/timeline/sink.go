@@ -239,7 +239,7 @@ var endings = [NumEndings]struct {
 	CutMissed:      {KeyCut, "its end was not seen"},
 	CutLost:        {KeyCut, "the events that follow were lost"},
 	CutObservation: {KeyCut, "the observation ended"},
-	CutExec:        {KeyCut, "the process became another program"},
+	CutExec:        {KeyCut, "the process executed another program"},
 	CutGoroutine:   {KeyCut, "the goroutine ended"},
 	CutOuter:       {KeyCut, "the region around it ended"},
 }

@@ -176,7 +176,7 @@ func (w *Writer) exec() {
 	w.settleAll()
 	w.tellExecuting()
 	m := w.user()
-	w.emit(m, raw.EvUserLog, 0, w.string(logCategory), w.string("the process has replaced itself by another program"), 0)
+	w.emit(m, raw.EvUserLog, 0, w.string(logCategory), w.string("the process executed another program"), 0)
 	if w.gc == gcRunning {
 		w.endGC(m)
 	}

@@ -74,7 +74,7 @@ func New(out io.Writer, opt Options) (*Writer, error) {
 	case opt.Version == 0:
 		opt.Version = raw.Go123
 	case !opt.Version.Valid() || opt.Version.V1():
-		return nil, fmt.Errorf("a trace of %s cannot be written, of Go1.22 and later it can: %w", opt.Version, raw.ErrVersion)
+		return nil, fmt.Errorf("cannot write a trace in the format of %s, only of Go1.22 and later: %w", opt.Version, raw.ErrVersion)
 	}
 	switch {
 	case opt.Generation == 0:
