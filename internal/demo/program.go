@@ -45,7 +45,7 @@ func Start(ctx context.Context, path string, args ...string) (*Program, error) {
 	go func() {
 		line, err := bufio.NewReader(stdout).ReadString('\n')
 		if err == nil && line != readyLine {
-			err = fmt.Errorf("it said %q", line)
+			err = fmt.Errorf("unexpected output %q", line)
 		}
 		ready <- err
 		child.AwaitEnd(cmd.Process.Pid)
