@@ -185,7 +185,7 @@ func TestTraced(t *testing.T) {
 			if (status == 0) != want || says[a.ability] != want {
 				t.Errorf("%s under %s: status %d, doctor says %v, want %v: %s", a.ability, tracer[0], status, says[a.ability], want, stderr)
 			}
-			remedy := words + " traces it already; detach " + words + " first"
+			remedy := words + " already traces it; detach " + words + " first"
 			if a.ability == "inline" {
 				remedy += ", or use --engine uprobe"
 			}

@@ -287,7 +287,7 @@ func callsOf(bin *gobin.Binary, f, callee gobin.Func) ([]insn.Site, error) {
 // addSite adds a place. All places of a probe must have the same settings, because a probe has only one set of them.
 func (pl *planner) addSite(probe *Probe, d *declaration, f gobin.Func, site insn.Site) error {
 	if site.Repeats {
-		return fmt.Errorf("%s has no place that each call passes exactly once", f.Name)
+		return fmt.Errorf("%s has no instruction that each call executes exactly once", f.Name)
 	}
 	if site.GReg == "" && d.needsG && pl.plan.Config.G_tls == 0 {
 		return fmt.Errorf("the location of the current goroutine is unknown in %s", f.Name)

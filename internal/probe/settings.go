@@ -110,11 +110,11 @@ func setOffsets(c *csrc.Config, l *layout.Layout) error {
 		}
 	}
 	if hi, err := l.Offset("runtime.g.stack.hi"); err != nil || hi != uint64(c.G_stack)+8 {
-		return fmt.Errorf("runtime.g.stack is not two words")
+		return fmt.Errorf("runtime.g.stack does not consist of two words")
 	}
 	for _, offset := range []uint32{c.G_goid, c.G_stack + 8, c.G_schedPc, c.G_schedSp, c.G_schedLr, c.G_schedBp} {
 		if int(offset) > csrc.GHead-8 {
-			return fmt.Errorf("a field of runtime.g is at %d, beyond what probes read of it", offset)
+			return fmt.Errorf("a field of runtime.g is at offset %d, beyond the part that probes read", offset)
 		}
 	}
 	return nil

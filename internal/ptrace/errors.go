@@ -12,7 +12,7 @@ var (
 	ErrExited      = errors.New("the process has exited")
 	ErrUnsupported = errors.New("not supported")
 	ErrSeccomp     = errors.New("forbidden by its seccomp filter")
-	ErrBusy        = errors.New("a thread is in the way") // let the process go on for a moment and try again
+	ErrBusy        = errors.New("temporarily impossible") // resume the process for a moment and try again
 	ErrReleased    = errors.New("the process is no longer stopped")
 )
 
@@ -22,7 +22,7 @@ type TracedError struct {
 	Name   string // of the tracer's program; empty when it is unknown
 }
 
-func (e *TracedError) Error() string { return TracerWords(e.Tracer, e.Name) + " traces it already" }
+func (e *TracedError) Error() string { return TracerWords(e.Tracer, e.Name) + " already traces it" }
 func (e *TracedError) Unwrap() error { return ErrPermission }
 
 // StillError is why a process cannot be stopped one of whose threads does not run, not even to stop: its cgroup is frozen, for

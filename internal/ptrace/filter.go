@@ -90,7 +90,7 @@ func survives(filters []*bpf.VM, c aCall) bool {
 func (s *Stopped) checkCalls(t *Thread, calls ...aCall) error {
 	for _, c := range calls {
 		if !survives(t.filters, c) {
-			return fmt.Errorf("process %d: %w: the filter would end the target if Loupe were killed during %v",
+			return fmt.Errorf("process %d: %w: the filter would kill the target if Loupe were killed during %v",
 				s.pid, ErrSeccomp, c)
 		}
 	}

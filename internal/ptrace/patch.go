@@ -32,7 +32,7 @@ func (s *Stopped) Patch(edits []Edit, allStacks bool) error {
 			return err
 		}
 		if len(rest) > 0 {
-			return fmt.Errorf("process %d: %w: thread %d, at %#x", s.pid, ErrBusy, rest[0].TID, rest[0].PC)
+			return fmt.Errorf("process %d: %w: thread %d is in the code to be changed, at %#x", s.pid, ErrBusy, rest[0].TID, rest[0].PC)
 		}
 		for i, e := range edits {
 			if err := s.write(e.Addr, e.New); errors.Is(err, ErrExited) {
@@ -59,7 +59,7 @@ func (s *Stopped) checkEdits(edits []Edit) error {
 			return err
 		}
 		if !bytes.Equal(now, e.Old) {
-			return fmt.Errorf("process %d: %w: the code at %#x is %x, not %x: something else has changed it", s.pid, ErrUnsupported, e.Addr, now, e.Old)
+			return fmt.Errorf("process %d: %w: the code at %#x is %x, not %x: the program or another tool has changed it", s.pid, ErrUnsupported, e.Addr, now, e.Old)
 		}
 	}
 	return nil

@@ -39,7 +39,7 @@ func TestRefused(t *testing.T) {
 
 	for _, one := range []bool{false, true} {
 		s := mustStop(t, target.PID(), Options{One: one})
-		refused("traced already", target.PID(), ErrPermission, "traces it already")
+		refused("traced already", target.PID(), ErrPermission, "already traces it")
 		s.Release()
 	}
 

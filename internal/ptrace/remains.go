@@ -96,7 +96,7 @@ func (s *Stopped) Clean(known Interval) error {
 		}
 		rest, err := s.resting(programs, false)
 		if err == nil && len(rest) > 0 {
-			err = fmt.Errorf("process %d: %w: thread %d at %#x", s.pid, ErrBusy, rest[0].TID, rest[0].PC)
+			err = fmt.Errorf("process %d: %w: thread %d is in the code to be removed, at %#x", s.pid, ErrBusy, rest[0].TID, rest[0].PC)
 		}
 		for _, p := range programs {
 			if err == nil {

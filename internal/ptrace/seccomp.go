@@ -44,7 +44,7 @@ func (s *Stopped) clearCalls(t *Thread) error {
 	if s.opt.Trial != nil && s.opt.Trial.err != nil {
 		return fmt.Errorf("process %d: %w: %w", s.pid, ErrSeccomp, s.opt.Trial.err)
 	}
-	return fmt.Errorf("process %d: %w: system calls that Loupe needs might end it, and the filter cannot be suspended (CAP_SYS_ADMIN)",
+	return fmt.Errorf("process %d: %w: the filter might kill it for system calls that Loupe requires, and suspending the filter requires CAP_SYS_ADMIN",
 		s.pid, ErrSeccomp)
 }
 
@@ -175,7 +175,7 @@ func tryCalls(ctx context.Context) error {
 	cmd := exec.Command("/proc/self/exe")
 	cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
 	if err := StartStopped(cmd); err != nil {
-		return fmt.Errorf("starting a child to try them: %w", err)
+		return fmt.Errorf("starting a child process to test system calls: %w", err)
 	}
 	ended := make(chan struct{})
 	go func() {
@@ -194,10 +194,10 @@ func tryCalls(ctx context.Context) error {
 	defer s.Release()
 	err = s.tryAll()
 	if errors.Is(err, ErrExited) {
-		return errors.New("a child of this process was killed for trying the system calls that Loupe needs")
+		return errors.New("the filter killed a child process that tested the system calls that Loupe requires")
 	}
 	if err != nil {
-		return fmt.Errorf("tried in a child of this process: %w", err)
+		return fmt.Errorf("tested in a child process: %w", err)
 	}
 	return nil
 }

@@ -64,7 +64,7 @@ func (s *Stopped) stopAll(ctx context.Context) error {
 			}
 		}
 	}
-	return fmt.Errorf("process %d: it starts threads faster than they can be stopped", s.pid)
+	return fmt.Errorf("process %d: starts threads faster than they can be stopped", s.pid)
 }
 
 // seizeNew begins to trace the threads that are not traced yet, and returns them. They run on.

@@ -111,7 +111,7 @@ func (c *Clock) anchor() error {
 		var ts unix.Timespec
 		before := time.Now()
 		if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-			return fmt.Errorf("reading CLOCK_MONOTONIC: %w", err)
+			return fmt.Errorf("cannot read CLOCK_MONOTONIC: %w", err)
 		}
 		if width := int64(time.Since(before)); width < best {
 			best = width

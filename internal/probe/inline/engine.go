@@ -405,14 +405,14 @@ func (e *Engine) Close() error {
 func (e *Engine) stays(err error) error {
 	pid := e.plan.PID
 	if held := (*ptrace.TracedError)(nil); errors.As(err, &held) {
-		return fmt.Errorf("the probes are off, but their code stays in process %d while %s traces it: end that, then run loupe doctor %d --repair (%w)",
+		return fmt.Errorf("the probes are off, but their code stays in process %d while %s traces it: stop that tracer, then run loupe doctor %d --repair (%w)",
 			pid, ptrace.TracerWords(held.Tracer, held.Name), pid, err)
 	}
 	if errors.Is(err, ptrace.ErrBusy) {
-		return fmt.Errorf("the probes are off, but their code stays in process %d because a thread does not leave it: let the process run if it is frozen, then run loupe doctor %d --repair (%w)",
+		return fmt.Errorf("the probes are off, but their code stays in process %d because a thread is still executing it: resume the process if it is frozen, then run loupe doctor %d --repair (%w)",
 			pid, pid, err)
 	}
-	return fmt.Errorf("the probes are off, but their code stays in process %d while it cannot be stopped: let it run, then run loupe doctor %d --repair (%w)",
+	return fmt.Errorf("the probes are off, but their code stays in process %d because its threads cannot be stopped: resume it, then run loupe doctor %d --repair (%w)",
 		pid, pid, err)
 }
 
@@ -463,8 +463,8 @@ func (e *Engine) StoodStill() time.Duration {
 func (e *Engine) Release() error {
 	var errs []error
 	if e.region != nil {
-		e.log.Debug("what the lanes had", "late", e.reader.Late(), "garbled", e.reader.Garbled(), "stacks to be sent again", e.region.StacksLost(),
-			"goroutines without room in the filter", e.region.Unlisted())
+		e.log.Debug("lane statistics", "late", e.reader.Late(), "garbled", e.reader.Garbled(), "stacks to resend", e.region.StacksLost(),
+			"goroutines that exceed the filter", e.region.Unlisted())
 	}
 	if e.watch != nil {
 		errs = append(errs, e.watch.close())

@@ -151,7 +151,7 @@ func (in *installation) mapMemory(s *ptrace.Stopped, program *Program, window pt
 }
 
 // errFixed says that the only possible address of a stub is not free.
-var errFixed = errors.New("no address that its stub can use is free")
+var errFixed = errors.New("no suitable address for its stub is free")
 
 // place returns the address for code and data.
 func (in *installation) place(s *ptrace.Stopped, window ptrace.Window) (uint64, error) {
@@ -214,7 +214,7 @@ func (in *installation) makeStubs(program *Program, spots []spot) ([]byte, error
 		stubs = append(stubs, make([]byte, alignUp(len(stubs), stubAlign)-len(stubs))...)
 	}
 	if len(stubs) > in.stubs {
-		return nil, fmt.Errorf("stubs of %d bytes for %d", len(stubs), in.stubs)
+		return nil, fmt.Errorf("stubs take %d bytes, want at most %d", len(stubs), in.stubs)
 	}
 	return stubs, nil
 }
@@ -249,7 +249,7 @@ func (in *installation) patch() error {
 		if here, err := in.here(s); err != nil {
 			return err
 		} else if !here {
-			return fmt.Errorf("process %d: the memory that was mapped in it is gone: %w", in.pid, ptrace.ErrExited)
+			return fmt.Errorf("process %d: the memory that Loupe mapped in it is gone: %w", in.pid, ptrace.ErrExited)
 		}
 		if err := in.knowHandlers(s); err != nil {
 			return err
@@ -305,7 +305,7 @@ func (in *installation) remove() error {
 	case errors.Is(err, ptrace.ErrNoProcess), errors.Is(err, ptrace.ErrExited):
 		return nil
 	case errors.Is(err, ptrace.ErrBusy) && restored:
-		return fmt.Errorf("process %d: its code is as before, but %d KiB of memory are left in it: %w", in.pid, in.size>>10, err)
+		return fmt.Errorf("process %d: its code is restored, but %d KiB of memory remain mapped: %w", in.pid, in.size>>10, err)
 	}
 	return err
 }
@@ -340,7 +340,7 @@ func (in *installation) nobodyInside(s *ptrace.Stopped) error {
 		return err
 	}
 	if len(rest) > 0 {
-		return fmt.Errorf("%w: thread %d at %#x", ptrace.ErrBusy, rest[0].TID, rest[0].PC)
+		return fmt.Errorf("%w: thread %d is in the code to be removed, at %#x", ptrace.ErrBusy, rest[0].TID, rest[0].PC)
 	}
 	return nil
 }

@@ -125,7 +125,7 @@ func (in *installation) note(mem []byte, n Notes) error {
 	n.Code, n.Size, n.beat = uint64(in.code), uint64(in.size), uint64(monotonic())
 	b := n.append(make([]byte, 0, notesSize))
 	if len(b) > notesSize {
-		return fmt.Errorf("%d places are too many", len(in.edits))
+		return fmt.Errorf("too many places: %d", len(in.edits))
 	}
 	copy(mem[editsAt:], b[editsAt:])
 	for at := editsAt - 8; at >= 0; at -= 8 {

@@ -49,7 +49,7 @@ func powerOfTwo(n, least, most int) bool {
 func (g Geometry) check() error {
 	if !powerOfTwo(g.Lanes, minLanes, maxLanes) || !powerOfTwo(g.Ring, minRing, maxRing) ||
 		!powerOfTwo(g.Listed, csrc.TableWindow, maxListed) {
-		return fmt.Errorf("%d lanes with rings of %d bytes and a filter of %d", g.Lanes, g.Ring, g.Listed)
+		return fmt.Errorf("invalid geometry: %d lanes, rings of %d bytes, filter of %d goroutines", g.Lanes, g.Ring, g.Listed)
 	}
 	return nil
 }
@@ -86,7 +86,7 @@ func NewRegion(mem []byte, g Geometry) (*Region, error) {
 		return nil, err
 	}
 	if len(mem) < g.Size() {
-		return nil, fmt.Errorf("%d bytes of shared memory for %d", len(mem), g.Size())
+		return nil, fmt.Errorf("shared memory has %d bytes, want %d", len(mem), g.Size())
 	}
 	r := &Region{Geometry: g, mem: mem}
 	r.shared = (*csrc.Shared)(unsafe.Pointer(&mem[0]))
@@ -151,7 +151,7 @@ func (r *Region) List(goroutines []uint64) error {
 	c := &r.shared.Control
 	for i, g := range goroutines {
 		if g >= csrc.SmallIDs && !setAdd(r.listed, g) {
-			return fmt.Errorf("the filter has no room for %d of %d goroutines", len(goroutines)-i, len(goroutines))
+			return fmt.Errorf("the filter is full: %d of %d goroutines do not fit", len(goroutines)-i, len(goroutines))
 		}
 		c.List(g)
 	}

@@ -22,7 +22,7 @@ func (in *installation) restoring(s *ptrace.Stopped) (back []ptrace.Edit, err er
 		}
 		old, _, ok := restored(runtime.GOARCH, e, now)
 		if !ok {
-			return nil, fmt.Errorf("the code at %#x is %x, neither %x nor %x: something else has changed it", e.Addr, now, e.New, e.Old)
+			return nil, fmt.Errorf("the code at %#x is %x, neither %x nor %x: the program or another tool has changed it", e.Addr, now, e.New, e.Old)
 		}
 		if !bytes.Equal(now, old) {
 			back = append(back, ptrace.Edit{Addr: e.Addr, Old: now, New: old})
