@@ -73,16 +73,16 @@
 // but times in a trace cannot go back, so the wait is written without its duration.
 package trace
 
-// This package has the public types and their documentation. The packages in trace/internal do the work, each of which
-// imports only those before it:
+// This package contains the public types and their documentation. The packages in trace/internal do the work. Each of them
+// imports only packages above it in this list:
 //
-//	problem     what can be wrong with a trace
-//	memory      the limit for reading, and estimates of what the parts of a trace take
-//	idtable     finding things by the IDs of a trace
-//	generation  reading bytes into generations: batches, strings, stacks, samples, clocks
-//	order       the model of the scheduler: which event is next
-//	reader      making events of package event, for Reader
-//	tracev1     reading and checking traces of before Go 1.22
-//	writer      making a trace of events, for Writer; imports none of the others
+//	problem     the problems that a trace can have
+//	memory      the limit for reading, and estimates of the memory that the parts of a trace use
+//	idtable     maps the IDs of a trace to values
+//	generation  splits a trace into generations: batches, strings, stacks, samples, clocks
+//	order       the model of the scheduler, which determines the next event
+//	reader      converts a trace to events of package event, for Reader
+//	tracev1     reads and checks traces from before Go 1.22
+//	writer      converts events to a trace, for Writer; imports none of the others
 //
 // Types with fields or methods are declared here and not as aliases, so that go doc shows all of them.

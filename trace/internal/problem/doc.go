@@ -1,5 +1,6 @@
-// Package problem has the problems that a trace can have: their codes, their severities, and the list that Validate keeps.
+// Package problem defines the problems that a trace can have: their codes, their severities, and the list that Validate
+// returns.
 //
-// The central type is [Judge]. The code that reads a trace reports each problem to a Judge, which either keeps it in a
-// [List] so that the work can continue, or remembers the first [Error], which ends the work.
+// The central type is [Judge]. The code that reads a trace reports each problem to a Judge. The Judge either adds it to a
+// [List] and lets the reader continue, or stores the first [Error], at which the reader stops.
 package problem

@@ -1,6 +1,6 @@
-// Package reader makes events of package event out of an execution trace.
+// Package reader converts an execution trace to events of package event.
 //
-// The central type is [Reader], which makes them of a trace of Go 1.22 or later, in the order that package order finds. The
-// rest is what the events of all formats have in common, and package tracev1 uses it too: a [Part] of the events, their
-// [Stats], the [Intern] of stacks and origins, and what the words of the tracer mean ([ReasonOf], [RootOrigin]).
+// The central type is [Reader]. It converts a trace of Go 1.22 or later, in the order that package order determines. The
+// rest of the package is independent of the format, and package tracev1 also uses it: a [Part] of the events, their
+// [Stats], the [Intern] table of stacks and origins, and the meaning of the tracer's texts ([ReasonOf], [RootOrigin]).
 package reader

@@ -1,8 +1,8 @@
-// Package writer converts events of package event to an execution trace while they arrive. The documentation of package
-// trace says what a trace contains for each kind of event.
+// Package writer converts events of package event to an execution trace as they arrive. The documentation of package trace
+// describes how each kind of event is written.
 //
-// The central type is [Writer], of which trace.Writer is the public form. A Writer follows the model of the scheduler that
-// readers of the trace have (goroutines, threads, Ps), and adds what is missing so that each event fits. It encodes the
-// events into one open batch for each thread, and the strings and stacks into tables, and writes them to the underlying
-// io.Writer generation by generation.
+// The central type is [Writer], which implements trace.Writer. A Writer replays the scheduler (goroutines, threads, Ps) as
+// readers of the trace do, and adds the transitions without which an event would not fit. It encodes events into one open
+// batch per thread, collects strings and stacks in tables, and writes both to the underlying io.Writer, one generation
+// after the other.
 package writer

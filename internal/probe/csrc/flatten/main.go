@@ -1,6 +1,6 @@
-// Command flatten compiles the probes to machine code and makes of each object a blob without relocations or symbols: the
-// code from its beginning on, which expects the settings (struct loupe_native) on the next page boundary behind it. It
-// writes the blobs and natives.go, which says where in them the probes are.
+// Command flatten compiles the probes to machine code. It links each object into a blob without relocations or symbols: the
+// code, starting at its beginning, which expects the settings (struct loupe_native) at the next page boundary after it. It
+// writes the blobs, and natives.go with the offsets of the probes in them.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command gen writes kinds.h: the event kinds by their number, for the probes' C sources.
+// Command gen writes kinds.h, which defines the numbers of the event kinds for the C sources of the probes.
 package main
 
 import (
