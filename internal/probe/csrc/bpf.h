@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * The machine a probe runs on, for eBPF. native.h is its twin for machine code.
+ * The platform of probes that run as eBPF programs. native.h is its counterpart for machine code.
  */
 #ifndef LOUPE_BPF_H
 #define LOUPE_BPF_H
@@ -12,7 +12,7 @@
 
 #define INLINE static __attribute__((always_inline))
 
-/* Registers as the kernel hands them to a uprobe (asm/ptrace.h, part of the kernel's stable interface). */
+/* Registers as the kernel passes them to a uprobe (asm/ptrace.h, part of the kernel's stable interface). */
 #if defined(__TARGET_ARCH_x86)
 struct regs {
 	u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp, ss;
@@ -23,7 +23,7 @@ struct regs {
 };
 #endif
 
-/* The verifier wants every register to be read at a constant place; a compiler would rather choose the place first. */
+/* The verifier requires a constant offset for every register access; the compiler might compute the offset first. */
 #define REGISTER(ctx, name)                                                              \
 	({                                                                               \
 		u64 value;                                                               \
@@ -36,7 +36,7 @@ struct regs {
 const volatile struct loupe_config config = {};
 struct loupe_control control SEC(".data.control") = {};
 
-/* Types that Go's side is generated from must be referred to. */
+/* The Go declarations are generated only for types that are referenced. */
 const struct loupe_create *type_create __attribute__((unused));
 const struct loupe_stack *type_stack __attribute__((unused));
 const enum loupe_probe *type_probe __attribute__((unused));
@@ -52,10 +52,10 @@ const struct loupe_wait_entry *type_wait_entry __attribute__((unused));
 #define CONFIG(field) config.field
 #define HAS_WINDOW 1
 
-/* Makes the verifier forget that a value is a copy of another: states that differ in that only are one to it. */
+/* Makes the verifier forget that a value is a copy of another, so that it can prune states that differ only in that. */
 #define FORGET(value) asm volatile("%0 ^= 0" : "+r"(value))
 
-/* 1 when a value is not 0, else 0, by arithmetic: a branch would make two states of one. */
+/* 1 if a value is not 0, else 0. It is computed without a branch, which would double the verifier's states. */
 #define IS_SET(value)                                                                    \
 	({                                                                               \
 		u64 minus = value;                                                       \
@@ -66,7 +66,7 @@ const struct loupe_wait_entry *type_wait_entry __attribute__((unused));
 #define LOST() control.lost
 #define EPOCH() control.epoch
 #define FUNCTION __attribute__((noinline))
-#define COMMON INLINE /* what several probes have in common: machine code has it once, the verifier looks at it in each */
+#define COMMON INLINE /* code that several probes share: machine code contains it once, eBPF once per probe */
 #define PROBE(name) SEC("uprobe/" #name) int probe_##name(struct regs *ctx)
 
 struct {
@@ -81,7 +81,7 @@ struct {
 	__type(value, struct loupe_count);
 } counts SEC(".maps");
 
-/* Stacks that have been sent. When it forgets one, the stack is sent again. */
+/* Stacks that have been sent. If an entry is evicted, the stack is sent again. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1 << 16);
@@ -89,7 +89,7 @@ struct {
 	__type(value, u8);
 } stacks SEC(".maps");
 
-/* The same for those seen last, found without a hash. */
+/* The same for the most recent stacks, found without hashing. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1 << 14);
@@ -97,7 +97,7 @@ struct {
 	__type(value, u64);
 } recent_stacks SEC(".maps");
 
-/* Goroutines to report or to leave out, those with large IDs. */
+/* Goroutines with large IDs to report or to skip. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1 << 12);
@@ -105,7 +105,7 @@ struct {
 	__type(value, u8);
 } listed SEC(".maps");
 
-/* Functions that goroutines of the runtime itself start with. */
+/* Start functions of the runtime's own goroutines. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
@@ -113,7 +113,7 @@ struct {
 	__type(value, u8);
 } system_starts SEC(".maps");
 
-/* Waits under way, by goroutine, when only long ones are reported. */
+/* Current waits, by goroutine, if only long waits are reported. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
@@ -122,11 +122,11 @@ struct {
 } waits SEC(".maps");
 
 /*
- * A part of a goroutine's stack. To read memory costs much and hardly more for a thousand bytes than for eight, so a stack is
- * read in large parts. These do not fit on the stack of an eBPF program, so there is one on each CPU.
+ * A part of a goroutine's stack. A read of memory is expensive, but a thousand bytes cost hardly more than eight. So a stack is
+ * read in large parts. They do not fit on the stack of an eBPF program, so each CPU has one window.
  */
 struct loupe_window {
-	u64 entered, left; /* how many times it was taken and given back */
+	u64 entered, left; /* how many times it was acquired and released */
 	u64 scratch;
 	u8 bytes[LOUPE_WINDOW];
 };
@@ -151,8 +151,8 @@ INLINE struct loupe_window *window_of_cpu(void)
 }
 
 /*
- * Takes the window of this CPU. Returns 0 when a probe has it that this one preempts. One that preempts this one counts
- * itself in entered: none was inside when that was read, so none is overlooked.
+ * Acquires the window of this CPU. Returns 0 if this probe has preempted one that holds it. A probe that preempts this one
+ * increments entered. No probe held the window when entered was read, so none is missed.
  */
 INLINE struct loupe_window *window_open(u64 *ticket)
 {
@@ -170,7 +170,7 @@ INLINE struct loupe_window *window_open(u64 *ticket)
 	return w;
 }
 
-/* Gives the window back. Returns whether it was this probe's alone. */
+/* Releases the window. Returns whether no other probe used it meanwhile. */
 INLINE int window_close(struct loupe_window *w, u64 ticket)
 {
 	int alone = *(volatile u64 *)&w->entered == ticket + 1;
@@ -179,7 +179,7 @@ INLINE int window_close(struct loupe_window *w, u64 ticket)
 	return alone;
 }
 
-/* Reads memory into the window, up to an address. Returns the number of bytes, 0 when it cannot be read. */
+/* Reads memory into the window, up to an address. Returns the number of bytes, 0 if the memory cannot be read. */
 FUNCTION u64 window_move(u64 from, u64 end)
 {
 	struct loupe_window *w = window_of_cpu();
@@ -192,7 +192,7 @@ FUNCTION u64 window_move(u64 from, u64 end)
 	return size;
 }
 
-/* A value of which the verifier knows nothing. */
+/* A value that is unknown to the verifier. */
 INLINE u64 window_unknown(struct loupe_window *w, u64 value)
 {
 	*(volatile u64 *)&w->scratch = value;
@@ -206,7 +206,7 @@ INLINE u64 window_word(struct loupe_window *w, u64 offset)
 }
 
 #if defined(__TARGET_ARCH_x86)
-/* The only fields of kernel structs that are read; found by the kernel's own type information. */
+/* The only fields of kernel structs that are read; BTF of the kernel provides their offsets. */
 struct thread_struct {
 	unsigned long fsbase;
 } __attribute__((preserve_access_index));
@@ -225,13 +225,13 @@ INLINE u64 thread_pointer(void)
 }
 #endif
 
-/* The time of an event of a goroutine; the clock is read in order. */
+/* The time of an event of a goroutine. The clock is read in program order. */
 INLINE u64 event_time(u64 goid)
 {
 	return bpf_ktime_get_ns();
 }
 
-/* The thread's number if it belongs to the target and probes are enabled, else 0. */
+/* The ID of the thread if it belongs to the target and probes are enabled, else 0. */
 INLINE u32 target_thread(void)
 {
 	if (!control.enabled)
@@ -249,8 +249,8 @@ INLINE u32 target_thread(void)
 }
 
 /*
- * Makes room for a record. The counters are per CPU but a probe can be preempted by another one on the same CPU, so they
- * are changed atomically.
+ * Reserves space for a record. The counters are per CPU, but a probe can be preempted by another one on the same CPU, so they
+ * are updated atomically.
  */
 INLINE void *reserve(u32 kind, u64 size, int produced)
 {

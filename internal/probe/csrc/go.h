@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * The Go runtime as a probe sees it: arguments, the current g, goroutines, stacks.
+ * How a probe accesses the Go runtime: arguments, the current g, goroutines, stacks.
  */
 #ifndef LOUPE_GO_H
 #define LOUPE_GO_H
@@ -40,7 +40,7 @@ INLINE u64 arg_register(struct regs *ctx, u32 n)
 	return 0;
 }
 
-/* Registers by their number in machine code: those that g and new objects can be in. */
+/* Registers by their number in machine code, as far as they can hold g or a new object. */
 INLINE u64 numbered_register(struct regs *ctx, u32 n)
 {
 	switch (n) {
@@ -85,7 +85,7 @@ INLINE u64 numbered_register(struct regs *ctx, u32 n) { return n == 28 ? REGISTE
 
 #endif
 
-/* Whether a hit is a call of the function, and not one that starts over after its stack has grown. */
+/* Whether a hit is a call of the function, and not a restart after the stack has grown. */
 #ifndef CALLED
 #define CALLED(probe) (!(SITE(probe).check_taken && branch_taken(ctx)))
 #endif
@@ -95,12 +95,12 @@ COMMON u64 stack_argument(u64 addr)
 #if HAS_WINDOW
 	return read_word(addr);
 #else
-	return read_word(addr & ~7ull) >> (addr & 7) * 8; /* no argument crosses a word */
+	return read_word(addr & ~7ull) >> (addr & 7) * 8; /* an argument is within one word */
 #endif
 }
 
 /*
- * An argument: its number, and for releases that pass arguments on the stack its offset in the argument area, which
+ * An argument, by its number, and for releases that pass arguments on the stack by its offset in the argument area, which
  * follows the return address (amd64) or the saved link register (arm64).
  */
 INLINE u64 argument(struct regs *ctx, s64 sp_moved, u32 n, u32 offset)
@@ -113,12 +113,12 @@ INLINE u64 argument(struct regs *ctx, s64 sp_moved, u32 n, u32 offset)
 #define ARG(probe, n, offset) argument(ctx, SITE(probe).sp_moved, n, offset)
 
 #ifndef CURRENT_G
-/* The g that the thread runs; 0 when it is not in a register here. */
+/* The g that the thread runs; 0 if no register holds it at this place. */
 #define CURRENT_G(probe) (SITE(probe).g_reg == LOUPE_NO_REG ? 0 : numbered_register(ctx, SITE(probe).g_reg))
 
 /*
- * The same at functions without a stack check, which before Go 1.17 have not loaded g into a register. Only probes that
- * need it say so: it reads a field of a kernel struct.
+ * The same for functions without a stack check, which before Go 1.17 do not load g into a register. It reads a field of a
+ * kernel struct, so only the probes that require it use it.
  */
 #define CURRENT_G_OR_TLS(probe) (SITE(probe).g_reg == LOUPE_NO_REG ? tls_g() : CURRENT_G(probe))
 
@@ -130,10 +130,10 @@ INLINE u64 tls_g(void) { return 0; } /* always in a register */
 #endif
 #endif
 
-/* The ID of a goroutine; 0 when it cannot be read, or for a thread's own g. */
+/* The ID of a goroutine; 0 for a thread's own g, or if it cannot be read. */
 INLINE u64 goid_of(u64 g) { return g ? read_word(g + CONFIG(g_goid)) : 0; }
 
-/* The goroutine that a thread's own g, on which the scheduler runs, works for; 0 when none. */
+/* The current goroutine of the thread to which g0 belongs, on which the scheduler runs; 0 if there is none. */
 INLINE u64 user_g(u64 g0)
 {
 	u64 m = g0 ? read_word(g0 + CONFIG(g_m)) : 0;
@@ -141,7 +141,7 @@ INLINE u64 user_g(u64 g0)
 	return m ? read_word(m + CONFIG(m_curg)) : 0;
 }
 
-/* What a probe needs of a goroutine. It is in the first words of a g, which are read at once. */
+/* The fields of a goroutine that probes use. They are in the first words of the g, which are read at once. */
 struct goroutine {
 	u64 g; /* its address */
 	u64 id;
@@ -166,7 +166,7 @@ INLINE u64 head_word(const u64 *head, u32 offset)
 	return offset / 8 < LOUPE_G_HEAD ? head[offset / 8] : 0;
 }
 
-/* Reads a g. Returns whether it could be read. The ID of a thread's own g, on which the runtime works, is 0. */
+/* Reads a g. Returns whether that succeeded. The ID of a thread's own g is 0. */
 INLINE int read_any_g(struct goroutine *to, u64 g)
 {
 	to->g = g;
@@ -196,10 +196,10 @@ INLINE int read_any_g(struct goroutine *to, u64 g)
 	return 1;
 }
 
-/* The same of a goroutine. Returns 0 for a thread's own g. */
+/* The same for a goroutine. Returns 0 for a thread's own g. */
 INLINE int read_goroutine(struct goroutine *to, u64 g) { return read_any_g(to, g) && to->id; }
 
-/* What is told of a new goroutine. */
+/* The reported fields of a new goroutine. */
 struct newborn {
 	u64 id, startpc, gopc, parent;
 };
@@ -214,7 +214,7 @@ INLINE u64 newborn_word(const u64 *words, u64 g, u32 offset)
 	return offset >= CONFIG(g_goid) && at < LOUPE_G_HEAD ? words[at] : read_word(g + offset);
 }
 
-/* Returns whether it could be read. It is in the words from the ID on, which are read at once. */
+/* Returns whether that succeeded. The fields are in the words from the ID on, which are read at once. */
 INLINE int read_newborn(struct newborn *to, u64 g)
 {
 	u64 words[LOUPE_G_HEAD];
@@ -240,7 +240,7 @@ INLINE int read_newborn(struct newborn *to, u64 g)
 }
 #endif
 
-/* Whether the filters let a goroutine pass. */
+/* Whether a goroutine matches the filters. */
 COMMON int wanted(u64 goid)
 {
 	if (CONFIG(sample) > 1 && goid % CONFIG(sample))
@@ -260,15 +260,15 @@ INLINE u64 mix(u64 hash, u64 pc)
 	return hash ^ (hash >> 29);
 }
 
-/* What a frame pointer points to. */
+/* The two words at a frame pointer. */
 struct frame {
 	u64 fp, pc;
 };
 
 /*
- * Calls body with each return address of a stack, by its frame pointers. They are followed only between lo and hi, the
- * bounds of the goroutine's stack, and only upwards, where callers are: anything else is the end, or a lie that would go
- * round in circles. fp is 0 afterwards if the outermost frame was reached.
+ * Executes body for each return address of a stack, following frame pointers. They must be between lo and hi, the
+ * bounds of the goroutine's stack, and must increase, because callers are at higher addresses. Anything else ends the walk,
+ * so that a corrupt stack cannot loop. Afterwards fp is 0 if the outermost frame was reached.
  */
 #define WALK(lo, hi, fp, body)                                                                 \
 	for (u32 i = 0; i < LOUPE_MAX_STACK; i++) {                                            \
@@ -287,13 +287,13 @@ struct frame {
 		fp = f.fp;                                                                     \
 	}
 
-/* The address that top gives for a stack: see hash_slowly. */
+/* The return address that top denotes: see hash_slowly. */
 INLINE u64 caller_of(u64 lo, u64 hi, u64 top) { return top - lo <= hi - lo ? read_word(top) : top; }
 
 /*
- * A function that is interrupted before it has a frame, or that has none, hides its caller: no frame pointer leads to it.
- * For a goroutine that the runtime has interrupted (asyncPreempt), returns the word that was on top of its stack then; the
- * reader knows whether it is the way to the caller. 0 for others. lo and hi are the bounds of its stack as in WALK.
+ * If a function is interrupted before it has a frame, or has none, no frame pointer leads to its caller.
+ * For a goroutine that the runtime has interrupted (asyncPreempt), returns the word that was on top of its stack; the
+ * reader determines whether it is the return address. 0 for others. lo and hi are the bounds of the stack as in WALK.
  */
 INLINE u64 hidden_caller(u64 lo, u64 hi, u64 fp)
 {
@@ -306,9 +306,9 @@ INLINE u64 hidden_caller(u64 lo, u64 hi, u64 fp)
 }
 
 /*
- * Returns what identifies a stack: the address that top gives to put before, and those found from the frame pointer fp on.
- * top is 0 for none, a place on this stack where the address is, or the address. This and the next two are functions of
- * their own so that the verifier looks at their loops once.
+ * Returns the ID of a stack: a hash of the address that top denotes and of those found from the frame pointer fp on.
+ * top is 0 (no address), the location of the address on this stack, or the address. This and the next two are separate
+ * functions so that the verifier checks their loops only once.
  */
 FUNCTION u64 hash_slowly(u64 lo, u64 hi, u64 top, u64 fp)
 {
@@ -320,7 +320,7 @@ FUNCTION u64 hash_slowly(u64 lo, u64 hi, u64 top, u64 fp)
 }
 
 #if HAS_WINDOW
-/* The same by large parts of the stack at once; 0 when that cannot be done. */
+/* The same, reading large parts of the stack at once; 0 if that is not possible. */
 FUNCTION u64 hash_window(u64 lo, u64 hi, u64 top, u64 fp)
 {
 	u64 id = EPOCH(), end = hi + sizeof(struct frame), size, base, pc = top, ticket;
@@ -361,7 +361,7 @@ FUNCTION u64 hash_window(u64 lo, u64 hi, u64 top, u64 fp)
 }
 #endif
 
-/* Whether a goroutine was interrupted and has called the runtime, by the address at which it goes on. */
+/* Whether a goroutine that will resume at pc was interrupted by the runtime. */
 INLINE int interrupted(u64 pc) { return pc - CONFIG(preempt2_start) < CONFIG(preempt2_size); }
 
 /* Sends the addresses of a goroutine's stack. */
@@ -398,8 +398,8 @@ FUNCTION int send_stack(u64 g, u64 pc, u64 top, u64 fp, u64 id)
 }
 
 /*
- * What identifies a stack of a goroutine; 0 when none is asked for. Its addresses are sent when that has not been done: pc, or 0
- * for none, and those of hash_slowly.
+ * The ID of a stack of a goroutine; 0 if no stacks are requested. If the stack is new, its addresses are sent: pc, unless it is
+ * 0, and those of hash_slowly.
  */
 COMMON u64 stack_of(const struct goroutine *gr, u64 pc, u64 top, u64 fp)
 {
@@ -436,9 +436,9 @@ INLINE u64 system_stack(const struct goroutine *gr)
 }
 
 /*
- * The stack of a goroutine that has stopped. The address at which it goes on and its frame pointer were saved, by mcall or in
- * the check of a function's prologue (checked says that it may have been there). That check comes before the function has a frame:
- * the frame pointer is the caller's, and the return address is still where the call has put it.
+ * The stack of a goroutine that has stopped. The address at which it resumes and its frame pointer were saved, by mcall or in
+ * the stack check of a prologue (checked means that this is possible). The check precedes the function's frame, so that
+ * the frame pointer is the caller's, and the return address is where the call stored it.
  */
 INLINE u64 stopped_stack(const struct goroutine *gr, int checked)
 {

@@ -18,37 +18,37 @@
 #include "loupe.h"
 
 enum loupe_lane_limit {
-	LOUPE_LANE_SPAN = 16384, /* bytes of a lane without its ring, to which it is aligned: the stack pointer tells the lane */
+	LOUPE_LANE_SPAN = 16384, /* size and alignment of a lane without its rings: the stack pointer determines the lane */
 	LOUPE_LANE_TOP = 64,     /* bytes left free above the scratch stack, so that it never points into the next lane */
 	LOUPE_STACK_USE = 3072,  /* bytes that probes may use of the scratch stack, which has three times as many */
 	LOUPE_BUCKET = 8,        /* stacks that share a place in the table of those sent: a cache line */
 	LOUPE_TIMES = 32768,     /* entries of the table of goroutines' last times */
-	LOUPE_WINDOW_ENTRIES = 16, /* entries of a hash table that are looked at for one key */
+	LOUPE_WINDOW_ENTRIES = 16, /* entries of a hash table that are searched for one key */
 };
 
 /* The write end of a ring. A record that does not fit before the ring's end is written at its start. */
 struct loupe_ring {
-	u64 head; /* bytes written so far, without the record under way */
+	u64 head; /* bytes written so far, without the current record */
 	u64 addr; /* in the target */
 	u64 mask; /* its size less one; a power of two less one */
 };
 
 struct loupe_lane {
 	/* The cache line of the lane's owner. */
-	u32 busy;      /* 1: somebody has it */
-	u32 turns;     /* how many times it was given back */
+	u32 busy;      /* 1: a hit owns it */
+	u32 turns;     /* how many times it was released */
 	u64 g;         /* the g of the hit */
-	u64 stamp;     /* the time of the last hit: no record to come is older */
-	u32 lost;      /* events lost by those who had it, modulo 2^32: the reader adds up those of all lanes */
+	u64 stamp;     /* the time of the last hit: no later record is older */
+	u32 lost;      /* events lost by its owners, modulo 2^32: the reader adds up those of all lanes */
 	u32 unused0;
-	u64 under_way; /* the head at which the last event's record was begun, times 256, and its kind: if head still is there, it is not done */
+	u64 under_way; /* head when the last event's record was begun, times 256, plus its kind: if head is unchanged, the record is incomplete */
 	struct loupe_ring events;
 
 	/* The cache line of the reader. */
 	u64 events_tail, stacks_tail; /* bytes read so far */
 	u64 unused1[6];
 
-	struct loupe_ring stacks; /* used now and then */
+	struct loupe_ring stacks; /* rarely used */
 	u64 unused2[5];
 
 	u64 regs[40]; /* a struct regs: registers at the hit */
@@ -60,10 +60,10 @@ struct loupe_lane {
 struct loupe_shared {
 	struct loupe_control control; /* lost counts hits for which no lane was free, and nothing else */
 	u64 missed[PROBE_COUNT];      /* the same by probe */
-	u64 unlisted;                 /* goroutines for which the filter had no room */
+	u64 unlisted;                 /* goroutines that did not fit into the filter */
 
 	/* A separate cache line: with the coarse clock all hits write it. */
-	u64 ticks __attribute__((aligned(64))); /* counts them, and the looks of the reader */
+	u64 ticks __attribute__((aligned(64))); /* counts hits, and samples of the reader */
 };
 
 /* A current wait and its goroutine; 0: a free entry. */
@@ -78,11 +78,11 @@ struct loupe_wait_entry {
  */
 struct loupe_native {
 	u64 shared;           /* address of struct loupe_shared; 0: probes do nothing */
-	u64 lanes, lanes_end; /* where the first is, and the end of the last */
+	u64 lanes, lanes_end; /* start of the first lane and end of the last */
 	u64 known, known_mask;   /* stacks that were sent: u64 */
 	u64 times;               /* of goroutines' last events: u64, LOUPE_TIMES of them */
-	u64 listed, listed_mask; /* goroutines with large IDs to report or to leave out, in shared memory: u64 */
-	u64 starts, starts_mask; /* functions that goroutines of the runtime itself start with: u64 */
+	u64 listed, listed_mask; /* goroutines with large IDs to report or to skip, in shared memory: u64 */
+	u64 starts, starts_mask; /* start functions of the runtime's own goroutines: u64 */
 	u64 waits, waits_mask;   /* struct loupe_wait_entry */
 
 	struct loupe_config config;

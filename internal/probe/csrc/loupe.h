@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * What a probe and its reader share: the settings that reach a probe, and the records that leave it. The Go side of these
+ * The interface between probes and their reader: the settings of a probe, and the records that it writes. The Go declarations of these
  * types is generated from here.
  *
- * A probe never holds a constant of the Go runtime: offsets, states and the places of arguments come as settings, because
+ * Probes contain no constants of the Go runtime. Offsets, states and the locations of arguments are settings, because
  * they differ between releases.
  */
 #ifndef LOUPE_H
@@ -22,14 +22,14 @@ enum loupe_limit {
 	LOUPE_NO_FIELD = 0xffffffff, /* the release does not have the field */
 	LOUPE_G_HEAD = 24, /* words at the beginning of a g that are read at once */
 	LOUPE_WINDOW = 1024, /* bytes of a stack that are read at once; a power of two */
-	LOUPE_SMALL_IDS = 4016, /* goroutine IDs below have a byte each in the filter */
-	LOUPE_LARGE_SETS = 64, /* larger ones have one in so many, with others; a power of two */
-	LOUPE_LARGE_SHIFT = 10, /* this many low bits of an ID do not tell in which */
-	LOUPE_KIND_STACK = 255, /* a record that is no event but the addresses of a stack */
-	LOUPE_KIND_SWITCH = 254, /* a coroutine hands over to another: three events in one */
+	LOUPE_SMALL_IDS = 4016, /* smaller goroutine IDs have a byte each in the filter */
+	LOUPE_LARGE_SETS = 64, /* larger IDs share this many bytes; a power of two */
+	LOUPE_LARGE_SHIFT = 10, /* low bits of an ID that do not select the byte */
+	LOUPE_KIND_STACK = 255, /* a record with the addresses of a stack, not an event */
+	LOUPE_KIND_SWITCH = 254, /* a coroutine switches to another: three events in one */
 };
 
-/* The probes. A site's settings are found by this number. */
+/* The probes. The number is the index in loupe_config.sites. */
 enum loupe_probe {
 	PROBE_gopark,
 	PROBE_ready,
@@ -66,12 +66,12 @@ enum loupe_probe {
 
 /* How to read registers at one probe's site. */
 struct loupe_site {
-	u8 check_taken; /* on the branch of a stack check: a hit with the branch taken is not a call */
+	u8 check_taken; /* the probe is on the branch of a stack check: a hit with the branch taken is not a call */
 	u8 g_reg;       /* number of the register that holds the current g; LOUPE_NO_REG: none */
-	short sp_moved; /* bytes that the stack pointer is below its value at the function's entry */
+	short sp_moved; /* how far the stack pointer is below its value at the function's entry, in bytes */
 
 	/*
-	 * Where a word is about to be stored in a new object: numbers of the registers that hold the object and the word;
+	 * If a word is about to be stored in a new object: numbers of the registers that hold the object and the word;
 	 * LOUPE_NO_REG elsewhere.
 	 */
 	u8 object_reg, value_reg;
@@ -81,23 +81,23 @@ enum { LOUPE_NO_REG = 255 };
 
 /* Settings; fixed while probes are attached. */
 struct loupe_config {
-	u32 tgid;           /* the process, as its PID namespace numbers it when ns_ino is set */
+	u32 tgid;           /* the process ID, in the PID namespace ns_ino if that is set */
 	u32 stack_depth;    /* addresses to record; 0: no stacks */
 	u64 ns_dev, ns_ino; /* the reader's PID namespace; 0: the initial one */
 	u64 kinds;          /* bit set of event kinds to report */
-	u64 min_block;      /* nanoseconds; 0: report every wait when it begins */
+	u64 min_block;      /* nanoseconds; 0: report each wait at its begin */
 	u64 heap_live;      /* address of the number of live heap bytes; 0: unknown */
 
-	/* The function by which the runtime interrupts goroutines (asyncPreempt); size 0: none. */
+	/* The function with which the runtime interrupts goroutines (asyncPreempt); size 0: none. */
 	u64 preempt_start, preempt_size;
 	u64 preempt2_start, preempt2_size; /* the Go function that it calls (asyncPreempt2); size 0: none */
 	u64 syscall_start, syscall_size;   /* functions without a frame that make system calls; size 0: none */
 
-	u32 sample;         /* report one of so many goroutines; 0 and 1: all */
+	u32 sample;         /* report one in N goroutines; 0 and 1: all */
 	u8 only_listed;     /* report only goroutines listed in the filter */
-	u8 skip_listed;     /* leave out goroutines listed in the filter: those of the runtime */
+	u8 skip_listed;     /* skip goroutines listed in the filter: those of the runtime */
 	u8 reg_abi;         /* arguments are in registers; else on the stack */
-	u8 stw_reason;      /* stopTheWorldWithSema has the argument that says why */
+	u8 stw_reason;      /* stopTheWorldWithSema has an argument with the reason */
 	u8 procs;           /* report the P that a goroutine starts on */
 	u8 systemstack_frameless; /* systemstack has no frame */
 
@@ -109,10 +109,10 @@ struct loupe_config {
 
 	int g_tls; /* offset of g from the thread pointer, before Go 1.17 */
 
-	/* The runtime's numbers for goroutine states, without the scan bit. */
+	/* The runtime's values of goroutine states, without the scan bit. */
 	u32 st_runnable, st_syscall, st_waiting, st_dead, st_dead_extra;
 
-	u32 reason_coroutine;                         /* wait reason of a coroutine that handed over */
+	u32 reason_coroutine;                         /* wait reason of a coroutine that has switched to another */
 	u32 reason_preempted, trace_reason_preempted; /* of a goroutine that stops for the garbage collector */
 	u32 select_cases;     /* argument of selectgo with the number of cases, or of send cases */
 	u32 select_recvs;     /* argument with the number of receive cases; LOUPE_NO_FIELD: none */
@@ -122,10 +122,10 @@ struct loupe_config {
 
 enum loupe_flag {
 	LOUPE_WAITING = 1,     /* GoCreate: the goroutine waits to be switched to */
-	LOUPE_NO_PARENT = 2,   /* GoCreate: not made by a go statement */
-	LOUPE_SWITCH_EXIT = 4, /* LOUPE_KIND_SWITCH: the goroutine that hands over ends */
-	LOUPE_PREEMPTED = 8,   /* GoStop: it was made to stop */
-	LOUPE_HAS_REASON = 16, /* STWBegin: reason says why */
+	LOUPE_NO_PARENT = 2,   /* GoCreate: not created by a go statement */
+	LOUPE_SWITCH_EXIT = 4, /* LOUPE_KIND_SWITCH: the first goroutine ends */
+	LOUPE_PREEMPTED = 8,   /* GoStop: the goroutine was preempted */
+	LOUPE_HAS_REASON = 16, /* STWBegin: reason is valid */
 };
 
 /* One event. */
@@ -134,7 +134,7 @@ struct loupe_record {
 	u64 g;    /* goroutine ID */
 	u64 arg;  /* the other goroutine, or an address */
 	u64 value;
-	u64 stack; /* identifies a stack; 0: none */
+	u64 stack; /* ID of a stack; 0: none */
 	u32 tid;
 	u32 lost; /* events lost so far, modulo 2^32 */
 	u8 kind;
@@ -144,7 +144,7 @@ struct loupe_record {
 	u32 proc; /* GoStart: one more than the ID of the P; 0: unknown */
 };
 
-/* GoCreate says more. */
+/* A GoCreate event. */
 struct loupe_create {
 	struct loupe_record r;
 	u64 gopc, startpc;
@@ -152,34 +152,34 @@ struct loupe_create {
 
 /* The addresses of a stack, the innermost first; sent before the first event that refers to it. */
 struct loupe_stack {
-	struct loupe_record r; /* stack identifies it, value is the number of addresses, arg a hidden caller; flags 1: it goes on, or could not be read further */
+	struct loupe_record r; /* stack is its ID, value the number of addresses, arg a hidden caller; flags 1: there are more frames, or they could not be read */
 	u64 pcs[LOUPE_MAX_STACK];
 };
 
-/* What became of the events of one kind on one CPU. */
+/* Counts the events of one kind on one CPU. */
 struct loupe_count {
-	u64 produced;   /* fired and passed the filters */
-	u64 no_room;    /* of these: the buffer was full */
-	u64 unreadable; /* of these: the target's memory could not be read */
+	u64 produced;   /* events that matched the filters */
+	u64 no_room;    /* of these, lost because the buffer was full */
+	u64 unreadable; /* of these, lost because the target's memory could not be read */
 };
 
-/* A wait under way, when only long ones are reported. */
+/* A current wait, if only long waits are reported. */
 struct loupe_wait {
 	u64 time, stack, lock;
 	u32 tid;
 	u8 reason, trace_reason;
 };
 
-/* What the reader changes while probes run. */
+/* Memory that the reader writes while probes run. */
 struct loupe_control {
-	u32 enabled; /* probes do nothing until it is set */
-	u32 waits;   /* the reader sleeps and wants to be woken by the next event */
+	u32 enabled; /* probes do nothing until this is set */
+	u32 waits;   /* the reader sleeps, and the next event must wake it */
 	u32 lost;    /* events lost so far, modulo 2^32 */
-	u16 epoch;   /* part of every stack's identity: a change makes all stacks to be sent again */
+	u16 epoch;   /* part of each stack ID: after a change all stacks are sent again */
 	u16 unused;
 	/*
-	 * By ID: the filter lists it. Nearly all of the runtime's own goroutines have small IDs, or IDs near each other: with a
-	 * large one it has to be looked for only where some of its set are listed.
+	 * Whether the filter lists an ID. Nearly all of the runtime's own goroutines have small IDs, or IDs close to each other.
+	 * A large ID must be looked up only if the filter lists any ID of its set.
 	 */
 	u8 small[LOUPE_SMALL_IDS];
 	u8 large[LOUPE_LARGE_SETS];

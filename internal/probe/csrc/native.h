@@ -46,7 +46,7 @@ _Static_assert(sizeof(struct regs) <= sizeof(((struct loupe_lane *)0)->regs), "r
 _Static_assert(sizeof(struct loupe_lane) + 3 * LOUPE_STACK_USE <= LOUPE_LANE_SPAN - LOUPE_LANE_TOP, "a lane's stack is too small");
 
 #define CONFIG(field) native.config.field
-#define HAS_WINDOW 0 /* to read memory costs nothing */
+#define HAS_WINDOW 0 /* reading memory is cheap */
 #define REGISTER(ctx, name) (ctx)->name
 #define PROBE(name) __attribute__((visibility("hidden"))) int probe_##name(struct regs *ctx)
 
