@@ -57,9 +57,9 @@ func (f Facts) needOwn() need {
 	case 1:
 		return need{privileged, "Yama ptrace_scope is 1: only programs started by Loupe itself (-- PROG), or with sudo"}
 	case 2:
-		return need{privileged, "Yama ptrace_scope is 2: CAP_SYS_PTRACE, also for programs started by Loupe itself: sudo loupe ..."}
+		return need{privileged, "Yama ptrace_scope is 2: CAP_SYS_PTRACE, even for programs started by Loupe itself: sudo loupe ..."}
 	case 3:
-		return need{false, "Yama ptrace_scope is 3: nobody can observe processes until the next boot: boot with it at 2 or less"}
+		return need{false, "Yama ptrace_scope is 3: no process can be observed; reboot with it set to 2 or less"}
 	}
 	return need{met: true}
 }
@@ -81,7 +81,7 @@ func (f Facts) needReadable(t *Target) need {
 }
 
 func (f Facts) needSameArch(t *Target) need {
-	return need{t.Err != nil || t.Info.Arch == f.Arch, fmt.Sprintf("a target of this machine's architecture, %s", f.Arch)}
+	return need{t.Err != nil || t.Info.Arch == f.Arch, fmt.Sprintf("a target for this machine's architecture, %s", f.Arch)}
 }
 
 // needRoom is that engine inline can map memory in the target.
@@ -99,14 +99,14 @@ func (f Facts) needRoom(t *Target) need {
 // needUntraced is that nobody traces the target: the kernel lets one process do so at a time.
 func needUntraced(t *Target) need {
 	tracer := ptrace.TracerWords(t.Tracer, t.TracedBy)
-	return need{t.Tracer == 0, tracer + " traces the target already: " + Detach(tracer, false)}
+	return need{t.Tracer == 0, tracer + " already traces the target: " + Detach(tracer, false)}
 }
 
 // uprobeNeeds are the requirements of the uprobe engine on the machine.
 func (f Facts) uprobeNeeds() []need {
 	return []need{
 		{f.mayTraceWithBPF(), "CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN: sudo loupe ..."},
-		{!f.NestedUser, "the machine's own user namespace: run on the host"},
+		{!f.NestedUser, "the initial user namespace: run on the host"},
 		{f.UprobePMU, "a kernel with uprobes"},
 		{!errors.Is(f.RingBuffer, ebpf.ErrNotSupported), "a kernel with BPF ring buffers (5.8)"},
 		{f.BPF == nil || !f.mayTraceWithBPF(), "loading BPF programs: see \"BPF\""},

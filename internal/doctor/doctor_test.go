@@ -228,10 +228,10 @@ func TestPtraceScope(t *testing.T) {
 		{"0\n", 0, ""},
 		{"1\n", 0, "ptrace_scope is 1: only programs started by Loupe itself (-- PROG)"},
 		{"1\n", allCaps, ""},
-		{"2\n", 0, "ptrace_scope is 2: CAP_SYS_PTRACE, also for programs started by Loupe itself: sudo"},
+		{"2\n", 0, "ptrace_scope is 2: CAP_SYS_PTRACE, even for programs started by Loupe itself: sudo"},
 		{"2\n", allCaps, ""},
-		{"3\n", 0, "ptrace_scope is 3: nobody can observe processes until the next boot"},
-		{"3\n", allCaps, "ptrace_scope is 3: nobody can observe processes until the next boot"},
+		{"3\n", 0, "ptrace_scope is 3: no process can be observed; reboot"},
+		{"3\n", allCaps, "ptrace_scope is 3: no process can be observed; reboot"},
 	} {
 		root := t.TempDir()
 		write(t, root, "proc/self/status", fmt.Sprintf("CapEff:\t%016x\n", uint64(test.caps)))

@@ -34,7 +34,7 @@ func (f Facts) machine() []Check {
 func (f Facts) checkArch() Check {
 	c := Check{Name: "kernel", Status: OK, Found: fmt.Sprintf("Linux %s on %s", f.Kernel, f.Arch)}
 	if f.Arch != "amd64" && f.Arch != "arm64" {
-		c.Status, c.Means = Fail, "Loupe reads amd64 and arm64 processes"
+		c.Status, c.Means = Fail, "Loupe supports amd64 and arm64"
 	}
 	return c
 }
@@ -69,12 +69,12 @@ func (f Facts) checkPtraceScope() Check {
 		c.Found = "0: your own processes can be read"
 	case f.PtraceScope == 3:
 		c.Status, c.Means = Fail, "no process can be read or traced, whatever the privileges, until the next boot"
-		c.Remedy = "boot with kernel.yama.ptrace_scope at 2 or less (/etc/sysctl.d)"
+		c.Remedy = "reboot with kernel.yama.ptrace_scope set to 2 or less (/etc/sysctl.d)"
 	case f.Caps.Has(unix.CAP_SYS_PTRACE):
 		c.Found += ": requires CAP_SYS_PTRACE, which Loupe has"
 	case f.PtraceScope == 1:
 		c.Status, c.Means = Warn, "without CAP_SYS_PTRACE only programs that Loupe itself started can be read"
-		c.Remedy = "sudo loupe ..., or start the program by loupe ... -- PROG, or sudo sysctl kernel.yama.ptrace_scope=0"
+		c.Remedy = "sudo loupe ..., or start the program with loupe ... -- PROG, or sudo sysctl kernel.yama.ptrace_scope=0"
 	default:
 		c.Status, c.Means = Warn, "without CAP_SYS_PTRACE no process can be read"
 		c.Remedy = "sudo loupe ..., or sudo sysctl kernel.yama.ptrace_scope=0"
@@ -104,7 +104,7 @@ func (f Facts) checkCaps() Check {
 	}
 	if len(means) > 0 {
 		c.Status, c.Means = Warn, strings.Join(means, "; ")
-		c.Remedy = "sudo loupe ..., or once: sudo setcap cap_sys_ptrace,cap_bpf,cap_perfmon+ep $(command -v loupe)"
+		c.Remedy = "sudo loupe ..., or run once: sudo setcap cap_sys_ptrace,cap_bpf,cap_perfmon+ep $(command -v loupe)"
 	}
 	return c
 }
@@ -258,7 +258,7 @@ func (f Facts) checkLockdown() Check {
 		c.Found = "not in this kernel, or not visible"
 	case "confidentiality":
 		c.Status, c.Means = Warn, "BPF programs cannot read kernel memory"
-		c.Remedy = "boot with lockdown set to integrity or none, if that is acceptable (often enforced by Secure Boot)"
+		c.Remedy = "reboot with lockdown set to integrity or none, if that is acceptable (often enforced by Secure Boot)"
 	}
 	return c
 }

@@ -61,8 +61,8 @@ func descends(pid, ancestor int) bool {
 func (f Facts) WhyDenied(t *Target, uprobe bool) (why, remedy string) {
 	switch {
 	case f.PtraceScope == 3:
-		return "kernel.yama.ptrace_scope is 3: nobody may read processes until the next boot",
-			"boot with kernel.yama.ptrace_scope at 2 or less"
+		return "kernel.yama.ptrace_scope is 3: no process may be read until the next boot",
+			"reboot with kernel.yama.ptrace_scope set to 2 or less"
 	case f.Caps.Has(unix.CAP_SYS_PTRACE) && f.ReadMemory != nil:
 		return "a sandbox refuses process_vm_readv", "run Loupe outside of it"
 	case f.Caps.Has(unix.CAP_SYS_PTRACE):
@@ -78,7 +78,7 @@ func (f Facts) WhyDenied(t *Target, uprobe bool) (why, remedy string) {
 		return why, "run with sudo, or as that user"
 	case f.PtraceScope == 1 && !t.Ancestor:
 		return "kernel.yama.ptrace_scope is 1: only its parents may read it",
-			"sudo loupe ..., or start it by loupe ... -- PROG, or sudo sysctl kernel.yama.ptrace_scope=0"
+			"sudo loupe ..., or start it with loupe ... -- PROG, or sudo sysctl kernel.yama.ptrace_scope=0"
 	case f.PtraceScope == 2:
 		return "kernel.yama.ptrace_scope is 2: only CAP_SYS_PTRACE may read processes", "sudo loupe ..."
 	case f.ReadMemory != nil:
@@ -183,7 +183,7 @@ func (t *Target) checkInline() []Check {
 	case i.Memory:
 		return []Check{{Name: "inline engine", Status: Warn,
 			Found:  fmt.Sprintf("%s was killed and left code at %s", i.words(), english.Count(i.Places, "place")),
-			Means:  "the program runs correctly, some nanoseconds slower at these places; live events are unavailable; snapshots work",
+			Means:  "the program runs correctly, a few nanoseconds slower at these places; live events are unavailable; snapshots work",
 			Remedy: fmt.Sprintf("loupe doctor %d --repair", t.PID)}}
 	default:
 		return []Check{{Name: "inline engine", Status: Warn, Found: "a Loupe was killed and left memory, a file descriptor, or bytes after the end of the code",

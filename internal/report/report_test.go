@@ -159,7 +159,7 @@ func TestCheckUp(t *testing.T) {
 		Machine: []doctor.Check{
 			{Name: "kernel", Status: doctor.OK, Found: "Linux 6.1.0 on amd64"},
 			{Name: "Yama ptrace_scope", Status: doctor.Warn, Found: "1", Means: "without CAP_SYS_PTRACE only programs that Loupe itself started can be read",
-				Remedy: "sudo loupe ..., or start the program by loupe ... -- PROG, or sudo sysctl kernel.yama.ptrace_scope=0"},
+				Remedy: "sudo loupe ..., or start the program with loupe ... -- PROG, or sudo sysctl kernel.yama.ptrace_scope=0"},
 		},
 		Target:    []doctor.Check{{Name: "process", Status: doctor.Fail, Found: "process 1: not a \x1b[1mGo program"}},
 		Abilities: []doctor.Ability{{Name: "snapshot", Does: "goroutines", Met: true}, {Name: "uprobe", Does: "events", Missing: []string{"CAP_BPF: sudo loupe ..."}}},
