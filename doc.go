@@ -5,5 +5,5 @@
 // [github.com/loupe-go/loupe/event] defines.
 //
 // There are two engines. [EngineUprobe] uses eBPF and never stops the target. [EngineInline] patches the target with
-// ptrace, and stops it for some milliseconds when the session begins and when it ends.
+// ptrace, and stops it for a few milliseconds when the session begins and when it ends.
 package loupe
