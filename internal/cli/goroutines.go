@@ -63,7 +63,7 @@ A goroutine that ran while its stack was read is marked best effort.
 	flags.target.add(cmd)
 	f := cmd.Flags()
 	f.BoolVar(&flags.group, "group", true, "group goroutines with the same state, reason and stack; with --json the default is false")
-	f.BoolVar(&flags.pause, "pause", false, "stop the program with ptrace for some milliseconds, to read all goroutines at one moment")
+	f.BoolVar(&flags.pause, "pause", false, "stop the program with ptrace for a few milliseconds, to read all goroutines at one moment")
 	f.BoolVar(&flags.runtimeFrames, "runtime-frames", false, "include the frames that a traceback omits: runtime functions and wrappers")
 	f.BoolVar(&flags.system, "system", false, "include goroutines of the Go runtime; with --json the default is true")
 	f.IntVar(&flags.limit, "limit", 0, "list at most `N` groups or goroutines; 0 lists all")

@@ -89,7 +89,7 @@ All types except goroutine observe the program from its first goroutine.`,
 	f := cmd.Flags()
 	f.StringVarP(&flags.output, "output", "o", "", "write the profile to `FILE`; - is stdout")
 	f.StringVar(&flags.kind, "type", goroutineProfile, "`KIND` of the profile: "+strings.Join(profileTypeNames(), ", "))
-	f.BoolVar(&flags.pause, "pause", false, "goroutine: stop the program with ptrace for some milliseconds, to read all goroutines at one moment")
+	f.BoolVar(&flags.pause, "pause", false, "goroutine: stop the program with ptrace for a few milliseconds, to read all goroutines at one moment")
 	f.StringArrayVar(&flags.reasons, "reason", nil, "block, mutex: count waits whose reason contains `TEXT` instead of the default reasons; repeatable, any may match")
 	cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(profileTypeNames(), cobra.ShellCompDirectiveNoFileComp))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -94,7 +94,7 @@ reports the time that the file covers.
 	f.StringVar(&flags.format, "format", string(record.Go), "write this `FORMAT`: go, text, perfetto, chrome")
 	f.Var(&flags.kinds, "kinds", "record these `KINDS` of events, separated by commas (loupe trace --help lists them)")
 	f.BoolVar(&flags.system, "system", false, "include goroutines of the Go runtime")
-	f.DurationVar(&flags.last, "last", 0, "keep only the events of this last duration; write them at the end, on SIGUSR1, or when a condition is met")
+	f.DurationVar(&flags.last, "last", 0, "keep only the newest events, up to this age; write them at the end, on SIGUSR1, or when a condition is met")
 	f.Var(&flags.memory, "memory", "with --last: use at most `SIZE` of memory for events")
 	f.DurationVar(&flags.after, "after", time.Second, "with --last: continue for this time after a condition is met")
 	f.DurationVar(&flags.when.Blocked, "when-blocked", 0, "with --last: stop when a goroutine is blocked for longer than this")

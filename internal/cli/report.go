@@ -95,7 +95,7 @@ func (a *app) compare(ctx context.Context, p process, flags *reportFlags) (*repo
 	} else {
 		live <- nil
 	}
-	err = a.wait(ctx, flags.interval, fmt.Sprintf("watching process %d", pid))
+	err = a.wait(ctx, flags.interval, fmt.Sprintf("observing process %d", pid))
 	var second *goproc.Snapshot
 	if err == nil {
 		second, err = a.snapshot(ctx, p, goproc.SnapshotOptions{})

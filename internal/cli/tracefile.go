@@ -40,7 +40,7 @@ requires more than --max-memory is refused.`,
 		RunE: a.noCommand,
 	}
 	cmd.SuggestionsMinimumDistance = 2
-	cmd.PersistentFlags().Var(&a.maxMemory, "max-memory", "refuse a trace that requires more than `SIZE` of memory (default half of\nthe available memory)")
+	cmd.PersistentFlags().Var(&a.maxMemory, "max-memory", "refuse a trace that requires more than `SIZE` of memory (default half of the available memory)")
 	cmd.PersistentFlags().Lookup("max-memory").DefValue = ""
 	cmd.AddCommand(a.tracefileTextCommand(), a.tracefileWireCommand(), a.tracefileStatCommand(), a.tracefileValidateCommand(),
 		a.tracefileConvertCommand(), a.tracefileMergeCommand(), a.tracefileFilterCommand())

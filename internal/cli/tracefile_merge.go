@@ -94,7 +94,7 @@ func (f *mergeFlags) check(cmd *cobra.Command, files int) error {
 	case !slices.Contains(mergeFormats, f.format):
 		return fmt.Errorf("cannot merge traces to format %q: must be one of %s", f.format, strings.Join(mergeFormats, ", "))
 	case len(f.names) > 0 && len(f.names) != files:
-		return fmt.Errorf("%s for %s", english.Count(len(f.names), "name"), english.Count(files, "file"))
+		return fmt.Errorf("%s (--name) for %s", english.Count(len(f.names), "name"), english.Count(files, "file"))
 	}
 	for _, name := range []string{"align", "name", "threads"} {
 		if cmd.Flags().Changed(name) && !f.processes() {

@@ -100,7 +100,7 @@ func TestTracefileUsage(t *testing.T) {
 		{"merge FILE - -o x --format go", "cannot merge standard input"},
 		{"merge FILE FILE -o x --format go --align wall", "--align requires"},
 		{"merge FILE FILE -o x --format chrome --align clock", "--align clock: must be one of"},
-		{"merge FILE FILE -o x --format chrome --name a", "1 name for 2 files"},
+		{"merge FILE FILE -o x --format chrome --name a", "1 name (--name) for 2 files"},
 	} {
 		var args []string
 		for _, word := range strings.Fields(test.line) {
