@@ -4,14 +4,15 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/gostate"
 )
 
 // tally is the time that goroutines spend in each state.
 type tally struct {
 	epoch uint32
-	open  [numStates]pool  // goroutines now in a state
-	stale [numStates]pool  // those of open for which events may have been lost
-	done  [numStates]Nanos // times in states that have ended; uncertain times count as unknown
+	open  [gostate.NumStates]pool  // goroutines now in a state
+	stale [gostate.NumStates]pool  // those of open for which events may have been lost
+	done  [gostate.NumStates]Nanos // times in states that have ended; uncertain times count as unknown
 }
 
 // sync applies losses since the last use: everything open becomes stale. Doing this lazily keeps a loss cheap.

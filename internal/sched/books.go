@@ -3,6 +3,8 @@ package sched
 import (
 	"math/bits"
 	"time"
+
+	"github.com/loupe-go/loupe/internal/gostate"
 )
 
 // Books is what the kernel and the runtime account of the process at one moment.
@@ -360,13 +362,13 @@ func (m *Machine) correct(onP []OnP) {
 			continue
 		}
 		_, on := has[th.en.id]
-		if th.en.state == running && !on {
+		if th.en.state == gostate.Running && !on {
 			m.lostProc(th, m.now)
 		}
 	}
 	for _, on := range onP {
 		en := m.table.find(on.G)
-		if en == nil || en.thread == 0 || en.epoch != m.epoch || en.flags&flagInferred == 0 || en.state != syscall {
+		if en == nil || en.thread == 0 || en.epoch != m.epoch || en.flags&flagInferred == 0 || en.state != gostate.Syscall {
 			continue
 		}
 		th := m.threads.list[en.thread]
@@ -374,7 +376,7 @@ func (m *Machine) correct(onP []OnP) {
 			continue
 		}
 		m.close(en, m.now, mixed)
-		m.enter(en, m.sites.at(en.site), en.since, m.can[running])
+		m.enter(en, m.sites.at(en.site), en.since, m.can[gostate.Running])
 		if on.P >= 0 && on.P < maxProcs {
 			m.gotProc(th, on.P, m.now)
 		}

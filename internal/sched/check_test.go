@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/gostate"
 )
 
 // check verifies what must hold after any events whatever: sums that are kept as events come are the ones found by looking
@@ -77,8 +78,8 @@ func check(t testing.TB, m *Machine) {
 
 // addOpen adds the time of a goroutine in the state that it is in.
 func addOpen(m *Machine, en *entry, open *Times) {
-	sum := map[state]*Nanos{unknown: &open.Uncertain, running: &open.Running, runnable: &open.Runnable, waiting: &open.Blocked,
-		syscall: &open.Syscall}[en.state]
+	sum := map[gostate.State]*Nanos{gostate.Unknown: &open.Uncertain, gostate.Running: &open.Running, gostate.Runnable: &open.Runnable, gostate.Waiting: &open.Blocked,
+		gostate.Syscall: &open.Syscall}[en.state]
 	if en.epoch != m.epoch {
 		sum = &open.Uncertain
 	}

@@ -1,38 +1,9 @@
 package sched
 
-import "github.com/loupe-go/loupe/event"
-
-// state is what a goroutine is doing, as a small number.
-type state uint8
-
-const (
-	unknown state = iota // not observable, see observable
-	runnable
-	running
-	syscall
-	waiting
-	numStates
+import (
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/gostate"
 )
-
-var stateNames = [numStates]event.State{
-	runnable: event.StateRunnable, running: event.StateRunning, syscall: event.StateSyscall, waiting: event.StateWaiting,
-}
-
-// stateOf returns the state of a goroutine in a snapshot. The runtime moves only stacks of running goroutines; a goroutine that
-// stopped itself for a suspend request, or that leaked, waits.
-func stateOf(s event.State) state {
-	switch s {
-	case event.StateRunnable:
-		return runnable
-	case event.StateRunning, event.StateCopystack:
-		return running
-	case event.StateSyscall:
-		return syscall
-	case event.StateWaiting, event.StatePreempted, event.StateLeaked:
-		return waiting
-	}
-	return unknown
-}
 
 // cause is why a goroutine is runnable.
 type cause uint8
@@ -65,12 +36,12 @@ const (
 // interned, and the uncertain time is not stored because it follows from the others.
 type entry struct {
 	id    uint64
-	since int64                // when it entered its state; on flagInitial maybe before it was seen
-	spent [numStates - 1]int64 // certain time in states that have ended, from runnable on
-	place uint32               // its last place: stack and wait reason
-	site  uint32               // where it was created
-	epoch uint32               // the goroutine is uncertain if this is not the machine's epoch
-	state state
+	since int64                        // when it entered its state; on flagInitial maybe before it was seen
+	spent [gostate.NumStates - 1]int64 // certain time in states that have ended, from runnable on
+	place uint32                       // its last place: stack and wait reason
+	site  uint32                       // where it was created
+	epoch uint32                       // the goroutine is uncertain if this is not the machine's epoch
+	state gostate.State
 	cause cause
 	flags uint16
 
@@ -108,4 +79,4 @@ func (en *entry) uncertain() int64 {
 }
 
 // atPlace reports whether it waits, or is in a system call, at a place that an event named.
-func (en *entry) atPlace() bool { return en.state >= syscall && en.flags&flagInferred == 0 }
+func (en *entry) atPlace() bool { return en.state >= gostate.Syscall && en.flags&flagInferred == 0 }

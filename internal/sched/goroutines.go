@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/gostate"
 )
 
 // Goroutine is a live goroutine.
@@ -62,9 +63,9 @@ func (m *Machine) view(en *entry, g *Goroutine) {
 		ID: en.id, Parent: en.parent,
 		Site: int(s.origin), Origin: m.origins[s.origin], CreationStack: shown(s.stack), Seen: en.seen,
 		Found: en.flags&flagFound != 0,
-		State: stateNames[en.state], Since: en.since, Uncertain: en.epoch != m.epoch, Repairs: uint32(en.repairs),
-		Running: time.Duration(en.spent[running-1]), Runnable: time.Duration(en.spent[runnable-1]),
-		Blocked: time.Duration(en.spent[waiting-1]), Syscall: time.Duration(en.spent[syscall-1]),
+		State: en.state.Name(), Since: en.since, Uncertain: en.epoch != m.epoch, Repairs: uint32(en.repairs),
+		Running: time.Duration(en.spent[gostate.Running-1]), Runnable: time.Duration(en.spent[gostate.Runnable-1]),
+		Blocked: time.Duration(en.spent[gostate.Waiting-1]), Syscall: time.Duration(en.spent[gostate.Syscall-1]),
 		InDoubt: time.Duration(en.uncertain()),
 		Starts:  en.starts, Blocks: en.blocks,
 		Stack: shown(p.stack), Place: int(en.place),
@@ -75,7 +76,7 @@ func (m *Machine) view(en *entry, g *Goroutine) {
 	if en.flags&flagLeaked != 0 {
 		g.State = event.StateLeaked
 	}
-	if en.state == waiting || en.state == runnable && p.role == Stops {
+	if en.state == gostate.Waiting || en.state == gostate.Runnable && p.role == Stops {
 		g.Reason = p.text
 	}
 	if en.flags&flagWoken != 0 {
@@ -84,15 +85,15 @@ func (m *Machine) view(en *entry, g *Goroutine) {
 	}
 	open := time.Duration(m.now - en.counted())
 	switch {
-	case g.Uncertain || en.state == unknown:
+	case g.Uncertain || en.state == gostate.Unknown:
 		g.InDoubt += open
-	case en.state == running:
+	case en.state == gostate.Running:
 		g.Running += open
-	case en.state == runnable:
+	case en.state == gostate.Runnable:
 		g.Runnable += open
-	case en.state == waiting:
+	case en.state == gostate.Waiting:
 		g.Blocked += open
-	case en.state == syscall:
+	case en.state == gostate.Syscall:
 		g.Syscall += open
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/gostate"
 )
 
 // record is an event of the history, with reason and stack as the number of a place.
@@ -15,7 +16,7 @@ type record struct {
 	place uint32 // of a site for GoCreate
 	tid   int32
 	kind  event.Kind
-	state state
+	state gostate.State
 }
 
 // recordChunk is how many records are allocated at once, so that a short history takes little memory.
@@ -54,7 +55,7 @@ func (h *history) add(e *event.Event, t int64, place uint32) {
 		r.other = e.By
 	case event.GoCreate, event.GoStatus:
 		r.other = e.Parent
-		r.state = stateOf(e.State)
+		r.state = gostate.Of(e.State)
 	}
 }
 
@@ -64,7 +65,7 @@ func (m *Machine) event(r *record) event.Event {
 	if r.kind == event.GoCreate {
 		s := m.sites.at(r.place)
 		e.Parent, e.Origin, e.Stack = r.other, m.origins[s.origin], shown(s.stack)
-		e.State = stateNames[r.state]
+		e.State = r.state.Name()
 		return e
 	}
 	p := m.places.at(r.place)
@@ -74,7 +75,7 @@ func (m *Machine) event(r *record) event.Event {
 		e.By = r.other
 		return e // the reason of the place is that of the wait
 	case event.GoStatus:
-		e.Parent, e.State = r.other, stateNames[r.state]
+		e.Parent, e.State = r.other, r.state.Name()
 	default:
 		e.Object = r.other
 	}

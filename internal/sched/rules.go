@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/gostate"
 )
 
 // class says what an event implies about the time since the previous event.
@@ -18,7 +19,7 @@ const (
 
 // rules map an event and the goroutine's state to a class, if all kinds are observed. The order of the states
 // is unknown, runnable, running, syscall, waiting. Rows of kinds that are not about a goroutine's state are absent.
-var rules = map[event.Kind][numStates]class{
+var rules = map[event.Kind][gostate.NumStates]class{
 	event.GoStart:        {mixed, exact, mixed, exact, repair},
 	event.GoStop:         {mixed, repair, exact, repair, repair},
 	event.GoBlock:        {mixed, repair, exact, repair, repair},
@@ -36,41 +37,41 @@ var rules = map[event.Kind][numStates]class{
 }
 
 // follows is the state after an event.
-var follows = map[event.Kind]state{
-	event.GoCreate:       runnable,
-	event.GoStart:        running,
-	event.GoStop:         runnable,
-	event.GoBlock:        waiting,
-	event.GoUnblock:      runnable,
-	event.GoSyscallBegin: syscall,
-	event.GoSyscallEnd:   running,
-	event.ChanMake:       running,
-	event.ChanSend:       running,
-	event.ChanReceive:    running,
-	event.ChanClose:      running,
-	event.Select:         running,
-	event.SemAcquire:     running,
-	event.SemRelease:     running,
+var follows = map[event.Kind]gostate.State{
+	event.GoCreate:       gostate.Runnable,
+	event.GoStart:        gostate.Running,
+	event.GoStop:         gostate.Runnable,
+	event.GoBlock:        gostate.Waiting,
+	event.GoUnblock:      gostate.Runnable,
+	event.GoSyscallBegin: gostate.Syscall,
+	event.GoSyscallEnd:   gostate.Running,
+	event.ChanMake:       gostate.Running,
+	event.ChanSend:       gostate.Running,
+	event.ChanReceive:    gostate.Running,
+	event.ChanClose:      gostate.Running,
+	event.Select:         gostate.Running,
+	event.SemAcquire:     gostate.Running,
+	event.SemRelease:     gostate.Running,
 }
 
 // endings are the kinds that normally end a state. A state whose endings are not observed is never reported, because it
 // would never end. The exception is a goroutine that a snapshot found in a system call: it is reported there until its next
 // event, and the time then counts as uncertain.
-var endings = [numStates]event.Kinds{
-	runnable: event.KindsOf(event.GoStart),
-	running:  event.KindsOf(event.GoStop, event.GoBlock),
-	waiting:  event.KindsOf(event.GoUnblock),
+var endings = [gostate.NumStates]event.Kinds{
+	gostate.Runnable: event.KindsOf(event.GoStart),
+	gostate.Running:  event.KindsOf(event.GoStop, event.GoBlock),
+	gostate.Waiting:  event.KindsOf(event.GoUnblock),
 }
 
 // conduct is the rules for the observed kinds.
 type conduct struct {
-	rules    [64][numStates]class
-	follows  [64]state        // unknown for states that are not reported
-	tells    [64]bool         // the kind is about a goroutine's state
-	can      [numStates]state // the state itself, or unknown if it is not reported
-	syscalls bool             // are observed
-	seesGC   bool             // the garbage collector is observed
-	ends     bool             // GoDestroy is observed
+	rules    [64][gostate.NumStates]class
+	follows  [64]gostate.State                // unknown for states that are not reported
+	tells    [64]bool                         // the kind is about a goroutine's state
+	can      [gostate.NumStates]gostate.State // the state itself, or unknown if it is not reported
+	syscalls bool                             // are observed
+	seesGC   bool                             // the garbage collector is observed
+	ends     bool                             // GoDestroy is observed
 }
 
 func newConduct(kinds event.Kinds, minBlock time.Duration) conduct {
@@ -85,7 +86,7 @@ func newConduct(kinds event.Kinds, minBlock time.Duration) conduct {
 	c := conduct{syscalls: has(event.KindsSyscall), seesGC: has(event.KindsOf(event.GCBegin, event.GCEnd)), ends: kinds.Has(event.GoDestroy)}
 	for s, want := range endings {
 		if has(want) {
-			c.can[s] = state(s)
+			c.can[s] = gostate.State(s)
 		}
 	}
 	whole := has(event.KindsGoroutine)
@@ -98,9 +99,9 @@ func newConduct(kinds event.Kinds, minBlock time.Duration) conduct {
 			}
 		}
 		if !c.syscalls {
-			row[syscall] = mixed
+			row[gostate.Syscall] = mixed
 			if kind == event.GoStart {
-				row[running] = exact
+				row[gostate.Running] = exact
 			}
 		}
 		c.rules[kind] = row

@@ -1,6 +1,9 @@
 package sched
 
-import "github.com/loupe-go/loupe/event"
+import (
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/gostate"
+)
 
 // thread is a kernel thread of the program, an M of the runtime.
 type thread struct {
@@ -85,7 +88,7 @@ func (ts *threads) forget(th *thread) {
 // run than there are Ps.
 func (m *Machine) seat(en *entry, e *event.Event, t int64) {
 	ts := &m.threads
-	if en.state == running || en.state == syscall {
+	if en.state == gostate.Running || en.state == gostate.Syscall {
 		if th := ts.of(e.TID); th != nil {
 			m.attach(en, th, t)
 			if id, ok := e.P.ID(); ok && e.Kind == event.GoStart && id < maxProcs && th.proc != uint16(id)+1 {
@@ -148,7 +151,7 @@ func (m *Machine) lostProc(th *thread, t int64) {
 		m.threads.procs[th.proc-1] = 0
 		th.proc = 0
 	}
-	if th.en != nil && th.en.state == running {
+	if th.en != nil && th.en.state == gostate.Running {
 		m.inSyscall(th.en, t)
 	}
 }
@@ -157,11 +160,11 @@ func (m *Machine) lostProc(th *thread, t int64) {
 func (m *Machine) inSyscall(en *entry, t int64) {
 	switch {
 	case en.epoch != m.epoch:
-		m.retype(en, unknown)
+		m.retype(en, gostate.Unknown)
 	case en.flags&flagReturned != 0:
-		m.retype(en, m.can[runnable])
+		m.retype(en, m.can[gostate.Runnable])
 	default:
-		m.infer(en, t, syscall, exact)
+		m.infer(en, t, gostate.Syscall, exact)
 	}
 }
 
@@ -172,20 +175,20 @@ func (m *Machine) leftThread(th *thread, t int64) {
 	m.detach(en, t)
 	switch {
 	case en.epoch != m.epoch:
-		if en.state == running {
-			m.retype(en, unknown)
+		if en.state == gostate.Running {
+			m.retype(en, gostate.Unknown)
 		}
 	case en.flags&flagReturned != 0:
-		m.retype(en, m.can[runnable])
-	case en.state == running, en.flags&flagInferred != 0:
-		m.infer(en, t, m.can[runnable], exact)
-	case en.state == syscall && !m.syscalls: // a snapshot found it in a system call
-		m.infer(en, t, m.can[runnable], mixed)
+		m.retype(en, m.can[gostate.Runnable])
+	case en.state == gostate.Running, en.flags&flagInferred != 0:
+		m.infer(en, t, m.can[gostate.Runnable], exact)
+	case en.state == gostate.Syscall && !m.syscalls: // a snapshot found it in a system call
+		m.infer(en, t, m.can[gostate.Runnable], mixed)
 	}
 }
 
 // infer moves a goroutine to a state without an event. how is the class of the time until then.
-func (m *Machine) infer(en *entry, t int64, next state, how class) {
+func (m *Machine) infer(en *entry, t int64, next gostate.State, how class) {
 	m.close(en, t, how)
 	en.cause = causeNone
 	en.flags |= flagInferred
@@ -194,7 +197,7 @@ func (m *Machine) infer(en *entry, t int64, next state, how class) {
 }
 
 // retype changes the state of a goroutine since it entered its state.
-func (m *Machine) retype(en *entry, to state) {
+func (m *Machine) retype(en *entry, to gostate.State) {
 	s := m.sites.at(en.site)
 	s.sync(m.epoch)
 	pools := &s.open
@@ -209,8 +212,8 @@ func (m *Machine) retype(en *entry, to state) {
 }
 
 // count1 counts running goroutines.
-func (m *Machine) count1(s state, by int) {
-	if s == running {
+func (m *Machine) count1(s gostate.State, by int) {
+	if s == gostate.Running {
 		m.threads.running += by
 	}
 }
@@ -220,24 +223,24 @@ func (m *Machine) resolve(en *entry, kind event.Kind, t int64) {
 	switch {
 	case en.epoch != m.epoch || kind == event.GoStatus || kind == event.GoCreate:
 	case en.flags&flagReturned != 0 && kind == event.GoStart: // it had to wait for a P
-		if to := m.can[runnable]; en.state != to {
+		if to := m.can[gostate.Runnable]; en.state != to {
 			m.retype(en, to)
 		}
 		en.cause = causeReturned
 	case en.flags&flagReturned != 0: // it got a P at once
-		if to := m.can[running]; en.state != to {
+		if to := m.can[gostate.Running]; en.state != to {
 			m.retype(en, to)
 		}
-	case en.flags&flagInferred != 0 && en.state == syscall && t <= en.since: // the event was in transit
+	case en.flags&flagInferred != 0 && en.state == gostate.Syscall && t <= en.since: // the event was in transit
 		en.flags &^= flagInferred
-		m.retype(en, m.can[running])
+		m.retype(en, m.can[gostate.Running])
 	}
 	en.flags &^= flagReturned
 }
 
 // class returns the class of an event for a goroutine in its current state.
 func (m *Machine) class(en *entry, kind event.Kind) class {
-	if en.flags&flagInferred != 0 && en.state == syscall {
+	if en.flags&flagInferred != 0 && en.state == gostate.Syscall {
 		if kind == event.GoStart || kind == event.GoSyscallEnd {
 			return exact
 		}
@@ -254,11 +257,11 @@ func (m *Machine) proves(by uint64, e *event.Event, t int64) {
 	}
 	en := th.en
 	th.heard = t
-	if en.flags&flagInferred == 0 || en.epoch != m.epoch || en.state != syscall {
+	if en.flags&flagInferred == 0 || en.epoch != m.epoch || en.state != gostate.Syscall {
 		return
 	}
 	m.close(en, t, mixed)
-	m.enter(en, m.sites.at(en.site), en.since, m.can[running])
+	m.enter(en, m.sites.at(en.site), en.since, m.can[gostate.Running])
 	m.seat(en, e, t)
 }
 
@@ -267,7 +270,7 @@ func (m *Machine) proves(by uint64, e *event.Event, t int64) {
 func (m *Machine) evict(newest *entry, t int64) bool {
 	var found *thread
 	for _, th := range m.threads.list[1:] {
-		if th == nil || th.en == nil || th.en.state != running || th.en == newest && !m.mayWait(th) {
+		if th == nil || th.en == nil || th.en.state != gostate.Running || th.en == newest && !m.mayWait(th) {
 			continue
 		}
 		if found == nil || m.likelier(th, found) {
@@ -290,7 +293,7 @@ func (m *Machine) evict(newest *entry, t int64) bool {
 func (m *Machine) runsNowhere(newest *entry) *entry {
 	for _, chunk := range m.table.chunks {
 		for i := 0; chunk != nil && i < len(chunk); i++ {
-			if en := &chunk[i]; en.id != 0 && en != newest && en.state == running && en.thread == 0 {
+			if en := &chunk[i]; en.id != 0 && en != newest && en.state == gostate.Running && en.thread == 0 {
 				return en
 			}
 		}

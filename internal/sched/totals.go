@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/gostate"
 )
 
 // Times is time by state, summed over goroutines. Uncertain is the time of which the state is not known.
@@ -77,11 +78,11 @@ func (f *Flow) add(s *site, now int64) {
 	f.Lifetime = f.Lifetime.Add(s.lifetime)
 	f.FirstStart.merge(&s.delay)
 	f.CPU = f.CPU.Add(s.cpu)
-	f.Done = f.Done.Add(Times{s.done[running], s.done[runnable], s.done[waiting], s.done[syscall], s.done[unknown]})
+	f.Done = f.Done.Add(Times{s.done[gostate.Running], s.done[gostate.Runnable], s.done[gostate.Waiting], s.done[gostate.Syscall], s.done[gostate.Unknown]})
 
-	var open [numStates]Nanos
-	var count [numStates]uint64
-	uncertain := s.open[unknown].open(now)
+	var open [gostate.NumStates]Nanos
+	var count [gostate.NumStates]uint64
+	uncertain := s.open[gostate.Unknown].open(now)
 	for i := range s.open {
 		open[i] = s.open[i].open(now)
 		count[i] = s.open[i].n + s.stale[i].n
@@ -89,8 +90,8 @@ func (f *Flow) add(s *site, now int64) {
 		f.States.Uncertain += s.stale[i].n
 		f.Live += count[i]
 	}
-	f.Open = f.Open.Add(Times{open[running], open[runnable], open[waiting], open[syscall], uncertain})
-	f.States = f.States.Add(States{count[running], count[runnable], count[waiting], count[syscall], count[unknown], 0})
+	f.Open = f.Open.Add(Times{open[gostate.Running], open[gostate.Runnable], open[gostate.Waiting], open[gostate.Syscall], uncertain})
+	f.States = f.States.Add(States{count[gostate.Running], count[gostate.Runnable], count[gostate.Waiting], count[gostate.Syscall], count[gostate.Unknown], 0})
 }
 
 // sub returns what changed since an earlier look: counts and times are differences, Live and States those of now. Done is

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/gostate"
 )
 
 // goroutine applies an event about a goroutine's state. It returns the place that the event names, for the history; for
@@ -59,7 +60,7 @@ func (m *Machine) change(en *entry, e *event.Event, t int64) uint32 {
 		return m.again(en, e, t)
 	case event.GoSyscallEnd:
 		if lostP(e) {
-			m.moveTo(en, e.Kind, t, m.can[runnable], en.place)
+			m.moveTo(en, e.Kind, t, m.can[gostate.Runnable], en.place)
 			en.cause = causeReturned
 			return 0
 		}
@@ -67,7 +68,7 @@ func (m *Machine) change(en *entry, e *event.Event, t int64) uint32 {
 	// It runs: it returned from a system call, or had an event that only running goroutines have.
 	if en.state != m.follows[e.Kind] || en.epoch != m.epoch {
 		m.move(en, e.Kind, t)
-		if e.Kind == event.GoSyscallEnd && en.state == running {
+		if e.Kind == event.GoSyscallEnd && en.state == gostate.Running {
 			en.flags |= flagReturned
 		}
 	}
@@ -99,7 +100,7 @@ func (m *Machine) first(e *event.Event, t int64) uint32 {
 		m.creates(e.Parent)
 		en.cause = causeCreated
 		if e.State == event.StateWaiting {
-			next = m.can[waiting]
+			next = m.can[gostate.Waiting]
 			en.flags |= flagCoroutine
 			en.place = m.placeID(placeKey{reason: m.reasonID(e.Reason, ""), role: Waits})
 		}
@@ -121,7 +122,7 @@ func (m *Machine) first(e *event.Event, t int64) uint32 {
 		m.sites.at(en.site).found++
 		told = m.found(en, e, t)
 		if lostP(e) {
-			next, en.cause = m.can[runnable], causeReturned
+			next, en.cause = m.can[gostate.Runnable], causeReturned
 		}
 	}
 	m.enter(en, m.sites.at(en.site), t, next)
@@ -161,13 +162,13 @@ func (m *Machine) found(en *entry, e *event.Event, t int64) uint32 {
 }
 
 // status returns the state and place of a goroutine in a snapshot.
-func (m *Machine) status(en *entry, e *event.Event) (state, uint32) {
-	s := stateOf(e.State)
+func (m *Machine) status(en *entry, e *event.Event) (gostate.State, uint32) {
+	s := gostate.Of(e.State)
 	role := Points
 	switch s {
-	case waiting:
+	case gostate.Waiting:
 		role = Waits
-	case syscall:
+	case gostate.Syscall:
 		role = Syscalls
 	}
 	return m.can[s], m.placeOf(en.place, role, e)
@@ -192,7 +193,7 @@ func (m *Machine) again(en *entry, e *event.Event, t int64) uint32 {
 		switch {
 		case next == en.state:
 			how = exact
-		case next == unknown || en.state == unknown:
+		case next == gostate.Unknown || en.state == gostate.Unknown:
 			how = mixed
 		}
 		// The wait had begun before: its start is known now.
@@ -237,7 +238,7 @@ func (m *Machine) move(en *entry, kind event.Kind, t int64) {
 }
 
 // moveTo moves a goroutine to a state at a place.
-func (m *Machine) moveTo(en *entry, kind event.Kind, t int64, next state, place uint32) {
+func (m *Machine) moveTo(en *entry, kind event.Kind, t int64, next gostate.State, place uint32) {
 	m.close(en, t, m.class(en, kind))
 	en.cause, en.place = causeNone, place
 	m.enter(en, m.sites.at(en.site), en.since, next)
@@ -247,16 +248,16 @@ func (m *Machine) moveTo(en *entry, kind event.Kind, t int64, next state, place 
 func (m *Machine) started(en *entry, t int64) uint32 {
 	how := m.class(en, event.GoStart)
 	switch {
-	case en.state == running && en.epoch == m.epoch:
+	case en.state == gostate.Running && en.epoch == m.epoch:
 		m.life.resumed++
-	case en.state == waiting && m.isCoroutine(en):
+	case en.state == gostate.Waiting && m.isCoroutine(en):
 		how = exact
 	}
 	initial := en.flags&flagInitial != 0
 	before, why := en.state, en.cause
 	d, known := m.close(en, t, how)
 	s := m.sites.at(en.site)
-	if known && before == runnable && !initial && why != causeNone {
+	if known && before == gostate.Runnable && !initial && why != causeNone {
 		m.latency[why].record(d)
 		if why == causeCreated {
 			s.delay.add(d)
@@ -286,12 +287,12 @@ func (m *Machine) blockedUntilNow(en *entry, e *event.Event, begin int64) uint32
 
 	d := max(end-en.since, 0)
 	s := m.sites.at(en.site)
-	en.spent[waiting-1] += d
-	s.done[waiting].add(d)
+	en.spent[gostate.Waiting-1] += d
+	s.done[gostate.Waiting].add(d)
 	m.places.at(place).add(d)
 	en.flags = en.flags&^flagWoken | flagOver
 	en.waker = uint64(d)
-	m.enter(en, s, max(end, en.since), unknown)
+	m.enter(en, s, max(end, en.since), gostate.Unknown)
 	return place
 }
 
@@ -300,7 +301,7 @@ func (m *Machine) unblocked(en *entry, e *event.Event, t int64) uint32 {
 	over := en.flags&flagOver != 0
 	length := int64(en.waker)
 	why := m.places.at(en.place).reason
-	waited := over || en.state == waiting
+	waited := over || en.state == gostate.Waiting
 	if !waited {
 		why = reasonNone
 	}
@@ -384,7 +385,7 @@ func (m *Machine) close(en *entry, t int64, how class) (int64, bool) {
 		en.spent[en.state-1] += d
 		s.done[en.state].add(d)
 	} else {
-		s.done[unknown].add(d)
+		s.done[gostate.Unknown].add(d)
 	}
 	m.count1(en.state, -1)
 	if en.atPlace() {
@@ -425,7 +426,7 @@ func (m *Machine) leavePlace(en *entry, from, d int64, known, stale bool) {
 }
 
 // enter starts a state at a time, from which it counts.
-func (m *Machine) enter(en *entry, s *site, t int64, next state) {
+func (m *Machine) enter(en *entry, s *site, t int64, next gostate.State) {
 	s.sync(m.epoch)
 	en.state, en.epoch = next, m.epoch
 	if en.flags&flagInitial == 0 {
@@ -433,7 +434,7 @@ func (m *Machine) enter(en *entry, s *site, t int64, next state) {
 	}
 	s.open[next].enter(t)
 	m.count1(next, 1)
-	if en.thread != 0 && next != running && next != syscall {
+	if en.thread != 0 && next != gostate.Running && next != gostate.Syscall {
 		m.detach(en, t)
 	}
 	if en.atPlace() {
