@@ -375,8 +375,8 @@ func (m *Machine) correct(onP []OnP) {
 		if m.now-th.heard < lookLag {
 			continue
 		}
-		m.close(en, m.now, mixed)
-		m.enter(en, m.sites.at(en.site), en.since, m.can[gostate.Running])
+		m.close(en, m.now, gostate.Unsure)
+		m.enter(en, m.sites.at(en.site), en.since, m.rules.Reported[gostate.Running])
 		if on.P >= 0 && on.P < maxProcs {
 			m.gotProc(th, on.P, m.now)
 		}

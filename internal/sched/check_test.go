@@ -96,7 +96,7 @@ func checkEntry(t testing.TB, m *Machine, en *entry) {
 	if en.uncertain() < 0 || en.counted() > m.now || en.counted() < en.seen {
 		t.Fatalf("goroutine %d: uncertain %d ns, counted from %d, seen %d, now %d", en.id, en.uncertain(), en.counted(), en.seen, m.now)
 	}
-	if m.can[en.state] != en.state {
+	if m.rules.Reported[en.state] != en.state {
 		t.Fatalf("goroutine %d is in state %d, which is not observed", en.id, en.state)
 	}
 	var g Goroutine

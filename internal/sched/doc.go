@@ -8,7 +8,7 @@
 // # States
 //
 // A goroutine is runnable, running, in a system call or waiting, or its state is unknown. Each event implies the state
-// that follows it, and the state that precedes it (see rules). If the state that an event implies for the time before
+// that follows it, and the state that precedes it (see package gostate). If the state that an event implies for the time before
 // it is the one that followed the previous event, the time between the two counts for that state. Otherwise something
 // was not observed: the state is repaired, and the time counts as uncertain. Therefore the equation
 //

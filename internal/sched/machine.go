@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/gostate"
 )
 
 // Options says what the events leave out and how much may be kept. The zero value fits an observation with default options.
@@ -159,7 +160,7 @@ func (m *Machine) apply(e *event.Event) {
 	m.kinds[e.Kind]++
 	place := uint32(0)
 	switch {
-	case m.tells[e.Kind]:
+	case gostate.About(e.Kind):
 		if e.G == 0 {
 			m.life.ignored++
 			return

@@ -162,9 +162,9 @@ func (m *Machine) inSyscall(en *entry, t int64) {
 	case en.epoch != m.epoch:
 		m.retype(en, gostate.Unknown)
 	case en.flags&flagReturned != 0:
-		m.retype(en, m.can[gostate.Runnable])
+		m.retype(en, m.rules.Reported[gostate.Runnable])
 	default:
-		m.infer(en, t, gostate.Syscall, exact)
+		m.infer(en, t, gostate.Syscall, gostate.Fits)
 	}
 }
 
@@ -179,16 +179,16 @@ func (m *Machine) leftThread(th *thread, t int64) {
 			m.retype(en, gostate.Unknown)
 		}
 	case en.flags&flagReturned != 0:
-		m.retype(en, m.can[gostate.Runnable])
+		m.retype(en, m.rules.Reported[gostate.Runnable])
 	case en.state == gostate.Running, en.flags&flagInferred != 0:
-		m.infer(en, t, m.can[gostate.Runnable], exact)
+		m.infer(en, t, m.rules.Reported[gostate.Runnable], gostate.Fits)
 	case en.state == gostate.Syscall && !m.syscalls: // a snapshot found it in a system call
-		m.infer(en, t, m.can[gostate.Runnable], mixed)
+		m.infer(en, t, m.rules.Reported[gostate.Runnable], gostate.Unsure)
 	}
 }
 
-// infer moves a goroutine to a state without an event. how is the class of the time until then.
-func (m *Machine) infer(en *entry, t int64, next gostate.State, how class) {
+// infer moves a goroutine to a state without an event. how is the fit of the time until then.
+func (m *Machine) infer(en *entry, t int64, next gostate.State, how gostate.Fit) {
 	m.close(en, t, how)
 	en.cause = causeNone
 	en.flags |= flagInferred
@@ -223,30 +223,30 @@ func (m *Machine) resolve(en *entry, kind event.Kind, t int64) {
 	switch {
 	case en.epoch != m.epoch || kind == event.GoStatus || kind == event.GoCreate:
 	case en.flags&flagReturned != 0 && kind == event.GoStart: // it had to wait for a P
-		if to := m.can[gostate.Runnable]; en.state != to {
+		if to := m.rules.Reported[gostate.Runnable]; en.state != to {
 			m.retype(en, to)
 		}
 		en.cause = causeReturned
 	case en.flags&flagReturned != 0: // it got a P at once
-		if to := m.can[gostate.Running]; en.state != to {
+		if to := m.rules.Reported[gostate.Running]; en.state != to {
 			m.retype(en, to)
 		}
 	case en.flags&flagInferred != 0 && en.state == gostate.Syscall && t <= en.since: // the event was in transit
 		en.flags &^= flagInferred
-		m.retype(en, m.can[gostate.Running])
+		m.retype(en, m.rules.Reported[gostate.Running])
 	}
 	en.flags &^= flagReturned
 }
 
-// class returns the class of an event for a goroutine in its current state.
-func (m *Machine) class(en *entry, kind event.Kind) class {
+// fit returns the fit of an event for a goroutine in its current state.
+func (m *Machine) fit(en *entry, kind event.Kind) gostate.Fit {
 	if en.flags&flagInferred != 0 && en.state == gostate.Syscall {
 		if kind == event.GoStart || kind == event.GoSyscallEnd {
-			return exact
+			return gostate.Fits
 		}
-		return mixed // it has run again since an unknown time
+		return gostate.Unsure // it has run again since an unknown time
 	}
-	return m.rules[kind][en.state]
+	return m.rules.Fit[kind][en.state]
 }
 
 // proves applies an event that a goroutine caused on its thread: it is running there, although it was counted in a system call.
@@ -260,8 +260,8 @@ func (m *Machine) proves(by uint64, e *event.Event, t int64) {
 	if en.flags&flagInferred == 0 || en.epoch != m.epoch || en.state != gostate.Syscall {
 		return
 	}
-	m.close(en, t, mixed)
-	m.enter(en, m.sites.at(en.site), en.since, m.can[gostate.Running])
+	m.close(en, t, gostate.Unsure)
+	m.enter(en, m.sites.at(en.site), en.since, m.rules.Reported[gostate.Running])
 	m.seat(en, e, t)
 }
 

@@ -50,23 +50,23 @@ func (m *Machine) change(en *entry, e *event.Event, t int64) uint32 {
 		}
 		p := m.placeOf(en.place, Waits, e)
 		en.blocks++
-		m.moveTo(en, e.Kind, t, m.follows[e.Kind], p)
+		m.moveTo(en, e.Kind, t, m.rules.Next[e.Kind], p)
 		return p
 	case event.GoSyscallBegin:
 		p := m.placeOf(en.place, Syscalls, e)
-		m.moveTo(en, e.Kind, t, m.follows[e.Kind], p)
+		m.moveTo(en, e.Kind, t, m.rules.Next[e.Kind], p)
 		return p
 	case event.GoCreate, event.GoStatus:
 		return m.again(en, e, t)
 	case event.GoSyscallEnd:
 		if lostP(e) {
-			m.moveTo(en, e.Kind, t, m.can[gostate.Runnable], en.place)
+			m.moveTo(en, e.Kind, t, m.rules.Reported[gostate.Runnable], en.place)
 			en.cause = causeReturned
 			return 0
 		}
 	}
 	// It runs: it returned from a system call, or had an event that only running goroutines have.
-	if en.state != m.follows[e.Kind] || en.epoch != m.epoch {
+	if en.state != m.rules.Next[e.Kind] || en.epoch != m.epoch {
 		m.move(en, e.Kind, t)
 		if e.Kind == event.GoSyscallEnd && en.state == gostate.Running {
 			en.flags |= flagReturned
@@ -91,7 +91,7 @@ func (m *Machine) first(e *event.Event, t int64) uint32 {
 		return 0
 	}
 	en.seen, en.since, en.epoch = t, t, m.epoch
-	next := m.follows[e.Kind]
+	next := m.rules.Reported[gostate.After(e)]
 	told := uint32(0)
 	switch e.Kind {
 	case event.GoCreate:
@@ -100,7 +100,6 @@ func (m *Machine) first(e *event.Event, t int64) uint32 {
 		m.creates(e.Parent)
 		en.cause = causeCreated
 		if e.State == event.StateWaiting {
-			next = m.can[gostate.Waiting]
 			en.flags |= flagCoroutine
 			en.place = m.placeID(placeKey{reason: m.reasonID(e.Reason, ""), role: Waits})
 		}
@@ -122,7 +121,7 @@ func (m *Machine) first(e *event.Event, t int64) uint32 {
 		m.sites.at(en.site).found++
 		told = m.found(en, e, t)
 		if lostP(e) {
-			next, en.cause = m.can[gostate.Runnable], causeReturned
+			en.cause = causeReturned
 		}
 	}
 	m.enter(en, m.sites.at(en.site), t, next)
@@ -134,7 +133,7 @@ func (m *Machine) first(e *event.Event, t int64) uint32 {
 
 // lostP reports whether an event is the end of a system call after which the goroutine waits for a P.
 func lostP(e *event.Event) bool {
-	return e.Kind == event.GoSyscallEnd && e.State == event.StateRunnable
+	return e.Kind == event.GoSyscallEnd && gostate.After(e) == gostate.Runnable
 }
 
 // found applies the other data of a goroutine's first event if it is not the first event of its life.
@@ -171,7 +170,7 @@ func (m *Machine) status(en *entry, e *event.Event) (gostate.State, uint32) {
 	case gostate.Syscall:
 		role = Syscalls
 	}
-	return m.can[s], m.placeOf(en.place, role, e)
+	return m.rules.Reported[s], m.placeOf(en.place, role, e)
 }
 
 // again applies a GoCreate or GoStatus of a known goroutine: it supplies missing data. A GoStatus is right about the
@@ -184,17 +183,17 @@ func (m *Machine) again(en *entry, e *event.Event, t int64) uint32 {
 		m.moveSite(en, m.siteID(e.Origin, nil))
 	}
 	if e.Kind == event.GoCreate {
-		m.count(en, repair)
+		m.count(en, gostate.Misfit)
 		return en.site
 	}
 	next, p := m.status(en, e)
 	if next != en.state || en.epoch != m.epoch {
-		how := repair
+		how := gostate.Misfit
 		switch {
 		case next == en.state:
-			how = exact
+			how = gostate.Fits
 		case next == gostate.Unknown || en.state == gostate.Unknown:
-			how = mixed
+			how = gostate.Unsure
 		}
 		// The wait had begun before: its start is known now.
 		m.close(en, max(t-max(e.Value, 0), 0), how)
@@ -234,24 +233,24 @@ func (m *Machine) moveSite(en *entry, to uint32) {
 
 // move moves a goroutine to the state that follows an event, without a change of place.
 func (m *Machine) move(en *entry, kind event.Kind, t int64) {
-	m.moveTo(en, kind, t, m.follows[kind], en.place)
+	m.moveTo(en, kind, t, m.rules.Next[kind], en.place)
 }
 
 // moveTo moves a goroutine to a state at a place.
 func (m *Machine) moveTo(en *entry, kind event.Kind, t int64, next gostate.State, place uint32) {
-	m.close(en, t, m.class(en, kind))
+	m.close(en, t, m.fit(en, kind))
 	en.cause, en.place = causeNone, place
 	m.enter(en, m.sites.at(en.site), en.since, next)
 }
 
 // started applies a GoStart.
 func (m *Machine) started(en *entry, t int64) uint32 {
-	how := m.class(en, event.GoStart)
+	how := m.fit(en, event.GoStart)
 	switch {
 	case en.state == gostate.Running && en.epoch == m.epoch:
 		m.life.resumed++
 	case en.state == gostate.Waiting && m.isCoroutine(en):
-		how = exact
+		how = gostate.Fits
 	}
 	initial := en.flags&flagInitial != 0
 	before, why := en.state, en.cause
@@ -267,7 +266,7 @@ func (m *Machine) started(en *entry, t int64) uint32 {
 	}
 	en.cause = causeNone
 	en.starts++
-	m.enter(en, s, en.since, m.follows[event.GoStart])
+	m.enter(en, s, en.since, m.rules.Next[event.GoStart])
 	return 0
 }
 
@@ -281,7 +280,7 @@ func (m *Machine) blockedUntilNow(en *entry, e *event.Event, begin int64) uint32
 	end := begin + min(e.Value, math.MaxInt64-begin)
 	m.now = max(m.now, end)
 	place := m.placeOf(en.place, Waits, e)
-	m.close(en, begin, m.class(en, e.Kind))
+	m.close(en, begin, m.fit(en, e.Kind))
 	en.cause, en.place = causeNone, place
 	en.blocks++
 
@@ -305,7 +304,7 @@ func (m *Machine) unblocked(en *entry, e *event.Event, t int64) uint32 {
 	if !waited {
 		why = reasonNone
 	}
-	d, known := m.close(en, t, m.class(en, e.Kind))
+	d, known := m.close(en, t, m.fit(en, e.Kind))
 	if over {
 		d, known = length, true
 	}
@@ -320,7 +319,7 @@ func (m *Machine) unblocked(en *entry, e *event.Event, t int64) uint32 {
 		p.uncertainCount++
 		p.uncertainTime.add(d)
 	}
-	m.enter(en, m.sites.at(en.site), en.since, m.follows[e.Kind])
+	m.enter(en, m.sites.at(en.site), en.since, m.rules.Next[e.Kind])
 	return en.wake
 }
 
@@ -341,7 +340,7 @@ func (m *Machine) woken(en *entry, e *event.Event, why uint32) *place {
 
 // destroyed applies a GoDestroy.
 func (m *Machine) destroyed(en *entry, t int64) {
-	m.close(en, t, m.class(en, event.GoDestroy))
+	m.close(en, t, m.fit(en, event.GoDestroy))
 	m.end(en)
 }
 
@@ -364,13 +363,13 @@ func (m *Machine) end(en *entry) {
 
 // close ends the current state of a goroutine at t, or at its start if t is before that. It returns
 // the length, and whether the goroutine was in the state all the time. enter or end must follow.
-func (m *Machine) close(en *entry, t int64, how class) (int64, bool) {
+func (m *Machine) close(en *entry, t int64, how gostate.Fit) (int64, bool) {
 	s := m.sites.at(en.site)
 	s.sync(m.epoch)
 	from := en.counted()
 	t = max(t, from)
 	d := t - from
-	known := how == exact
+	known := how == gostate.Fits
 	stale := en.epoch != m.epoch
 	if stale {
 		known = false
@@ -378,7 +377,7 @@ func (m *Machine) close(en *entry, t int64, how class) (int64, bool) {
 	} else {
 		s.open[en.state].leave(from)
 	}
-	if how != silent && (stale || how == repair) {
+	if how != silent && (stale || how == gostate.Misfit) {
 		m.count(en, how)
 	}
 	if known {
@@ -397,8 +396,8 @@ func (m *Machine) close(en *entry, t int64, how class) (int64, bool) {
 }
 
 // count counts a repair, or a state that was right despite a loss.
-func (m *Machine) count(en *entry, how class) {
-	if how != repair {
+func (m *Machine) count(en *entry, how gostate.Fit) {
+	if how != gostate.Misfit {
 		m.life.confirmed++
 		return
 	}
