@@ -1,6 +1,9 @@
 package timeline
 
-import "github.com/loupe-go/loupe/event"
+import (
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/gostate"
+)
 
 // goroutine is a live goroutine.
 type goroutine struct {
@@ -9,7 +12,7 @@ type goroutine struct {
 	origin  *event.Origin
 	regions *regions
 	tid     int32 // its thread; 0 if none or unknown
-	state   state
+	state   gostate.State
 	handed  bool // a coroutine that waits for a switch to it: it starts without being unblocked
 	over    bool // its wait was reported when it ended
 	thread  bool // its slice on a thread is open
@@ -86,34 +89,34 @@ func (tl *Timeline) life(e *event.Event, at int64) {
 		tl.destroyed(e, at)
 	case event.GoStart:
 		g := tl.goroutineOf(e.G, nil)
-		f := tl.fits[e.Kind][g.state]
-		if g.state == waiting && g.handed {
-			f = fitting
+		f := tl.rules.Fit[e.Kind][g.state]
+		if g.state == gostate.Waiting && g.handed {
+			f = gostate.Fits
 		}
 		tl.change(g, at, f)
 		s := tl.slice(Running, "running")
 		if g.flow != 0 {
 			s.Role, s.Flow, g.flow = FlowEnds, g.flow, 0
 		}
-		tl.enter(g, running, at, e, s)
+		tl.enter(g, gostate.Running, at, e, s)
 	case event.GoStop:
 		tl.stopped(e, at)
 	case event.GoBlock:
 		g := tl.goroutineOf(e.G, nil)
-		tl.change(g, at, tl.fits[e.Kind][g.state])
-		tl.enter(g, waiting, at, e, tl.wait(e))
+		tl.change(g, at, tl.rules.Fit[e.Kind][g.state])
+		tl.enter(g, gostate.Waiting, at, e, tl.wait(e))
 		if e.Value > 0 {
 			tl.waitIsOver(g, at, e.Value)
 		}
 	case event.GoSyscallBegin:
 		g := tl.goroutineOf(e.G, nil)
-		g.stays = e.TID == g.tid && g.state == running
-		tl.change(g, at, tl.fits[e.Kind][g.state])
+		g.stays = e.TID == g.tid && g.state == gostate.Running
+		tl.change(g, at, tl.rules.Fit[e.Kind][g.state])
 		s := tl.slice(Syscall, "syscall")
 		s.Stack = e.Stack
-		tl.enter(g, syscall, at, e, s)
+		tl.enter(g, gostate.Syscall, at, e, s)
 	case event.GoSyscallEnd:
-		if e.State == event.StateRunnable {
+		if gostate.After(e) == gostate.Runnable {
 			tl.stopped(e, at)
 			return
 		}
@@ -126,11 +129,11 @@ func (tl *Timeline) life(e *event.Event, at int64) {
 // stopped draws an event after which a goroutine that ran or was in a system call is runnable.
 func (tl *Timeline) stopped(e *event.Event, at int64) {
 	g := tl.goroutineOf(e.G, nil)
-	tl.change(g, at, tl.fits[e.Kind][g.state])
+	tl.change(g, at, tl.rules.Fit[e.Kind][g.state])
 	s := tl.slice(Runnable, "runnable")
 	s.text(KeyReason, e.Reason)
 	s.Stack = e.Stack
-	tl.enter(g, runnable, at, e, s)
+	tl.enter(g, gostate.Runnable, at, e, s)
 }
 
 // wait returns the slice of a wait.
@@ -151,26 +154,26 @@ func (tl *Timeline) wait(e *event.Event) *Slice {
 // counts only if it differs, or if events were lost.
 func (tl *Timeline) found(e *event.Event, at int64) {
 	g := tl.goroutineOf(e.G, e.Origin)
-	next := stateOf(e.State)
+	next := gostate.After(e)
 	if g.open && g.state == next && g.epoch == tl.epoch {
 		return
 	}
-	f := misfit
+	f := gostate.Misfit
 	if g.state == next {
-		f = fitting
+		f = gostate.Fits
 	}
 	tl.change(g, at, f)
 	var s *Slice
 	switch next {
-	case none:
+	case gostate.Unknown:
 		return
-	case waiting:
+	case gostate.Waiting:
 		s = tl.wait(e)
-	case running:
+	case gostate.Running:
 		s = tl.slice(Running, "running")
-	case runnable:
+	case gostate.Runnable:
 		s = tl.slice(Runnable, "runnable")
-	case syscall:
+	case gostate.Syscall:
 		s = tl.slice(Syscall, "syscall")
 	}
 	s.Stack = e.Stack
@@ -198,14 +201,14 @@ func (tl *Timeline) created(e *event.Event, at int64) {
 		at = tl.cause(by, g, at, s)
 	}
 	s := tl.slice(Runnable, "runnable")
-	next := runnable
-	if e.State == event.StateWaiting {
-		s, next = tl.wait(e), waiting
+	next := gostate.After(e)
+	if next == gostate.Waiting {
+		s = tl.wait(e)
 		s.Stack = nil // it belongs to the creator
 	}
 	s.number(KeyBy, int64(e.Parent))
 	tl.enter(g, next, at, e, s)
-	g.handed = next == waiting
+	g.handed = next == gostate.Waiting
 }
 
 // cause draws an action on another goroutine on the track of the actor, and starts a flow that ends when the other starts. It
@@ -243,10 +246,10 @@ func (tl *Timeline) woken(e *event.Event, at int64) {
 		}
 		return
 	}
-	tl.change(g, at, tl.fits[e.Kind][g.state])
+	tl.change(g, at, tl.rules.Fit[e.Kind][g.state])
 	s := tl.slice(Runnable, "runnable")
 	s.number(KeyBy, int64(e.By))
-	tl.enter(g, runnable, at, e, s)
+	tl.enter(g, gostate.Runnable, at, e, s)
 }
 
 // destroyed draws a GoDestroy. A goroutine without any other event is omitted.
@@ -256,7 +259,7 @@ func (tl *Timeline) destroyed(e *event.Event, at int64) {
 		tl.stats.Ignored++
 		return
 	}
-	tl.change(g, at, tl.fits[e.Kind][g.state])
+	tl.change(g, at, tl.rules.Fit[e.Kind][g.state])
 	tl.endRegions(g, at, 0, CutGoroutine)
 	tl.count(Alive, -1)
 	tl.dropGoroutine(g)
@@ -272,27 +275,27 @@ func (tl *Timeline) dropGoroutine(g *goroutine) {
 
 // runs draws an event that implies that a goroutine runs.
 func (tl *Timeline) runs(g *goroutine, e *event.Event, at int64) {
-	if g.state == running && g.open {
+	if g.state == gostate.Running && g.open {
 		if g.epoch != tl.epoch {
 			g.epoch, g.doubt = tl.epoch, true
 		}
 		return
 	}
-	g.stays = e.TID == g.tid && g.state == syscall
-	tl.change(g, at, tl.fits[e.Kind][g.state])
-	tl.enter(g, running, at, e, tl.slice(Running, "running"))
+	g.stays = e.TID == g.tid && g.state == gostate.Syscall
+	tl.change(g, at, tl.rules.Fit[e.Kind][g.state])
+	tl.enter(g, gostate.Running, at, e, tl.slice(Running, "running"))
 }
 
 // change ends the slice of a goroutine's state. enter or the goroutine's end must follow.
-func (tl *Timeline) change(g *goroutine, at int64, f fit) {
+func (tl *Timeline) change(g *goroutine, at int64, f gostate.Fit) {
 	tl.close(&g.lane, at, Name{}, f)
 	switch g.state {
-	case running:
+	case gostate.Running:
 		tl.count(NowRunning, -1)
-	case runnable:
+	case gostate.Runnable:
 		tl.count(NowRunnable, -1)
 	}
-	g.state, g.handed, g.over = none, false, false
+	g.state, g.handed, g.over = gostate.Unknown, false, false
 	if g.thread && !g.stays {
 		tl.leaveThread(g, at, f)
 	}
@@ -300,26 +303,26 @@ func (tl *Timeline) change(g *goroutine, at int64, f fit) {
 }
 
 // enter starts a state of a goroutine with an event, if such states are drawn.
-func (tl *Timeline) enter(g *goroutine, next state, at int64, e *event.Event, s *Slice) {
+func (tl *Timeline) enter(g *goroutine, next gostate.State, at int64, e *event.Event, s *Slice) {
 	g.epoch = tl.epoch
 	// A wait of known length is drawn even if the events that end waits are not observed.
-	if wait := e.Kind == event.GoBlock && e.Value > 0; !wait && !tl.can[next] {
+	if wait := e.Kind == event.GoBlock && e.Value > 0; !wait && !tl.draws(next) {
 		return
 	}
 	g.state = next
-	g.handed = next == waiting && e.Reason == reasonCoroutine
+	g.handed = next == gostate.Waiting && e.Reason == reasonCoroutine
 	switch next {
-	case running:
+	case gostate.Running:
 		tl.count(NowRunning, 1)
 		s.number(KeyThread, int64(e.TID))
 		if p, ok := e.P.ID(); ok {
 			s.add(Arg{Key: KeyP, Number: int64(p)})
 		}
-	case runnable:
+	case gostate.Runnable:
 		tl.count(NowRunnable, 1)
 	}
 	tl.begin(&g.lane, at, s)
-	if tl.opt.Threads && (next == running || next == syscall) && e.TID != 0 && !g.thread {
+	if tl.opt.Threads && (next == gostate.Running || next == gostate.Syscall) && e.TID != 0 && !g.thread {
 		tl.enterThread(g, e.TID, at)
 	}
 }
@@ -335,6 +338,6 @@ func (tl *Timeline) waitIsOver(g *goroutine, at, length int64) {
 		end = maxTime
 	}
 	tl.now = max(tl.now, end)
-	tl.change(g, end, fitting)
+	tl.change(g, end, gostate.Fits)
 	g.over = true
 }

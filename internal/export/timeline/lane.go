@@ -1,5 +1,7 @@
 package timeline
 
+import "github.com/loupe-go/loupe/internal/gostate"
+
 // lane is a track on which at most one slice is open at a time.
 type lane struct {
 	track Track
@@ -52,19 +54,19 @@ func (tl *Timeline) instant(l *lane, at int64, s *Slice) {
 
 // close ends the open slice of a lane at an event. If events were lost meanwhile and the event does not
 // fit, the slice ends at the start of the loss, and a slice "unknown" fills the time until the event.
-func (tl *Timeline) close(l *lane, at int64, name Name, f fit) {
+func (tl *Timeline) close(l *lane, at int64, name Name, f gostate.Fit) {
 	if !l.open {
 		return
 	}
 	at = max(at, l.last)
 	stale := l.epoch != tl.epoch
 	switch {
-	case f == misfit && stale:
+	case f == gostate.Misfit && stale:
 		tl.end(l, min(tl.losses.after(l.epoch), at), name, CutLost)
 		tl.unknown(l, at)
-	case f == misfit:
+	case f == gostate.Misfit:
 		tl.end(l, at, name, CutMissed)
-	case f == unsure || stale || l.doubt:
+	case f == gostate.Unsure || stale || l.doubt:
 		tl.end(l, at, name, Uncertain)
 	default:
 		tl.end(l, at, name, Seen)
@@ -92,7 +94,7 @@ func (tl *Timeline) finish(l *lane, at int64, name Name, how Ending) {
 		tl.end(l, at, name, how)
 		return
 	}
-	tl.close(l, at, name, misfit)
+	tl.close(l, at, name, gostate.Misfit)
 }
 
 // slice returns the slice to describe next, with only a name.

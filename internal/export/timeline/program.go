@@ -1,6 +1,9 @@
 package timeline
 
-import "github.com/loupe-go/loupe/event"
+import (
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/gostate"
+)
 
 // program draws an event of the whole program.
 func (tl *Timeline) program(e *event.Event, at int64) {
@@ -54,7 +57,7 @@ func (tl *Timeline) beginWhole(w *whole, kind TrackKind, at int64, s *Slice, e *
 	name := s.Name
 	tl.openWhole(w, kind)
 	if w.open {
-		tl.close(&w.lane, at, w.name, misfit)
+		tl.close(&w.lane, at, w.name, gostate.Misfit)
 		s = tl.slice(s.Category, name.Text) // a gap may have been drawn
 	}
 	s.number(KeyBy, int64(e.G))
@@ -67,7 +70,7 @@ func (tl *Timeline) endWhole(w *whole, at int64) {
 		tl.stats.Ignored++ // its start was before the observation, or was lost
 		return
 	}
-	tl.close(&w.lane, at, w.name, fitting)
+	tl.close(&w.lane, at, w.name, gostate.Fits)
 }
 
 // lost draws a Lost: events are missing between the previous event and its time.

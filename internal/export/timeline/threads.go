@@ -1,5 +1,7 @@
 package timeline
 
+import "github.com/loupe-go/loupe/internal/gostate"
+
 // thread is a kernel thread, on which goroutines run one after the other. It keeps its goroutine during system
 // calls.
 type thread struct {
@@ -16,7 +18,7 @@ func (tl *Timeline) enterThread(g *goroutine, tid int32, at int64) {
 	}
 	if t.open { // the end of the other goroutine's slice was missed
 		t.g.thread = false
-		tl.close(&t.lane, at, Name{}, misfit)
+		tl.close(&t.lane, at, Name{}, gostate.Misfit)
 	}
 	s := tl.slice(OnThread, "")
 	s.Name = Label(g.track.Of, g.origin)
@@ -26,7 +28,7 @@ func (tl *Timeline) enterThread(g *goroutine, tid int32, at int64) {
 }
 
 // leaveThread ends the slice of a goroutine on its thread.
-func (tl *Timeline) leaveThread(g *goroutine, at int64, f fit) {
+func (tl *Timeline) leaveThread(g *goroutine, at int64, f gostate.Fit) {
 	g.thread = false
 	t := tl.threads[g.tid]
 	tl.close(&t.lane, at, Name{}, f)

@@ -1,6 +1,9 @@
 package timeline
 
-import "github.com/loupe-go/loupe/event"
+import (
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/gostate"
+)
 
 // user draws an event that the program reports with runtime/trace, or a sample of its CPU profiler.
 func (tl *Timeline) user(e *event.Event, at int64) {
@@ -17,7 +20,7 @@ func (tl *Timeline) user(e *event.Event, at int64) {
 			tl.stats.Ignored++ // it began before the observation
 			return
 		}
-		tl.close(&t.lane, at, t.name, fitting)
+		tl.close(&t.lane, at, t.name, gostate.Fits)
 		tl.drop(&t.lane)
 		delete(tl.tasks, uint64(e.Value))
 	case event.UserRegionBegin:
@@ -66,7 +69,7 @@ func (tl *Timeline) use(e *event.Event, at int64) {
 func (tl *Timeline) beginTask(e *event.Event, at int64) {
 	id := uint64(e.Value)
 	if old := tl.tasks[id]; old != nil {
-		tl.close(&old.lane, at, old.name, misfit)
+		tl.close(&old.lane, at, old.name, gostate.Misfit)
 		tl.drop(&old.lane)
 	}
 	t := &whole{lane: tl.newLane(TaskTrack, id, Description{Type: e.Text}), name: Name{Text: e.Text}}
