@@ -123,7 +123,7 @@ func (f *profileFlags) problem(cmd *cobra.Command, a *app) string {
 	if live {
 		misplaced = []string{"after", "pause"}
 	}
-	if kind.Reasons == nil {
+	if kind.Waits == nil {
 		misplaced = append(misplaced, "reason")
 	}
 	for _, name := range misplaced {

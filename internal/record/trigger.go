@@ -7,6 +7,7 @@ import (
 
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/english"
+	"github.com/loupe-go/loupe/internal/gostate"
 	"github.com/loupe-go/loupe/internal/stream"
 )
 
@@ -16,7 +17,7 @@ type Conditions struct {
 	// its beginning.
 	Blocked time.Duration
 	// Reasons are the waits that count for Blocked: those whose reason contains one of them, letter case ignored. None means
-	// those of goroutines that others are in the way of: stream.Contended.
+	// those of goroutines that others are in the way of: gostate.Contended.
 	Reasons []string
 	// Goroutines is the number of goroutines above which it is worth it; 0 is never.
 	Goroutines int
@@ -152,7 +153,7 @@ func (t *Trigger) counts(reason string) bool {
 		return counts
 	}
 	if len(t.Reasons) == 0 {
-		counts = stream.Contended(reason)
+		counts = gostate.Contended(reason)
 	}
 	for _, r := range t.Reasons {
 		counts = counts || strings.Contains(strings.ToLower(reason), strings.ToLower(r))

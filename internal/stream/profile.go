@@ -9,20 +9,21 @@ import (
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/export/pprof"
+	"github.com/loupe-go/loupe/internal/gostate"
 	"github.com/loupe-go/loupe/internal/sched"
 )
 
 // Profile adds up a stream of events by stacks.
 type Profile struct {
 	kind    ProfileType
-	reasons []string // texts that are looked for in a reason; without any, the type's own reasons count
+	reasons []string // texts that are looked for in a reason; without any, the type's own waits count
 	machine *sched.Machine
 }
 
 // NewProfile starts a profile. reasons choose the waits that are counted: those whose reason contains one of them,
 // letter case ignored; without any, those that the type counts by itself.
 func NewProfile(kind ProfileType, reasons []string) *Profile {
-	if kind.Reasons != nil && slices.ContainsFunc(reasons, func(r string) bool { return !Contended(r) }) {
+	if kind.Waits != nil && slices.ContainsFunc(reasons, func(r string) bool { return !gostate.Contended(r) }) {
 		kind.Values = append([]pprof.ValueType{waitCount}, kind.Values[1:]...)
 	}
 	return &Profile{kind: kind, reasons: reasons, machine: sched.New(sched.Options{Kinds: kind.Kinds})}
@@ -47,7 +48,7 @@ func (p *Profile) Build(since time.Time, length time.Duration) *Document {
 	doc := &Document{Builder: b, Noun: strings.TrimSuffix(p.kind.Values[0].Type, "s")}
 	stacks, truncated := 0, 0
 	p.kind.samples(p.machine, func(s sample) {
-		if p.kind.Reasons != nil && !p.wants(s.reason) {
+		if p.kind.Waits != nil && !p.wants(s.reason) {
 			return
 		}
 		doc.Counted += s.count
@@ -83,10 +84,7 @@ func (p *Profile) wants(reason string) bool {
 	if len(p.reasons) > 0 {
 		return contains(reason, p.reasons)
 	}
-	for _, b := range bubbles {
-		reason = strings.TrimSuffix(reason, b)
-	}
-	return slices.Contains(p.kind.Reasons, reason)
+	return slices.Contains(p.kind.Waits, gostate.WaitOf(reason))
 }
 
 // locations is the stack of a sample, with the function that a new goroutine starts with as the leaf.

@@ -2,11 +2,11 @@ package stream
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/export/pprof"
+	"github.com/loupe-go/loupe/internal/gostate"
 	"github.com/loupe-go/loupe/internal/sched"
 )
 
@@ -15,25 +15,17 @@ type ProfileType struct {
 	Name   string
 	Values []pprof.ValueType // the last one is what viewers show first
 	Kinds  event.Kinds       // what has to be observed for it, and no more
-	// Reasons are the waits that are counted unless others are asked for, whole wait reasons of the runtime (the strings
-	// of runtime/runtime2.go); nil for a type that is not about waits.
-	Reasons []string
+	// Waits are the classes of the waits that are counted unless reasons are given; nil for a type that is not about waits.
+	Waits []gostate.Wait
 
 	samples func(m *sched.Machine, yield func(sample))
 }
 
-// The reasons of waits for other goroutines. Waits for the outside (IO wait, sleep) and the runtime's own are not among
-// them. Before Go 1.20 all waits in package sync but those for a condition are "semacquire".
+// The waits for other goroutines. Waits for the outside (IO wait, sleep) and those of the runtime are not among them.
 var (
-	blockReasons = []string{"chan receive", "chan send", "select", "semacquire", "sync.Cond.Wait", "sync.Mutex.Lock",
-		"sync.RWMutex.RLock", "sync.RWMutex.Lock", "sync.WaitGroup.Wait"}
-	lockReasons = []string{"sync.Mutex.Lock", "sync.RWMutex.RLock", "sync.RWMutex.Lock", semacquire}
+	lockWaits  = []gostate.Wait{gostate.WaitLock, gostate.WaitSemaphore}
+	blockWaits = append([]gostate.Wait{gostate.WaitSync, gostate.WaitSend, gostate.WaitReceive, gostate.WaitSelect}, lockWaits...)
 )
-
-const semacquire = "semacquire"
-
-// bubbles are the suffixes of wait reasons inside a testing/synctest bubble, by release.
-var bubbles = []string{" (durable)", " (synctest)"}
 
 // waitKinds are the kinds that report waits of goroutines, including goroutines that wait at the start and that end
 // while they wait.
@@ -47,9 +39,9 @@ var profileTypes = []ProfileType{
 	{Name: "create", Values: []pprof.ValueType{{Type: "goroutines", Unit: "count"}},
 		Kinds: event.KindsOf(event.GoCreate, event.GoDestroy), samples: creations},
 	{Name: "block", Values: []pprof.ValueType{waitCount, {Type: "delay", Unit: "nanoseconds"}},
-		Kinds: waitKinds, Reasons: blockReasons, samples: waits},
+		Kinds: waitKinds, Waits: blockWaits, samples: waits},
 	{Name: "mutex", Values: []pprof.ValueType{{Type: "contentions", Unit: "count"}, {Type: "delay", Unit: "nanoseconds"}},
-		Kinds: waitKinds, Reasons: lockReasons, samples: unlocks},
+		Kinds: waitKinds, Waits: lockWaits, samples: unlocks},
 	{Name: "sched", Values: []pprof.ValueType{{Type: "starts", Unit: "count"}, {Type: "latency", Unit: "nanoseconds"}},
 		Kinds: event.KindsGoroutine, samples: latencies},
 }
@@ -95,7 +87,7 @@ func waits(m *sched.Machine, yield func(sample)) {
 // unlocks counts waits for a lock at the place where the lock was released.
 func unlocks(m *sched.Machine, yield func(sample)) {
 	for _, p := range m.Places(sched.Wakes) {
-		if p.Reason != semacquire || insideLock(p.Stack) {
+		if gostate.WaitOf(p.Reason) != gostate.WaitSemaphore || gostate.ForLock(p.Reason, p.Stack) {
 			yield(sampleOf(&p))
 		}
 	}
@@ -108,15 +100,7 @@ func sampleOf(p *sched.Place) sample {
 // LockWaits returns where goroutines wait for locks, the places with the most time first.
 func LockWaits(m *sched.Machine) []sched.Place {
 	return slices.DeleteFunc(m.Contention(0), func(p sched.Place) bool {
-		return !slices.Contains(lockReasons, p.Reason) || p.Reason == semacquire && !insideLock(p.Stack)
-	})
-}
-
-// insideLock reports whether a stack is inside a method of a lock. In releases with a single reason for all waits of
-// package sync, it distinguishes locks from the rest.
-func insideLock(s *event.Stack) bool {
-	return s != nil && slices.ContainsFunc(s.Frames, func(f event.Frame) bool {
-		return strings.HasPrefix(f.Func, "sync.(*Mutex).") || strings.HasPrefix(f.Func, "sync.(*RWMutex).")
+		return !gostate.ForLock(p.Reason, p.Stack)
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/export/pprof"
+	"github.com/loupe-go/loupe/internal/gostate"
 	"github.com/loupe-go/loupe/internal/sched"
 	"github.com/loupe-go/loupe/internal/stream"
 )
@@ -30,7 +31,7 @@ func ProfileTypes() []string {
 // HasReasons reports whether a type of profile counts waits, so that reasons choose among them.
 func HasReasons(profile string) bool {
 	t, ok := stream.ProfileTypeOf(profile)
-	return ok && t.Reasons != nil
+	return ok && t.Waits != nil
 }
 
 // profileSink adds events up to a profile, which is written when it is closed.
@@ -77,7 +78,7 @@ func (s *profileSink) ofEvents(kind stream.ProfileType) {
 			return
 		case e.Reason == tracerSync:
 			wait := *e
-			wait.Reason = semacquire
+			wait.Reason = gostate.Semacquire
 			e = &wait
 		}
 		prof.Add(e)
@@ -91,10 +92,7 @@ func (s *profileSink) ofEvents(kind stream.ProfileType) {
 
 // What the tracer calls "sync" is, where the runtime's own reason does not follow from the stack, a wait for a semaphore: in
 // releases that had no reasons of their own for locks or groups.
-const (
-	tracerSync = "sync"
-	semacquire = "semacquire"
-)
+const tracerSync = "sync"
 
 // ofGoroutines makes it a profile of the goroutines that are alive at the end.
 func (s *profileSink) ofGoroutines() {

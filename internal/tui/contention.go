@@ -2,9 +2,10 @@ package tui
 
 import (
 	"cmp"
-	"github.com/loupe-go/loupe/internal/stream"
 	"strconv"
 	"strings"
+
+	"github.com/loupe-go/loupe/internal/gostate"
 )
 
 // contentionPage shows the places where goroutines wait, and how long.
@@ -69,7 +70,7 @@ func (c *contentionPage) refresh(m *Model) {
 	}
 	var rows []PlaceRow
 	for _, p := range d.Places {
-		if c.all || stream.Contended(p.At.Reason) {
+		if c.all || gostate.Contended(p.At.Reason) {
 			rows = append(rows, p)
 		}
 	}

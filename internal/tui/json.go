@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/gostate"
 	"github.com/loupe-go/loupe/internal/sched"
-	"github.com/loupe-go/loupe/internal/stream"
 	"github.com/loupe-go/loupe/internal/term"
 )
 
@@ -180,7 +180,7 @@ func (j *JSONPrinter) Print(p *Picture, ended string) error {
 		doc.Waiting = append(doc.Waiting, groupJSON{g.State, reason, work, g.Count, g.Oldest.Seconds(), g.Waits})
 	}
 	places := slices.SortedStableFunc(slices.Values(p.Detail.Places), func(a, b PlaceRow) int { return b.TimeIn.Cmp(a.TimeIn) })
-	places = slices.DeleteFunc(places, func(p PlaceRow) bool { return !stream.Contended(p.At.Reason) })
+	places = slices.DeleteFunc(places, func(p PlaceRow) bool { return !gostate.Contended(p.At.Reason) })
 	for _, c := range firstRows(places, j.Rows) {
 		doc.Contention = append(doc.Contention, placeOut(&c))
 	}
