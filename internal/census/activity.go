@@ -1,10 +1,12 @@
 package census
 
 import (
+	"iter"
 	"strings"
 
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/internal/gostate"
 )
 
 // EndedBy says who can end what a goroutine is doing. A wait that only another goroutine of the same program can end is
@@ -50,7 +52,7 @@ const (
 )
 
 // rules are tried in order; the first that matches tells the activity. The reasons are those of waitReasonStrings in
-// runtime/runtime2.go; before Go 1.20 the locks share the reason "semacquire", so the stack has to tell.
+// runtime/runtime2.go in current releases, see gostate.Precise.
 var rules = []rule{
 	{event.StateRunning, "", "", Activity{"running", ByItself, ""}},
 	{event.StateRunnable, "", "", Activity{"runnable, waiting for a processor", ByRuntime, ""}},
@@ -86,19 +88,13 @@ var rules = []rule{
 	{"", "IO wait", "", Activity{"waiting for input or output", ByOutside, ""}},
 
 	{"", "sleep", "", Activity{"sleeping", ByTime, ""}},
-	{"", "sync.Mutex.Lock", "", Activity{"waiting for a mutex that another goroutine holds", ByGoroutine, fixLock}},
-	{"", "sync.RWMutex.RLock", "", Activity{"waiting to read-lock a mutex", ByGoroutine, fixLock}},
-	{"", "sync.RWMutex.Lock", "", Activity{"waiting to write-lock a mutex", ByGoroutine, fixLock}},
-	{"", "sync.WaitGroup.Wait", "", Activity{"waiting for a group of goroutines to finish", ByGoroutine, fixGroup}},
-	{"", "sync.Cond.Wait", "", Activity{"waiting for a condition to be signalled", ByGoroutine, fixCond}},
-	{"", "semacquire", "sync.(*WaitGroup).Wait",
-		Activity{"waiting for a group of goroutines to finish", ByGoroutine, fixGroup}},
-	{"", "semacquire", "sync.(*RWMutex).RLock", Activity{"waiting to read-lock a mutex", ByGoroutine, fixLock}},
-	{"", "semacquire", "sync.(*RWMutex).Lock", Activity{"waiting to write-lock a mutex", ByGoroutine, fixLock}},
-	{"", "semacquire", "sync.(*Mutex).Lock",
-		Activity{"waiting for a mutex that another goroutine holds", ByGoroutine, fixLock}},
-	{"", "semacquire", "", Activity{"waiting for a semaphore of the runtime", ByGoroutine, ""}},
-	{"", "coroutine", "", Activity{"waiting for its turn in an iterator", ByGoroutine,
+	{"", gostate.MutexLock, "", Activity{"waiting for a mutex that another goroutine holds", ByGoroutine, fixLock}},
+	{"", gostate.RWMutexRLock, "", Activity{"waiting to read-lock a mutex", ByGoroutine, fixLock}},
+	{"", gostate.RWMutexLock, "", Activity{"waiting to write-lock a mutex", ByGoroutine, fixLock}},
+	{"", gostate.GroupWait, "", Activity{"waiting for a group of goroutines to finish", ByGoroutine, fixGroup}},
+	{"", gostate.CondWait, "", Activity{"waiting for a condition to be signalled", ByGoroutine, fixCond}},
+	{"", gostate.Semacquire, "", Activity{"waiting for a semaphore of the runtime", ByGoroutine, ""}},
+	{"", gostate.Coroutine, "", Activity{"waiting for its turn in an iterator", ByGoroutine,
 		"call the stop function that iter.Pull returns"}},
 	{"", "synctest.Run", "", Activity{"waiting for a synctest bubble to end", ByGoroutine, ""}},
 	{"", "synctest.Wait", "", Activity{"waiting for a synctest bubble to settle", ByGoroutine, ""}},
@@ -109,14 +105,17 @@ var rules = []rule{
 }
 
 // RuntimeWork returns what a goroutine does or waits for on behalf of the runtime, as event.RuntimeWork does.
-func RuntimeWork(stack []goproc.Frame) string {
-	return event.RuntimeWork(func(yield func(string) bool) {
+func RuntimeWork(stack []goproc.Frame) string { return event.RuntimeWork(functions(stack)) }
+
+// functions yields the names of the functions of a stack.
+func functions(stack []goproc.Frame) iter.Seq[string] {
+	return func(yield func(string) bool) {
 		for i := range stack {
 			if !yield(stack[i].Func) {
 				return
 			}
 		}
-	})
+	}
 }
 
 // ActivityOf tells what goroutines in a state, with a wait reason and a stack, are doing.
@@ -124,6 +123,7 @@ func ActivityOf(state event.State, reason string, stack []goproc.Frame) Activity
 	if work := RuntimeWork(stack); work != "" && state == event.StateWaiting {
 		return Activity{"waiting for the runtime: " + work, ByRuntime, ""}
 	}
+	reason = gostate.Precise(reason, functions(stack))
 	for i := range rules {
 		r := &rules[i]
 		if (r.state == "" || r.state == state) && (r.reason == "" || r.reason == reason) && r.onStack(stack) {

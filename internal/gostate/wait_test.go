@@ -1,7 +1,14 @@
 package gostate
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/loupe-go/loupe/event"
@@ -70,5 +77,45 @@ func TestSemaphores(t *testing.T) {
 		if got := Precise(test.reason, slices.Values(test.stack)); got != test.precise {
 			t.Errorf("%q in %q: %q, want %q", test.reason, test.stack, got, test.precise)
 		}
+	}
+}
+
+// TestOnlyList looks for other lists of the wait reasons of locks. Packages of the trace format translate all reasons, and
+// test programs and package tracetruth have their own truth.
+func TestOnlyList(t *testing.T) {
+	others := []string{"gostate", "tracetruth", "exporttest", "testdata"}
+	locks := map[string]bool{}
+	for reason, class := range waits {
+		if class == WaitLock || class == WaitSemaphore {
+			locks[strconv.Quote(reason)] = true
+		}
+	}
+	files := 0
+	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && slices.Contains(others, entry.Name()) {
+			return filepath.SkipDir
+		}
+		if filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		files++
+		set := token.NewFileSet()
+		file, err := parser.ParseFile(set, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if lit, ok := n.(*ast.BasicLit); ok && locks[lit.Value] {
+				t.Errorf("%v: %s is also in package gostate", set.Position(lit.Pos()), lit.Value)
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil || files < 100 {
+		t.Fatalf("%d files: %v", files, err)
 	}
 }
