@@ -40,10 +40,6 @@ var otherStack = &event.Stack{}
 // reason is a wait or stop reason, as text of the runtime and of the execution tracer.
 type reason struct{ reason, trace string }
 
-// reasonCoroutine is the wait reason of goroutines that another one switches to directly (waitReasonCoroutine in
-// runtime/runtime2.go): they start without being unblocked.
-const reasonCoroutine = "coroutine"
-
 // Role says what goroutines do at a Place.
 type Role uint8
 

@@ -272,7 +272,7 @@ func (m *Machine) started(en *entry, t int64) uint32 {
 
 // isCoroutine reports whether a waiting goroutine may start without being unblocked.
 func (m *Machine) isCoroutine(en *entry) bool {
-	return en.flags&flagCoroutine != 0 && en.starts == 0 || m.places.at(en.place).text == reasonCoroutine
+	return en.flags&flagCoroutine != 0 && en.starts == 0 || m.places.at(en.place).text == gostate.Coroutine
 }
 
 // blockedUntilNow applies a GoBlock of a wait that has ended: e.Time is its start and e.Value its length.

@@ -310,7 +310,7 @@ func (tl *Timeline) enter(g *goroutine, next gostate.State, at int64, e *event.E
 		return
 	}
 	g.state = next
-	g.handed = next == gostate.Waiting && e.Reason == reasonCoroutine
+	g.handed = next == gostate.Waiting && e.Reason == gostate.Coroutine
 	switch next {
 	case gostate.Running:
 		tl.count(NowRunning, 1)
@@ -326,10 +326,6 @@ func (tl *Timeline) enter(g *goroutine, next gostate.State, at int64, e *event.E
 		tl.enterThread(g, e.TID, at)
 	}
 }
-
-// reasonCoroutine is the wait reason of goroutines that another one switches to directly (waitReasonCoroutine in
-// runtime/runtime2.go): they start without being unblocked.
-const reasonCoroutine = "coroutine"
 
 // waitIsOver ends a wait that was reported when it ended.
 func (tl *Timeline) waitIsOver(g *goroutine, at, length int64) {
