@@ -16,11 +16,11 @@ type ancestor struct {
 type ancestors struct{ list []ancestor }
 
 // add adds a goroutine that ends.
-func (a *ancestors) add(en *entry) {
+func (a *ancestors) add(id uint64, en *entry) {
 	if a.list == nil {
 		a.list = make([]ancestor, maxAncestors)
 	}
-	a.list[en.id%maxAncestors] = ancestor{en.id, en.parent, en.site}
+	a.list[id%maxAncestors] = ancestor{id, en.parent, en.site}
 }
 
 // creates marks a goroutine that has created another one.
@@ -28,7 +28,7 @@ func (m *Machine) creates(parent uint64) {
 	if !m.history.on() {
 		return
 	}
-	if en := m.table.find(parent); en != nil {
+	if en := m.table.Find(parent); en != nil {
 		en.flags |= flagCreator
 	}
 }
@@ -41,7 +41,7 @@ func (m *Machine) Creator(id uint64) (parent uint64, origin *event.Origin, ok bo
 	if id == 0 {
 		return 0, nil, false
 	}
-	if en := m.table.find(id); en != nil {
+	if en := m.table.Find(id); en != nil {
 		return en.parent, m.origins[m.sites.at(en.site).origin], true
 	}
 	if m.ancestors.list != nil {

@@ -361,13 +361,13 @@ func (m *Machine) correct(onP []OnP) {
 		if th == nil || th.en == nil || m.now-th.heard < lookLag {
 			continue
 		}
-		_, on := has[th.en.id]
+		_, on := has[th.g]
 		if th.en.state == gostate.Running && !on {
 			m.lostProc(th, m.now)
 		}
 	}
 	for _, on := range onP {
-		en := m.table.find(on.G)
+		en := m.table.Find(on.G)
 		if en == nil || en.thread == 0 || en.epoch != m.epoch || en.flags&flagInferred == 0 || en.state != gostate.Syscall {
 			continue
 		}

@@ -16,46 +16,36 @@ func check(t testing.TB, m *Machine) {
 	places := make([]place, m.places.n)
 	var open Times
 	count := 0
-	for _, chunk := range m.table.chunks {
-		if chunk == nil {
-			continue
+	for id, en := range m.table.All() {
+		count++
+		if m.table.Find(id) != en {
+			t.Fatalf("goroutine %d is not found by its ID", id)
 		}
-		for i := range chunk {
-			en := &chunk[i]
-			if en.id == 0 {
-				continue
-			}
-			count++
-			if m.table.find(en.id) != en || m.table.lookUp(en.id) != en {
-				t.Fatalf("goroutine %d is not found by its ID", en.id)
-			}
-			checkEntry(t, m, en)
-			if th := m.threads.list[en.thread]; th != nil && th.en != en {
-				t.Fatalf("goroutine %d is on a thread with another", en.id)
-			}
-			addOpen(m, en, &open)
-			a, p := &sites[en.site], &places[en.place]
+		checkEntry(t, m, id, en)
+		if th := m.threads.list[en.thread]; th != nil && (th.en != en || th.g != id) {
+			t.Fatalf("goroutine %d is on a thread with another", id)
+		}
+		addOpen(m, en, &open)
+		a, p := &sites[en.site], &places[en.place]
+		if en.epoch == m.epoch {
+			a.open[en.state].enter(en.counted())
+		} else {
+			a.stale[en.state].enter(en.counted())
+		}
+		if en.atPlace() {
 			if en.epoch == m.epoch {
-				a.open[en.state].enter(en.counted())
+				p.open.enter(en.counted())
 			} else {
-				a.stale[en.state].enter(en.counted())
-			}
-			if en.atPlace() {
-				if en.epoch == m.epoch {
-					p.open.enter(en.counted())
-				} else {
-					p.stale.enter(en.counted())
-				}
+				p.stale.enter(en.counted())
 			}
 		}
 	}
 	if m.threads.running != int(m.Totals().States.Running) {
 		t.Fatalf("%d goroutines run, counted %d", m.Totals().States.Running, m.threads.running)
 	}
-	if count != m.table.live {
-		t.Fatalf("%d entries, %d counted as live", count, m.table.live)
+	if count != m.table.Len() {
+		t.Fatalf("%d entries, %d counted as live", count, m.table.Len())
 	}
-	checkTable(t, &m.table)
 	for i := range m.sites.n {
 		s := m.sites.at(i)
 		s.sync(m.epoch)
@@ -86,31 +76,31 @@ func addOpen(m *Machine, en *entry, open *Times) {
 	sum.add(m.now - en.counted())
 }
 
-func checkEntry(t testing.TB, m *Machine, en *entry) {
+func checkEntry(t testing.TB, m *Machine, id uint64, en *entry) {
 	t.Helper()
 	for s, d := range en.spent {
 		if d < 0 {
-			t.Fatalf("goroutine %d: %d ns in state %d", en.id, d, s+1)
+			t.Fatalf("goroutine %d: %d ns in state %d", id, d, s+1)
 		}
 	}
 	if en.uncertain() < 0 || en.counted() > m.now || en.counted() < en.seen {
-		t.Fatalf("goroutine %d: uncertain %d ns, counted from %d, seen %d, now %d", en.id, en.uncertain(), en.counted(), en.seen, m.now)
+		t.Fatalf("goroutine %d: uncertain %d ns, counted from %d, seen %d, now %d", id, en.uncertain(), en.counted(), en.seen, m.now)
 	}
 	if m.rules.Reported[en.state] != en.state {
-		t.Fatalf("goroutine %d is in state %d, which is not observed", en.id, en.state)
+		t.Fatalf("goroutine %d is in state %d, which is not observed", id, en.state)
 	}
 	var g Goroutine
-	m.view(en, &g)
+	m.view(id, en, &g)
 	if sum := g.Running + g.Runnable + g.Blocked + g.Syscall + g.InDoubt; sum != time.Duration(m.now-en.seen) {
-		t.Fatalf("goroutine %d: times are %d in sum, its life is %d", en.id, sum, m.now-en.seen)
+		t.Fatalf("goroutine %d: times are %d in sum, its life is %d", id, sum, m.now-en.seen)
 	}
 }
 
 func checkTotals(t testing.TB, m *Machine) {
 	t.Helper()
 	total := m.Totals()
-	if want := int64(total.Created) + total.AtStart + total.Found - int64(total.Ended); int64(total.Live) != want || total.Live != uint64(m.table.live) {
-		t.Fatalf("%d live, %d in the table; created, at start, found, less ended: %d", total.Live, m.table.live, want)
+	if want := int64(total.Created) + total.AtStart + total.Found - int64(total.Ended); int64(total.Live) != want || total.Live != uint64(m.table.Len()) {
+		t.Fatalf("%d live, %d in the table; created, at start, found, less ended: %d", total.Live, m.table.Len(), want)
 	}
 	var sites Flow
 	for _, s := range m.Sites() {
@@ -151,52 +141,5 @@ func checkTotals(t testing.TB, m *Machine) {
 	}
 	if seen != total.Events || total.Kinds[event.Lost] != total.Losses {
 		t.Fatalf("events by kind %v, in all %d, losses %d", total.Kinds, total.Events, total.Losses)
-	}
-}
-
-// checkTable verifies the index and the lists of free slots.
-func checkTable(t testing.TB, table *table) {
-	t.Helper()
-	words := 0
-	for i := range table.segments {
-		s := &table.segments[i]
-		used := 0
-		for _, word := range s.words {
-			if word != 0 {
-				used++
-			}
-		}
-		if used != s.used || len(s.words) > 0 && used == len(s.words) {
-			t.Fatalf("segment %d: %d words of %d, counted %d", i, used, len(s.words), s.used)
-		}
-		words += used
-	}
-	if words != table.live {
-		t.Fatalf("%d words in the index, %d live", words, table.live)
-	}
-	free := 0
-	for c, chunk := range table.chunks {
-		u := table.uses[c]
-		vacant := table.vacant[c/64]>>(c%64)&1 == 1
-		if chunk == nil {
-			if vacant {
-				t.Fatalf("chunk %d was given back and is vacant", c)
-			}
-			continue
-		}
-		n := chunkSize - int(u.fresh)
-		for slot := u.list; slot != 0; slot = uint16(chunk[slot-1].place) {
-			if chunk[slot-1].id != 0 {
-				t.Fatalf("a used slot of chunk %d is in the list of free ones", c)
-			}
-			n++
-		}
-		if n+int(u.used) != chunkSize || vacant != (n > 0) {
-			t.Fatalf("chunk %d: %d free, %d used, vacant %v", c, n, u.used, vacant)
-		}
-		free += n
-	}
-	if free != table.free {
-		t.Fatalf("%d free slots, counted %d", free, table.free)
 	}
 }

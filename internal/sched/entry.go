@@ -35,7 +35,6 @@ const (
 // entry is a live goroutine. A million entries and their index must fit in 128 MB: strings and stacks are
 // interned, and the uncertain time is not stored because it follows from the others.
 type entry struct {
-	id    uint64
 	since int64                        // when it entered its state; on flagInitial maybe before it was seen
 	spent [gostate.NumStates - 1]int64 // certain time in states that have ended, from runnable on
 	place uint32                       // its last place: stack and wait reason

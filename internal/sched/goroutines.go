@@ -47,20 +47,20 @@ func (g *Goroutine) InState(now int64) time.Duration { return time.Duration(max(
 func (m *Machine) Goroutine(id uint64) (Goroutine, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	en := m.table.find(id)
+	en := m.table.Find(id)
 	if en == nil || id == 0 {
 		return Goroutine{}, false
 	}
 	var g Goroutine
-	m.view(en, &g)
+	m.view(id, en, &g)
 	return g, true
 }
 
 // view copies an entry.
-func (m *Machine) view(en *entry, g *Goroutine) {
+func (m *Machine) view(id uint64, en *entry, g *Goroutine) {
 	s, p := m.sites.at(en.site), m.places.at(en.place)
 	*g = Goroutine{
-		ID: en.id, Parent: en.parent,
+		ID: id, Parent: en.parent,
 		Site: int(s.origin), Origin: m.origins[s.origin], CreationStack: shown(s.stack), Seen: en.seen,
 		Found: en.flags&flagFound != 0,
 		State: en.state.Name(), Since: en.since, Uncertain: en.epoch != m.epoch, Repairs: uint32(en.repairs),
@@ -174,8 +174,8 @@ func (m *Machine) Goroutines(f Filter, by Order, limit int) (list []Goroutine, m
 	}
 	var g Goroutine
 	for begin, more := 0, true; more; begin += walkChunks {
-		more = m.walk(begin, func(en *entry) {
-			if m.view(en, &g); !f.match(&g, m.now) {
+		more = m.walk(begin, func(id uint64, en *entry) {
+			if m.view(id, en, &g); !f.match(&g, m.now) {
 				return
 			}
 			matched++
@@ -192,20 +192,17 @@ func (m *Machine) Goroutines(f Filter, by Order, limit int) (list []Goroutine, m
 }
 
 // walk visits the live goroutines of some chunks. It reports whether there are more.
-func (m *Machine) walk(begin int, see func(*entry)) bool {
+func (m *Machine) walk(begin int, see func(uint64, *entry)) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	end := min(begin+walkChunks, len(m.table.chunks))
-	for i := begin; i < end; i++ {
-		chunk := m.table.chunks[i]
-		if chunk == nil {
-			continue
-		}
-		for j := range chunk {
-			if chunk[j].id != 0 {
-				see(&chunk[j])
-			}
+	visit := func(id uint64, en *entry) bool {
+		see(id, en)
+		return true
+	}
+	for i := range walkChunks {
+		if !m.table.Chunk(begin+i, visit) {
+			return false
 		}
 	}
-	return end < len(m.table.chunks)
+	return true
 }

@@ -51,7 +51,7 @@ type Machine struct {
 // world is the state of one program.
 type world struct {
 	conduct
-	table table
+	table gostate.Table[entry]
 	interned
 
 	start, now int64  // the first and the latest time of an event
@@ -101,7 +101,7 @@ func New(opt Options) *Machine {
 func (m *Machine) reset() {
 	m.world = world{
 		conduct:  newConduct(m.opt.Kinds, m.opt.MinBlock),
-		table:    newTable(m.opt.MaxGoroutines),
+		table:    gostate.NewTable[entry](m.opt.MaxGoroutines),
 		interned: newInterned(m.opt),
 		history:  newHistory(m.opt.History),
 		execs:    m.execs,

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+	"unsafe"
 
 	"github.com/loupe-go/loupe/event"
 )
@@ -133,5 +134,11 @@ func TestBounds(t *testing.T) {
 	}
 	if other == 0 || marked != 1 {
 		t.Errorf("%d places and %d sites are marked as others, put together", other, marked)
+	}
+}
+
+func TestEntrySize(t *testing.T) {
+	if size := unsafe.Sizeof(entry{}); size != 104 {
+		t.Errorf("an entry has %d bytes: with its ID, 512 of 104 bytes fill pages of the heap exactly", size)
 	}
 }

@@ -12,29 +12,22 @@ func (m *Machine) Reconcile(alive iter.Seq[uint64], at int64) (ended, missing in
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for id := range alive {
-		if en := m.table.find(id); en != nil {
+		if en := m.table.Find(id); en != nil {
 			en.flags |= flagAlive
 		} else if id != 0 {
 			missing++
 		}
 	}
-	for i := 0; i < len(m.table.chunks); i++ {
-		chunk := m.table.chunks[i]
-		for j := range chunkSize {
-			if chunk == nil || chunk[j].id == 0 {
-				continue
-			}
-			en := &chunk[j]
-			found := en.flags&flagAlive != 0
-			en.flags &^= flagAlive
-			doubtful := en.epoch != m.epoch || !m.ends
-			if found || !doubtful || en.since >= at {
-				continue
-			}
-			m.close(en, m.now, silent)
-			m.end(en)
-			ended++
+	for id, en := range m.table.All() {
+		found := en.flags&flagAlive != 0
+		en.flags &^= flagAlive
+		doubtful := en.epoch != m.epoch || !m.ends
+		if found || !doubtful || en.since >= at {
+			continue
 		}
+		m.close(en, m.now, silent)
+		m.end(id, en)
+		ended++
 	}
 	m.life.reconciled += uint64(ended)
 	return ended, missing

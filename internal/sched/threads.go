@@ -10,7 +10,8 @@ type thread struct {
 	tid   int32
 	slot  uint16 // its index in threads.list
 	proc  uint16 // the ID of the P of its last GoStart, plus one; 0: it has lost the P, or the P is unknown
-	en    *entry // the goroutine that runs on it, or is in a system call there; nil if there is none
+	g     uint64 // the ID of the goroutine that runs on it, or is in a system call there
+	en    *entry // the goroutine; nil if there is none
 	heard int64  // time of en's last event
 	work
 }
@@ -86,13 +87,13 @@ func (ts *threads) forget(th *thread) {
 
 // seat assigns a goroutine that runs or is in a system call to the thread of an event, and ensures that no more goroutines
 // run than there are Ps.
-func (m *Machine) seat(en *entry, e *event.Event, t int64) {
+func (m *Machine) seat(id uint64, en *entry, e *event.Event, t int64) {
 	ts := &m.threads
 	if en.state == gostate.Running || en.state == gostate.Syscall {
 		if th := ts.of(e.TID); th != nil {
-			m.attach(en, th, t)
-			if id, ok := e.P.ID(); ok && e.Kind == event.GoStart && id < maxProcs && th.proc != uint16(id)+1 {
-				m.gotProc(th, id, t)
+			m.attach(id, en, th, t)
+			if p, ok := e.P.ID(); ok && e.Kind == event.GoStart && p < maxProcs && th.proc != uint16(p)+1 {
+				m.gotProc(th, p, t)
 			}
 		}
 	}
@@ -104,7 +105,7 @@ func (m *Machine) seat(en *entry, e *event.Event, t int64) {
 }
 
 // attach assigns a goroutine to a thread. The previous goroutine has left it without an event.
-func (m *Machine) attach(en *entry, th *thread, t int64) {
+func (m *Machine) attach(id uint64, en *entry, th *thread, t int64) {
 	if th.en != en {
 		if th.en != nil {
 			m.leftThread(th, t)
@@ -112,7 +113,7 @@ func (m *Machine) attach(en *entry, th *thread, t int64) {
 		if en.thread != 0 {
 			m.detach(en, t)
 		}
-		th.en, en.thread = en, th.slot
+		th.g, th.en, en.thread = id, en, th.slot
 		if m.cpu.Known {
 			m.begin(&th.work, t)
 		}
@@ -252,7 +253,7 @@ func (m *Machine) fit(en *entry, kind event.Kind) gostate.Fit {
 // proves applies an event that a goroutine caused on its thread: it is running there, although it was counted in a system call.
 func (m *Machine) proves(by uint64, e *event.Event, t int64) {
 	th := m.threads.find(e.TID)
-	if th == nil || th.en == nil || th.en.id != by {
+	if th == nil || th.en == nil || th.g != by {
 		return
 	}
 	en := th.en
@@ -262,7 +263,7 @@ func (m *Machine) proves(by uint64, e *event.Event, t int64) {
 	}
 	m.close(en, t, gostate.Unsure)
 	m.enter(en, m.sites.at(en.site), en.since, m.rules.Reported[gostate.Running])
-	m.seat(en, e, t)
+	m.seat(by, en, e, t)
 }
 
 // evict finds the goroutine that most likely no longer runs if more are counted as running than there are Ps. It excludes en,
@@ -291,11 +292,9 @@ func (m *Machine) evict(newest *entry, t int64) bool {
 // runsNowhere returns a goroutine, not newest, that is counted as running on an unknown thread; nil if there is none. Only a
 // goroutine that changed its state while the first states were read can be one, until its next event.
 func (m *Machine) runsNowhere(newest *entry) *entry {
-	for _, chunk := range m.table.chunks {
-		for i := 0; chunk != nil && i < len(chunk); i++ {
-			if en := &chunk[i]; en.id != 0 && en != newest && en.state == gostate.Running && en.thread == 0 {
-				return en
-			}
+	for _, en := range m.table.All() {
+		if en != newest && en.state == gostate.Running && en.thread == 0 {
+			return en
 		}
 	}
 	return nil

@@ -13,7 +13,7 @@ func (m *Machine) goroutine(e *event.Event, t int64) uint32 {
 	if by := e.By | e.Parent; by != 0 && e.Kind != event.GoStatus {
 		m.proves(by, e, t)
 	}
-	en := m.table.find(e.G)
+	en := m.table.Find(e.G)
 	if en == nil {
 		return m.first(e, t)
 	}
@@ -24,12 +24,12 @@ func (m *Machine) goroutine(e *event.Event, t int64) uint32 {
 	case event.GoUnblock:
 		return m.unblocked(en, e, t)
 	case event.GoDestroy:
-		m.destroyed(en, t)
+		m.destroyed(e.G, en, t)
 		return 0
 	}
 	place := m.change(en, e, t)
 	if e.Kind != event.GoCreate { // which happens on the creator's thread
-		m.seat(en, e, t)
+		m.seat(e.G, en, e, t)
 	}
 	return place
 }
@@ -85,12 +85,12 @@ func (m *Machine) first(e *event.Event, t int64) uint32 {
 		m.life.endedUnseen++
 		return 0
 	}
-	en := m.table.insert(e.G)
+	en := m.table.Insert(e.G)
 	if en == nil {
 		m.life.untracked++
 		return 0
 	}
-	en.seen, en.since, en.epoch = t, t, m.epoch
+	*en = entry{seen: t, since: t, epoch: m.epoch}
 	next := m.rules.Reported[gostate.After(e)]
 	told := uint32(0)
 	switch e.Kind {
@@ -126,7 +126,7 @@ func (m *Machine) first(e *event.Event, t int64) uint32 {
 	}
 	m.enter(en, m.sites.at(en.site), t, next)
 	if e.Kind != event.GoCreate && e.Kind != event.GoUnblock { // which happen on other threads
-		m.seat(en, e, t)
+		m.seat(e.G, en, e, t)
 	}
 	return told
 }
@@ -339,13 +339,13 @@ func (m *Machine) woken(en *entry, e *event.Event, why uint32) *place {
 }
 
 // destroyed applies a GoDestroy.
-func (m *Machine) destroyed(en *entry, t int64) {
+func (m *Machine) destroyed(id uint64, en *entry, t int64) {
 	m.close(en, t, m.fit(en, event.GoDestroy))
-	m.end(en)
+	m.end(id, en)
 }
 
 // end removes a goroutine whose last state was closed from the table.
-func (m *Machine) end(en *entry) {
+func (m *Machine) end(id uint64, en *entry) {
 	if en.thread != 0 {
 		m.detach(en, en.since)
 	}
@@ -356,9 +356,9 @@ func (m *Machine) end(en *entry) {
 		s.lifetime.add(en.since - en.seen)
 	}
 	if en.flags&flagCreator != 0 {
-		m.ancestors.add(en)
+		m.ancestors.add(id, en)
 	}
-	m.table.remove(en)
+	m.table.Remove(id)
 }
 
 // close ends the current state of a goroutine at t, or at its start if t is before that. It returns
