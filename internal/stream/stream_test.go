@@ -126,7 +126,7 @@ func TestTransitionsOfMany(t *testing.T) {
 			for g := range uint64(goroutines) {
 				at++
 				e := step.event
-				e.Time, e.G = at, 7+g*uint64(len(tr.recent))
+				e.Time, e.G = at, 7+g*256
 				in := tr.Next(&e)
 				if in.State != step.want || in.State != "" && in.Duration != goroutines {
 					t.Errorf("round %d, goroutine %d, %v: %+v, want %q", round, e.G, e.Kind, *in, step.want)
@@ -134,8 +134,8 @@ func TestTransitionsOfMany(t *testing.T) {
 			}
 		}
 	}
-	if len(tr.goroutines) != 0 {
-		t.Errorf("%d goroutines remembered", len(tr.goroutines))
+	if tr.goroutines.Len() != 0 {
+		t.Errorf("%d goroutines remembered", tr.goroutines.Len())
 	}
 }
 
@@ -158,8 +158,8 @@ func TestTransitionsForget(t *testing.T) {
 		for i := range test.events {
 			tr.Next(&test.events[i])
 		}
-		if len(tr.goroutines) != test.want {
-			t.Errorf("%v after %d events: %d goroutines remembered, want %d", test.kinds.List(), len(test.events), len(tr.goroutines), test.want)
+		if tr.goroutines.Len() != test.want {
+			t.Errorf("%v after %d events: %d goroutines remembered, want %d", test.kinds.List(), len(test.events), tr.goroutines.Len(), test.want)
 		}
 	}
 }
@@ -319,6 +319,21 @@ func TestProfileTellsDoubt(t *testing.T) {
 	want := []string{"1 of 2 stacks truncated (increase --stack)", "waits during which events were lost, not counted: 1"}
 	if !slices.Equal(doc.Comments, want) {
 		t.Errorf("%q", doc.Comments)
+	}
+}
+
+func BenchmarkTransitions(b *testing.B) {
+	for _, goroutines := range []int{100, 10_000} {
+		b.Run(fmt.Sprintf("goroutines=%d", goroutines), func(b *testing.B) {
+			events := life(create, start, block("select"), unblock(waker), start, stop, start, destroy)
+			tr := NewTransitions(event.KindsDefault)
+			b.ReportAllocs()
+			for i := range b.N {
+				e := &events[i/goroutines%len(events)]
+				e.G = uint64(i%goroutines + 1)
+				tr.Next(e)
+			}
+		})
 	}
 }
 

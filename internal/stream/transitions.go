@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/gostate"
 )
 
 // Interval is a time that a goroutine spent in one state.
@@ -20,19 +21,13 @@ type Interval struct {
 
 // Transitions tells how long goroutines were in the state that an event ends.
 type Transitions struct {
-	follow     event.Kinds
-	goroutines map[uint64]*situation
-	recent     [256]recentGoroutine // the most recently used goroutines, found without hashing
-	unused     []*situation
+	reported   [gostate.NumStates]bool // a wait, or runnable, if an event can end it
+	remembers  bool                    // the ends of goroutines are observed
+	goroutines gostate.Table[situation]
 	losses     uint32 // number of losses, to detect intervals that span one
 
 	ended Interval // what Next returns
 	none  Interval // stays empty
-}
-
-type recentGoroutine struct {
-	g uint64
-	s *situation
 }
 
 // situation is the state of a goroutine. It is empty if the goroutine runs, or if no event can end its state.
@@ -40,145 +35,66 @@ type situation struct {
 	since   int64
 	reason  string
 	losses  uint32
-	state   followed
+	state   gostate.State
 	partial bool
 }
 
-// followed is a state that an event ends.
-type followed uint8
-
-const (
-	inNone followed = iota
-	inWaiting
-	inRunnable
-)
-
-// followedStates are the states that an Interval can have.
-var followedStates = [...]event.State{inWaiting: event.StateWaiting, inRunnable: event.StateRunnable}
-
 // NewTransitions follows a stream that has the given kinds of events. What never could end is not remembered.
 func NewTransitions(kinds event.Kinds) *Transitions {
-	return &Transitions{follow: kinds, goroutines: map[uint64]*situation{}}
+	t := &Transitions{remembers: kinds.Has(event.GoDestroy), goroutines: gostate.NewTable[situation](0)}
+	t.reported[gostate.Waiting] = kinds.Has(event.GoUnblock)
+	t.reported[gostate.Runnable] = kinds.Has(event.GoStart)
+	return t
 }
 
 // Next takes the next event in and returns the interval that it ends, which is valid until the next call; an empty one when
 // it ends none, or its beginning is not known.
 func (t *Transitions) Next(e *event.Event) *Interval {
-	switch e.Kind {
-	case event.GoStatus:
-		state := inNone
-		switch e.State {
-		case event.StateWaiting:
-			state = inWaiting
-		case event.StateRunnable:
-			state = inRunnable
-		}
-		t.begin(e.G, state, e.Reason, e.Time, true)
-	case event.GoCreate:
-		state := inRunnable
-		if e.State == event.StateWaiting {
-			state = inWaiting
-		}
-		t.begin(e.G, state, "", e.Time, false)
-	case event.GoBlock:
-		t.begin(e.G, inWaiting, e.Reason, e.Time, false)
-	case event.GoStop:
-		t.begin(e.G, inRunnable, e.Reason, e.Time, false)
-	case event.GoUnblock:
-		s := t.find(e.G)
-		if s == nil {
-			t.begin(e.G, inRunnable, "", e.Time, false)
-			break
-		}
-		ended := t.end(s, inWaiting, e.Time)
-		t.begin(e.G, inRunnable, s.reason, e.Time, false)
-		return ended
-	case event.GoStart:
-		if s := t.find(e.G); s != nil {
-			ended := t.end(s, inRunnable, e.Time)
-			t.leave(e.G, s)
-			return ended
-		}
-	case event.GoDestroy:
-		if s := t.find(e.G); s != nil {
-			t.forget(e.G, s)
-		}
-	case event.Lost:
+	switch {
+	case event.KindsGoroutine.Has(e.Kind):
+		return t.move(e)
+	case e.Kind == event.Lost:
 		t.losses++
-	case event.Exec:
-		clear(t.goroutines)
-		clear(t.recent[:])
+	case e.Kind == event.Exec:
+		t.goroutines.Clear()
 	}
 	return &t.none
 }
 
-// begin stores the new state of a goroutine if an event can end it. Otherwise it removes the previous
-// state.
-func (t *Transitions) begin(g uint64, state followed, reason string, now int64, partial bool) {
-	s := t.find(g)
-	if !(state == inWaiting && t.follow.Has(event.GoUnblock) || state == inRunnable && t.follow.Has(event.GoStart)) {
+// move takes an event that changes the state of a goroutine.
+func (t *Transitions) move(e *event.Event) *Interval {
+	s := t.goroutines.Find(e.G)
+	ended, reason := &t.none, e.Reason
+	if s != nil && s.state != gostate.Unknown && s.state == gostate.Before(e.Kind) {
+		ended = t.end(s, e.Time)
+	}
+	switch next := gostate.After(e); {
+	case e.Kind == event.GoDestroy || !t.reported[next] && !t.remembers:
 		if s != nil {
-			t.leave(g, s)
+			*s = situation{}
+			t.goroutines.Remove(e.G)
 		}
-		return
+	case t.reported[next]:
+		if s == nil {
+			if s = t.goroutines.Insert(e.G); s == nil {
+				break
+			}
+		} else if e.Kind == event.GoUnblock {
+			reason = s.reason
+		}
+		if e.Kind == event.GoCreate {
+			reason = ""
+		}
+		*s = situation{since: e.Time, reason: reason, losses: t.losses, state: next, partial: e.Kind == event.GoStatus}
+	case s != nil:
+		s.state, s.reason = gostate.Unknown, ""
 	}
-	if s == nil {
-		s = t.situation()
-		t.goroutines[g] = s
-		*t.place(g) = recentGoroutine{g, s}
-	}
-	s.state, s.since, s.reason, s.losses, s.partial = state, now, reason, t.losses, partial
+	return ended
 }
 
-// leave records that no event can end the state of a goroutine.
-func (t *Transitions) leave(g uint64, s *situation) {
-	if t.follow.Has(event.GoDestroy) {
-		s.state, s.reason = inNone, ""
-	} else {
-		t.forget(g, s)
-	}
-}
-
-func (t *Transitions) forget(g uint64, s *situation) {
-	delete(t.goroutines, g)
-	*t.place(g) = recentGoroutine{}
-	s.state, s.reason = inNone, ""
-	t.unused = append(t.unused, s)
-}
-
-// find returns the situation of a goroutine; nil if it is unknown.
-func (t *Transitions) find(g uint64) *situation {
-	recent := t.place(g)
-	if recent.g == g && recent.s != nil {
-		return recent.s
-	}
-	s := t.goroutines[g]
-	if s != nil {
-		*recent = recentGoroutine{g, s}
-	}
-	return s
-}
-
-// place returns the cache slot of a goroutine.
-func (t *Transitions) place(g uint64) *recentGoroutine { return &t.recent[g%uint64(len(t.recent))] }
-
-// situation returns an empty situation.
-func (t *Transitions) situation() *situation {
-	last := len(t.unused) - 1
-	if last < 0 {
-		return &situation{}
-	}
-	s := t.unused[last]
-	t.unused = t.unused[:last]
-	return s
-}
-
-// end returns the interval that ends when a goroutine leaves a state.
-func (t *Transitions) end(s *situation, state followed, now int64) *Interval {
-	if s.state != state {
-		return &t.none
-	}
-	t.ended = Interval{State: followedStates[state], Reason: s.reason, Duration: time.Duration(max(now-s.since, 0)),
+// end returns the interval that ends when a goroutine leaves its state.
+func (t *Transitions) end(s *situation, now int64) *Interval {
+	t.ended = Interval{State: s.state.Name(), Reason: s.reason, Duration: time.Duration(max(now-s.since, 0)),
 		Partial: s.partial, Doubtful: s.losses != t.losses}
 	return &t.ended
 }
