@@ -54,7 +54,8 @@ type Trigger struct {
 // span is a wait or a delay that is under way.
 type span struct {
 	since  int64
-	reason string // of a wait; empty for a delay
+	state  gostate.State // Waiting or Runnable
+	reason string        // of a wait
 	stack  *event.Stack
 	origin *event.Origin
 }
@@ -87,12 +88,12 @@ func NewTrigger(c Conditions, kinds event.Kinds) *Trigger {
 func (t *Trigger) Next(e *event.Event) Finding {
 	t.now = max(t.now, e.Time)
 	t.tally.Add(e)
-	switch e.Kind {
-	case event.GoStatus, event.GoBlock, event.GoStop, event.GoCreate, event.GoUnblock, event.GoStart, event.GoDestroy:
+	switch {
+	case event.KindsGoroutine.Has(e.Kind):
 		if f := t.move(e); f.Met() {
 			return f
 		}
-	case event.Exec:
+	case e.Kind == event.Exec:
 		clear(t.current)
 		clear(t.places)
 	}
@@ -117,16 +118,12 @@ func (t *Trigger) move(e *event.Event) Finding {
 	was, known := t.current[e.G]
 	delete(t.current, e.G)
 	t.note(e)
-	switch {
-	case e.Kind == event.GoBlock, e.Kind == event.GoStatus && e.State == event.StateWaiting:
-		if t.Blocked > 0 && t.counts(e.Reason) {
-			t.current[e.G] = span{since: e.Time, reason: e.Reason, stack: e.Stack, origin: e.Origin}
-			t.waits.push(entry{e.G, e.Time})
-		}
-	case e.Kind == event.GoStart, e.Kind == event.GoDestroy, e.Kind == event.GoStatus && e.State != event.StateRunnable,
-		e.Kind == event.GoCreate && e.State == event.StateWaiting:
-	case t.Latency > 0:
-		t.current[e.G] = span{since: e.Time, stack: t.places[e.G], origin: e.Origin}
+	switch next := gostate.After(e); {
+	case next == gostate.Waiting && e.Kind != event.GoCreate && t.Blocked > 0 && t.counts(e.Reason):
+		t.current[e.G] = span{since: e.Time, state: next, reason: e.Reason, stack: e.Stack, origin: e.Origin}
+		t.waits.push(entry{e.G, e.Time})
+	case next == gostate.Runnable && t.Latency > 0:
+		t.current[e.G] = span{since: e.Time, state: next, stack: t.places[e.G], origin: e.Origin}
 		t.ready.push(entry{e.G, e.Time})
 	}
 	if !known {
@@ -167,10 +164,10 @@ func (t *Trigger) judge(g uint64, s span, until int64) Finding {
 	took := time.Duration(until - s.since)
 	f := Finding{Stack: s.stack, Origin: s.origin}
 	switch {
-	case s.reason != "" && took > t.Blocked:
+	case s.state == gostate.Waiting && took > t.Blocked:
 		f.What = fmt.Sprintf("goroutine %d has been blocked for %v", g, took.Round(time.Microsecond))
 		f.Detail = ": " + s.reason
-	case s.reason == "" && took > t.Latency:
+	case s.state == gostate.Runnable && took > t.Latency:
 		f.What = fmt.Sprintf("goroutine %d has been runnable for %v and did not run", g, took.Round(time.Microsecond))
 	}
 	return f
