@@ -97,10 +97,10 @@ func TestWaitTimes(t *testing.T) {
 			check(g, now)
 		case n < 50:
 			reason := fmt.Sprint("reason ", rng.IntN(5))
-			w.begin(&event.Event{G: g, Time: now, Reason: reason})
+			w.apply(&event.Event{Kind: event.GoBlock, G: g, Time: now, Reason: reason})
 			waiting[g] = wait{now, reason, losses}
 		default:
-			w.end(&event.Event{G: g, Time: now})
+			w.apply(&event.Event{Kind: event.GoUnblock, G: g, Time: now})
 			if x, ok := waiting[g]; ok && x.losses == losses {
 				c := want[g][x.reason]
 				want[g][x.reason] = [2]int64{c[0] + 1, c[1] + now - x.since}
@@ -114,8 +114,8 @@ func TestWaitTimes(t *testing.T) {
 		}
 		check(g, now)
 	}
-	if len(w.byG) != 0 {
-		t.Errorf("%d goroutines are left", len(w.byG))
+	if w.byG.Len() != 0 {
+		t.Errorf("%d goroutines are left", w.byG.Len())
 	}
 }
 
@@ -123,8 +123,8 @@ func TestWaitTimes(t *testing.T) {
 func TestReasonsAreBounded(t *testing.T) {
 	w := newWaitTimes()
 	for i := range 10 * maxReasonsOfG {
-		w.begin(&event.Event{G: 1, Time: int64(2 * i), Reason: fmt.Sprint(i)})
-		w.end(&event.Event{G: 1, Time: int64(2*i + 1)})
+		w.apply(&event.Event{Kind: event.GoBlock, G: 1, Time: int64(2 * i), Reason: fmt.Sprint(i)})
+		w.apply(&event.Event{Kind: event.GoUnblock, G: 1, Time: int64(2*i + 1)})
 	}
 	list := w.take(1, 1e6)
 	count := uint64(0)

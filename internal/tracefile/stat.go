@@ -89,24 +89,18 @@ func (a *account) apply(batch []event.Event) {
 	for i := range batch {
 		e := &batch[i]
 		switch e.Kind {
-		case event.GoUnblock:
-			a.waits.end(e)
-		case event.GoBlock:
-			a.waits.begin(e)
 		case event.GoDestroy:
 			a.machine.ApplyBatch(batch[done:i])
 			done = i
 			a.ended(e)
-		case event.GoCreate, event.GoStatus:
-			if e.State == event.StateWaiting {
-				a.waits.begin(e)
-			}
 		case event.HeapAlloc:
 			if !a.heap || e.Value < a.sum.HeapMin {
 				a.heap, a.sum.HeapMin = true, e.Value
 			}
 		case event.Lost:
 			a.waits.losses++
+		default:
+			a.waits.apply(e)
 		}
 	}
 	a.machine.ApplyBatch(batch[done:])

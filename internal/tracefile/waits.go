@@ -1,21 +1,19 @@
 package tracefile
 
-import "github.com/loupe-go/loupe/event"
+import (
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/gostate"
+)
 
 // waitTimes are how long each goroutine that is alive has waited, by reason, in waits that are over. sched.Machine has the
 // sum for all reasons.
 type waitTimes struct {
-	byG    map[uint64]*waitsOfG
-	recent [recentWaits]*waitsOfG // those that were used last, by the lower bits of their IDs
-	spare  []*waitsOfG
+	byG    gostate.Table[waitsOfG]
 	losses uint32 // how often events were lost
 }
 
-const recentWaits = 256
-
 // waitsOfG are the waits of a goroutine.
 type waitsOfG struct {
-	g       uint64
 	since   int64 // the beginning of the wait under way; notWaiting for none
 	losses  uint32
 	current int32 // the reason of the last wait, as an index
@@ -37,48 +35,33 @@ const maxReasonsOfG = 64
 // otherReasons stands for the reasons beyond a bound.
 const otherReasons = "(other reasons)"
 
-func newWaitTimes() waitTimes { return waitTimes{byG: map[uint64]*waitsOfG{}} }
+func newWaitTimes() waitTimes { return waitTimes{byG: gostate.NewTable[waitsOfG](0)} }
 
-// of returns the waits of a goroutine; nil when there are none.
-func (w *waitTimes) of(g uint64) *waitsOfG {
-	recent := &w.recent[g%recentWaits]
-	if r := *recent; r != nil && r.g == g {
-		return r
+// apply takes an event of a goroutine that does not end.
+func (w *waitTimes) apply(e *event.Event) {
+	switch {
+	case gostate.After(e) == gostate.Waiting:
+		w.begin(e)
+	case gostate.Before(e.Kind) == gostate.Waiting:
+		if r := w.byG.Find(e.G); r != nil {
+			w.close(r, e.Time)
+		}
 	}
-	r := w.byG[g]
-	if r != nil {
-		*recent = r
-	}
-	return r
 }
 
 // begin begins a wait.
 func (w *waitTimes) begin(e *event.Event) {
-	r := w.of(e.G)
+	r := w.byG.Find(e.G)
 	if r == nil {
-		if r = w.add(e.G); r == nil {
+		if r = w.byG.Insert(e.G); r == nil {
 			return
 		}
+		*r = waitsOfG{since: notWaiting, reasons: r.reasons[:0]}
 	}
 	r.since, r.losses = e.Time, w.losses
 	if i := int(r.current); i >= len(r.reasons) || r.reasons[i].reason != e.Reason {
 		r.current = r.index(e.Reason)
 	}
-}
-
-func (w *waitTimes) add(g uint64) *waitsOfG {
-	if g == 0 {
-		return nil
-	}
-	var r *waitsOfG
-	if n := len(w.spare); n > 0 {
-		r, w.spare = w.spare[n-1], w.spare[:n-1]
-	} else {
-		r = new(waitsOfG)
-	}
-	r.g, r.since, r.current = g, notWaiting, 0
-	w.byG[g] = r
-	return r
 }
 
 // index returns the index of a reason.
@@ -95,13 +78,7 @@ func (r *waitsOfG) index(reason string) int32 {
 	return int32(len(r.reasons) - 1)
 }
 
-// end ends a wait. One during which events were lost may have been several, and does not count.
-func (w *waitTimes) end(e *event.Event) {
-	if r := w.of(e.G); r != nil {
-		w.close(r, e.Time)
-	}
-}
-
+// close ends a wait. A wait during which events were lost may have been several, and does not count.
 func (w *waitTimes) close(r *waitsOfG, t int64) {
 	if r.since == notWaiting {
 		return
@@ -116,15 +93,11 @@ func (w *waitTimes) close(r *waitsOfG, t int64) {
 // take returns the waits of a goroutine until a time, and forgets it. The result is valid until the next goroutine begins
 // to wait.
 func (w *waitTimes) take(g uint64, t int64) []reasonTime {
-	r := w.of(g)
+	r := w.byG.Find(g)
 	if r == nil {
 		return nil
 	}
 	w.close(r, t)
-	delete(w.byG, g)
-	w.recent[g%recentWaits] = nil
-	list := r.reasons
-	*r = waitsOfG{reasons: r.reasons[:0]}
-	w.spare = append(w.spare, r)
-	return list
+	w.byG.Remove(g)
+	return r.reasons
 }
