@@ -10,6 +10,7 @@ import (
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/internal/gostate"
 	"github.com/loupe-go/loupe/internal/probe/csrc"
 )
 
@@ -200,13 +201,8 @@ func (s *Session) firstMoves() (moves map[uint64]move, first int64) {
 
 // before returns the state that a goroutine was in before its first move.
 func (m move) before() event.State {
-	switch event.Kind(m.kind) {
-	case event.GoUnblock:
-		return event.StateWaiting
-	case event.GoStart:
-		return event.StateRunnable
-	case event.GoSyscallEnd:
-		return event.StateSyscall
+	if s := gostate.Before(event.Kind(m.kind)); s != gostate.Unknown {
+		return s.Name()
 	}
-	return event.StateRunning
+	return event.StateRunning // of a kind that is not about the goroutine's state
 }
