@@ -1,7 +1,7 @@
 package event
 
-// An Event is one thing that happened in a Go program. The fields that are set depend on the kind; the other fields are
-// zero.
+// An Event is one thing that happened in a Go program. The fields that are set depend on the kind, see Kind.Describe; the
+// other fields are zero.
 //
 // The events of one goroutine are in the order in which they happened. The events of different goroutines are in causal
 // order: a goroutine is created before it starts, blocks before it is unblocked, and is unblocked before it starts again.

@@ -6,76 +6,69 @@ import "fmt"
 // name.
 type Kind uint8
 
-// The kinds of events. The comment of each kind lists the fields that are set in addition to Time, Kind, PID and TID.
+// The kinds of events. Kind.Describe returns what each kind means, its fields and their units.
 //
 // Operations on channels and semaphores have no G and no Stack if the runtime itself performs them. For example, timers
 // send on their channels from the scheduler.
 const (
 	_ Kind = iota
 
-	GoStatus  // a goroutine that is alive when the session starts: G, Parent, State, Reason, Origin, Stack; Value is the wait so far in nanoseconds, counted from the first garbage collection that found the goroutine blocked
-	GoCreate  // a goroutine is created: G, Parent, Origin, Stack of the creator; State is StateWaiting for a coroutine, otherwise the goroutine is runnable
-	GoStart   // a goroutine starts to run on an M: G, and P if it is recorded
-	GoStop    // a goroutine stops running and remains runnable: G, Reason, Stack
-	GoBlock   // a goroutine stops running and waits: G, Reason, TraceReason, Stack; Object is the channel of a send or receive; Value is the duration in nanoseconds if only long waits are observed
-	GoUnblock // a goroutine becomes runnable: G, By, Stack of the goroutine By
-	GoDestroy // a goroutine exits: G
+	GoStatus  // a goroutine that is alive when the session starts
+	GoCreate  // a goroutine is created
+	GoStart   // a goroutine starts to run on an M
+	GoStop    // a goroutine stops running and remains runnable
+	GoBlock   // a goroutine stops running and waits
+	GoUnblock // a goroutine becomes runnable
+	GoDestroy // a goroutine exits
 	GoSwitch  // a coroutine switches to another one. Streams have GoBlock (or GoDestroy), GoUnblock and GoStart instead; only counts use this kind
 
-	GoSyscallBegin // a goroutine enters a system call or C code: G, Stack
-	GoSyscallEnd   // a goroutine returns from a system call or C code: G; Value is the duration in nanoseconds, 0 if unknown
+	GoSyscallBegin // a goroutine enters a system call or C code
+	GoSyscallEnd   // a goroutine returns from a system call or C code
 
-	ChanMake    // a channel is made: G, Object; Value is the capacity
-	ChanSend    // a value is about to be sent: G, Object, Stack
-	ChanReceive // a value is about to be received: G, Object, Stack
-	ChanClose   // a channel is about to be closed: G, Object, Stack
-	Select      // a select statement with several cases begins: G, Stack; Value is the number of cases
-	SemAcquire  // a goroutine is about to wait for a lock or semaphore that is not free: G, Object, Stack
-	SemRelease  // a lock or semaphore that a goroutine waits for is released: G, Object, Stack
+	ChanMake    // a channel is made
+	ChanSend    // a value is about to be sent
+	ChanReceive // a value is about to be received
+	ChanClose   // a channel is about to be closed
+	Select      // a select statement with several cases begins
+	SemAcquire  // a goroutine is about to wait for a lock or semaphore that is not free
+	SemRelease  // a lock or semaphore that a goroutine waits for is released
 
-	GCBegin   // a garbage collection begins: G is the goroutine that starts it, Stack
+	GCBegin   // a garbage collection begins
 	GCEnd     // the mark phase of a garbage collection ends
-	STWBegin  // the world is about to be stopped: G, Reason, Stack
+	STWBegin  // the world is about to be stopped
 	STWEnd    // the world is started again
-	HeapAlloc // the size of the heap, live objects and objects that are not swept yet: Value in bytes
+	HeapAlloc // the size of the heap, live objects and objects that are not swept yet
 
-	Lost // events before this one were lost: Value is their number, 0 if unknown
+	Lost // events before this one were lost
 	Exec // the process has executed another program (execve(2)); earlier events say nothing about it
 
 	// Kinds that only execution traces contain.
 
-	UserTaskBegin   // a runtime/trace task begins: G, Stack; Value is its ID, Text its type, Object the ID of its parent task
-	UserTaskEnd     // a runtime/trace task ends: G, Stack; Value is its ID
-	UserRegionBegin // a runtime/trace region begins: G, Stack; Text is its type, Value the ID of its task
-	UserRegionEnd   // a runtime/trace region ends: G, Stack; Text is its type, Value the ID of its task
-	UserLog         // a runtime/trace log message: G, Stack; Reason is the category, Text the message, Value the ID of the task
-	CPUSample       // a sample of the CPU profiler: G, Stack
+	UserTaskBegin   // a runtime/trace task begins
+	UserTaskEnd     // a runtime/trace task ends
+	UserRegionBegin // a runtime/trace region begins
+	UserRegionEnd   // a runtime/trace region ends
+	UserLog         // a runtime/trace log message
+	CPUSample       // a sample of the CPU profiler
 
 	numKinds
 )
 
-var kindNames = [numKinds]string{
-	GoStatus: "GoStatus", GoCreate: "GoCreate", GoStart: "GoStart", GoStop: "GoStop", GoBlock: "GoBlock",
-	GoUnblock: "GoUnblock", GoDestroy: "GoDestroy", GoSwitch: "GoSwitch", GoSyscallBegin: "GoSyscallBegin", GoSyscallEnd: "GoSyscallEnd",
-	ChanMake: "ChanMake", ChanSend: "ChanSend", ChanReceive: "ChanReceive", ChanClose: "ChanClose", Select: "Select",
-	SemAcquire: "SemAcquire", SemRelease: "SemRelease", GCBegin: "GCBegin", GCEnd: "GCEnd", STWBegin: "STWBegin",
-	STWEnd: "STWEnd", HeapAlloc: "HeapAlloc", Lost: "Lost", Exec: "Exec",
-	UserTaskBegin: "UserTaskBegin", UserTaskEnd: "UserTaskEnd", UserRegionBegin: "UserRegionBegin",
-	UserRegionEnd: "UserRegionEnd", UserLog: "UserLog", CPUSample: "CPUSample",
-}
+// NumKinds is above the number of every kind.
+const NumKinds = int(numKinds)
 
 // String returns the name of the kind, such as "GoBlock".
 func (k Kind) String() string {
-	if k < numKinds && kindNames[k] != "" {
-		return kindNames[k]
+	if name := k.Describe().Name; name != "" {
+		return name
 	}
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
 
 // ParseKind returns the kind with the given name. The result is false if there is no such kind.
 func ParseKind(name string) (Kind, bool) {
-	for k, n := range kindNames {
-		if n == name && n != "" {
+	for k := range kindTable {
+		if n := kindTable[k].Name; n == name && n != "" {
 			return Kind(k), true
 		}
 	}
