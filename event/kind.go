@@ -54,8 +54,13 @@ const (
 	numKinds
 )
 
-// NumKinds is above the number of every kind.
-const NumKinds = int(numKinds)
+const (
+	// NumKinds is above the number of every kind.
+	NumKinds = int(numKinds)
+	// KindLimit is above every value of type Kind. A table of this length has an entry for any value, also for one that
+	// is not the number of a kind.
+	KindLimit = 1 << 8
+)
 
 // String returns the name of the kind, such as "GoBlock".
 func (k Kind) String() string {

@@ -76,11 +76,12 @@ type Tone uint8
 
 // The tones.
 const (
-	ToneNone Tone = iota
-	ToneGood      // something begins
-	ToneWarn      // something waits
-	ToneBad       // events are missing
-	ToneDim       // something is over
+	ToneNone    Tone = iota
+	ToneGood         // something begins
+	ToneWarn         // something has to wait
+	ToneBad          // events are missing
+	ToneDim          // something is over
+	ToneOutside      // outside of Go code
 )
 
 // Describe returns the description of a kind, which must not be modified. It is empty if there is no such kind.
@@ -117,7 +118,7 @@ var kindTable = [NumKinds]Description{
 			{Name: "Stack", Optional: true, Doc: "the stack of the creator"}}},
 	GoStart: {"GoStart", GroupGoroutine, FromProcess | FromTrace, ToneGood,
 		"a goroutine starts to run on an M", []Field{ofG}},
-	GoStop: {"GoStop", GroupGoroutine, FromProcess | FromTrace, ToneNone,
+	GoStop: {"GoStop", GroupGoroutine, FromProcess | FromTrace, ToneWarn,
 		"a goroutine stops running and remains runnable", []Field{ofG,
 			{Name: "Reason", Key: "reason", Optional: true, Doc: "StopGosched or StopPreempted"}, ofStack}},
 	GoBlock: {"GoBlock", GroupGoroutine, FromProcess | FromTrace, ToneWarn,
@@ -134,9 +135,9 @@ var kindTable = [NumKinds]Description{
 	GoSwitch: {"GoSwitch", GroupGoroutine, OnlyCounted, ToneNone,
 		"a coroutine switches to another one", nil},
 
-	GoSyscallBegin: {"GoSyscallBegin", GroupSyscall, FromProcess | FromTrace, ToneNone,
+	GoSyscallBegin: {"GoSyscallBegin", GroupSyscall, FromProcess | FromTrace, ToneOutside,
 		"a goroutine enters a system call or C code", []Field{ofG, ofStack}},
-	GoSyscallEnd: {"GoSyscallEnd", GroupSyscall, FromProcess | FromTrace, ToneNone,
+	GoSyscallEnd: {"GoSyscallEnd", GroupSyscall, FromProcess | FromTrace, ToneOutside,
 		"a goroutine returns from a system call or C code", []Field{ofG,
 			{Name: "State", Key: "state", Optional: true, Doc: "StateRunnable if G has to wait for a P"},
 			{Name: "Value", Key: "nanoseconds", Unit: Nanoseconds, Optional: true, Doc: "the duration"}}},

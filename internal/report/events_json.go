@@ -15,40 +15,54 @@ import (
 // and origins, which recur, is kept.
 type EventJSON struct {
 	clock   clock
+	kinds   [event.KindLimit]kindJSON
 	stacks  textCache[event.Stack]
 	origins textCache[event.Origin]
 }
 
+// kindJSON is how the events of a kind are written. The keys have their punctuation.
+type kindJSON struct {
+	name         string
+	reason, text string
+	object       string
+	value        string // empty if the kind has no value
+	objectID     bool   // the object is an ID, not an address
+	optional     bool   // a value of zero means that it is unknown
+}
+
 // NewEventJSON returns an encoder.
 func NewEventJSON() *EventJSON {
-	return &EventJSON{clock: clock{zone: time.UTC, layout: "2006-01-02T15:04:05"}}
+	j := &EventJSON{clock: clock{zone: time.UTC, layout: "2006-01-02T15:04:05"}}
+	for k := range j.kinds {
+		j.kinds[k] = jsonOf(event.Kind(k))
+	}
+	return j
 }
 
-// valueKeys are the names, which say the unit, that an event's value is written under, by kind; empty for kinds whose
-// value has no meaning.
-var valueKeys = [256]string{
-	event.GoStatus:     nanosecondsKey,
-	event.GoBlock:      nanosecondsKey,
-	event.GoSyscallEnd: nanosecondsKey,
-	event.ChanMake:     `,"capacity":`,
-	event.Select:       `,"cases":`,
-	event.HeapAlloc:    `,"bytes":`,
-	event.Lost:         `,"events":`,
-
-	event.UserTaskBegin: taskKey, event.UserTaskEnd: taskKey, event.UserRegionBegin: taskKey, event.UserRegionEnd: taskKey, event.UserLog: taskKey,
+func jsonOf(k event.Kind) kindJSON {
+	d := k.Describe()
+	key := func(field, otherwise string) string {
+		if f, ok := d.Field(field); ok {
+			otherwise = f.Key
+		}
+		if otherwise == "" {
+			return ""
+		}
+		return `,"` + otherwise + `":`
+	}
+	value, _ := d.Field("Value")
+	object, _ := d.Field("Object")
+	return kindJSON{name: k.String(), reason: key("Reason", "reason"), text: key("Text", "text"), object: key("Object", "object"),
+		value: key("Value", ""), objectID: object.Unit == event.ID, optional: value.Optional}
 }
-
-const taskKey = `,"task":`
-
-// nanosecondsKey is for a length of time; zero means that it is not known.
-const nanosecondsKey = `,"nanoseconds":`
 
 // Append adds an event as one line to b.
 func (j *EventJSON) Append(b []byte, e *event.Event, _ *stream.Interval) []byte {
 	b = append(b, `{"time":"`...)
+	kind := &j.kinds[e.Kind]
 	b = j.clock.appendTo(b, e.Time, 9)
 	b = append(b, `Z","kind":"`...)
-	b = append(b, e.Kind.String()...)
+	b = append(b, kind.name...)
 	b = append(b, `","pid":`...)
 	b = strconv.AppendInt(b, int64(e.PID), 10)
 	if e.TID != 0 {
@@ -57,23 +71,26 @@ func (j *EventJSON) Append(b []byte, e *event.Event, _ *stream.Interval) []byte 
 	}
 	b = appendID(b, `,"g":`, e.G)
 	b = appendText(b, `,"state":`, string(e.State))
-	b = appendText(b, `,"reason":`, e.Reason)
+	b = appendText(b, kind.reason, e.Reason)
 	b = appendText(b, `,"traceReason":`, e.TraceReason)
 	b = appendID(b, `,"parent":`, e.Parent)
 	b = appendID(b, `,"by":`, e.By)
-	if e.Object != 0 {
-		b = append(b, `,"object":"0x`...)
+	switch {
+	case e.Object == 0:
+	case kind.objectID:
+		b = strconv.AppendUint(append(b, kind.object...), e.Object, 10)
+	default:
+		b = append(append(b, kind.object...), `"0x`...)
 		b = strconv.AppendUint(b, e.Object, 16)
 		b = append(b, '"')
 	}
-	if key := valueKeys[e.Kind]; key != "" && (e.Value != 0 || key != nanosecondsKey) {
-		b = append(b, key...)
-		b = strconv.AppendInt(b, e.Value, 10)
+	if kind.value != "" && (e.Value != 0 || !kind.optional) {
+		b = strconv.AppendInt(append(b, kind.value...), e.Value, 10)
 	}
 	if p, ok := e.P.ID(); ok {
 		b = strconv.AppendInt(append(b, `,"p":`...), int64(p), 10)
 	}
-	b = appendText(b, `,"text":`, e.Text)
+	b = appendText(b, kind.text, e.Text)
 	if e.Origin != nil {
 		b = append(b, j.origins.get(e.Origin, appendOrigin)...)
 	}

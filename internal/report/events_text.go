@@ -20,7 +20,7 @@ import (
 type EventText struct {
 	style   term.Style
 	clock   clock
-	kinds   [256]string // names in colour, filled up to the column
+	kinds   [event.KindLimit]string // names in colour, filled up to the column
 	stacks  textCache[event.Stack]
 	origins textCache[event.Origin]
 }
@@ -66,16 +66,16 @@ func (t *EventText) Append(b []byte, e *event.Event, ended *stream.Interval) []b
 	return append(b, '\n')
 }
 
-// paint gives a kind its colour.
+// paint gives the name of a kind its colour.
 func (t *EventText) paint(k event.Kind, name string) string {
-	switch k {
-	case event.GoCreate, event.GoStart:
+	switch k.Describe().Tone {
+	case event.ToneGood:
 		return t.style.Good(name)
-	case event.GoBlock:
+	case event.ToneWarn:
 		return t.style.Warn(name)
-	case event.Lost, event.Exec:
+	case event.ToneBad:
 		return t.style.Bad(name)
-	case event.GoDestroy:
+	case event.ToneDim:
 		return t.style.Dim(name)
 	}
 	return name

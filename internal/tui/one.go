@@ -231,13 +231,16 @@ func (o *onePage) history(m *Model, w int) []string {
 	return lines
 }
 
+// toneColours are the colours of the tones of events.
+var toneColours = [...]tone{event.ToneGood: good, event.ToneWarn: warn, event.ToneBad: bad, event.ToneDim: dim, event.ToneOutside: blue}
+
 // happened is a line of the history: how long ago, what, and how long the state before it lasted.
 func happened(th theme, now int64, before, e *event.Event, module string, w int) string {
 	lasted := ""
 	if before != nil && e.Time > before.Time {
 		lasted = span(time.Duration(e.Time - before.Time))
 	}
-	what, t := e.Kind.String(), plain
+	what, t := e.Kind.String(), toneColours[e.Kind.Describe().Tone]
 	add := func(word, text string) {
 		if text != "" {
 			what += word + text
@@ -248,19 +251,19 @@ func happened(th theme, now int64, before, e *event.Event, module string, w int)
 		what = "present, " + stateWord(e.State)
 		add(": ", safe(e.Reason))
 	case event.GoCreate:
-		what, t = "created", good
+		what = "created"
 		if e.Parent != 0 {
 			add(" by goroutine ", strconv.FormatUint(e.Parent, 10))
 		}
 	case event.GoStart:
-		what, t = "started running", good
+		what = "started running"
 		add(" after ", lasted)
 	case event.GoStop:
-		what, t = "stopped", warn
+		what = "stopped"
 		add(" after ", lasted)
 		add(": ", safe(e.Reason))
 	case event.GoBlock:
-		what, t = "blocked", warn
+		what = "blocked"
 		add(" after ", lasted)
 		add(": ", safe(e.Reason))
 	case event.GoUnblock:
@@ -270,13 +273,13 @@ func happened(th theme, now int64, before, e *event.Event, module string, w int)
 		}
 		add(" after ", lasted)
 	case event.GoDestroy:
-		what, t = "ended", dim
+		what = "ended"
 		add(" after ", lasted)
 	case event.GoSyscallBegin:
-		what, t = "system call", blue
+		what = "system call"
 		add(" after ", lasted)
 	case event.GoSyscallEnd:
-		what, t = "system call ended", blue
+		what = "system call ended"
 		add(" after ", lasted)
 	default:
 		add(": ", safe(e.Reason))
