@@ -24,13 +24,10 @@ type rule struct {
 	after  State // the goroutine is in this state now, unless the event itself names the state, see After
 }
 
-// size is the number of values of an event.Kind.
-const size = 1 << 8
-
 // rules has a row for each kind of event that is about the state of a goroutine.
 //
 // A long system call can end with a GoStart if the goroutine lost its P. A GoSyscallEnd then comes while it runs.
-var rules = [size]rule{
+var rules = [event.KindLimit]rule{
 	event.GoStatus:       {true, Unknown, Unknown, Unknown},
 	event.GoCreate:       {true, Unknown, Unknown, Runnable},
 	event.GoStart:        {true, Runnable, Syscall, Running},
@@ -98,9 +95,9 @@ var endings = [NumStates]event.Kinds{
 // Rules are the rules for the kinds of events that are observed.
 type Rules struct {
 	Kinds    event.Kinds // the observed kinds
-	Fit      [size][NumStates]Fit
-	Next     [size]State      // the state after an event of a kind; Unknown if it is not reported
-	Reported [NumStates]State // the state itself, or Unknown if it is not reported
+	Fit      [event.KindLimit][NumStates]Fit
+	Next     [event.KindLimit]State // the state after an event of a kind; Unknown if it is not reported
+	Reported [NumStates]State       // the state itself, or Unknown if it is not reported
 }
 
 // RulesFor returns the rules for the given kinds; zero means event.KindsDefault. minBlock is not zero if only waits of that

@@ -29,7 +29,7 @@ type decoder struct {
 
 	lost     uint32 // in the last record
 	missing  bool   // the number of events missing before the next one is unknown
-	received [256]uint64
+	received [event.KindLimit]uint64
 	garbled  uint64 // records that could not be decoded
 
 	ev event.Event

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/probe/csrc"
 	"github.com/loupe-go/loupe/internal/ptrace"
 )
@@ -60,7 +61,7 @@ type Engine interface {
 	TimeError() TimeError
 
 	// Counts returns what became of the events, by the number of their kind.
-	Counts() ([256]csrc.Count, error)
+	Counts() ([event.KindLimit]csrc.Count, error)
 
 	// Stop makes Wait return, now and later. It may be called from any goroutine.
 	Stop()

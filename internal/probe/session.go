@@ -31,14 +31,14 @@ type Session struct {
 	cancel context.CancelFunc
 
 	mu       sync.Mutex // guards what follows
-	received [256]uint64
+	received [event.KindLimit]uint64
 	garbled  uint64
 	yielded  uint64
 	doubt    TimeError
 	err      error
 	closeErr error
-	counts   [256]Counts // as last read from the engine
-	countErr error       // why they could not be read since
+	counts   [event.KindLimit]Counts // as last read from the engine
+	countErr error                   // why they could not be read since
 
 	started, running           bool // Events has been called, and is yielding
 	detached, closed, released bool

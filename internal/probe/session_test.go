@@ -13,16 +13,16 @@ import (
 // countingEngine is an engine whose counters can be read or not.
 type countingEngine struct {
 	Engine
-	counts [256]csrc.Count
+	counts [event.KindLimit]csrc.Count
 	err    error // of Counts
 
 	closeErr, releaseErr error
 }
 
-func (e *countingEngine) Counts() ([256]csrc.Count, error) { return e.counts, e.err }
-func (e *countingEngine) Stop()                            {}
-func (e *countingEngine) Close() error                     { return e.closeErr }
-func (e *countingEngine) Release() error                   { return e.releaseErr }
+func (e *countingEngine) Counts() ([event.KindLimit]csrc.Count, error) { return e.counts, e.err }
+func (e *countingEngine) Stop()                                        {}
+func (e *countingEngine) Close() error                                 { return e.closeErr }
+func (e *countingEngine) Release() error                               { return e.releaseErr }
 
 // TestNumbersUnreadable checks that the numbers that were read last, and the error, are reported when the engine's counters
 // cannot be read any more, also after the session is closed.
@@ -41,7 +41,7 @@ func TestNumbersUnreadable(t *testing.T) {
 	}
 	check("readable", nil)
 	failure := errors.New("no counters")
-	engine.counts, engine.err = [256]csrc.Count{}, failure
+	engine.counts, engine.err = [event.KindLimit]csrc.Count{}, failure
 	check("unreadable", failure)
 	if err := s.Close(); !errors.Is(err, failure) {
 		t.Errorf("closed with %v", err)

@@ -57,8 +57,8 @@ type world struct {
 	start, now int64  // the first and the latest time of an event
 	epoch      uint32 // number of losses
 	life       lifeCounts
-	kinds      [64]uint64 // events by kind
-	strange    uint64     // events of unknown kinds
+	kinds      [event.NumKinds]uint64 // events by kind
+	strange    uint64                 // events of unknown kinds
 	latency    [numCauses]Histogram
 	phases     phases
 	threads    threads

@@ -99,7 +99,7 @@ const (
 	groupUser
 )
 
-var groups = func() (g [256]group) {
+var groups = func() (g [event.KindLimit]group) {
 	for to, kinds := range map[group]event.Kinds{
 		groupLife:    event.KindsGoroutine | event.KindsSyscall,
 		groupUse:     event.KindsChannel | event.KindsLock,

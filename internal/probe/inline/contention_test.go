@@ -25,7 +25,7 @@ type checker struct {
 	last     uint64            // time of the last record
 	seq      map[uint64]uint64 // by goroutine: the number of its last hit
 	stacks   map[uint64]bool
-	kinds    [256]uint64
+	kinds    [event.KindLimit]uint64
 	backward uint64 // times that are before the last
 	gaps     uint64 // hits that are missing
 	unknown  uint64 // events that refer to stacks that were not sent

@@ -344,9 +344,9 @@ func (e *Engine) TimeError() probe.TimeError {
 func (e *Engine) NewEpoch() { e.region.NewEpoch() }
 
 // Counts implements probe.Engine. Hits that found no free lane are counted with the first kind that their probe reports.
-func (e *Engine) Counts() ([256]csrc.Count, error) {
+func (e *Engine) Counts() ([event.KindLimit]csrc.Count, error) {
 	if e.region == nil {
-		return [256]csrc.Count{}, nil
+		return [event.KindLimit]csrc.Count{}, nil
 	}
 	counts := e.region.Counts()
 	if e.replaced.Load() {

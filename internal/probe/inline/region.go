@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/probe/csrc"
 )
 
@@ -187,8 +188,8 @@ func (r *Region) StacksLost() uint64 {
 }
 
 // Counts returns the number of events received and lost, indexed by kind. Hits that found no free lane are not among them.
-func (r *Region) Counts() [256]csrc.Count {
-	var sum [256]csrc.Count
+func (r *Region) Counts() [event.KindLimit]csrc.Count {
+	var sum [event.KindLimit]csrc.Count
 	for _, l := range r.lanes {
 		for k := range sum[:csrc.KindStack] {
 			c := &l.Counts[k]

@@ -13,6 +13,7 @@ import (
 	"github.com/cilium/ebpf/rlimit"
 	"golang.org/x/sys/unix"
 
+	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/probe"
 	"github.com/loupe-go/loupe/internal/probe/csrc"
 	"github.com/loupe-go/loupe/internal/ptrace"
@@ -233,19 +234,16 @@ func (e *Engine) Warnings() []string { return nil }
 // NewEpoch implements probe.Engine.
 func (e *Engine) NewEpoch() { e.control.newEpoch() }
 
-// kindLimit is above the number of every event kind: event.Kinds is a set in 64 bits.
-const kindLimit = 64
-
 // Counts implements probe.Engine.
-func (e *Engine) Counts() ([256]csrc.Count, error) {
-	var counts [256]csrc.Count
+func (e *Engine) Counts() ([event.KindLimit]csrc.Count, error) {
+	var counts [event.KindLimit]csrc.Count
 	if e.coll == nil {
 		return counts, nil
 	}
 	m := e.coll.Maps[csrc.ProbesMapCounts]
 	var cpus []csrc.Count
 	for k := range counts {
-		if k >= kindLimit && k != int(csrc.KindSwitch) {
+		if k >= event.NumKinds && k != int(csrc.KindSwitch) {
 			continue
 		}
 		if err := m.Lookup(uint32(k), &cpus); err != nil {

@@ -117,7 +117,7 @@ func TestRing(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.Enable()
-	var received [256]uint64
+	var received [event.KindLimit]uint64
 	drain := func() {
 		e.Drain(func(raw []byte) bool {
 			if len(raw) < int(unsafe.Sizeof(csrc.Record{})) {

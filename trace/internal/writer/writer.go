@@ -151,7 +151,7 @@ const needsG = (event.KindsGoroutine | event.KindsSyscall | event.KindsChannel |
 
 // handle writes an event.
 func (w *Writer) handle(e *event.Event) {
-	if e.Kind < 64 && needsG.Has(e.Kind) && (e.G == 0 || e.G >= guestID) {
+	if needsG.Has(e.Kind) && (e.G == 0 || e.G >= guestID) {
 		w.stats.Skipped[e.Kind]++
 		return
 	}
@@ -278,7 +278,7 @@ type Stats struct {
 // counts are the numbers of Stats that are counted on the way.
 type counts struct {
 	Stats
-	Logged, Skipped [256]uint64
+	Logged, Skipped [event.KindLimit]uint64
 }
 
 // Stats is trace.Writer.Stats.
@@ -292,7 +292,7 @@ func (w *Writer) Stats() Stats {
 	return s
 }
 
-func kindCounts(counts *[256]uint64) map[event.Kind]uint64 {
+func kindCounts(counts *[event.KindLimit]uint64) map[event.Kind]uint64 {
 	m := map[event.Kind]uint64{}
 	for k, n := range counts {
 		if n > 0 {
