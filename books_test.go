@@ -314,7 +314,7 @@ func TestBooks(t *testing.T) {
 	}
 	var b booksTable
 	for _, p := range programs {
-		for _, kinds := range []event.Kinds{event.KindsDefault, event.KindsDefault | event.KindsSyscall} {
+		for _, kinds := range []event.Kinds{event.KindsDefault, event.KindsDefault.Union(event.KindsSyscall)} {
 			syscalls := kinds.Has(event.GoSyscallBegin)
 			t.Run(strings.Trim(fmt.Sprintf("%s/%s/syscalls=%v", p.name, cmp.Or(p.release, "public"), syscalls), "/"), func(t *testing.T) {
 				if p.lack != "" {

@@ -322,7 +322,7 @@ func TestExec(t *testing.T) {
 // is not its business.
 func TestFork(t *testing.T) {
 	p := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "forker"}))
-	c := observe(t, p.PID(), time.Second, loupe.Options{Kinds: event.KindsDefault | event.KindsSyscall})
+	c := observe(t, p.PID(), time.Second, loupe.Options{Kinds: event.KindsDefault.Union(event.KindsSyscall)})
 	c.expectSound(t)
 	c.expectAtLeast(t, event.GoSyscallBegin, 10)
 }
@@ -413,7 +413,7 @@ func TestGoroutineFilter(t *testing.T) {
 			some = append(some, g.ID)
 		}
 	}
-	c := during(t, p, loupe.Options{Goroutines: some, Kinds: event.KindsDefault | event.KindsSyscall}, "spawn 100", "sleep 100")
+	c := during(t, p, loupe.Options{Goroutines: some, Kinds: event.KindsDefault.Union(event.KindsSyscall)}, "spawn 100", "sleep 100")
 	c.expectSound(t)
 	if len(some) != 5 || len(c.states) != len(some) {
 		t.Errorf("asked for %v, observed %v", some, c.states)

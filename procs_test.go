@@ -18,7 +18,7 @@ func TestProcs(t *testing.T) {
 			cmd := testcmd.Within(t, 0, testtarget.Build(t, testtarget.Spec{Program: "mill", Go: version}))
 			cmd.Env = append(os.Environ(), "GOMAXPROCS=3")
 			p := testtarget.StartCmd(t, cmd)
-			s := attach(t, p.PID(), loupe.Options{Kinds: event.KindsGoroutine | event.KindsSyscall, System: true, Procs: true, StackDepth: -1})
+			s := attach(t, p.PID(), loupe.Options{Kinds: event.KindsGoroutine.Union(event.KindsSyscall), System: true, Procs: true, StackDepth: -1})
 			var starts, unknown, shared int
 			used, on := map[int32]int{}, map[int32]uint64{} // starts, and the goroutine that has run since, by P
 			at := map[uint64]int32{}                        // the P of a goroutine that has done nothing since its start

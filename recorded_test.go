@@ -142,7 +142,7 @@ func withoutBridges(t *testing.T, read, observed []event.Event) []event.Event {
 }
 
 // ownMoves are the kinds that tell what a goroutine does next.
-const ownMoves = event.Kinds(1<<event.GoCreate | 1<<event.GoStart | 1<<event.GoStop | 1<<event.GoBlock | 1<<event.GoUnblock | 1<<event.GoDestroy)
+var ownMoves = event.KindsOf(event.GoCreate, event.GoStart, event.GoStop, event.GoBlock, event.GoUnblock, event.GoDestroy)
 
 // giveReasons gives the waits of a trace the runtime's reasons, for which traces have no room: the comparison has rules for
 // some. Where the observed release has no words of the tracer, those that the trace has are taken away.
@@ -180,7 +180,7 @@ func isWait(e *event.Event) bool {
 // too, and tells how many are missing.
 func TestRecordedLoss(t *testing.T) {
 	target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "selftrace", Go: testtarget.Latest()}))
-	events, _ := observeWhile(t, target.PID(), event.KindsDefault|event.KindsSyscall, func() {
+	events, _ := observeWhile(t, target.PID(), event.KindsDefault.Union(event.KindsSyscall), func() {
 		target.Command(fmt.Sprintf("trace %s %d", filepath.Join(t.TempDir(), "trace"), 3))
 	})
 	for _, part := range []float64{0, 0.0001, 0.01, 0.2} {

@@ -146,7 +146,7 @@ func (o Options) want() probe.Want {
 		Kinds: o.Kinds, StackDepth: o.StackDepth, MinBlock: o.MinBlock, Goroutines: o.Goroutines, System: o.System,
 		SampleOneIn: o.SampleOneIn, BufferBytes: o.BufferBytes, Procs: o.Procs,
 	}
-	if w.Kinds == 0 {
+	if w.Kinds.IsEmpty() {
 		w.Kinds = event.KindsDefault
 	}
 	if w.StackDepth == 0 {

@@ -165,7 +165,7 @@ type tormentor struct {
 
 func (tm *tormentor) torture(t *testing.T, last time.Duration) {
 	t.Helper()
-	kinds := []event.Kinds{event.KindsDefault, event.KindsDefault | event.KindsSyscall, event.KindsAll &^ event.KindsOf(event.ChanMake)}
+	kinds := []event.Kinds{event.KindsDefault, event.KindsDefault.Union(event.KindsSyscall), event.KindsAll.Without(event.KindsOf(event.ChanMake))}
 	const delays = 7 // after which it is detached; without the longer ones there may be nothing to see
 	for end := time.Now().Add(last); tm.cycles == 0 || last > 0 && tm.cycles < delays || time.Now().Before(end); {
 		tm.cycles++

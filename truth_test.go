@@ -50,7 +50,7 @@ func TestSendsOfTimers(t *testing.T) {
 	for _, release := range testtarget.Versions() {
 		t.Run("go"+release, func(t *testing.T) {
 			target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "selftrace", Go: release}))
-			events, _ := observeWhile(t, target.PID(), event.KindsChannel|event.KindsLock, func() {
+			events, _ := observeWhile(t, target.PID(), event.KindsChannel.Union(event.KindsLock), func() {
 				target.Command(fmt.Sprintf("trace %s 1", filepath.Join(t.TempDir(), "trace")))
 			})
 			timers, others := 0, 0
@@ -81,7 +81,7 @@ func compareWithTrace(t *testing.T, exe, release string, syscalls bool) {
 	t.Helper()
 	kinds := event.KindsDefault
 	if syscalls {
-		kinds |= event.KindsSyscall
+		kinds = kinds.Union(event.KindsSyscall)
 	}
 	target := startTraced(t, exe)
 	path := filepath.Join(t.TempDir(), "trace")
@@ -260,7 +260,7 @@ var wantedWaits = []struct {
 }
 
 // stackKinds are the kinds of which traces of all releases have stacks, beside GoSyscallBegin.
-const stackKinds = event.Kinds(1<<event.GoCreate | 1<<event.GoStop | 1<<event.GoBlock | 1<<event.GoUnblock | 1<<event.GCBegin)
+var stackKinds = event.KindsOf(event.GoCreate, event.GoStop, event.GoBlock, event.GoUnblock, event.GCBegin)
 
 // expectFullTrace fails the test when what was compared is less than the program did.
 func expectFullTrace(t *testing.T, report *tracetruth.Report, answer string, minor int, syscalls bool) {
@@ -284,14 +284,14 @@ func expectFullTrace(t *testing.T, report *tracetruth.Report, answer string, min
 	if got := report.Matched[event.GoCreate]; creates == 0 || got < creates {
 		t.Errorf("%d creations of goroutines were compared, the program made at least %d", got, creates)
 	}
-	kinds, stacks := event.KindsGoroutine|event.KindsOf(event.GCBegin), stackKinds
+	kinds, stacks := event.KindsGoroutine.Union(event.KindsOf(event.GCBegin)), stackKinds
 	if syscalls {
-		kinds |= event.KindsSyscall
-		stacks |= event.KindsOf(event.GoSyscallBegin)
+		kinds = kinds.Union(event.KindsSyscall)
+		stacks = stacks.Union(event.KindsOf(event.GoSyscallBegin))
 	}
 	if report.Release >= 22 { // the old format has no stacks of STWBegin
-		kinds |= event.KindsOf(event.STWBegin)
-		stacks |= event.KindsOf(event.STWBegin)
+		kinds = kinds.Union(event.KindsOf(event.STWBegin))
+		stacks = stacks.Union(event.KindsOf(event.STWBegin))
 	}
 	for _, k := range kinds.List() {
 		if k != event.GoStatus && report.Matched[k] == 0 {

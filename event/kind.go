@@ -80,51 +80,5 @@ func ParseKind(name string) (Kind, bool) {
 	return 0, false
 }
 
-// Kinds is a set of kinds. The zero value is the empty set.
-type Kinds uint64
-
-// KindsOf returns the set that contains the given kinds.
-func KindsOf(kinds ...Kind) Kinds {
-	var s Kinds
-	for _, k := range kinds {
-		s |= 1 << k
-	}
-	return s
-}
-
-// Has reports whether the set contains k.
-func (s Kinds) Has(k Kind) bool { return s&(1<<k) != 0 }
-
-// List returns the kinds in the set in ascending order.
-func (s Kinds) List() []Kind {
-	var list []Kind
-	for k := Kind(1); k < numKinds; k++ {
-		if s.Has(k) {
-			list = append(list, k)
-		}
-	}
-	return list
-}
-
-// Common sets of kinds.
-const (
-	// KindsGoroutine contains the kinds for the lifecycle and the scheduling of goroutines.
-	KindsGoroutine = Kinds(1<<GoStatus | 1<<GoCreate | 1<<GoStart | 1<<GoStop | 1<<GoBlock | 1<<GoUnblock | 1<<GoDestroy)
-	// KindsSyscall contains the kinds for system calls and calls of C code. Programs that use the network have a great
-	// many of these events.
-	KindsSyscall = Kinds(1<<GoSyscallBegin | 1<<GoSyscallEnd)
-	// KindsChannel contains the kinds for channel operations, including operations that do not block.
-	KindsChannel = Kinds(1<<ChanMake | 1<<ChanSend | 1<<ChanReceive | 1<<ChanClose | 1<<Select)
-	// KindsLock contains the kinds for operations on contended locks and semaphores.
-	KindsLock = Kinds(1<<SemAcquire | 1<<SemRelease)
-	// KindsGC contains the kinds for garbage collections, STW pauses and the size of the heap.
-	KindsGC = Kinds(1<<GCBegin | 1<<GCEnd | 1<<STWBegin | 1<<STWEnd | 1<<HeapAlloc)
-	// KindsDefault contains the kinds that are observed by default.
-	KindsDefault = KindsGoroutine | KindsGC
-	// KindsAll contains all kinds that can be observed in a live process. Lost and Exec are always reported, even if a
-	// set does not contain them.
-	KindsAll = Kinds(1<<(Exec+1) - 2)
-	// KindsUser contains the kinds for annotations that the program makes with runtime/trace, and for samples of the CPU
-	// profiler. Only execution traces have events of these kinds.
-	KindsUser = Kinds(1<<UserTaskBegin | 1<<UserTaskEnd | 1<<UserRegionBegin | 1<<UserRegionEnd | 1<<UserLog | 1<<CPUSample)
-)
+// Valid reports whether there is such a kind.
+func (k Kind) Valid() bool { return k-1 < numKinds-1 }

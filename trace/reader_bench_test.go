@@ -74,7 +74,7 @@ func BenchmarkReader(b *testing.B) {
 // BenchmarkReaderSched is what a summary of a trace takes.
 func BenchmarkReaderSched(b *testing.B) {
 	benchReader(b, func() func([]event.Event) {
-		return sched.New(sched.Options{Kinds: event.KindsDefault | event.KindsSyscall}).ApplyBatch
+		return sched.New(sched.Options{Kinds: event.KindsDefault.Union(event.KindsSyscall)}).ApplyBatch
 	})
 }
 

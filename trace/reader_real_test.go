@@ -132,7 +132,7 @@ func expectReal(t *testing.T, data []byte) {
 // each state is what the transitions of the toolchain's reader sum up to.
 func expectTotals(t *testing.T, data []byte) {
 	t.Helper()
-	m := sched.New(sched.Options{Kinds: event.KindsDefault | event.KindsSyscall})
+	m := sched.New(sched.Options{Kinds: event.KindsDefault.Union(event.KindsSyscall)})
 	r, err := NewReader(bytes.NewReader(data))
 	if err != nil {
 		t.Fatal(err)

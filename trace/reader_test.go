@@ -62,9 +62,9 @@ func TestReader(t *testing.T) {
 				}
 				last = e.Time
 			}
-			all := event.KindsGoroutine | event.KindsSyscall | event.KindsUser | event.KindsGC
+			all := event.KindsGoroutine.Union(event.KindsSyscall, event.KindsUser, event.KindsGC)
 			if stats.Version < raw.Go119 {
-				all &^= event.KindsOf(event.CPUSample)
+				all = all.Without(event.KindsOf(event.CPUSample))
 			}
 			for _, kind := range all.List() {
 				if kinds[kind] == 0 {

@@ -150,8 +150,8 @@ func (f *recordFlags) check() (record.Format, error) {
 	case f.last > 0 && f.output == "-":
 		return "", errors.New("--last cannot write to stdout: use -o FILE")
 	}
-	if missing := needs(&f.when) &^ f.kinds.kinds; missing != 0 {
-		return "", fmt.Errorf("the --when conditions require --kinds with %s", strings.Join(namesOf(missing), ","))
+	if missing := needs(&f.when).Without(f.kinds.kinds); !missing.IsEmpty() {
+		return "", fmt.Errorf("the --when conditions require --kinds with %s", missing)
 	}
 	return format, nil
 }
@@ -161,15 +161,7 @@ func needs(c *record.Conditions) event.Kinds {
 	if c.Any() {
 		return event.KindsGoroutine
 	}
-	return 0
-}
-
-func namesOf(kinds event.Kinds) []string {
-	var names []string
-	for _, k := range kinds.List() {
-		names = append(names, k.String())
-	}
-	return names
+	return event.Kinds{}
 }
 
 // recordJSON tells programs what was written.

@@ -136,7 +136,7 @@ func (f *topFlags) problem() string {
 // kinds are the events to observe.
 func (f *topFlags) kinds() event.Kinds {
 	if f.syscalls {
-		return event.KindsDefault | event.KindsSyscall
+		return event.KindsDefault.Union(event.KindsSyscall)
 	}
 	return event.KindsDefault
 }

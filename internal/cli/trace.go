@@ -271,7 +271,7 @@ func (k *kindsFlag) Set(names string) error {
 		if !ok {
 			return fmt.Errorf("unknown kind %q: must be one of %s", name, strings.Join(kindNames(), ", "))
 		}
-		set |= kinds
+		set = set.Union(kinds)
 	}
 	k.names, k.kinds = names, set
 	return nil
@@ -289,11 +289,11 @@ func kindsNamed(name string) (event.Kinds, bool) {
 			return event.KindsOf(k), true
 		}
 	}
-	return 0, false
+	return event.Kinds{}, false
 }
 
 // choosable are the kinds that a user can ask for by name: Lost and Exec always come, GoSwitch only counts.
-const choosable = event.KindsAll &^ (1<<event.Lost | 1<<event.Exec | 1<<event.GoSwitch)
+var choosable = event.KindsAll.Without(event.KindsOf(event.Lost, event.Exec, event.GoSwitch))
 
 // kindNames lists what --kinds takes.
 func kindNames() []string {

@@ -100,7 +100,7 @@ func TestTraceOptions(t *testing.T) {
 		want loupe.Options
 	}{
 		{"", loupe.Options{Kinds: event.KindsDefault, StackDepth: loupe.DefaultStackDepth, SampleOneIn: 1, BufferBytes: loupe.DefaultBufferBytes, Engine: "auto", Clock: "auto"}},
-		{"--kinds goBlock,GC --stack 0 --buffer 1GiB --engine uprobe --clock coarse", loupe.Options{Kinds: event.KindsGC | event.KindsOf(event.GoBlock),
+		{"--kinds goBlock,GC --stack 0 --buffer 1GiB --engine uprobe --clock coarse", loupe.Options{Kinds: event.KindsGC.Union(event.KindsOf(event.GoBlock)),
 			StackDepth: -1, SampleOneIn: 1, BufferBytes: 1 << 30, Engine: loupe.EngineUprobe, Clock: loupe.ClockCoarse}},
 		{"--kinds all --stack 3 --buffer 65536 --min-block 2ms --g 7,9 --system --sample 10 --buffer 512k", loupe.Options{Kinds: event.KindsAll,
 			StackDepth: 3, MinBlock: 2 * time.Millisecond, Goroutines: []uint64{7, 9}, System: true, SampleOneIn: 10, BufferBytes: 512 << 10, Engine: "auto", Clock: "auto"}},

@@ -103,12 +103,12 @@ type Rules struct {
 // RulesFor returns the rules for the given kinds; zero means event.KindsDefault. minBlock is not zero if only waits of that
 // length are observed.
 func RulesFor(kinds event.Kinds, minBlock time.Duration) Rules {
-	if kinds == 0 {
+	if kinds.IsEmpty() {
 		kinds = event.KindsDefault
 	}
 	if minBlock > 0 {
 		// Starts and stops are missing, and a wait is reported only when it ends.
-		kinds &^= event.KindsOf(event.GoStart, event.GoStop, event.GoUnblock)
+		kinds = kinds.Without(event.KindsOf(event.GoStart, event.GoStop, event.GoUnblock))
 	}
 	r := Rules{Kinds: kinds}
 	for s, want := range endings {
@@ -139,4 +139,4 @@ func RulesFor(kinds event.Kinds, minBlock time.Duration) Rules {
 }
 
 // Observed reports whether all of the given kinds are observed.
-func (r *Rules) Observed(want event.Kinds) bool { return r.Kinds&want == want }
+func (r *Rules) Observed(want event.Kinds) bool { return r.Kinds.Contains(want) }

@@ -10,7 +10,7 @@ import (
 // TestTotal asks for every kind and state: each has an answer, and the answers agree.
 func TestTotal(t *testing.T) {
 	for _, kind := range event.KindsAll.List() {
-		stateful := (event.KindsGoroutine | event.KindsSyscall | event.KindsChannel | event.KindsLock).Has(kind)
+		stateful := event.KindsGoroutine.Union(event.KindsSyscall, event.KindsChannel, event.KindsLock).Has(kind)
 		if About(kind) != stateful {
 			t.Errorf("%v is about a goroutine's state: %v", kind, About(kind))
 		}
@@ -83,11 +83,11 @@ func TestRulesFor(t *testing.T) {
 	}{
 		{"all", RulesFor(event.KindsAll, 0), reported{Unknown, Runnable, Running, Syscall, Waiting},
 			[NumStates]Fit{Unsure, Fits, Misfit, Fits, Misfit}, [NumStates]Fit{Unsure, Misfit, Fits, Misfit, Misfit}},
-		{"default", RulesFor(0, 0), reported{Unknown, Runnable, Running, Syscall, Waiting},
+		{"default", RulesFor(event.Kinds{}, 0), reported{Unknown, Runnable, Running, Syscall, Waiting},
 			[NumStates]Fit{Unsure, Fits, Fits, Unsure, Misfit}, [NumStates]Fit{Unsure, Misfit, Fits, Unsure, Misfit}},
-		{"no starts", RulesFor(event.KindsAll&^event.KindsOf(event.GoStart), 0), reported{Unknown, Unknown, Running, Syscall, Waiting},
+		{"no starts", RulesFor(event.KindsAll.Without(event.KindsOf(event.GoStart)), 0), reported{Unknown, Unknown, Running, Syscall, Waiting},
 			[NumStates]Fit{Unsure, Fits, Unsure, Fits, Unsure}, [NumStates]Fit{Unsure, Unsure, Fits, Unsure, Unsure}},
-		{"long waits", RulesFor(0, time.Second), reported{Syscall: Syscall},
+		{"long waits", RulesFor(event.Kinds{}, time.Second), reported{Syscall: Syscall},
 			[NumStates]Fit{Unsure, Fits, Fits, Unsure, Unsure}, [NumStates]Fit{Unsure, Unsure, Fits, Unsure, Unsure}},
 	} {
 		r := &test.rules

@@ -89,7 +89,7 @@ func (s *Session) needsSnapshot() bool {
 	if w.Kinds.Has(event.GoStatus) {
 		return true
 	}
-	return s.plan.Config.SkipListed != 0 && w.Kinds&^(event.KindsGC|event.KindsOf(event.GoCreate)) != 0
+	return s.plan.Config.SkipListed != 0 && !event.KindsGC.Union(event.KindsOf(event.GoCreate)).Contains(w.Kinds)
 }
 
 // collect buffers records until done.

@@ -169,7 +169,7 @@ func NewPlan(p Program, want Want) (*Plan, []string, error) {
 	}
 	for i := range declarations {
 		d := &declarations[i]
-		if d.kinds&pl.plan.Want.Kinds != 0 && d.inRelease(pl.bin.Version().Minor) {
+		if !d.kinds.Intersect(pl.plan.Want.Kinds).IsEmpty() && d.inRelease(pl.bin.Version().Minor) {
 			pl.add(d)
 		}
 	}

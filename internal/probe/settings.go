@@ -157,7 +157,7 @@ func (pl *planner) setHeap(p Program) {
 		}
 	}
 	if pl.plan.Want.Kinds.Has(event.HeapAlloc) {
-		pl.plan.Want.Kinds &^= event.KindsOf(event.HeapAlloc)
+		pl.plan.Want.Kinds = pl.plan.Want.Kinds.Without(event.KindsOf(event.HeapAlloc))
 		pl.warn("the heap size is not reported: the runtime variable was not found in this executable")
 	}
 }
@@ -167,10 +167,10 @@ func (pl *planner) setFilters(p Program) {
 	c, w := &pl.plan.Config, &pl.plan.Want
 	if w.MinBlock > 0 {
 		// Only long waits are reported, so the starts and stops between them are omitted too.
-		w.Kinds &^= event.KindsOf(event.GoStart, event.GoStop)
+		w.Kinds = w.Kinds.Without(event.KindsOf(event.GoStart, event.GoStop))
 		c.MinBlock = uint64(w.MinBlock)
 	}
-	c.Kinds = uint64(w.Kinds)
+	c.Kinds = w.Kinds.Words()[0]
 	c.StackDepth = uint32(min(max(w.StackDepth, 0), csrc.MaxStack))
 	c.Sample = uint32(max(w.SampleOneIn, 0))
 	if w.Procs {

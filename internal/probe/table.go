@@ -47,9 +47,9 @@ type declaration struct {
 	without string
 }
 
-const (
-	goStates = event.Kinds(1<<event.GoUnblock | 1<<event.GoCreate | 1<<event.GoDestroy)
-	switches = event.Kinds(1<<event.GoBlock | 1<<event.GoUnblock | 1<<event.GoStart)
+var (
+	goStates = event.KindsOf(event.GoUnblock, event.GoCreate, event.GoDestroy)
+	switches = event.KindsOf(event.GoBlock, event.GoUnblock, event.GoStart)
 )
 
 func only(k event.Kind) event.Kinds { return event.KindsOf(k) }

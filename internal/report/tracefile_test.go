@@ -62,7 +62,7 @@ func TestTraceSummary(t *testing.T) {
 
 // TestTraceSummaryTellsDoubt prints what is rare: losses, what was too much to be told apart, damage.
 func TestTraceSummaryTellsDoubt(t *testing.T) {
-	m := sched.New(sched.Options{Kinds: event.KindsDefault | event.KindsSyscall, MaxGoroutines: 1})
+	m := sched.New(sched.Options{Kinds: event.KindsDefault.Union(event.KindsSyscall), MaxGoroutines: 1})
 	m.ApplyBatch([]event.Event{
 		{Time: 1, Kind: event.GoCreate, G: 1}, {Time: 2, Kind: event.GoCreate, G: 2}, {Time: 3, Kind: event.Lost, Value: 1234}, {Time: 9, Kind: event.GoStart, G: 1},
 	})

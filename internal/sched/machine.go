@@ -153,7 +153,7 @@ func (m *Machine) apply(e *event.Event) {
 			m.start = t
 		}
 	}
-	if !(event.KindsAll | event.KindsUser).Has(e.Kind) {
+	if !e.Kind.Valid() {
 		m.strange++
 		return
 	}

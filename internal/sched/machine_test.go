@@ -46,7 +46,7 @@ type numbers struct {
 // Options of the sequences.
 var (
 	long  = Options{MinBlock: 10}
-	calls = Options{Kinds: event.KindsDefault | event.KindsSyscall}
+	calls = Options{Kinds: event.KindsDefault.Union(event.KindsSyscall)}
 )
 
 // sequences are events of goroutine 7 and what they lead to.

@@ -14,9 +14,9 @@ import (
 const seeds = 12
 
 func simKinds(syscalls bool) event.Kinds {
-	kinds := event.KindsDefault | event.KindsChannel
+	kinds := event.KindsDefault.Union(event.KindsChannel)
 	if syscalls {
-		kinds |= event.KindsSyscall
+		kinds = kinds.Union(event.KindsSyscall)
 	}
 	return kinds
 }

@@ -38,7 +38,7 @@ func (s *Selector) Wants(e *event.Event, ended *Interval) bool {
 	if e.Kind == event.Lost || e.Kind == event.Exec {
 		return true
 	}
-	if s.filter.Kinds != 0 && !s.filter.Kinds.Has(e.Kind) {
+	if !s.filter.Kinds.IsEmpty() && !s.filter.Kinds.Has(e.Kind) {
 		return false
 	}
 	return s.wantsReason(e, ended) && s.wantsFunc(e)

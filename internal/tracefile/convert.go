@@ -173,7 +173,7 @@ func (c *converter) wants(e *event.Event) bool {
 }
 
 // wholeProgram are the kinds that are about the whole program, whoever did it.
-const wholeProgram = event.KindsGC | event.Kinds(1<<event.Lost|1<<event.Exec)
+var wholeProgram = event.KindsGC.Union(event.GroupStream.Kinds())
 
 // tellStates tells the states in which the window finds the goroutines.
 func (c *converter) tellStates() error {

@@ -60,7 +60,7 @@ func TestConvertToGo(t *testing.T) {
 		if int(done.Written) != len(before) || done.Read != done.Written || done.Wall != wall || done.First != before[0].Time {
 			t.Errorf("%v: %+v, the trace has %d events", r, done, len(before))
 		}
-		kinds := event.KindsGoroutine | event.KindsSyscall
+		kinds := event.KindsGoroutine.Union(event.KindsSyscall)
 		if r.minor < 22 {
 			// Such traces do not tell the threads, and the Writer has to guess which system calls lost their P.
 			kinds = event.KindsOf(event.GoStatus, event.GoCreate, event.GoBlock, event.GoUnblock, event.GoDestroy)

@@ -68,9 +68,9 @@ func newProfileSink(w io.Writer, opt SinkOptions) (*profileSink, error) {
 // ofEvents makes it a profile of package stream.
 func (s *profileSink) ofEvents(kind stream.ProfileType) {
 	if kind.Kinds.Has(event.GoStart) {
-		kind.Kinds |= event.KindsSyscall // after which goroutines wait for a processor too
+		kind.Kinds = kind.Kinds.Union(event.KindsSyscall) // after which goroutines wait for a processor too
 	}
-	wanted := kind.Kinds | event.KindsOf(event.Lost, event.Exec)
+	wanted := kind.Kinds.Union(event.GroupStream.Kinds())
 	prof := stream.NewProfile(kind, s.opt.Reasons)
 	s.add = func(e *event.Event) {
 		switch {
@@ -96,7 +96,7 @@ const tracerSync = "sync"
 
 // ofGoroutines makes it a profile of the goroutines that are alive at the end.
 func (s *profileSink) ofGoroutines() {
-	machine := sched.New(sched.Options{Kinds: traceKinds})
+	machine := sched.New(sched.Options{Kinds: event.KindsTrace})
 	s.add = machine.Apply
 	s.build = func(began time.Time, length time.Duration) *pprof.Builder {
 		b := pprof.NewBuilder(began.Add(length), pprof.Mapping{}, pprof.ValueType{Type: "goroutine", Unit: "count"},

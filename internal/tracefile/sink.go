@@ -52,9 +52,6 @@ type SinkOptions struct {
 	Reasons []string // pprof: waits that are counted, see stream.NewProfile
 }
 
-// traceKinds are the kinds that traces tell of.
-const traceKinds = event.KindsDefault | event.KindsSyscall | event.KindsUser
-
 // NewSink returns a sink of a format.
 func NewSink(w io.Writer, opt SinkOptions) (Sink, error) {
 	switch opt.Format {
@@ -73,7 +70,7 @@ func NewSink(w io.Writer, opt SinkOptions) (Sink, error) {
 }
 
 func (opt *SinkOptions) timeline() timeline.Options {
-	return timeline.Options{Process: opt.Process, Kinds: traceKinds, Threads: opt.Threads}
+	return timeline.Options{Process: opt.Process, Kinds: event.KindsTrace, Threads: opt.Threads}
 }
 
 // writer returns the options for a Go trace. Its version is that of the input, so that nothing is lost which that has and

@@ -79,7 +79,7 @@ type account struct {
 }
 
 func newAccount(opt *StatOptions) *account {
-	return &account{machine: sched.New(sched.Options{Kinds: traceKinds}), waits: newWaitTimes(), groups: newGroups(opt),
+	return &account{machine: sched.New(sched.Options{Kinds: event.KindsTrace}), waits: newWaitTimes(), groups: newGroups(opt),
 		sum: Summary{Options: *opt}}
 }
 

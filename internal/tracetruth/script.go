@@ -53,7 +53,7 @@ const minorNoTimerproc = 14
 // returns what is wrong, one line each.
 func (s *Script) Check(events []event.Event, release int) []string {
 	c := scriptCheck{script: s, release: release, deeds: make(map[uint64]*deeds)}
-	canon := canonicalEvents(events, release, 0, make(RuleCounts))
+	canon := canonicalEvents(events, release, event.Kinds{}, make(RuleCounts))
 	if canon.lost > 0 {
 		return []string{fmt.Sprintf("%d events were lost", canon.lost)}
 	}

@@ -91,7 +91,7 @@ func TestReleases(t *testing.T) {
 			r := recordAll(t, release)
 			checkWindow(t, r)
 			checkCreates(t, r)
-			for _, kinds := range []event.Kinds{event.KindsGoroutine, event.KindsDefault | event.KindsSyscall} {
+			for _, kinds := range []event.Kinds{event.KindsGoroutine, event.KindsDefault.Union(event.KindsSyscall)} {
 				checkPerfect(t, r.truth, kinds)
 			}
 		})

@@ -66,7 +66,7 @@ func Script() []event.Event {
 }
 
 // AllKinds is what Script has.
-const AllKinds = event.KindsAll | event.KindsUser
+var AllKinds = event.KindsAll.Union(event.KindsUser)
 
 // HostileTexts are texts as a program may make them to do harm.
 var HostileTexts = []string{"", `"`, `\`, `"}],"x":[{"`, "a\x00b", "\x1b[31mred\x1b[0m", "\xff\xfe", "bad \xc3 middle", "\u202egnp.exe", "tab\tnewline\n",

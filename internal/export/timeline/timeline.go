@@ -101,9 +101,9 @@ const (
 
 var groups = func() (g [event.KindLimit]group) {
 	for to, kinds := range map[group]event.Kinds{
-		groupLife:    event.KindsGoroutine | event.KindsSyscall,
-		groupUse:     event.KindsChannel | event.KindsLock,
-		groupProgram: event.KindsGC | event.KindsOf(event.Lost, event.Exec),
+		groupLife:    event.KindsGoroutine.Union(event.KindsSyscall),
+		groupUse:     event.KindsChannel.Union(event.KindsLock),
+		groupProgram: event.KindsGC.Union(event.GroupStream.Kinds()),
 		groupUser:    event.KindsUser,
 	} {
 		for _, k := range kinds.List() {

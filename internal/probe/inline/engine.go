@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/bits"
 	"runtime"
 	"slices"
 	"sync"
@@ -354,9 +353,9 @@ func (e *Engine) Counts() ([event.KindLimit]csrc.Count, error) {
 	}
 	missed := e.region.Missed()
 	for _, p := range e.plan.Probes {
-		kinds := uint64(p.Kinds & e.plan.Want.Kinds)
-		if n := missed[p.ID]; n > 0 && kinds != 0 {
-			c := &counts[bits.TrailingZeros64(kinds)]
+		kinds := p.Kinds.Intersect(e.plan.Want.Kinds)
+		if n := missed[p.ID]; n > 0 && !kinds.IsEmpty() {
+			c := &counts[kinds.List()[0]]
 			c.Produced += n
 			c.NoRoom += n
 		}

@@ -198,8 +198,7 @@ func (w *Writer) rootedStack(key rooted, frames []event.Frame, root event.Frame)
 }
 
 // ownStackKinds are the kinds whose stack is that of the goroutine they are about.
-const ownStackKinds = event.Kinds(1<<event.GoStatus|1<<event.GoStop|1<<event.GoBlock|1<<event.GoSyscallBegin) |
-	event.KindsChannel | event.KindsLock
+var ownStackKinds = event.KindsOf(event.GoStatus, event.GoStop, event.GoBlock, event.GoSyscallBegin).Union(event.KindsChannel, event.KindsLock)
 
 // stackEnd is the function at the end of all stacks. The Go tracer leaves it out, so that stacks end with the function that
 // the goroutine started.

@@ -146,8 +146,8 @@ func (w *Writer) noteMove(d time.Duration) {
 const noticedMove = time.Microsecond
 
 // needsG are the kinds about a goroutine.
-const needsG = (event.KindsGoroutine | event.KindsSyscall | event.KindsChannel | event.KindsLock | event.KindsUser) &^
-	event.Kinds(1<<event.CPUSample)
+var needsG = event.KindsGoroutine.Union(event.KindsSyscall, event.KindsChannel, event.KindsLock, event.KindsUser).
+	Without(event.KindsOf(event.CPUSample))
 
 // handle writes an event.
 func (w *Writer) handle(e *event.Event) {
