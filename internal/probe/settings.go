@@ -170,7 +170,7 @@ func (pl *planner) setFilters(p Program) {
 		w.Kinds = w.Kinds.Without(event.KindsOf(event.GoStart, event.GoStop))
 		c.MinBlock = uint64(w.MinBlock)
 	}
-	c.Kinds = w.Kinds.Words()[0]
+	c.Kinds = w.Kinds.Words()
 	c.StackDepth = uint32(min(max(w.StackDepth, 0), csrc.MaxStack))
 	c.Sample = uint32(max(w.SampleOneIn, 0))
 	if w.Procs {

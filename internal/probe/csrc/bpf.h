@@ -76,7 +76,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 256);
+	__uint(max_entries, LOUPE_KIND_LIMIT);
 	__type(key, u32);
 	__type(value, struct loupe_count);
 } counts SEC(".maps");

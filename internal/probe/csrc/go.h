@@ -252,7 +252,7 @@ COMMON int wanted(u64 goid)
 	return 1;
 }
 
-INLINE int reported(u32 kind) { return (CONFIG(kinds) >> kind) & 1; }
+INLINE int reported(u32 kind) { return (CONFIG(kinds[kind / 64]) >> kind % 64) & 1; }
 
 INLINE u64 mix(u64 hash, u64 pc)
 {

@@ -26,3 +26,7 @@ enum event_kind {
 	Lost = 23,
 	Exec = 24,
 };
+enum {
+	LOUPE_KIND_LIMIT = 256, /* above every value of a kind */
+	LOUPE_KIND_WORDS = 2, /* of a set of kinds */
+};

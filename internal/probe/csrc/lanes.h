@@ -52,7 +52,7 @@ struct loupe_lane {
 	u64 unused2[5];
 
 	u64 regs[40]; /* a struct regs: registers at the hit */
-	struct loupe_count counts[256];
+	struct loupe_count counts[LOUPE_KIND_LIMIT];
 	/* The rest is the scratch stack. */
 };
 

@@ -84,7 +84,7 @@ struct loupe_config {
 	u32 tgid;           /* the process ID, in the PID namespace ns_ino if that is set */
 	u32 stack_depth;    /* addresses to record; 0: no stacks */
 	u64 ns_dev, ns_ino; /* the reader's PID namespace; 0: the initial one */
-	u64 kinds;          /* bit set of event kinds to report */
+	u64 kinds[LOUPE_KIND_WORDS]; /* bit set of event kinds to report */
 	u64 min_block;      /* nanoseconds; 0: report each wait at its begin */
 	u64 heap_live;      /* address of the number of live heap bytes; 0: unknown */
 

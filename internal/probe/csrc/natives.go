@@ -7,7 +7,7 @@ import _ "embed"
 //go:embed native_amd64.bin
 var nativeAMD64Code []byte
 
-var nativeAMD64 = Native{Settings: 0x4000, SettingsSize: 504, Page: 4096, StackUse: 2264, Probes: [ProbeCount]uint32{
+var nativeAMD64 = Native{Settings: 0x4000, SettingsSize: 512, Page: 4096, StackUse: 2264, Probes: [ProbeCount]uint32{
 	0x0,    // gopark
 	0x580,  // ready
 	0x7b0,  // casgstatus
@@ -43,7 +43,7 @@ var nativeAMD64 = Native{Settings: 0x4000, SettingsSize: 504, Page: 4096, StackU
 //go:embed native_arm64.bin
 var nativeARM64Code []byte
 
-var nativeARM64 = Native{Settings: 0x10000, SettingsSize: 504, Page: 65536, StackUse: 2928, Probes: [ProbeCount]uint32{
+var nativeARM64 = Native{Settings: 0x10000, SettingsSize: 512, Page: 65536, StackUse: 2928, Probes: [ProbeCount]uint32{
 	0x0,    // gopark
 	0x5a8,  // ready
 	0x818,  // casgstatus

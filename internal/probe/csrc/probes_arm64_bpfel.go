@@ -19,7 +19,7 @@ type ProbesLoupeConfig struct {
 	StackDepth           uint32
 	NsDev                uint64
 	NsIno                uint64
-	Kinds                uint64
+	Kinds                [2]uint64
 	MinBlock             uint64
 	HeapLive             uint64
 	PreemptStart         uint64

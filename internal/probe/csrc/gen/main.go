@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"unsafe"
 
 	"github.com/loupe-go/loupe/event"
 )
@@ -20,6 +21,8 @@ func main() {
 		fmt.Fprintf(&b, "\t%s = %d,\n", k, k)
 	}
 	b.WriteString("};\n")
+	fmt.Fprintf(&b, "enum {\n\tLOUPE_KIND_LIMIT = %d, /* above every value of a kind */\n", event.KindLimit)
+	fmt.Fprintf(&b, "\tLOUPE_KIND_WORDS = %d, /* of a set of kinds */\n};\n", unsafe.Sizeof(event.Kinds{})/8)
 	if err := os.WriteFile("kinds.h", b.Bytes(), 0o666); err != nil {
 		log.Fatal(err)
 	}
