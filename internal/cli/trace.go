@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -52,15 +50,7 @@ Events that do not fit into the buffer are lost, counted and reported. Fewer
 Events excluded by --kinds, --g, --min-block, --sample and --system cost the
 program nothing. --reason and --func only filter the output.
 
-KINDS are names of events, such as GoBlock, or groups of them:
-  goroutine  GoStatus GoCreate GoStart GoStop GoBlock GoUnblock GoDestroy
-  gc         GCBegin GCEnd STWBegin STWEnd HeapAlloc
-  syscall    GoSyscallBegin GoSyscallEnd
-  chan       ChanMake ChanSend ChanReceive ChanClose Select
-  lock       SemAcquire SemRelease
-  default    goroutine and gc
-  all        everything
-
+` + kindsHelp() + `
 ` + liveTargetHelp,
 		Example: `  loupe trace 1234
   loupe trace orders --duration 10s --min-block 100ms --reason "chan send"
@@ -245,77 +235,3 @@ func countsByKind(stats loupe.Stats, count func(loupe.Counts) uint64) map[event.
 
 // parseCount reads a number that cannot be negative.
 func parseCount(text string) (uint64, error) { return strconv.ParseUint(text, 10, 64) }
-
-// kindGroups are the names of sets of kinds.
-var kindGroups = []struct {
-	name  string
-	kinds event.Kinds
-}{
-	{"default", event.KindsDefault}, {"all", event.KindsAll}, {"goroutine", event.KindsGoroutine}, {"gc", event.KindsGC},
-	{"syscall", event.KindsSyscall}, {"chan", event.KindsChannel}, {"lock", event.KindsLock},
-}
-
-// kindsFlag is the flag --kinds.
-type kindsFlag struct {
-	names string
-	kinds event.Kinds
-}
-
-func (k *kindsFlag) String() string { return k.names }
-func (k *kindsFlag) Type() string   { return "kinds" }
-
-func (k *kindsFlag) Set(names string) error {
-	var set event.Kinds
-	for _, name := range strings.Split(names, ",") {
-		kinds, ok := kindsNamed(strings.TrimSpace(name))
-		if !ok {
-			return fmt.Errorf("unknown kind %q: must be one of %s", name, strings.Join(kindNames(), ", "))
-		}
-		set = set.Union(kinds)
-	}
-	k.names, k.kinds = names, set
-	return nil
-}
-
-// kindsNamed returns the kinds of a name of one or of a group, letter case ignored.
-func kindsNamed(name string) (event.Kinds, bool) {
-	for _, g := range kindGroups {
-		if strings.EqualFold(g.name, name) {
-			return g.kinds, true
-		}
-	}
-	for _, k := range choosable.List() {
-		if strings.EqualFold(k.String(), name) {
-			return event.KindsOf(k), true
-		}
-	}
-	return event.Kinds{}, false
-}
-
-// choosable are the kinds that a user can ask for by name: Lost and Exec always come, GoSwitch only counts.
-var choosable = event.KindsAll.Without(event.KindsOf(event.Lost, event.Exec, event.GoSwitch))
-
-// kindNames lists what --kinds takes.
-func kindNames() []string {
-	var names []string
-	for _, g := range kindGroups {
-		names = append(names, g.name)
-	}
-	for _, k := range choosable.List() {
-		names = append(names, k.String())
-	}
-	return names
-}
-
-// completeKinds offers the names that can follow those that are there.
-func completeKinds(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-	before := typed[:strings.LastIndexByte(typed, ',')+1]
-	given := strings.Split(before, ",")
-	var offers []string
-	for _, name := range kindNames() {
-		if !slices.Contains(given, name) {
-			offers = append(offers, before+name)
-		}
-	}
-	return offers, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
-}
