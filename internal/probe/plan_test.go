@@ -143,3 +143,15 @@ func TestPlanKinds(t *testing.T) {
 		}
 	}
 }
+
+// TestDeclaredKinds compares the probes with the table of kinds: each kind of a live process has a probe, except those that
+// Loupe itself makes and GoSwitch, which is only counted.
+func TestDeclaredKinds(t *testing.T) {
+	kinds := event.KindsOf(event.GoStatus, event.GoSwitch).Union(event.GroupStream.Kinds())
+	for _, d := range declarations {
+		kinds = kinds.Union(d.kinds)
+	}
+	if kinds != event.KindsAll {
+		t.Errorf("got  %s\nwant %s", kinds, event.KindsAll)
+	}
+}
