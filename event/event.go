@@ -26,9 +26,8 @@ type Event struct {
 	// runnable on behalf of the network poller, a timer or the garbage collector.
 	By uint64
 
-	// Reason is the reason for the event, as the runtime spells it. For GoBlock and GoStatus, it is the wait reason
-	// that a traceback shows ("chan receive"). For GoStop, it is StopGosched or StopPreempted. For STWBegin, it is the
-	// reason for stopping the world, or empty if the Go release does not record one. For UserLog, it is the category.
+	// Reason is the reason for the event, as the runtime spells it. The methods WaitReason, StopReason, STWReason and
+	// Category return it by its meaning. A wait reason is the one that a traceback shows ("chan receive").
 	Reason string
 
 	// TraceReason is the block reason of the runtime's execution tracer, which has its own set of reasons ("chan
@@ -49,11 +48,11 @@ type Event struct {
 	// usually share one pointer.
 	Stack *Stack
 
-	// Object is the address of the channel, mutex or semaphore. For UserTaskBegin, it is the ID of the parent task.
+	// Object is what the event is about, in addition to G. The methods Address and ParentTask return it by its meaning.
 	Object uint64
 
-	// Value is a number whose meaning depends on Kind: the duration of a wait or a system call in nanoseconds, the size
-	// of the heap in bytes, the capacity of a channel, the number of lost events.
+	// Value is a number whose meaning and unit depend on Kind. The methods Wait, SyscallTime, Capacity, Cases, HeapBytes,
+	// Missing and Task return it by its meaning.
 	Value int64
 
 	// Text is set for the kinds in KindsUser. It is text from the program: the type of a task or a region, or a message.
