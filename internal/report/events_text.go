@@ -96,57 +96,58 @@ func appendDetail(b []byte, e *event.Event, ended *stream.Interval) []byte {
 	switch e.Kind {
 	case event.GoStatus:
 		w.add(string(e.State))
-		w.add(event.WaitText(e.Reason, e.Stack.RuntimeWork()))
-		w.span("for ", e.Value)
+		w.add(event.WaitText(e.WaitReason(), e.Stack.RuntimeWork()))
+		w.span("for ", int64(e.Wait()))
 	case event.GoCreate:
-		w.goroutine("by g ", e.Parent)
+		w.id("by g ", e.Parent)
 		if e.Origin != nil {
 			w.add(census.ShortFunc(e.Origin.Start.Func))
 		}
 	case event.GoStart:
 		w.spent(ended, event.StateRunnable, "runnable ")
 	case event.GoStop:
-		w.add(event.WaitText(e.Reason, e.Stack.RuntimeWork()))
+		w.add(event.WaitText(e.StopReason(), e.Stack.RuntimeWork()))
 	case event.STWBegin:
-		w.add(e.Reason)
+		w.add(e.STWReason())
 	case event.GoBlock:
-		w.add(event.WaitText(e.Reason, e.Stack.RuntimeWork()))
-		w.span("for ", e.Value)
+		w.add(event.WaitText(e.WaitReason(), e.Stack.RuntimeWork()))
+		w.span("for ", int64(e.Wait()))
 	case event.GoUnblock:
 		if e.By == 0 {
 			w.add("by the runtime")
 		}
-		w.goroutine("by g ", e.By)
+		w.id("by g ", e.By)
 		w.spent(ended, event.StateWaiting, "blocked ")
 	case event.GoSyscallEnd:
-		w.span("took ", e.Value)
+		w.span("took ", int64(e.SyscallTime()))
 	case event.ChanMake:
-		w.add("capacity " + strconv.FormatInt(e.Value, 10))
+		w.add("capacity " + strconv.FormatInt(e.Capacity(), 10))
 	case event.ChanSend, event.ChanReceive, event.ChanClose, event.SemAcquire, event.SemRelease:
 		if e.G == 0 {
 			w.add("by the runtime")
 		}
 	case event.Select:
-		w.add(english.Count(e.Value, "case"))
+		w.add(english.Count(e.Cases(), "case"))
 	case event.HeapAlloc:
-		w.add(english.Size(e.Value))
+		w.add(english.Size(e.HeapBytes()))
 	case event.Lost:
-		if e.Value == 0 {
+		if e.Missing() == 0 {
 			w.add("events before this one may be missing")
 			break
 		}
-		w.add(fmt.Sprintf("%s before this one %s missing", english.Count(e.Value, "event"), english.Pick(e.Value, "is", "are")))
+		w.add(fmt.Sprintf("%s before this one %s missing", english.Count(e.Missing(), "event"), english.Pick(e.Missing(), "is", "are")))
 	case event.Exec:
 		w.add("the process now executes another program")
 	case event.UserLog:
-		w.add(e.Reason)
+		w.add(e.Category())
 	}
 	if e.Text != "" {
 		w.add(strconv.Quote(e.Text))
 	}
-	if e.Object != 0 {
+	w.id("parent task ", e.ParentTask())
+	if address := e.Address(); address != 0 {
 		w.next()
-		w.buf = strconv.AppendUint(append(w.buf, "0x"...), e.Object, 16)
+		w.buf = strconv.AppendUint(append(w.buf, "0x"...), address, 16)
 	}
 	return w.buf
 }
@@ -171,7 +172,7 @@ func (w *words) add(text string) {
 	}
 }
 
-func (w *words) goroutine(word string, id uint64) {
+func (w *words) id(word string, id uint64) {
 	if id != 0 {
 		w.next()
 		w.buf = strconv.AppendUint(append(w.buf, word...), id, 10)

@@ -169,7 +169,7 @@ func (m *Machine) apply(e *event.Event) {
 	case e.Kind == event.Lost:
 		m.epoch++
 		m.life.losses++
-		m.life.lost += uint64(max(e.Value, 0))
+		m.life.lost += uint64(max(e.Missing(), 0))
 		m.phases.interrupt()
 	default:
 		m.phases.apply(e, t)

@@ -82,7 +82,7 @@ func (ph *phases) apply(e *event.Event, t int64) {
 			ph.pauses.Add(time.Duration(d))
 		}
 	case event.HeapAlloc:
-		ph.heap, ph.heapAt = max(e.Value, 0), t
+		ph.heap, ph.heapAt = max(e.HeapBytes(), 0), t
 		ph.heapMax = max(ph.heapMax, ph.heap)
 	}
 }

@@ -181,7 +181,7 @@ func (s *profileSink) Write(e *event.Event) error {
 	}
 	s.last = e.Time
 	if e.Kind == event.Lost {
-		s.lost += e.Value
+		s.lost += e.Missing()
 	}
 	s.add(e)
 	return nil

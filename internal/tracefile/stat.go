@@ -94,8 +94,8 @@ func (a *account) apply(batch []event.Event) {
 			done = i
 			a.ended(e)
 		case event.HeapAlloc:
-			if !a.heap || e.Value < a.sum.HeapMin {
-				a.heap, a.sum.HeapMin = true, e.Value
+			if !a.heap || e.HeapBytes() < a.sum.HeapMin {
+				a.heap, a.sum.HeapMin = true, e.HeapBytes()
 			}
 		case event.Lost:
 			a.waits.losses++

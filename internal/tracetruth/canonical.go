@@ -146,11 +146,11 @@ func canonicalEvents(events []event.Event, release int, kinds event.Kinds, used 
 		r := Record{Time: ev.Time, Kind: ev.Kind, G: ev.G, Index: i, Stack: eventFrames(ev.Stack)}
 		switch ev.Kind {
 		case event.GoStatus:
-			s.reasons[ev.G] = ev.Reason
-			s.waits[ev.G] = ev.State == event.StateWaiting && isRuntimeWait(ev.Reason, release)
+			s.reasons[ev.G] = ev.WaitReason()
+			s.waits[ev.G] = ev.State == event.StateWaiting && isRuntimeWait(ev.WaitReason(), release)
 			continue
 		case event.Lost:
-			s.lost += ev.Value
+			s.lost += ev.Missing()
 			continue
 		case event.GoSyscallBegin, event.GoSyscallEnd:
 			if !kinds.Has(ev.Kind) {
@@ -164,7 +164,7 @@ func canonicalEvents(events []event.Event, release int, kinds event.Kinds, used 
 			if !kinds.Has(ev.Kind) || release < minorTraceV2 {
 				continue
 			}
-			r.TraceReason = ev.Reason
+			r.TraceReason = ev.STWReason()
 		case event.GoCreate:
 			r.By, r.Waiting = ev.Parent, ev.State == event.StateWaiting
 			if ev.Origin != nil {
@@ -172,10 +172,10 @@ func canonicalEvents(events []event.Event, release int, kinds event.Kinds, used 
 			}
 		case event.GoStart, event.GoDestroy:
 		case event.GoStop:
-			r.TraceReason = ev.Reason
+			r.TraceReason = ev.StopReason()
 		case event.GoBlock:
-			r.Reason, r.TraceReason = ev.Reason, ev.TraceReason
-			r.Switch = ev.Reason == waitCoroutine
+			r.Reason, r.TraceReason = ev.WaitReason(), ev.TraceReason
+			r.Switch = ev.WaitReason() == waitCoroutine
 		case event.GoUnblock:
 			r.By = ev.By
 			if r.By == r.G {

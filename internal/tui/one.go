@@ -249,7 +249,7 @@ func happened(th theme, now int64, before, e *event.Event, module string, w int)
 	switch e.Kind {
 	case event.GoStatus:
 		what = "present, " + stateWord(e.State)
-		add(": ", safe(e.Reason))
+		add(": ", safe(e.WaitReason()))
 	case event.GoCreate:
 		what = "created"
 		if e.Parent != 0 {
@@ -261,11 +261,11 @@ func happened(th theme, now int64, before, e *event.Event, module string, w int)
 	case event.GoStop:
 		what = "stopped"
 		add(" after ", lasted)
-		add(": ", safe(e.Reason))
+		add(": ", safe(e.StopReason()))
 	case event.GoBlock:
 		what = "blocked"
 		add(" after ", lasted)
-		add(": ", safe(e.Reason))
+		add(": ", safe(e.WaitReason()))
 	case event.GoUnblock:
 		what = "woken by the runtime"
 		if e.By != 0 {

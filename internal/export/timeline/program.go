@@ -13,15 +13,15 @@ func (tl *Timeline) program(e *event.Event, at int64) {
 	case event.GCEnd:
 		tl.endWhole(&tl.gc, at)
 	case event.STWBegin:
-		s := tl.slice(STW, e.Reason)
-		if e.Reason == "" {
+		s := tl.slice(STW, e.STWReason())
+		if e.STWReason() == "" {
 			s.Name.Text = "stop the world"
 		}
 		tl.beginWhole(&tl.stw, STWTrack, at, s, e)
 	case event.STWEnd:
 		tl.endWhole(&tl.stw, at)
 	case event.HeapAlloc:
-		tl.set(Heap, e.Value)
+		tl.set(Heap, e.HeapBytes())
 	case event.Lost:
 		tl.lost(e, at)
 	case event.Exec:
@@ -79,11 +79,11 @@ func (tl *Timeline) lost(e *event.Event, at int64) {
 	tl.losses.add(from)
 	tl.epoch++
 	tl.stats.Losses++
-	tl.stats.Lost += uint64(max(e.Value, 0))
+	tl.stats.Lost += uint64(max(e.Missing(), 0))
 	w := &tl.lossTrack
 	tl.openWhole(w, LostTrack)
 	s := tl.slice(Loss, "lost")
-	s.number(KeyLost, e.Value)
+	s.number(KeyLost, e.Missing())
 	tl.begin(&w.lane, from, s)
 	tl.instant(&w.lane, at, s)
 	tl.end(&w.lane, at, s.Name, Seen)

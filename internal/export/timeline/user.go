@@ -15,14 +15,14 @@ func (tl *Timeline) user(e *event.Event, at int64) {
 	case event.UserTaskBegin:
 		tl.beginTask(e, at)
 	case event.UserTaskEnd:
-		t := tl.tasks[uint64(e.Value)]
+		t := tl.tasks[uint64(e.Task())]
 		if t == nil {
 			tl.stats.Ignored++ // it began before the observation
 			return
 		}
 		tl.close(&t.lane, at, t.name, gostate.Fits)
 		tl.drop(&t.lane)
-		delete(tl.tasks, uint64(e.Value))
+		delete(tl.tasks, uint64(e.Task()))
 	case event.UserRegionBegin:
 		tl.beginRegion(e, at)
 	case event.UserRegionEnd:
@@ -30,8 +30,8 @@ func (tl *Timeline) user(e *event.Event, at int64) {
 	case event.UserLog:
 		s := tl.slice(Log, e.Text)
 		s.Name.Once = true
-		s.text(KeyLogged, e.Reason)
-		s.number(KeyTask, e.Value)
+		s.text(KeyLogged, e.Category())
+		s.number(KeyTask, e.Task())
 		tl.mark(e, at, s)
 	case event.CPUSample:
 		tl.mark(e, at, tl.slice(Sample, "CPU sample"))
@@ -55,19 +55,19 @@ func (tl *Timeline) use(e *event.Event, at int64) {
 	s := tl.slice(Channel, e.Kind.String())
 	switch e.Kind {
 	case event.ChanMake:
-		s.number(KeyCapacity, e.Value)
+		s.number(KeyCapacity, e.Capacity())
 	case event.Select:
-		s.number(KeyCases, e.Value)
+		s.number(KeyCases, e.Cases())
 	case event.SemAcquire, event.SemRelease:
 		s.Category = Lock
 	}
-	s.number(KeyObject, int64(e.Object))
+	s.number(KeyObject, int64(e.Address()))
 	s.Stack = e.Stack
 	tl.instant(&g.lane, at, s)
 }
 
 func (tl *Timeline) beginTask(e *event.Event, at int64) {
-	id := uint64(e.Value)
+	id := uint64(e.Task())
 	if old := tl.tasks[id]; old != nil {
 		tl.close(&old.lane, at, old.name, gostate.Misfit)
 		tl.drop(&old.lane)
@@ -75,8 +75,8 @@ func (tl *Timeline) beginTask(e *event.Event, at int64) {
 	t := &whole{lane: tl.newLane(TaskTrack, id, Description{Type: e.Text}), name: Name{Text: e.Text}}
 	tl.tasks[id] = t
 	s := tl.slice(Task, e.Text)
-	s.number(KeyTask, e.Value)
-	s.number(KeyParent, int64(e.Object))
+	s.number(KeyTask, e.Task())
+	s.number(KeyParent, int64(e.ParentTask()))
 	s.number(KeyBy, int64(e.G))
 	tl.begin(&t.lane, at, s)
 }
@@ -105,7 +105,7 @@ func (tl *Timeline) beginRegion(e *event.Event, at int64) {
 	}
 	r.types = append(r.types, e.Text)
 	s := tl.slice(Region, e.Text)
-	s.number(KeyTask, e.Value)
+	s.number(KeyTask, e.Task())
 	tl.sink.Begin(r.place(at), r.track, s)
 	tl.stats.Slices++
 }

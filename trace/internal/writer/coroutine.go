@@ -8,7 +8,7 @@ const coroutine = "coroutine"
 // mayHandOver reports whether an event can be the first of a coroutine that hands over to another: it waits or ends, the
 // other is made runnable by it, and starts. A trace wants the second one first, while the goroutine that does it runs.
 func mayHandOver(e *event.Event) bool {
-	return e.Kind == event.GoBlock && e.Reason == coroutine || e.Kind == event.GoDestroy
+	return e.Kind == event.GoBlock && e.WaitReason() == coroutine || e.Kind == event.GoDestroy
 }
 
 // arrange passes events to take, in the order that a trace wants.

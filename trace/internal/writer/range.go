@@ -141,7 +141,7 @@ func (w *Writer) stwBegin(e *event.Event) {
 		w.stats.Skipped[e.Kind]++
 		return
 	}
-	reason := e.Reason
+	reason := e.STWReason()
 	if reason == "" {
 		reason = "unknown"
 	}
@@ -181,7 +181,7 @@ func (w *Writer) heapAlloc(e *event.Event) {
 		m, p = w.aside(), 0
 	}
 	w.acquire(m, p)
-	w.emit(m, raw.EvHeapAlloc, uint64(max(e.Value, 0)))
+	w.emit(m, raw.EvHeapAlloc, uint64(max(e.HeapBytes(), 0)))
 }
 
 // operationLog writes an operation that traces have no event for as a message.
@@ -197,12 +197,12 @@ func (w *Writer) operationLog(e *event.Event) {
 
 // userTask takes UserTaskBegin and UserTaskEnd.
 func (w *Writer) userTask(e *event.Event) {
-	if e.Value < 0 {
+	if e.Task() < 0 {
 		w.stats.Skipped[e.Kind]++
 		return
 	}
 	_, m := w.runs(e)
-	id, stack := uint64(e.Value), w.stack(e.Stack)
+	id, stack := uint64(e.Task()), w.stack(e.Stack)
 	if w.tasks[id] {
 		if e.Kind == event.UserTaskBegin {
 			w.stats.Repaired++
@@ -215,7 +215,7 @@ func (w *Writer) userTask(e *event.Event) {
 		return
 	}
 	w.tasks[id] = true
-	parent := e.Object
+	parent := e.ParentTask()
 	if parent == id || parent > maxGoID {
 		parent = 0
 	}
@@ -225,7 +225,7 @@ func (w *Writer) userTask(e *event.Event) {
 // userRegion takes UserRegionBegin and UserRegionEnd. Regions of a goroutine are nested.
 func (w *Writer) userRegion(e *event.Event) {
 	g, m := w.runs(e)
-	r := region{task: uint64(max(e.Value, 0)), name: w.cut(e.Text)}
+	r := region{task: uint64(max(e.Task(), 0)), name: w.cut(e.Text)}
 	stack := w.stack(e.Stack)
 	if e.Kind == event.UserRegionBegin {
 		g.regions = append(g.regions, r)
@@ -251,8 +251,8 @@ func (w *Writer) userRegion(e *event.Event) {
 // userLog takes UserLog.
 func (w *Writer) userLog(e *event.Event) {
 	_, m := w.runs(e)
-	category, text := w.string(e.Reason), w.string(e.Text)
-	w.emit(m, raw.EvUserLog, uint64(max(e.Value, 0)), category, text, w.stack(e.Stack))
+	category, text := w.string(e.Category()), w.string(e.Text)
+	w.emit(m, raw.EvUserLog, uint64(max(e.Task(), 0)), category, text, w.stack(e.Stack))
 }
 
 // cpuSample takes CPUSample.

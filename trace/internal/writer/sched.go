@@ -193,7 +193,7 @@ func (w *Writer) goStart(e *event.Event) {
 func (w *Writer) goStop(e *event.Event) {
 	g, _ := w.runs(e)
 	stack := w.stack(e.Stack)
-	w.stop(g, raw.EvGoStop, w.string(e.Reason), stack)
+	w.stop(g, raw.EvGoStop, w.string(e.StopReason()), stack)
 	g.stack = e.Stack
 }
 

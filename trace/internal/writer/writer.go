@@ -203,7 +203,7 @@ func (w *Writer) handleRare(e *event.Event) {
 	case event.CPUSample:
 		w.cpuSample(e)
 	case event.Lost:
-		n := uint64(max(e.Value, 0))
+		n := uint64(max(e.Missing(), 0))
 		w.stats.Lost += n
 		w.unmarked += n
 		w.losses++
