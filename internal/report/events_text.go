@@ -107,8 +107,6 @@ func appendDetail(b []byte, e *event.Event, ended *stream.Interval) []byte {
 		w.spent(ended, event.StateRunnable, "runnable ")
 	case event.GoStop:
 		w.add(event.WaitText(e.StopReason(), e.Stack.RuntimeWork()))
-	case event.STWBegin:
-		w.add(e.STWReason())
 	case event.GoBlock:
 		w.add(event.WaitText(e.WaitReason(), e.Stack.RuntimeWork()))
 		w.span("for ", int64(e.Wait()))
@@ -120,16 +118,12 @@ func appendDetail(b []byte, e *event.Event, ended *stream.Interval) []byte {
 		w.spent(ended, event.StateWaiting, "blocked ")
 	case event.GoSyscallEnd:
 		w.span("took ", int64(e.SyscallTime()))
-	case event.ChanMake:
-		w.add("capacity " + strconv.FormatInt(e.Capacity(), 10))
 	case event.ChanSend, event.ChanReceive, event.ChanClose, event.SemAcquire, event.SemRelease:
 		if e.G == 0 {
 			w.add("by the runtime")
 		}
 	case event.Select:
 		w.add(english.Count(e.Cases(), "case"))
-	case event.HeapAlloc:
-		w.add(english.Size(e.HeapBytes()))
 	case event.Lost:
 		if e.Missing() == 0 {
 			w.add("events before this one may be missing")
@@ -138,8 +132,8 @@ func appendDetail(b []byte, e *event.Event, ended *stream.Interval) []byte {
 		w.add(fmt.Sprintf("%s before this one %s missing", english.Count(e.Missing(), "event"), english.Pick(e.Missing(), "is", "are")))
 	case event.Exec:
 		w.add("the process now executes another program")
-	case event.UserLog:
-		w.add(e.Category())
+	default:
+		w.described(e)
 	}
 	if e.Text != "" {
 		w.add(strconv.Quote(e.Text))
@@ -150,6 +144,24 @@ func appendDetail(b []byte, e *event.Event, ended *stream.Interval) []byte {
 		w.buf = strconv.AppendUint(append(w.buf, "0x"...), address, 16)
 	}
 	return w.buf
+}
+
+// EventDetail tells what is particular to an event: its fields in words, without the kind, the goroutine and the stack.
+func EventDetail(e *event.Event) string { return string(appendDetail(nil, e, &stream.Interval{})) }
+
+// described adds the reason and the value of an event whose kind has no words of its own, by the table of kinds.
+func (w *words) described(e *event.Event) {
+	w.add(e.Reason)
+	f, ok := e.Kind.Describe().Field("Value")
+	switch {
+	case !ok || e.Value == 0 && f.Optional:
+	case f.Unit == event.Nanoseconds:
+		w.span("for ", e.Value)
+	case f.Unit == event.Bytes:
+		w.add(english.Size(e.Value))
+	default:
+		w.add(f.Key + " " + strconv.FormatInt(e.Value, 10))
+	}
 }
 
 // words joins the parts of a detail.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/census"
+	"github.com/loupe-go/loupe/internal/report"
 	"github.com/loupe-go/loupe/internal/sched"
 )
 
@@ -282,7 +283,7 @@ func happened(th theme, now int64, before, e *event.Event, module string, w int)
 		what = "system call ended"
 		add(" after ", lasted)
 	default:
-		add(": ", safe(e.Reason))
+		add(": ", safe(report.EventDetail(e)))
 	}
 	ago := pad(span(time.Duration(max(now-e.Time, 0)))+" ago", 12, true)
 	segments := []segment{seg(0, piece{" " + ago, dim}), seg(0, piece{what, t})}
