@@ -198,7 +198,7 @@ func (w *Writer) rootedStack(key rooted, frames []event.Frame, root event.Frame)
 }
 
 // ownStackKinds are the kinds whose stack is that of the goroutine they are about.
-var ownStackKinds = event.KindsOf(event.GoStatus, event.GoStop, event.GoBlock, event.GoSyscallBegin).Union(event.KindsChannel, event.KindsLock)
+var ownStackKinds = event.KindsOf(event.GoStatus, event.GoStop, event.GoBlock, event.GoSyscallBegin).Union(operations)
 
 // stackEnd is the function at the end of all stacks. The Go tracer leaves it out, so that stacks end with the function that
 // the goroutine started.

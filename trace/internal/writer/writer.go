@@ -145,9 +145,12 @@ func (w *Writer) noteMove(d time.Duration) {
 // noticedMove is how much later an event may be than it said without being counted as moved.
 const noticedMove = time.Microsecond
 
-// needsG are the kinds about a goroutine.
-var needsG = event.KindsGoroutine.Union(event.KindsSyscall, event.KindsChannel, event.KindsLock, event.KindsUser).
-	Without(event.KindsOf(event.CPUSample))
+var (
+	// operations are the kinds that have no equivalent in a trace and are written as messages.
+	operations = event.KindsAll.Without(event.KindsTrace.Union(event.KindsOf(event.GoSwitch, event.Exec)))
+	// needsG are the kinds about a goroutine.
+	needsG = event.KindsGoroutine.Union(event.KindsSyscall, operations, event.KindsUser).Without(event.KindsOf(event.CPUSample))
+)
 
 // handle writes an event.
 func (w *Writer) handle(e *event.Event) {
@@ -174,9 +177,11 @@ func (w *Writer) handle(e *event.Event) {
 		w.goSyscallBegin(e)
 	case event.GoSyscallEnd:
 		w.goSyscallEnd(e)
-	case event.ChanMake, event.ChanSend, event.ChanReceive, event.ChanClose, event.Select, event.SemAcquire, event.SemRelease:
-		w.operationLog(e)
 	default:
+		if operations.Has(e.Kind) {
+			w.operationLog(e)
+			return
+		}
 		w.handleRare(e)
 	}
 }
