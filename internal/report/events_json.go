@@ -22,7 +22,7 @@ type EventJSON struct {
 
 // kindJSON is how the events of a kind are written. The keys have their punctuation.
 type kindJSON struct {
-	name         string
+	name         string // from the end of the time to the process
 	reason, text string
 	object       string
 	value        string // empty if the kind has no value
@@ -52,7 +52,7 @@ func jsonOf(k event.Kind) kindJSON {
 	}
 	value, _ := d.Field("Value")
 	object, _ := d.Field("Object")
-	return kindJSON{name: k.String(), reason: key("Reason", "reason"), text: key("Text", "text"), object: key("Object", "object"),
+	return kindJSON{name: `Z","kind":"` + k.String() + `","pid":`, reason: key("Reason", "reason"), text: key("Text", "text"), object: key("Object", "object"),
 		value: key("Value", ""), objectID: object.Unit == event.ID, optional: value.Optional}
 }
 
@@ -61,9 +61,7 @@ func (j *EventJSON) Append(b []byte, e *event.Event, _ *stream.Interval) []byte 
 	b = append(b, `{"time":"`...)
 	kind := &j.kinds[e.Kind]
 	b = j.clock.appendTo(b, e.Time, 9)
-	b = append(b, `Z","kind":"`...)
 	b = append(b, kind.name...)
-	b = append(b, `","pid":`...)
 	b = strconv.AppendInt(b, int64(e.PID), 10)
 	if e.TID != 0 {
 		b = append(b, `,"tid":`...)
