@@ -297,9 +297,9 @@ func holdServer(t *testing.T, spec realtarget.Spec, kinds event.Kinds) held {
 	return h
 }
 
-// TestBooks compares what is told of programs that are at work with the kernel's accounts: processor time, and that never
-// more goroutines run than there are Ps. Of public servers it compares the part that is goroutines' with the
-// stacks that the kernel samples. It prints all of that as a table.
+// TestBooks observes busy programs. It compares their processor time with the kernel's accounts, and checks that the number of
+// running goroutines never exceeds GOMAXPROCS. For public servers it also compares the goroutines' part of the processor time
+// with the stacks that the kernel samples. It prints the results as a table.
 func TestBooks(t *testing.T) {
 	var programs []compared
 	for _, v := range testtarget.Versions() {

@@ -26,7 +26,7 @@ func (e *Event) Cases() int64 { return e.valueOf(Select) }
 // HeapBytes returns the size of the heap of a HeapAlloc.
 func (e *Event) HeapBytes() int64 { return e.valueOf(HeapAlloc) }
 
-// Missing returns the number of events that a Lost stands for. Zero means unknown.
+// Missing returns the number of events that were lost before a Lost event. Zero means unknown.
 func (e *Event) Missing() int64 { return e.valueOf(Lost) }
 
 // Task returns the ID of the runtime/trace task of an event, or 0 if there is none.

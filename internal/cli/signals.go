@@ -22,7 +22,7 @@ const (
 	sameRequest = time.Second
 	// detachPatience bounds how long Loupe waits for the probes to be removed before it ends on a second request.
 	detachPatience = 20 * time.Second
-	// slowRemoval is how long removing the probes may take before the user is told that it goes on.
+	// slowRemoval is the time after which top says that it is still removing the probes.
 	slowRemoval = 3 * time.Second
 )
 

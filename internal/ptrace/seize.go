@@ -326,8 +326,8 @@ func reap(tid int) {
 	_ = unix.Waitid(unix.P_PID, tid, nil, unix.WEXITED|unix.WNOHANG|unix.WALL, nil)
 }
 
-// waitNow looks whether a traced thread has stopped. The end of the first one is left for the process's parent to be told:
-// that may be this process, which has started the target, in another place. The others' concern the tracer alone.
+// waitNow reports whether a traced thread has stopped or ended, without waiting. It does not reap the first thread of the
+// process: its parent does, and that may be another part of this program. The other threads are reaped.
 func (s *Stopped) waitNow(tid int) (unix.WaitStatus, waitEvent, error) {
 	info, err := peek(tid)
 	stopped := unix.WaitStatus(info.status<<8 | 0x7f)

@@ -146,7 +146,7 @@ func appendDetail(b []byte, e *event.Event, ended *stream.Interval) []byte {
 	return w.buf
 }
 
-// EventDetail tells what is particular to an event: its fields in words, without the kind, the goroutine and the stack.
+// EventDetail returns the fields of an event in words, without the kind, the goroutine and the stack.
 func EventDetail(e *event.Event) string { return string(appendDetail(nil, e, &stream.Interval{})) }
 
 // described adds the reason and the value of an event whose kind has no words of its own, by the table of kinds.
