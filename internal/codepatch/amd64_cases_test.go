@@ -1,6 +1,6 @@
 package codepatch_test
 
-import "github.com/loupe-go/loupe/internal/gobin/insn"
+import "github.com/loupe-go/loupe/internal/codepatch/insn"
 
 // x86Callees stand before the functions: what grows the stack, and a callee that notes the address it returns to, which
 // must be the same with a patch and without.

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/arch/arm64/arm64asm"
 
-	"github.com/loupe-go/loupe/internal/gobin/insn"
+	"github.com/loupe-go/loupe/internal/codepatch/insn"
 )
 
 // Instructions of arm64, and fields of them.

@@ -1,6 +1,6 @@
 package codepatch_test
 
-import "github.com/loupe-go/loupe/internal/gobin/insn"
+import "github.com/loupe-go/loupe/internal/codepatch/insn"
 
 // armCallees stand before the functions; see x86Callees.
 const armCallees = `

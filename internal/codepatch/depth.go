@@ -3,7 +3,7 @@ package codepatch
 import (
 	"fmt"
 
-	"github.com/loupe-go/loupe/internal/gobin/insn"
+	"github.com/loupe-go/loupe/internal/codepatch/insn"
 )
 
 // tablesAvoid checks that no jump to a computed address leads between the

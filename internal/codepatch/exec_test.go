@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/loupe-go/loupe/internal/codepatch"
-	"github.com/loupe-go/loupe/internal/gobin/insn"
+	"github.com/loupe-go/loupe/internal/codepatch/insn"
 )
 
 // runCase is a function in assembler. The code between the labels func and end is the function, what stands before is

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/loupe-go/loupe/internal/codepatch"
-	"github.com/loupe-go/loupe/internal/gobin/insn"
+	"github.com/loupe-go/loupe/internal/codepatch/insn"
 )
 
 // FuzzPlan plans sites in any bytes. What is accepted must do, as far as it can be read, what the original did.

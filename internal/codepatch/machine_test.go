@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/loupe-go/loupe/internal/gobin/insn"
+	"github.com/loupe-go/loupe/internal/codepatch/insn"
 	"github.com/loupe-go/loupe/internal/testcmd"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/loupe-go/loupe/internal/codepatch"
-	"github.com/loupe-go/loupe/internal/gobin/insn"
+	"github.com/loupe-go/loupe/internal/codepatch/insn"
 )
 
 // TestRefusals holds what must not be patched: code between the labels func and end, a site, and words of the reason.

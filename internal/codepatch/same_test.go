@@ -12,7 +12,7 @@ import (
 	"golang.org/x/arch/x86/x86asm"
 
 	"github.com/loupe-go/loupe/internal/codepatch"
-	"github.com/loupe-go/loupe/internal/gobin/insn"
+	"github.com/loupe-go/loupe/internal/codepatch/insn"
 )
 
 // probeMark stands for the probe in lists of what code does.

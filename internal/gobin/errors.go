@@ -3,7 +3,7 @@ package gobin
 import (
 	"errors"
 
-	"github.com/loupe-go/loupe/internal/gobin/insn"
+	"github.com/loupe-go/loupe/internal/codepatch/insn"
 )
 
 // The reasons why a file cannot be analysed. Errors of this package wrap one of them; errors.Is tells which.

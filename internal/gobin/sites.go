@@ -1,6 +1,6 @@
 package gobin
 
-import "github.com/loupe-go/loupe/internal/gobin/insn"
+import "github.com/loupe-go/loupe/internal/codepatch/insn"
 
 // PrologueSite returns the cheapest place in a function to see its calls, with its first words argument words still
 // where the caller puts them. See insn.EntrySite.

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/loupe-go/loupe/internal/codepatch/insn"
 	"github.com/loupe-go/loupe/internal/gobin"
-	"github.com/loupe-go/loupe/internal/gobin/insn"
 )
 
 // TestBreakpoints recognises breakpoints at instructions, and nothing else that differs.

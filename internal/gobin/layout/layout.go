@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/loupe-go/loupe/internal/gobin/insn"
+	"github.com/loupe-go/loupe/internal/codepatch/insn"
 	"github.com/loupe-go/loupe/internal/gobin/layout/internal/godwarf"
 	"github.com/loupe-go/loupe/internal/gobin/layout/internal/table"
 	"github.com/loupe-go/loupe/internal/gobin/layout/internal/wanted"

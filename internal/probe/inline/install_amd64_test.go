@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/loupe-go/loupe/internal/codepatch"
-	"github.com/loupe-go/loupe/internal/gobin/insn"
+	"github.com/loupe-go/loupe/internal/codepatch/insn"
 	"github.com/loupe-go/loupe/internal/probe"
 	"github.com/loupe-go/loupe/internal/procmap"
 	"github.com/loupe-go/loupe/internal/ptrace"

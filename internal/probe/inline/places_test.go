@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/codepatch/insn"
 	"github.com/loupe-go/loupe/internal/gobin"
-	"github.com/loupe-go/loupe/internal/gobin/insn"
 	"github.com/loupe-go/loupe/internal/gobin/layout"
 	"github.com/loupe-go/loupe/internal/probe"
 	"github.com/loupe-go/loupe/internal/ptrace"
