@@ -227,8 +227,17 @@ func (p *planner) comparesBefore(n int) bool {
 	if n == 0 {
 		return false
 	}
-	x, err := x86asm.Decode(p.bytes(p.list[n-1]), 64)
-	return err == nil && x.Op == x86asm.CMP && x.DataSize == 64
+	x, ok := p.x86(p.list[n-1])
+	return ok && x.Op == x86asm.CMP && x.DataSize == 64
+}
+
+// x86 decodes an instruction. ok is false if its meaning is unknown.
+func (p *planner) x86(i insn.Instruction) (x x86asm.Inst, ok bool) {
+	if i.VEX {
+		return x, false
+	}
+	x, err := x86asm.Decode(p.bytes(i), 64)
+	return x, err == nil && x.Len == i.Len
 }
 
 // amd64Last returns the last instruction to displace when the first is given:
@@ -269,8 +278,8 @@ func (p *planner) amd64Last(first int) (int, error) {
 // accesses memory through a pointer of which nothing is known.
 func (p *planner) amd64Move(i insn.Instruction) (m piece, faults bool, err error) {
 	code := p.bytes(i)
-	x, err := x86asm.Decode(code, 64)
-	if err != nil || x.Len != i.Len {
+	x, ok := p.x86(i)
+	if !ok {
 		return m, false, fmt.Errorf("unknown instruction at %#x", i.PC)
 	}
 	refuse := func(why string) (piece, bool, error) {

@@ -3,8 +3,6 @@ package codepatch
 import (
 	"slices"
 
-	"golang.org/x/arch/x86/x86asm"
-
 	"github.com/loupe-go/loupe/internal/codepatch/insn"
 )
 
@@ -79,12 +77,10 @@ func (p *planner) restoresFlags(i insn.Instruction) bool {
 
 func (p *planner) amd64FlagsLive(pc uint64) bool {
 	return p.flagsLive(pc, func(i insn.Instruction) flagUse {
-		x, err := x86asm.Decode(p.bytes(i), 64)
-		if err != nil || x.Len != i.Len {
-			return flagsRead
-		}
-		if use, ok := x86Ops[x.Op]; ok {
-			return use
+		if x, ok := p.x86(i); ok {
+			if use, known := x86Ops[x.Op]; known {
+				return use
+			}
 		}
 		return flagsRead
 	})

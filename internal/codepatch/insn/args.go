@@ -56,25 +56,34 @@ func GReg(arch string, minor int) string {
 	return ""
 }
 
-// TLSOffset returns the offset of g from the FS base that the prologue of an
-// amd64 function of Go before 1.17 uses. Any function with a stack check will
-// do, such as runtime.gopark.
-func TLSOffset(c Code) (int64, bool) {
+// tlsSearch is the number of instructions among which TLSOffset looks for the
+// load of g: it follows at most those that load arguments, and the check whether
+// the goroutine is in secret mode.
+const tlsSearch = 12
+
+// TLSOffset returns the offset of g from the FS base that the code of an amd64
+// function uses, where it first loads g from thread-local storage: before Go
+// 1.17 in any prologue with a stack check, such as that of runtime.gopark, and in
+// every release in runtime.systemstack. ok is false if the code has no such load
+// among its first instructions, or finds the offset in memory, as the code of
+// shared libraries does.
+func TLSOffset(c Code) (offset int64, ok bool) {
 	if c.check() != nil || c.Arch != AMD64 {
 		return 0, false
 	}
 	var x x86Inst
-	var base content // what the first instruction leaves in base register rcx
-	for off, n := 0, 0; off < len(c.Bytes) && n < 2; off, n = off+x.len, n+1 {
+	var base content // what an instruction has left in register reg
+	reg := int8(-1)
+	for off, n := 0, 0; off < len(c.Bytes) && n < tlsSearch; off, n = off+x.len, n+1 {
 		x.decode(c.Bytes[off:])
 		switch {
-		case x.legacy(0, 0xC7) && x.rmField() == x86CX && n == 0: // mov $-8, rcx
-			base = content{kind: constant, val: x.constant()}
-		case x.legacy(0, 0x8B) && x.pfx&x86Seg != 0 && x.regField() == x86CX && x.mem.kind == x86AbsMem && n == 0:
+		case x.legacy(0, 0xC7) && x.mem.kind == x86NoMem: // mov $-8, rcx
+			base, reg = content{kind: constant, val: x.constant()}, int8(x.rmField())
+		case x.legacy(0, 0x8B) && x.pfx&x86Seg != 0 && x.mem.kind == x86AbsMem:
 			return x.mem.disp, true
-		case x.legacy(0, 0x8B) && x.pfx&x86Seg != 0 && x.regField() == x86CX && x.mem.base == x86CX && base.kind == constant:
-			return int64(base.val) + x.mem.disp, true
-		default:
+		case x.legacy(0, 0x8B) && x.pfx&x86Seg != 0:
+			return int64(base.val) + x.mem.disp, x.mem.base == reg && x.mem.index < 0 && base.kind == constant
+		case !x.valid:
 			return 0, false
 		}
 	}

@@ -8,8 +8,6 @@ import (
 // Register numbers with a fixed role in Go code on arm64.
 const (
 	armTmp  = 27 // the linker's scratch register for addresses
-	armG    = 28
-	armLink = 30
 	armZero = 31 // zero register or stack pointer, by instruction
 )
 

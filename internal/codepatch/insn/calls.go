@@ -4,7 +4,6 @@ package insn
 type Call struct {
 	PC     uint64 // the call instruction
 	Target uint64 // where it goes
-	Len    int    // bytes of the instruction: it returns to PC+Len
 	// Tail says that the instruction is a jump that leaves the function: the
 	// target returns to this function's caller.
 	Tail bool
@@ -20,7 +19,7 @@ func Calls(c Code) ([]Call, error) {
 	walk(c, func(s step) {
 		tail := (s.flow == flowJump || s.flow == flowCond) && !c.contains(s.target)
 		if s.flow == flowCall || tail {
-			calls = append(calls, Call{PC: c.Entry + uint64(s.off), Target: s.target, Len: s.len, Tail: tail})
+			calls = append(calls, Call{PC: c.Entry + uint64(s.off), Target: s.target, Tail: tail})
 		}
 	})
 	return calls, nil

@@ -16,14 +16,14 @@ func TestCalls(t *testing.T) {
 	}{
 		{AMD64, []string{"e8fb000000 call", "ffd0 call rax", "eb00 jmp to the ret", "c3 ret", "e9f6000000 jmp out", "0f84f0000000 je out"},
 			[]Call{
-				{PC: 0x400000, Target: 0x400100, Len: 5},
-				{PC: 0x40000a, Target: 0x400105, Len: 5, Tail: true},
-				{PC: 0x40000f, Target: 0x400105, Len: 6, Tail: true},
+				{PC: 0x400000, Target: 0x400100},
+				{PC: 0x40000a, Target: 0x400105, Tail: true},
+				{PC: 0x40000f, Target: 0x400105, Tail: true},
 			}},
 		{ARM64, []string{"40000094 bl", "60023fd6 blr x19", "40000014 b out", "ffffff17 b back"},
 			[]Call{
-				{PC: 0x400000, Target: 0x400100, Len: 4},
-				{PC: 0x400008, Target: 0x400108, Len: 4, Tail: true},
+				{PC: 0x400000, Target: 0x400100},
+				{PC: 0x400008, Target: 0x400108, Tail: true},
 			}},
 	}
 	for _, test := range tests {
@@ -131,7 +131,7 @@ func disassemble(c Code) (calls []Call, returns []uint64, ok bool) {
 			return nil, nil, false
 		}
 		if isCall {
-			calls = append(calls, Call{PC: pc, Target: pc + target, Len: length})
+			calls = append(calls, Call{PC: pc, Target: pc + target})
 		}
 		if isReturn {
 			returns = append(returns, pc)

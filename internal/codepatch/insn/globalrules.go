@@ -76,6 +76,16 @@ func receiverOf(method string) finder {
 	}
 }
 
+// firstTaken finds the first address that is computed.
+func firstTaken(v *evidenceView, fn string) (Ref, bool) {
+	for _, r := range v.of(fn) {
+		if taken(r) {
+			return r, true
+		}
+	}
+	return Ref{}, false
+}
+
 // callOf returns the address of the first call of callee in fn.
 func (v *evidenceView) callOf(fn, callee string) (uint64, bool) {
 	c, ok := v.lookup(fn)

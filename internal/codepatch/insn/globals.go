@@ -15,11 +15,26 @@ type Globals struct {
 	BuildVersion    Global // string: "go1.22.12"
 	FirstModuleData Global // moduledata of the executable
 	GCController    Global // gcControllerState
+	Gcpercent       Global // int32: GOGC (to Go 1.16; a field of gcController since then)
+	Mheap           Global // mheap_
 	Work            Global // the state of garbage collection, of an unnamed type
 	Debug           Global // the GODEBUG settings, of an unnamed type
 	RuntimeInitTime Global // int64: nanotime when the main goroutine started
 	WaitReasons     Global // [...]string: waitReasonStrings
 	WaitReasonCount int    // elements of WaitReasons, 0 when not known
+
+	// The profiles that the runtime keeps (runtime/mprof.go).
+	MemBuckets             Global // *bucket: head of the list of the memory profile, mbuckets
+	BlockBuckets           Global // *bucket: head of the list of the block profile, bbuckets
+	MutexBuckets           Global // *bucket: head of the list of the mutex profile, xbuckets
+	MemProfCycle           Global // the cycle of the memory profile: mProf; mProfCycle from Go 1.19 on
+	MemProfLock            Global // mutex: guards what the memory profile has published
+	BlockProfLock          Global // mutex: guards the block and mutex profiles
+	MemProfileRate         Global // int
+	DisableMemoryProfiling Global // bool: set by the linker
+	BlockProfileRate       Global // uint64: blockprofilerate
+	MutexProfileRate       Global // uint64: mutexprofilerate
+	Ticks                  Global // the clock of the block and mutex profiles
 }
 
 // Global is the address of one variable.
@@ -139,6 +154,14 @@ var globalRules = []globalRule{
 		{"runtime.gcStart", receiverOf("runtime.(*gcControllerState).startCycle")},
 		{"runtime.gcMarkDone", receiverOf("runtime.(*gcControllerState).endCycle")},
 	}},
+	{func(g *Globals) *Global { return &g.Gcpercent }, 4, []globalSource{
+		{"runtime/debug.setGCPercent", common(writes(4), "runtime.gcSetTriggerRatio", reads(4))}, // to Go 1.13
+		{"runtime.setGCPercent.func1", common(writes(4), "runtime.gcSetTriggerRatio", reads(4))}, // Go 1.14 to 1.16
+	}},
+	{func(g *Globals) *Global { return &g.Mheap }, 4096, []globalSource{
+		{"runtime.mallocinit", receiverOf("runtime.(*mheap).init")},
+		{"runtime.gcSweep", firstTaken}, // mheap_.lock, the first field
+	}},
 	{func(g *Globals) *Global { return &g.Work }, 64, []globalSource{
 		{"runtime.putfull", receiverOf("runtime.(*lfstack).push")},
 		{"runtime.trygetfull", receiverOf("runtime.(*lfstack).pop")},
@@ -153,6 +176,53 @@ var globalRules = []globalRule{
 	{func(g *Globals) *Global { return &g.WaitReasons }, 16, []globalSource{
 		{"runtime.waitReason.String", indexedStrings},
 		{"runtime.goroutineheader", secondIndexedStrings},
+	}},
+	{func(g *Globals) *Global { return &g.MemBuckets }, 8, []globalSource{
+		{"runtime.mProf_FlushLocked", only(reads(8))},
+		{"runtime.mProf_PostSweep", only(reads(8))}, // to Go 1.18
+	}},
+	{func(g *Globals) *Global { return &g.MutexBuckets }, 8, []globalSource{
+		{"runtime.stkbucket", afterMemBuckets(1)},
+		{"runtime.MutexProfile", only(reads(8))},         // to Go 1.22, where the program uses it
+		{"runtime.mutexProfileInternal", only(reads(8))}, // Go 1.23 on, where the program uses it
+	}},
+	{func(g *Globals) *Global { return &g.BlockBuckets }, 8, []globalSource{
+		{"runtime.stkbucket", afterMemBuckets(2)},
+		{"runtime.BlockProfile", only(reads(8))},         // to Go 1.22, where the program uses it
+		{"runtime.blockProfileInternal", only(reads(8))}, // Go 1.23 on, where the program uses it
+	}},
+	{func(g *Globals) *Global { return &g.MemProfCycle }, 4, []globalSource{
+		{"runtime.mProf_PostSweep", only(reads(4))},
+		{"runtime.mProf_NextCycle", only(reads(4))}, // to Go 1.20
+	}},
+	{func(g *Globals) *Global { return &g.MemProfLock }, 8, []globalSource{
+		{"runtime.mProf_PostSweep", takenTwice},
+		{"runtime.mProf_Flush", takenTwice},
+	}},
+	{func(g *Globals) *Global { return &g.BlockProfLock }, 8, []globalSource{
+		{"runtime.saveblockevent", takenTwice},      // to Go 1.22
+		{"runtime.saveBlockEventStack", takenTwice}, // Go 1.23 on
+	}},
+	{func(g *Globals) *Global { return &g.MemProfileRate }, 8, []globalSource{
+		{"runtime.profilealloc", common(reads(8), "runtime.parsedebugvars", writes(8))}, // to Go 1.20
+		{"runtime.profilealloc", common(reads(8), "runtime.schedinit", writes(8))},      // Go 1.20 on
+	}},
+	{func(g *Globals) *Global { return &g.DisableMemoryProfiling }, 1, []globalSource{
+		{"runtime.init", flagBeforeRate},      // Go 1.17 to 1.19
+		{"runtime.schedinit", flagBeforeRate}, // Go 1.20 on
+	}},
+	{func(g *Globals) *Global { return &g.BlockProfileRate }, 8, []globalSource{
+		{"runtime.blockevent", only(reads(8))},
+		{"runtime.semacquire1", common(reads(8), "runtime.chanrecv", reads(8))},
+	}},
+	{func(g *Globals) *Global { return &g.MutexProfileRate }, 8, []globalSource{
+		{"sync.event", only(reads(8))}, // to Go 1.26
+		{"runtime.mutexevent", only(reads(8))},
+	}},
+	{func(g *Globals) *Global { return &g.Ticks }, 16, []globalSource{
+		{"runtime.tickspersecond", receiverOf("runtime.lock")},         // to Go 1.14, where the program uses it
+		{"runtime.tickspersecond", receiverOf("runtime.lock2")},        // to Go 1.21, where the program uses it
+		{"runtime.schedinit", receiverOf("runtime.(*ticksType).init")}, // Go 1.22 on
 	}},
 }
 

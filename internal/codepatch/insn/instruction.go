@@ -27,6 +27,9 @@ type Instruction struct {
 	// Valid is false for bytes that encode no instruction, and for the few
 	// encodings whose length or target differs between processors.
 	Valid bool
+	// VEX says that an instruction of amd64 has a VEX, EVEX or XOP prefix.
+	// Versions of x86asm without AVX decode it as another instruction.
+	VEX bool
 	// PCRelField is where in an amd64 instruction the 32-bit displacement of an
 	// operand relative to the program counter stands, in bytes from its start;
 	// 0 when it has none. The operand is at PCRelAddr.
@@ -79,7 +82,7 @@ func armInstructions(c Code) []Instruction {
 
 // instruction describes x, which stands at pc.
 func (x *x86Inst) instruction(pc uint64) Instruction {
-	i := Instruction{PC: pc, Len: x.len, Valid: x.valid}
+	i := Instruction{PC: pc, Len: x.len, Valid: x.valid, VEX: x.mode != x86Legacy}
 	f, target := x.flow(pc)
 	if x.isXBEGIN() {
 		f, target = flowCond, pc+uint64(x.len)+uint64(x.imm)

@@ -20,6 +20,8 @@ func TestInstructions(t *testing.T) {
 		{AMD64, "\xc7\xf8\x10\x00\x00\x00", Instruction{Len: 6, Flow: FlowCond, Target: entry + 0x16, Valid: true, SPKnown: true}},
 		{AMD64, "\x66\x0f\x84\x00\x00\x00\x00", Instruction{Len: 7, Flow: FlowCond, Target: entry + 7, SPKnown: true}},
 		{AMD64, "\x06", Instruction{Len: 1}},
+		{AMD64, "\xc5\xf8\x28\xc1", Instruction{Len: 4, Valid: true, SPKnown: true, VEX: true}},
+		{AMD64, "\x62\xf1\x7c\x48\x11\x05\x00\x01\x00\x00", Instruction{Len: 10, Valid: true, SPKnown: true, VEX: true, PCRelField: 6, PCRelAddr: entry + 0x10a}},
 		{ARM64, "\xfe\x0f\x1d\xf8", Instruction{Len: 4, Valid: true, SPMoved: 48, SPKnown: true}},
 		{ARM64, "\x69\x00\x00\x54", Instruction{Len: 4, Flow: FlowCond, Target: entry + 12, Valid: true, SPKnown: true}},
 		{ARM64, "\xc0\x03\x5f\xd6", Instruction{Len: 4, Flow: FlowReturn, Valid: true, SPKnown: true}},

@@ -11,8 +11,8 @@ type Ref struct {
 	// from Addr is first compared with; nil when there is none or it is not known.
 	Imm *int64
 	// Op is the instruction's mnemonic: x86asm's on amd64, the architecture
-	// manual's on arm64. It is empty for an instruction that is not understood;
-	// such a Ref is neither Read nor Write.
+	// manual's on arm64. It is empty for an instruction that is not understood,
+	// as all with VEX or EVEX prefixes; such a Ref is neither Read nor Write.
 	Op string
 	// Index says that a variable index is added to Addr: Addr lies within the
 	// first element of an array.

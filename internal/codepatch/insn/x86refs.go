@@ -98,6 +98,9 @@ func (t *tracker) x86Ref(x *x86Inst, b []byte, pc uint64, at content) int {
 		r.Op = x86asm.LEA.String()
 		return t.add(r)
 	}
+	if x.mode != x86Legacy { // see Instruction.VEX
+		return t.add(r)
+	}
 	inst, err := x86asm.Decode(b, 64)
 	if err != nil || inst.Len != x.len {
 		return t.add(r)

@@ -4,7 +4,6 @@ package insn
 const (
 	x86AX, x86CX, x86DX, x86BX, x86SP, x86BP, x86SI, x86DI = 0, 1, 2, 3, 4, 5, 6, 7
 	x86R11                                                 = 11
-	x86R14                                                 = 14
 )
 
 const x86AllRegs = 0xFFFF
