@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/loupe-go/loupe/internal/codepatch"
+	"github.com/loupe-go/loupe/internal/codepatch/codepatchtest"
 	"github.com/loupe-go/loupe/internal/codepatch/insn"
 )
 
@@ -49,7 +50,7 @@ func FuzzPlan(f *testing.F) {
 			return // it refers to two things that are too far apart
 		}
 		for _, at := range []uint64{(lo + 3) &^ 3, (hi - uint64(d.StubLen(8))) &^ 3} {
-			checkSame(t, fn, site, d, at)
+			codepatchtest.CheckSame(t, fn, site, d, at)
 		}
 	})
 }

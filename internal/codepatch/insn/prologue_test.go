@@ -76,6 +76,11 @@ var prologueShapes = []struct {
 	}, Site{Kind: SiteEntry, GReg: "R28"}},
 }
 
+// prologueSite is EntrySite for a function of which all argument words matter.
+func prologueSite(c Code, minor int) (Site, error) {
+	return EntrySite(c, minor, len(callABIs[c.Arch].regs))
+}
+
 func TestPrologueShapes(t *testing.T) {
 	for _, test := range prologueShapes {
 		t.Run(test.arch+"/"+test.name, func(t *testing.T) {
@@ -190,17 +195,4 @@ func TestABI(t *testing.T) {
 			t.Errorf("%s, Go 1.%d: arguments in registers %v, g in %q; want %v, %q", test.arch, test.minor, inReg, g, test.inReg, test.g)
 		}
 	}
-}
-
-func TestTLSOffset(t *testing.T) {
-	eachTarget(t, func(t *testing.T, p *program) {
-		c, ok := p.lookup("runtime.gopark")
-		if !ok {
-			t.Fatal("no runtime.gopark")
-		}
-		got, ok := TLSOffset(c)
-		if want := p.arch == AMD64 && p.minor < 17; ok != want || ok && got != -8 {
-			t.Errorf("offset %d, %v", got, ok)
-		}
-	})
 }

@@ -1,4 +1,4 @@
-package codepatch_test
+package codepatchtest
 
 import (
 	"bytes"
@@ -24,9 +24,9 @@ var markers = map[string][]byte{
 	insn.ARM64: {0x1F, 0x22, 0x03, 0xD5, 0xFF, 0x22, 0x03, 0xD5}, // two hints
 }
 
-// checkSame checks that the patched function does what it did before, with the probe in its place, by reading the
-// instructions of both.
-func checkSame(t *testing.T, f codepatch.Function, site insn.Site, d *codepatch.Displacement, at uint64) {
+// CheckSame checks that the function with the jump, and the stub at an address, does what it did before, with the probe in
+// its place. It reads the instructions of both and executes none.
+func CheckSame(t testing.TB, f codepatch.Function, site insn.Site, d *codepatch.Displacement, at uint64) {
 	t.Helper()
 	fail := func(format string, args ...any) {
 		t.Helper()
@@ -308,7 +308,7 @@ func branchInto(f codepatch.Function, d *codepatch.Displacement) (uint64, bool) 
 	}
 	for _, i := range list {
 		x, err := x86asm.Decode(f.Code[i.PC-f.Entry:], 64)
-		if err != nil {
+		if err != nil || i.VEX {
 			continue
 		}
 		rel, ok := x.Args[0].(x86asm.Rel)

@@ -1,4 +1,4 @@
-package codepatch_test
+package codetruth
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package codepatch_test
+package codetruth
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/loupe-go/loupe/internal/codepatch"
+	"github.com/loupe-go/loupe/internal/codepatch/codepatchtest"
 	"github.com/loupe-go/loupe/internal/codepatch/insn"
 )
 
@@ -105,7 +106,7 @@ func (c runCase) run(t *testing.T, r rig) {
 			try(probe, base+1<<20)
 		}
 	}
-	checkSame(t, f, site, d, base+1<<20)
+	codepatchtest.CheckSame(t, f, site, d, base+1<<20)
 }
 
 // runPatched runs the function with its stub at an address.

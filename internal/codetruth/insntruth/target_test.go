@@ -1,4 +1,4 @@
-package insn
+package insntruth
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/loupe-go/loupe/internal/codepatch/insn"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
@@ -32,9 +33,9 @@ func load(tb testing.TB, name, path string) *program {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { f.Close() })
-	p := &program{name: name, arch: AMD64, image: f, syms: make(map[string]elf.Symbol)}
+	p := &program{name: name, arch: insn.AMD64, image: f, syms: make(map[string]elf.Symbol)}
 	if f.Machine == elf.EM_AARCH64 {
-		p.arch = ARM64
+		p.arch = insn.ARM64
 	}
 	text := f.Section(".text")
 	if p.text, err = text.Data(); err != nil {
@@ -58,18 +59,18 @@ func load(tb testing.TB, name, path string) *program {
 }
 
 // code returns the code of a function.
-func (p *program) code(s elf.Symbol) (Code, bool) {
+func (p *program) code(s elf.Symbol) (insn.Code, bool) {
 	off := s.Value - p.base
 	if off >= uint64(len(p.text)) || off+s.Size > uint64(len(p.text)) {
-		return Code{}, false
+		return insn.Code{}, false
 	}
-	return Code{Arch: p.arch, Entry: s.Value, Bytes: p.text[off : off+s.Size]}, true
+	return insn.Code{Arch: p.arch, Entry: s.Value, Bytes: p.text[off : off+s.Size]}, true
 }
 
-func (p *program) lookup(name string) (Code, bool) {
+func (p *program) lookup(name string) (insn.Code, bool) {
 	s, ok := p.syms[name]
 	if !ok {
-		return Code{}, false
+		return insn.Code{}, false
 	}
 	return p.code(s)
 }
@@ -90,9 +91,9 @@ func targets() []testtarget.Spec {
 	var specs []testtarget.Spec
 	for _, version := range testtarget.Versions() {
 		specs = append(specs,
-			testtarget.Spec{Program: "zoo", Go: version, Arch: AMD64},
-			testtarget.Spec{Program: "zoo", Go: version, Arch: AMD64, PIE: true},
-			testtarget.Spec{Program: "zoo", Go: version, Arch: ARM64})
+			testtarget.Spec{Program: "zoo", Go: version, Arch: insn.AMD64},
+			testtarget.Spec{Program: "zoo", Go: version, Arch: insn.AMD64, PIE: true},
+			testtarget.Spec{Program: "zoo", Go: version, Arch: insn.ARM64})
 	}
 	return specs
 }
@@ -127,14 +128,14 @@ func minorOf(tb testing.TB, version string) int {
 // newest is a target built by the newest release.
 func newest(tb testing.TB) *program {
 	tb.Helper()
-	spec := testtarget.Spec{Program: "zoo", Go: testtarget.Latest(), Arch: AMD64}
+	spec := testtarget.Spec{Program: "zoo", Go: testtarget.Latest(), Arch: insn.AMD64}
 	p := load(tb, spec.String(), testtarget.Build(tb, spec))
 	p.minor = minorOf(tb, spec.Go)
 	return p
 }
 
 // largeFunction is the code of a function of the newest target nearest to ten kilobytes.
-func largeFunction(tb testing.TB, arch string) Code {
+func largeFunction(tb testing.TB, arch string) insn.Code {
 	tb.Helper()
 	spec := testtarget.Spec{Program: "zoo", Go: testtarget.Latest(), Arch: arch}
 	p := load(tb, spec.String(), testtarget.Build(tb, spec))
@@ -148,3 +149,6 @@ func largeFunction(tb testing.TB, arch string) Code {
 	}
 	return c
 }
+
+// within reports whether pc lies in the function.
+func within(c insn.Code, pc uint64) bool { return pc-c.Entry < uint64(len(c.Bytes)) }

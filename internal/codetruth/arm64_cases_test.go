@@ -1,4 +1,4 @@
-package codepatch_test
+package codetruth
 
 import "github.com/loupe-go/loupe/internal/codepatch/insn"
 

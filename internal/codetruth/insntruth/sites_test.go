@@ -1,10 +1,13 @@
-package insn
+package insntruth
 
 import (
 	"debug/elf"
+	"encoding/binary"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/loupe-go/loupe/internal/codepatch/insn"
 )
 
 // splitFunctions check the stack, in every release that has them.
@@ -24,16 +27,16 @@ func TestPrologueSitesOfRuntime(t *testing.T) {
 	eachTarget(t, func(t *testing.T, p *program) {
 		for _, name := range splitFunctions {
 			s := siteOf(t, p, "runtime."+name)
-			if s.Kind != SiteStackCheck || !s.Emulated || s.Repeats || s.SPMoved != 0 || !s.CheckTaken {
+			if s.Kind != insn.SiteStackCheck || !s.Emulated || s.Repeats || s.SPMoved != 0 || !s.CheckTaken {
 				t.Errorf("runtime.%s: %+v, want the branch of its stack check", name, s)
 			}
 		}
 		for _, name := range nosplitFunctions {
 			s := siteOf(t, p, "runtime."+name)
-			if s.Kind == SiteStackCheck || s.CheckTaken || s.Repeats {
+			if s.Kind == insn.SiteStackCheck || s.CheckTaken || s.Repeats {
 				t.Errorf("runtime.%s: %+v, but it does not check the stack", name, s)
 			}
-			if p.arch == AMD64 && p.minor >= frameChain && (s.Kind != SitePush || s.Offset != 0 || !s.Emulated) {
+			if p.arch == insn.AMD64 && p.minor >= frameChain && (s.Kind != insn.SitePush || s.Offset != 0 || !s.Emulated) {
 				t.Errorf("runtime.%s: %+v, want the push at the entry", name, s)
 			}
 		}
@@ -41,11 +44,12 @@ func TestPrologueSitesOfRuntime(t *testing.T) {
 }
 
 // prologueSite is EntrySite for a function of which all argument words matter.
-func prologueSite(c Code, minor int) (Site, error) {
-	return EntrySite(c, minor, len(callABIs[c.Arch].regs))
+func prologueSite(c insn.Code, minor int) (insn.Site, error) {
+	const words = 16 // the most registers that an architecture passes arguments in
+	return insn.EntrySite(c, minor, words)
 }
 
-func siteOf(t *testing.T, p *program, name string) Site {
+func siteOf(t *testing.T, p *program, name string) insn.Site {
 	t.Helper()
 	c, ok := p.lookup(name)
 	if !ok {
@@ -74,17 +78,16 @@ func TestPrologueSitesOfAllFunctions(t *testing.T) {
 				continue // morestack_noctxt jumps to morestack, morestackc calls badmorestack
 			}
 			c, _ := p.code(f)
-			calls, err := Calls(c)
+			calls, err := insn.Calls(c)
 			if err != nil {
 				t.Fatal(err)
 			}
-			checks := slices.ContainsFunc(calls, func(call Call) bool { return grow[call.Target] && !call.Tail })
+			checks := slices.ContainsFunc(calls, func(call insn.Call) bool { return grow[call.Target] && !call.Tail })
 			s, err := prologueSite(c, p.minor)
 			if err != nil {
 				t.Fatal(err)
 			}
-			look := prologue{code: c, minor: p.minor}
-			if _, found := look.stackCheck(); found != checks {
+			if found := s.Kind == insn.SiteStackCheck; found != checks {
 				t.Errorf("%s: %+v, but it calls morestack: %v", f.Name, s, checks)
 			}
 			if checks {
@@ -99,12 +102,12 @@ func TestPrologueSitesOfAllFunctions(t *testing.T) {
 }
 
 // checkSplitSite looks at the bytes at the site of a function with a stack check.
-func checkSplitSite(t *testing.T, p *program, f elf.Symbol, c Code, s Site) {
+func checkSplitSite(t *testing.T, p *program, f elf.Symbol, c insn.Code, s insn.Site) {
 	t.Helper()
 	b := c.Bytes[s.Offset:]
 	switch {
-	case p.arch == ARM64:
-		if w := armWord(b); w&0xFF00001F != 0x54000009 {
+	case p.arch == insn.ARM64:
+		if w := binary.LittleEndian.Uint32(b); w&0xFF00001F != 0x54000009 {
 			t.Errorf("%s: %08x at the site is no b.ls", f.Name, w)
 		}
 	case b[0] != 0x76 && (b[0] != 0x0F || b[1] != 0x86):
@@ -113,7 +116,7 @@ func checkSplitSite(t *testing.T, p *program, f elf.Symbol, c Code, s Site) {
 	if s.PC != c.Entry+uint64(s.Offset) || !s.Emulated {
 		t.Errorf("%s: %+v", f.Name, s)
 	}
-	if want := map[bool]string{true: "RCX"}[p.arch == AMD64 && p.minor < 17]; want != "" && s.GReg != want {
+	if want := map[bool]string{true: "RCX"}[p.arch == insn.AMD64 && p.minor < 17]; want != "" && s.GReg != want {
 		t.Errorf("%s: g is in %q at the site, want %s", f.Name, s.GReg, want)
 	}
 }
@@ -124,7 +127,7 @@ func TestSiteStackPointer(t *testing.T) {
 	eachTarget(t, func(t *testing.T, p *program) {
 		fr := loadFrames(t, p)
 		sites, moved := 0, 0
-		check := func(f elf.Symbol, s Site) {
+		check := func(f elf.Symbol, s insn.Site) {
 			want, ok := fr.moved(t, s.PC)
 			if !ok {
 				return
@@ -143,13 +146,13 @@ func TestSiteStackPointer(t *testing.T) {
 			}
 			c, _ := p.code(f)
 			for _, words := range []int{0, 2, 9} {
-				s, err := EntrySite(c, p.minor, words)
+				s, err := insn.EntrySite(c, p.minor, words)
 				if err != nil {
 					t.Fatal(err)
 				}
 				check(f, s)
 			}
-			returns, err := Returns(c)
+			returns, err := insn.Returns(c)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -162,6 +165,24 @@ func TestSiteStackPointer(t *testing.T) {
 		}
 		if sites < 3000 || moved < 2 {
 			t.Errorf("%d sites, %d of them with a frame: too few to mean anything", sites, moved)
+		}
+	})
+}
+
+func TestTLSOffset(t *testing.T) {
+	eachTarget(t, func(t *testing.T, p *program) {
+		for name, last := range map[string]int{"runtime.gopark": 16, "runtime.systemstack": 99} {
+			c, ok := p.lookup(name)
+			if !ok {
+				c, ok = p.lookup(name + ".abi0")
+			}
+			if !ok {
+				t.Fatalf("no %s", name)
+			}
+			got, ok := insn.TLSOffset(c)
+			if want := p.arch == insn.AMD64 && p.minor <= last; ok != want || ok && got != -8 {
+				t.Errorf("%s: offset %d, %v", name, got, ok)
+			}
 		}
 	})
 }

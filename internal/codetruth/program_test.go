@@ -1,4 +1,4 @@
-package codepatch_test
+package codetruth
 
 import (
 	"bytes"
@@ -19,6 +19,7 @@ import (
 	"github.com/loupe-go/loupe/internal/codepatch/insn"
 	"github.com/loupe-go/loupe/internal/gobin"
 	"github.com/loupe-go/loupe/internal/probe"
+	"github.com/loupe-go/loupe/internal/probe/probetest"
 	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
@@ -143,8 +144,9 @@ func (p *patcher) write(t *testing.T) patchedProgram {
 // patchProgram makes an executable with all probes in place.
 func patchProgram(t *testing.T, spec testtarget.Spec) patchedProgram {
 	t.Helper()
-	bin := open(t, spec)
-	plan, _, err := probe.NewPlan(onDisk{bin}, probe.Want{Kinds: event.KindsAll, StackDepth: 32})
+	exe := probetest.Open(t, spec)
+	bin := exe.Binary()
+	plan, _, err := probe.NewPlan(exe, probe.Want{Kinds: event.KindsAll, StackDepth: 32})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +169,7 @@ func patchProgram(t *testing.T, spec testtarget.Spec) patchedProgram {
 // be planned.
 func patchEverywhere(t *testing.T, spec testtarget.Spec) patchedProgram {
 	t.Helper()
-	bin := open(t, spec)
+	bin := probetest.Open(t, spec).Binary()
 	entered := map[uint64]bool{} // where functions jump or call into
 	for f := range bin.Functions() {
 		calls, _ := bin.CallSites(f)

@@ -1,4 +1,4 @@
-package codepatch_test
+package codetruth
 
 import (
 	"maps"
@@ -9,24 +9,13 @@ import (
 
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/codepatch"
+	"github.com/loupe-go/loupe/internal/codepatch/codepatchtest"
 	"github.com/loupe-go/loupe/internal/codepatch/insn"
 	"github.com/loupe-go/loupe/internal/gobin"
-	"github.com/loupe-go/loupe/internal/gobin/layout"
 	"github.com/loupe-go/loupe/internal/probe"
-	"github.com/loupe-go/loupe/internal/ptrace"
+	"github.com/loupe-go/loupe/internal/probe/probetest"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
-
-// onDisk is an executable that no process runs.
-type onDisk struct{ bin *gobin.Binary }
-
-func (o onDisk) PID() int                                 { return 1 }
-func (o onDisk) ImagePath() string                        { return o.bin.Path() }
-func (o onDisk) Binary() *gobin.Binary                    { return o.bin }
-func (o onDisk) Layout() *layout.Layout                   { return o.bin.Layout() }
-func (o onDisk) LoadBias() uint64                         { return 0 }
-func (o onDisk) SystemStarts() []uint64                   { return nil }
-func (o onDisk) SignalStacks() ([]ptrace.Interval, error) { return nil, nil }
 
 // specs are executables of every release and both architectures.
 func specs(program string) []testtarget.Spec {
@@ -38,16 +27,6 @@ func specs(program string) []testtarget.Spec {
 		list = append(list, testtarget.Spec{Program: program, Go: version, Arch: testtarget.AMD64, PIE: true})
 	}
 	return list
-}
-
-func open(t *testing.T, spec testtarget.Spec) *gobin.Binary {
-	t.Helper()
-	bin, err := gobin.Open(testtarget.Build(t, spec))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { bin.Close() })
-	return bin
 }
 
 func function(t *testing.T, bin *gobin.Binary, f gobin.Func) codepatch.Function {
@@ -98,8 +77,9 @@ func TestEveryProbe(t *testing.T) {
 	for _, spec := range specs("tiny") {
 		t.Run(spec.String(), func(t *testing.T) {
 			t.Parallel()
-			bin := open(t, spec)
-			plan, _, err := probe.NewPlan(onDisk{bin}, probe.Want{Kinds: event.KindsAll, StackDepth: 32})
+			exe := probetest.Open(t, spec)
+			bin := exe.Binary()
+			plan, _, err := probe.NewPlan(exe, probe.Want{Kinds: event.KindsAll, StackDepth: 32})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -147,7 +127,7 @@ func checkStores(t *testing.T, bin *gobin.Binary, plan *probe.Plan, p *probe.Pro
 		case err != nil || !d.Durable || d.MayFault || d.FlagsLive:
 			t.Errorf("store in %s: %+v, %v", s.Func, d, err)
 		case d.Fixed != 0:
-			checkSame(t, fn, s.At, d, d.Fixed)
+			codepatchtest.CheckSame(t, fn, s.At, d, d.Fixed)
 			if _, err := d.Jump(d.Fixed + 1); err == nil {
 				t.Errorf("%s: a jump to a stub elsewhere than at %#x", s.Func, d.Fixed)
 			}
@@ -164,9 +144,9 @@ func checkPlace(t *testing.T, f codepatch.Function, site insn.Site, d *codepatch
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkSame(t, f, site, d, lo&^3+4)
-	checkSame(t, f, site, d, (hi-256)&^3)
-	checkSame(t, f, site, d, (f.Entry+1<<20)&^3)
+	codepatchtest.CheckSame(t, f, site, d, lo&^3+4)
+	codepatchtest.CheckSame(t, f, site, d, (hi-256)&^3)
+	codepatchtest.CheckSame(t, f, site, d, (f.Entry+1<<20)&^3)
 	if d.MayFault {
 		t.Errorf("%s at %#x: a displaced instruction may fault", site.Kind, site.PC)
 	}
@@ -211,7 +191,7 @@ func TestEveryFunction(t *testing.T) {
 			spec := testtarget.Spec{Program: "tiny", Go: version, Arch: arch}
 			t.Run(spec.String(), func(t *testing.T) {
 				t.Parallel()
-				s := sweep{bin: open(t, spec), planned: map[insn.SiteKind]int{}, refused: map[insn.SiteKind]int{}, reasons: map[string]int{}}
+				s := sweep{bin: probetest.Open(t, spec).Binary(), planned: map[insn.SiteKind]int{}, refused: map[insn.SiteKind]int{}, reasons: map[string]int{}}
 				for f := range s.bin.Functions() {
 					s.function(t, f)
 				}
@@ -256,7 +236,7 @@ func (s *sweep) function(t *testing.T, f gobin.Func) {
 			continue
 		}
 		s.planned[site.Kind]++
-		checkSame(t, fn, site, d, (f.Entry+1<<24)&^3)
+		codepatchtest.CheckSame(t, fn, site, d, (f.Entry+1<<24)&^3)
 		if t.Failed() {
 			t.Fatalf("in %s", f.Name)
 		}

@@ -1,9 +1,11 @@
-package insn
+package insntruth
 
 import (
 	"encoding/binary"
 	"sort"
 	"testing"
+
+	"github.com/loupe-go/loupe/internal/codepatch/insn"
 )
 
 // frames tells by .debug_frame where the stack pointer is: the linker's truth
@@ -22,7 +24,7 @@ func loadFrames(tb testing.TB, p *program) *frames {
 	tb.Helper()
 	data := frameSection(tb, p)
 	fr := &frames{}
-	if p.arch == AMD64 {
+	if p.arch == insn.AMD64 {
 		fr.atEntry = 8
 	}
 	for len(data) >= 12 {
