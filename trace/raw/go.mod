@@ -1,0 +1,3 @@
+module github.com/loupe-go/loupe/trace/raw
+
+go 1.23
