@@ -10,7 +10,8 @@ const someRun = `{"Action":"start","Package":"p"}
 {"Action":"output","Package":"p","Test":"TestGood","Output":"=== RUN   TestGood\n"}
 {"Action":"output","Package":"p","Test":"TestGood","Output":"    a_test.go:3: chatter\n"}
 {"Action":"output","Package":"p","Test":"TestGood","Output":"    a_test.go:4: only with RELEASES=all: [1.13.15]\n"}
-{"Action":"pass","Package":"p","Test":"TestGood","Elapsed":0}
+{"Action":"pass","Package":"p","Test":"TestGood/part","Elapsed":20}
+{"Action":"pass","Package":"p","Test":"TestGood","Elapsed":20.4}
 {"Action":"run","Package":"p","Test":"TestSkipped"}
 {"Action":"output","Package":"p","Test":"TestSkipped","Output":"=== RUN   TestSkipped\n"}
 {"Action":"output","Package":"p","Test":"TestSkipped","Output":"    a_test.go:9: needs root,\n"}
@@ -59,7 +60,7 @@ func TestReport(t *testing.T) {
 		strict, ok bool
 		want, not  []string
 	}{
-		{"skips", someRun, false, true, []string{"ok  \tp\t0.1s\n", "1 test passed, 0 failed, 1 skipped\n", "skipped  p TestSkipped: needs root, and BPF\n", "left out  p TestGood: [1.13.15]\n"}, []string{"chatter", "PASS", "FAIL"}},
+		{"skips", someRun, false, true, []string{"ok  \tp\t0.1s\n", "2 tests passed, 0 failed, 1 skipped\n", "skipped  p TestSkipped: needs root, and BPF\n", "took  20s  p TestGood\n", "left out  p TestGood: [1.13.15]\n"}, []string{"chatter", "PASS", "FAIL", "TestGood/part"}},
 		{"skips in CI", someRun, true, false, []string{"no test may be skipped"}, nil},
 		{"failures", failures, false, false, []string{"some message of the go command", "b_test.go:5: wrong", "FAIL\tq", "1 failed"}, nil},
 		{"broken package", broken, false, false, []string{"r.go:1: syntax error\n", "1 package failed without a failed test\n", "failed  r:"}, nil},

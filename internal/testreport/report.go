@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -23,6 +24,7 @@ type testEvent struct {
 	ImportPath string
 	Test       string
 	Output     string
+	Elapsed    float64 // seconds
 }
 
 // testName names a test, or a package if test is empty.
@@ -56,7 +58,20 @@ type report struct {
 	broken                   []string // packages that failed without a failed test
 	skipped                  []skip
 	leftOut                  []skip // parts of tests, see testtarget.LeftOut
+	took                     []tookTest
 }
+
+// tookTest is a test that took at least tookFrom seconds; its subtests count as parts of it.
+type tookTest struct {
+	testName
+	seconds float64
+}
+
+// Bounds of the list of slow tests.
+const (
+	tookFrom = 10 // seconds
+	tookMost = 20 // tests
+)
 
 type skip struct {
 	testName
@@ -110,6 +125,9 @@ func (r *report) line(line []byte) {
 	case "pass", "fail", "skip":
 		if e.Test != "" {
 			r.endTest(name, e.Action)
+			if e.Elapsed >= tookFrom && !strings.Contains(e.Test, "/") {
+				r.took = append(r.took, tookTest{name, e.Elapsed})
+			}
 		} else {
 			r.endPackage(e.Package, e.Action)
 		}
@@ -244,6 +262,10 @@ func (r *report) finish(strict bool) bool {
 	}
 	fmt.Fprintln(r.out)
 	fmt.Fprintln(r.out, targets(testtarget.Versions(), testtarget.AllVersions()))
+	slices.SortStableFunc(r.took, func(a, b tookTest) int { return cmp.Compare(b.seconds, a.seconds) })
+	for _, s := range r.took[:min(len(r.took), tookMost)] {
+		fmt.Fprintf(r.out, "took %3.0fs  %s\n", s.seconds, s.testName)
+	}
 	for _, s := range r.leftOut {
 		fmt.Fprintf(r.out, "left out  %s: %s\n", s.testName, s.reason)
 	}
