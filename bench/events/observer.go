@@ -111,7 +111,7 @@ type observer struct {
 
 // observe carries out an order until it is told to end.
 func observe(text string) error {
-	footprint.Limit() // as the loupe command does
+	footprint.Command().Set() // as the loupe command does
 	o := &observer{machine: sched.New(sched.Options{}), clock: newClock(), ended: make(chan drained, 1)}
 	if err := json.Unmarshal([]byte(text), &o.order); err != nil {
 		return err
@@ -316,7 +316,7 @@ type attachTimes struct {
 // attachOnce attaches to a process that is busy, takes the first event and detaches, and prints attachTimes. started is
 // when this process was started, in nanoseconds of the monotonic clock.
 func attachOnce(pid int, started int64) error {
-	footprint.Limit() // as the loupe command does
+	footprint.Command().Set() // as the loupe command does
 	var at attachTimes
 	begin := time.Now()
 	s, err := loupe.Attach(context.Background(), loupe.PID(pid), loupe.Options{})

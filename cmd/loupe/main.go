@@ -9,7 +9,7 @@ import (
 )
 
 func main() {
-	footprint.Limit()
+	footprint.Command().Set()
 	os.Exit(cli.Main(cli.Env{
 		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv,
 	}))

@@ -1,4 +1,6 @@
-// Package footprint limits the resources that a command uses on the machine that it shares with the target.
+// Package footprint limits the resources that this process uses on the machine that it shares with the targets.
+//
+// The limits apply to the whole process. Therefore only main of a command sets them, once. A library does not.
 package footprint
 
 import (
@@ -7,39 +9,49 @@ import (
 	"runtime/metrics"
 )
 
-// Collections are rare, since they take time from the program that is observed: the heap grows to five times what is in
-// use. But when much is in use, there is at most maxGarbage of garbage, or as much as half of what is in use.
-const (
-	maxPercent = 400
-	minPercent = 50
-	maxGarbage = 64 << 20
-)
+// Limits are limits on the processors and the garbage of this process.
+type Limits struct {
+	Procs int // GOMAXPROCS
 
-// Limit sets up this process; a command calls it first.
-func Limit() {
-	// Half of the machine, but one P reads events while another writes what comes of them.
-	runtime.GOMAXPROCS(max(2, runtime.NumCPU()/2))
-	debug.SetGCPercent(maxPercent)
-	afterCollection(new(collected), maxPercent)
+	// The heap grows by at most MaxPercent of what is in use before it is collected. When much is in use, it grows by
+	// MaxGarbage bytes, but by MinPercent at least.
+	MaxPercent, MinPercent int
+	MaxGarbage             uint64
+}
+
+// Command returns the limits of a command that observes one target. Collections are rare, since they take time from the
+// program that is observed.
+func Command() Limits {
+	return Limits{
+		Procs:      max(2, runtime.NumCPU()/2), // half of the machine, but one P reads events while another writes what comes of them
+		MaxPercent: 400, MinPercent: 50, MaxGarbage: 64 << 20,
+	}
+}
+
+// Set limits this process. It is called once.
+func (l Limits) Set() {
+	runtime.GOMAXPROCS(l.Procs)
+	debug.SetGCPercent(l.MaxPercent)
+	l.afterCollection(new(collected), l.MaxPercent)
 }
 
 // collected is garbage from the beginning: its finalizer runs after the next collection.
 type collected struct{ _ [16]byte }
 
 // afterCollection sets the percentage for the next collection after each one.
-func afterCollection(c *collected, percent int) {
+func (l Limits) afterCollection(c *collected, percent int) {
 	runtime.SetFinalizer(c, func(c *collected) {
 		sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 		metrics.Read(sample)
-		if next := percentFor(sample[0].Value.Uint64()); next != percent {
+		if next := l.percentFor(sample[0].Value.Uint64()); next != percent {
 			percent = next
 			debug.SetGCPercent(percent)
 		}
-		afterCollection(c, percent)
+		l.afterCollection(c, percent)
 	})
 }
 
 // percentFor returns the percentage for a heap of which some bytes are in use.
-func percentFor(live uint64) int {
-	return int(min(maxPercent, max(minPercent, maxGarbage*100/max(live, 1))))
+func (l Limits) percentFor(live uint64) int {
+	return int(min(uint64(l.MaxPercent), max(uint64(l.MinPercent), l.MaxGarbage*100/max(live, 1))))
 }

@@ -9,17 +9,21 @@ import (
 
 func TestPercentFor(t *testing.T) {
 	for live, want := range map[uint64]int{0: 400, 1 << 20: 400, 16 << 20: 400, 32 << 20: 200, 64 << 20: 100, 128 << 20: 50, 1 << 40: 50} {
-		if got := percentFor(live); got != want {
+		if got := Command().percentFor(live); got != want {
 			t.Errorf("percentFor(%d) = %d, want %d", live, got, want)
 		}
 	}
 }
 
-// TestLimit allocates much and keeps it: garbage is collected more often then, and rarely again afterwards.
-func TestLimit(t *testing.T) {
+// TestSet allocates much and keeps it: garbage is collected more often then, and rarely again afterwards.
+func TestSet(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
-	Limit()
+	limits := Command()
+	limits.Set()
+	if got := runtime.GOMAXPROCS(0); got != limits.Procs {
+		t.Errorf("GOMAXPROCS is %d, want %d", got, limits.Procs)
+	}
 	await := func(want int) {
 		t.Helper()
 		deadline := time.Now().Add(time.Minute)
@@ -36,9 +40,9 @@ func TestLimit(t *testing.T) {
 			}
 		}
 	}
-	await(maxPercent)
+	await(limits.MaxPercent)
 	much := make([]byte, 256<<20)
-	await(minPercent)
+	await(limits.MinPercent)
 	runtime.KeepAlive(much)
-	await(maxPercent)
+	await(limits.MaxPercent)
 }
