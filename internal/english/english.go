@@ -1,7 +1,7 @@
 // Package english formats numbers with nouns: "1 event", "2 events", "1 process", "0 entries". It also formats sizes
 // in bytes, "4.2 MiB", and rates, "+0.4".
 //
-// All texts that contain a number and a noun use this package, so that none says "1 things".
+// All texts that contain a number and a noun use this package, so that no text says "1 things".
 package english
 
 import (

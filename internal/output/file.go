@@ -17,43 +17,44 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Stdout is the name that stands for standard output.
+// Stdout is the name for standard output.
 const Stdout = "-"
 
-// File is a file that is being written, or standard output.
+// A File is a file that is being written, or standard output.
 //
-// A regular file gets its name when it is complete. Until then it is a file beside it, NAME.partial-PID, so a failure
-// leaves what was there before, and a Loupe that is killed leaves what it has written. The file belongs to this user, or
-// with sudo to the user who ran sudo, and only its owner may read it. A symbolic link is refused, because what it leads to
-// may belong to somebody else.
+// A regular file gets its name when it is complete. Until then its name is NAME.partial-PID. So after a failure the
+// previous file still exists, and if Loupe is killed the partial file remains. The file belongs to this user, or with
+// sudo to the user who ran sudo, and only its owner may read it. Symbolic links are rejected, because their targets may
+// belong to other users.
 //
-// A pipe, a terminal and a device are written to at once.
+// Pipes, terminals and devices are written directly.
 type File struct {
 	Name string // for messages: the path, or "standard output"
 
 	w       *bufio.Writer
 	file    *os.File // nil for standard output
-	stream  *Stream  // that the file is written through; nil for a regular file
+	stream  *Stream  // used to write the file; nil for a regular file
 	stop    func() bool
-	target  string // what the file is renamed to; empty when it is not
+	target  string // final name of the file; empty if it is not renamed
 	written int64
-	err     error // of the first write that failed
-	owner   error // why the file could not be given to its owner
+	err     error // error of the first failed write
+	owner   error // the reason why the owner could not be set
 	over    bool  // Commit or Discard was called
 }
 
 const fileBuffer = 128 << 10
 
-// Options say where files are written.
+// Options configures Create.
 type Options struct {
-	Stdout io.Writer // what the path Stdout stands for
-	Owner  *Owner    // of regular files; nil for this user
+	Stdout io.Writer // the writer for the path Stdout
+	Owner  *Owner    // owner of regular files; nil for this user
 }
 
-// Owner is who a file belongs to.
+// An Owner is the owner of a file.
 type Owner struct{ UID, GID int }
 
-// SudoUser returns the user who ran sudo, by its environment variables; nil when Loupe was not started by sudo.
+// SudoUser returns the user who ran sudo, from the environment variables set by sudo. It is nil if Loupe was not
+// started by sudo.
 func SudoUser(getenv func(string) string) *Owner {
 	uid, uidErr := strconv.Atoi(getenv("SUDO_UID"))
 	gid, gidErr := strconv.Atoi(getenv("SUDO_GID"))
@@ -63,8 +64,8 @@ func SudoUser(getenv func(string) string) *Owner {
 	return &Owner{uid, gid}
 }
 
-// Create begins a file. Commit or Discard must follow. The context ends the wait for a reader of a named pipe, and bounds
-// how long writing to a pipe waits.
+// Create creates a file. The caller must call Commit or Discard. The context ends the wait for a reader of a named
+// pipe, and limits how long writing to a pipe waits.
 func Create(ctx context.Context, path string, opt Options) (*File, error) {
 	f := &File{Name: path}
 	if path == Stdout {
@@ -135,7 +136,7 @@ func descriptor(path string) (fd int, ok bool) {
 	return 0, false
 }
 
-// duplicate returns a file of its own for a file descriptor, which stays open.
+// duplicate returns a file with a duplicate of a file descriptor, which remains open.
 func duplicate(fd int, name string) (*os.File, error) {
 	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -169,7 +170,7 @@ func openPipe(ctx context.Context, path string) (*os.File, error) {
 	}
 }
 
-// create makes a new file beside the one that is to be replaced.
+// create creates a new file in the directory of the file that it will replace.
 func (f *File) create(path string, owner *Owner) error {
 	dir, base := filepath.Split(path)
 	if base == "" || base == "." || base == ".." {
@@ -198,7 +199,7 @@ func (f *File) create(path string, owner *Owner) error {
 	}
 }
 
-// counting counts what is written and keeps the first error.
+// counting counts the bytes written and keeps the first error.
 type counting struct {
 	w io.Writer
 	f *File
@@ -224,7 +225,7 @@ func (f *File) fail(err error) {
 	}
 }
 
-// plainCause returns the error below those of package os, which name the file and the operation.
+// plainCause returns the cause of an error of package os, without the file and the operation.
 func plainCause(err error) error {
 	var path *fs.PathError
 	var link *os.LinkError
@@ -237,7 +238,7 @@ func plainCause(err error) error {
 	return err
 }
 
-// End bounds how long writing to a pipe waits from now on.
+// End limits how long writing to a pipe waits from now on.
 func (f *File) End() {
 	if f.stream != nil {
 		f.stream.End()
@@ -247,16 +248,16 @@ func (f *File) End() {
 // Write implements io.Writer.
 func (f *File) Write(b []byte) (int, error) { return f.w.Write(b) }
 
-// OwnerErr returns why a file does not belong to Options.Owner; nil if it does.
+// OwnerErr returns the reason why the file does not belong to Options.Owner, or nil if it does.
 func (f *File) OwnerErr() error { return f.owner }
 
-// Err returns the first error of writing, which names the file.
+// Err returns the first error of writing, which contains the name of the file.
 func (f *File) Err() error { return f.err }
 
-// Bytes returns how much has been written. After Commit it is all.
+// Bytes returns the number of bytes written so far. After Commit it is the size of the output.
 func (f *File) Bytes() int64 { return f.written }
 
-// Partial returns the name of the file as long as it is not complete; empty for what is not a regular file.
+// Partial returns the name of the incomplete file. It is empty if the output is not a regular file.
 func (f *File) Partial() string {
 	if f.target == "" {
 		return ""
@@ -264,7 +265,8 @@ func (f *File) Partial() string {
 	return f.file.Name()
 }
 
-// Commit completes the file: it is on the disk and has its name. After an error it is not there.
+// Commit completes the file: it syncs the file to disk and gives it its name. After an error the partial file is
+// removed.
 func (f *File) Commit() error {
 	if f.w.Flush(); f.err != nil || f.target == "" {
 		f.Discard()
@@ -272,7 +274,7 @@ func (f *File) Commit() error {
 	}
 	f.over = true
 	err := f.file.Sync()
-	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) { // a file system that has nothing to synchronize
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) { // a file system that does not support fsync
 		err = nil
 	}
 	if closeErr := f.file.Close(); err == nil {
@@ -288,7 +290,7 @@ func (f *File) Commit() error {
 	return f.err
 }
 
-// Discard removes what was written to a regular file. What went elsewhere stays. After Commit it does nothing.
+// Discard removes a regular file. It does not affect other outputs. After Commit it does nothing.
 func (f *File) Discard() {
 	if f.over || f.file == nil {
 		return

@@ -12,15 +12,16 @@ import (
 // ErrBlocked reports that a reader accepted nothing for Patience after the end.
 var ErrBlocked = fmt.Errorf("its reader has read nothing for %v", Patience)
 
-// Patience is how long a Stream waits, after End, for a reader that accepts nothing.
+// Patience is how long a Stream waits after End for a reader that accepts nothing.
 const Patience = 5 * time.Second
 
-// streamPiece bounds the bytes of one system call, so that a slow reader can be told from one that accepts nothing.
+// streamPiece is the maximum size of one system call, so that a slow reader can be distinguished from one that accepts
+// nothing.
 const streamPiece = 64 << 10
 
-// Stream is a writer to a pipe or a terminal that may block. Write waits for the reader. After End it returns ErrBlocked
-// when the reader has accepted nothing for Patience, and the system call that blocks is abandoned. A Stream may be used by
-// several goroutines.
+// A Stream is a writer to a pipe or a terminal that may block. Write waits for the reader. After End it returns
+// ErrBlocked if the reader has accepted nothing for Patience, and abandons the blocked system call. A Stream may be
+// used by several goroutines.
 type Stream struct {
 	w        io.Writer
 	name     string
@@ -29,7 +30,7 @@ type Stream struct {
 	ended    chan struct{}
 
 	mu       sync.Mutex // guards what follows; held by Write
-	buf      []byte     // the worker reads it, also after Write has given up
+	buf      []byte     // the worker reads it, even after Write has returned ErrBlocked
 	work     chan []byte
 	done     chan written
 	accepted atomic.Int64 // bytes
@@ -42,12 +43,12 @@ type written struct {
 	err error
 }
 
-// NewStream returns a Stream that writes to w. Its errors name it.
+// NewStream returns a Stream that writes to w. Its errors contain name.
 func NewStream(w io.Writer, name string) *Stream {
 	return &Stream{w: w, name: name, patience: Patience, ended: make(chan struct{})}
 }
 
-// Writer returns the writer below w when w is a Stream, else w.
+// Writer returns the underlying writer if w is a Stream, otherwise w.
 func Writer(w io.Writer) io.Writer {
 	if s, ok := w.(*Stream); ok {
 		return s.w
@@ -55,7 +56,7 @@ func Writer(w io.Writer) io.Writer {
 	return w
 }
 
-// End bounds how long Write waits from now on.
+// End limits how long Write waits from now on.
 func (s *Stream) End() { s.end.Do(func() { close(s.ended) }) }
 
 // Write implements io.Writer.
@@ -94,7 +95,7 @@ func (s *Stream) Write(b []byte) (int, error) {
 	}
 }
 
-// named returns the error of a Write, which names the Stream.
+// named returns the error of a Write with the name of the Stream.
 func (s *Stream) named(err error) error {
 	if err == nil {
 		return nil
@@ -102,7 +103,7 @@ func (s *Stream) named(err error) error {
 	return &writeError{s.name, plainCause(err)}
 }
 
-// writeError is why something cannot be written.
+// A writeError is an error of writing to a named output.
 type writeError struct {
 	name string
 	err  error
@@ -125,7 +126,7 @@ func (s *Stream) run() {
 	}
 }
 
-// Fd returns the file descriptor, or an invalid one when the Stream does not write to a file.
+// Fd returns the file descriptor, or an invalid one if the Stream does not write to a file.
 func (s *Stream) Fd() uintptr {
 	if f, ok := s.w.(*os.File); ok {
 		return f.Fd()
@@ -133,6 +134,7 @@ func (s *Stream) Fd() uintptr {
 	return ^uintptr(0)
 }
 
-// Read and Close make a Stream what libraries for terminals expect of one. Read reads nothing, Close leaves the file open.
+// Read and Close implement the interface that libraries for terminals require. Read returns no data, and Close does not
+// close the file.
 func (s *Stream) Read([]byte) (int, error) { return 0, io.EOF }
 func (s *Stream) Close() error             { return nil }
