@@ -12,12 +12,13 @@ import (
 const (
 	allSignals = ^uint64(0)
 	maxErrno   = 4095
-	callStops  = 100 // that a thread may make beside the ones expected
+	callStops  = 100 // stops that a thread may make in addition to the expected ones
 )
 
-// Call lets a stopped thread make a system call and returns its result, or as the error the unix.Errno that it returned.
-// No call may be one that waits, changes the thread's registers or signals, or ends or replaces the process. The error
-// wraps ErrBusy when no thread is fit for it at this moment, and ErrSeccomp when it might end the process.
+// Call makes a system call in a stopped thread and returns its result. If the call fails, the error is its unix.Errno.
+// The call must not block, change the thread's registers or signals, or end or replace the process. The error wraps
+// ErrBusy if no thread can make a call at this moment, and ErrSeccomp if a seccomp filter might kill the process for
+// the call.
 func (s *Stopped) Call(nr uintptr, args ...uint64) (uint64, error) {
 	var result uint64
 	err := s.Do(func() error {
@@ -31,8 +32,8 @@ func (s *Stopped) Call(nr uintptr, args ...uint64) (uint64, error) {
 	return result, err
 }
 
-// call is Call for one thread. Whatever happens, the thread has its registers and mask back afterwards, or goes back to
-// them by itself.
+// call is Call for one thread. Afterwards the thread has its original registers and signal mask, or restores them by
+// itself.
 func (s *Stopped) call(t *Thread, nr uintptr, args ...uint64) (uint64, error) {
 	if err := s.mayCall(t); err != nil {
 		return 0, err
@@ -65,7 +66,7 @@ func (s *Stopped) call(t *Thread, nr uintptr, args ...uint64) (uint64, error) {
 	return result, nil
 }
 
-// mayCall refuses threads whose system calls would fail or do harm.
+// mayCall returns an error for threads whose system calls would fail or be harmful.
 func (s *Stopped) mayCall(t *Thread) error {
 	if s.abandoned {
 		return fmt.Errorf("process %d: a thread did not return from a system call", s.pid)
@@ -100,23 +101,23 @@ func (c *caller) at(n step) {
 	}
 }
 
-// caller is a thread on its way through one system call.
+// caller is a thread that makes one system call.
 type caller struct {
 	s    *Stopped
 	t    *Thread
 	nr   uint64
 	args [6]uint64
 
-	forced unix.Signal // that the call has caused; it is not delivered
+	forced unix.Signal // the signal that the call has caused; it is not delivered
 }
 
-// run takes the thread through the call and back to where it was.
+// run makes the call and returns the thread to its original state.
 func (c *caller) run() (uint64, error) {
 	f := c.s.foothold
 	regs := c.t.Regs
 	regs.setCall(f.at, frameSP(f.at+footholdFrame), c.nr, c.args)
 	c.at(prepared)
-	// The registers first: from then on the thread comes back to its mask by itself.
+	// Set the registers first: from then on the thread restores its mask by itself.
 	if err := setRegs(c.t.TID, &regs); err != nil {
 		return 0, c.fail("setting a thread's registers", err)
 	}
@@ -132,7 +133,7 @@ func (c *caller) run() (uint64, error) {
 	return result, c.back(nil)
 }
 
-// through takes the thread to the beginning of the call and to its end, and returns its result.
+// through runs the thread to the entry and to the exit of the call, and returns its result.
 func (c *caller) through() (uint64, error) {
 	var at Registers
 	for i, where := range [...]string{"beginning", "end"} {
@@ -151,8 +152,8 @@ func (c *caller) through() (uint64, error) {
 	return at.result(), nil
 }
 
-// toCallStop lets the thread go on until it stops at the beginning or end of a system call. A signal that it had stopped
-// for is passed on: the kernel queues it again, since it is blocked now.
+// toCallStop resumes the thread until it stops at the entry or exit of a system call. A signal that it had stopped for
+// is passed on: the kernel queues it again, because it is blocked now.
 func (c *caller) toCallStop() error {
 	for range callStops {
 		if err := c.resume(unix.PTRACE_SYSCALL); err != nil {
@@ -165,7 +166,7 @@ func (c *caller) toCallStop() error {
 		case callStop(status):
 			return nil
 		case stopEvent(status) == unix.PTRACE_EVENT_STOP:
-			// The whole process is being stopped, or goes on after that; this thread joins in when it is let go.
+			// The whole process is being stopped, or continues afterwards. This thread follows when it is released.
 		case !c.hold(status.StopSignal()):
 			return c.fail("a system call", fmt.Errorf("the thread got %v", status.StopSignal()))
 		}
@@ -173,7 +174,7 @@ func (c *caller) toCallStop() error {
 	return c.fail("a system call", errors.New("other stops prevent the thread from entering it"))
 }
 
-// hold keeps a signal that cannot be blocked for later, and reports whether it is one.
+// hold keeps a signal that cannot be blocked for later, and reports whether it is such a signal.
 func (c *caller) hold(signal unix.Signal) bool {
 	if signal != unix.SIGSTOP {
 		return false
@@ -182,8 +183,8 @@ func (c *caller) hold(signal unix.Signal) bool {
 	return true
 }
 
-// back gives the thread what it had, at a stop behind which the kernel restarts an interrupted call. It returns err, or
-// what goes wrong.
+// back restores the original state of the thread, at a stop after which the kernel restarts an interrupted call. It
+// returns err, or the error of the restoration.
 func (c *caller) back(err error) error {
 	if errors.Is(err, ErrExited) || c.s.abandoned {
 		return err
@@ -195,7 +196,7 @@ func (c *caller) back(err error) error {
 		err = both(err, c.fail("a system call", fmt.Errorf("it caused %v", c.forced)))
 	}
 	c.at(atLastStop)
-	// The mask first: until the registers are set, the thread comes back to them by itself.
+	// Set the mask first: until the registers are set, the thread restores them by itself.
 	if maskErr := setMask(c.t.TID, c.t.mask); maskErr != nil {
 		return both(err, c.fail("restoring a thread's signal mask", maskErr))
 	}
@@ -207,7 +208,7 @@ func (c *caller) back(err error) error {
 	return err
 }
 
-// toLastStop brings the thread from the end of a call to a stop on its way back to the program.
+// toLastStop runs the thread from the exit of a call to a stop before it returns to the program.
 func (c *caller) toLastStop() error {
 	if err := request(unix.PTRACE_INTERRUPT, c.t.TID, 0, 0); err != nil {
 		return c.fail("stopping a thread after a system call", err)
@@ -223,14 +224,14 @@ func (c *caller) toLastStop() error {
 		case stopEvent(status) == unix.PTRACE_EVENT_STOP:
 			return nil
 		case !c.hold(status.StopSignal()):
-			// All signals are blocked, so the kernel has forced it upon the thread, as a seccomp filter can have it do.
+			// All signals are blocked, so the kernel has forced this one, as for a seccomp filter.
 			c.forced = status.StopSignal()
 		}
 	}
 	return c.fail("a system call", errors.New("the thread does not stop after it"))
 }
 
-// resume lets the thread go on with the signal that it has stopped for.
+// resume resumes the thread and delivers the signal that it has stopped for.
 func (c *caller) resume(how int) error {
 	signal := c.t.signal
 	if signal != 0 && c.hold(signal) {
@@ -243,7 +244,7 @@ func (c *caller) resume(how int) error {
 	return nil
 }
 
-// await waits for the thread's next stop. A thread that makes none is left to come back by itself.
+// await waits for the thread's next stop. A thread that does not stop is left to restore its state by itself.
 func (c *caller) await() (unix.WaitStatus, error) {
 	w := waiter{ctx: context.Background(), begin: time.Now()}
 	for {

@@ -5,10 +5,11 @@ import (
 	"fmt"
 )
 
-// The reasons why a process cannot be stopped or changed. Errors of this package wrap one of them; errors.Is tells which.
+// The reasons why a process cannot be stopped or changed. The errors of this package wrap one of these.
 var (
 	ErrNoProcess   = errors.New("no such process")
 	ErrPermission  = errors.New("permission denied")
+	ErrTraced      = errors.New("another process traces it")
 	ErrExited      = errors.New("the process has exited")
 	ErrUnsupported = errors.New("not supported")
 	ErrSeccomp     = errors.New("forbidden by its seccomp filter")
@@ -16,17 +17,18 @@ var (
 	ErrReleased    = errors.New("the process is no longer stopped")
 )
 
-// TracedError is why a process cannot be traced that another one traces: the kernel allows one tracer. It wraps ErrPermission.
+// A TracedError reports that another process already traces the target. The kernel allows only one tracer. It wraps
+// ErrPermission and ErrTraced.
 type TracedError struct {
 	Tracer int
-	Name   string // of the tracer's program; empty when it is unknown
+	Name   string // command name of the tracer; empty if unknown
 }
 
-func (e *TracedError) Error() string { return TracerWords(e.Tracer, e.Name) + " already traces it" }
-func (e *TracedError) Unwrap() error { return ErrPermission }
+func (e *TracedError) Error() string   { return TracerWords(e.Tracer, e.Name) + " already traces it" }
+func (e *TracedError) Unwrap() []error { return []error{ErrPermission, ErrTraced} }
 
-// StillError is why a process cannot be stopped one of whose threads does not run, not even to stop: its cgroup is frozen, for
-// example. Once the thread runs again, the process can be stopped.
+// A StillError reports that a process cannot be stopped because one of its threads does not run at all, for example
+// because its cgroup is frozen. The process can be stopped when the thread runs again.
 type StillError struct {
 	TID int
 	Why string
@@ -34,7 +36,7 @@ type StillError struct {
 
 func (e *StillError) Error() string { return fmt.Sprintf("thread %d does not stop: %s", e.TID, e.Why) }
 
-// TracerWords names a tracer: "strace (process 77)".
+// TracerWords returns a description of a tracer, such as "strace (process 77)".
 func TracerWords(tracer int, name string) string {
 	if name == "" {
 		return fmt.Sprintf("process %d", tracer)
@@ -42,7 +44,7 @@ func TracerWords(tracer int, name string) string {
 	return fmt.Sprintf("%s (process %d)", name, tracer)
 }
 
-// both returns two errors as one of one line; either may be nil.
+// both combines two errors into one with a message of one line. Either may be nil.
 func both(err, more error) error {
 	switch {
 	case err == nil:

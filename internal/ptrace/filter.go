@@ -11,16 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// aCall is a system call as a seccomp filter sees it.
+// aCall is a system call with its arguments, as seen by a seccomp filter.
 type aCall struct {
 	nr   uint64
 	args [6]uint64
-	name string // for errors; may be empty
+	name string // for error messages; may be empty
 }
 
 func (c aCall) String() string { return cmp.Or(c.name, fmt.Sprintf("system call %d", c.nr)) }
 
-// mappingCalls are the calls that map memory in a process and remove it again. Addresses and descriptors are left out.
+// mappingCalls are the calls that map and unmap memory in a process. Addresses and descriptors are omitted.
 var mappingCalls = []aCall{
 	{unix.SYS_MEMFD_CREATE, [6]uint64{0, unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING}, "memfd_create"},
 	{unix.SYS_MMAP, [6]uint64{0, 1 << 12, unix.PROT_READ | unix.PROT_WRITE, unix.MAP_SHARED | unix.MAP_FIXED_NOREPLACE}, "mmap"},
@@ -32,7 +32,7 @@ var mappingCalls = []aCall{
 	{unix.SYS_CLOSE, [6]uint64{}, "close"},
 }
 
-// readFilters returns the seccomp filters of a stopped thread. It requires the same as suspending them.
+// readFilters returns the seccomp filters of a stopped thread. It requires the same privilege as suspending them.
 func readFilters(tid int) ([]*bpf.VM, error) {
 	var filters []*bpf.VM
 	for {
@@ -60,7 +60,8 @@ func readFilters(tid int) ([]*bpf.VM, error) {
 	}
 }
 
-// survives reports whether a thread with these filters can make a call while they are in force. The call may fail.
+// survives reports whether a thread can make a call while these filters are in force without being killed. The call may
+// fail.
 func survives(filters []*bpf.VM, c aCall) bool {
 	// struct seccomp_data. bpf.VM loads words in the byte order of the network.
 	words := []uint32{uint32(c.nr), auditArch, 0, 0}
@@ -85,8 +86,9 @@ func survives(filters []*bpf.VM, c aCall) bool {
 	return true
 }
 
-// checkCalls refuses calls for which a thread's filters end the process. They are suspended, but in force again at once when
-// this process is killed, and the thread may be about to make the call then.
+// checkCalls returns an error for calls for which a thread's filters kill the process. The filters are suspended, but
+// they are in force again as soon as this process is killed, and the thread may be about to make the call at that
+// moment.
 func (s *Stopped) checkCalls(t *Thread, calls ...aCall) error {
 	for _, c := range calls {
 		if !survives(t.filters, c) {

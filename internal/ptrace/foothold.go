@@ -15,29 +15,29 @@ import (
 	"github.com/loupe-go/loupe/internal/procmap"
 )
 
-// foothold is where a thread of the process makes system calls for us, and finds its way back from if we die: a piece of
-// an executable page that belongs to no program. It holds, in this order, the code, a short text that calls may point at,
-// the thread's signal frame, and its floating-point state.
+// A foothold is the place where a thread of the process makes system calls for this process, and from which it restores
+// its state if this process is killed: an unused part of an executable page. It contains, in this order, the code, a
+// short text for arguments of calls, the thread's signal frame, and its floating-point state.
 type foothold struct {
 	at   uint64
 	size int
 	old  []byte // what was there
-	tid  int    // whose frame is there
+	tid  int    // the thread whose frame is there
 }
 
 const (
-	footholdText  = 16 // bytes for the code, and for the text
-	footholdMark  = 8  // bytes of the code by which a foothold is recognized
+	footholdText  = 16 // sizes of the code and of the text, in bytes
+	footholdMark  = 8  // size of the part of the code by which a foothold is recognized
 	footholdFrame = 2 * footholdText
 	footholdLeast = footholdFrame + frameSize
 	footholdMost  = 16 << 10
 	maxFPState    = 12 << 10 // more than any processor has today
 )
 
-// text is the address of the text that calls may point at.
+// text returns the address of the text for arguments of calls.
 func (f *foothold) text() uint64 { return f.at + footholdText }
 
-// enter finds the place and keeps what is there.
+// enter finds the place and saves its contents.
 func (s *Stopped) enter() (*foothold, error) {
 	if s.foothold != nil {
 		return s.foothold, nil
@@ -68,7 +68,7 @@ func (s *Stopped) enter() (*foothold, error) {
 	return f, nil
 }
 
-// awaitEmpty makes sure of a place that a killed tracer has left that no thread is still on its way back from there.
+// awaitEmpty verifies that no thread still executes code at a place that a killed tracer has left.
 func (s *Stopped) awaitEmpty(f *foothold) error {
 	if s.opt.One {
 		s.opt.One = false
@@ -83,7 +83,8 @@ func (s *Stopped) awaitEmpty(f *foothold) error {
 	return err
 }
 
-// leave puts back what was there: the beginning last, by which the next tracer recognizes what a killed one has left.
+// leave restores the original contents. It restores the beginning last, because the next tracer recognizes the remains
+// of a killed one by it.
 func (f *foothold) leave(s *Stopped) error {
 	if f.tid == 0 {
 		return nil
@@ -94,8 +95,8 @@ func (f *foothold) leave(s *Stopped) error {
 	return s.Write(f.at, f.old[:footholdMark])
 }
 
-// pristine returns what a foothold's place holds in the file that is mapped there; zeros where that cannot be read, since
-// nothing depends on it.
+// pristine returns the contents of a foothold's place in the mapped file. If the file cannot be read it returns zeros,
+// because nothing depends on these bytes.
 func (s *Stopped) pristine(maps []procmap.Mapping, f *foothold) []byte {
 	b := make([]byte, f.size)
 	m, _ := procmap.Of(maps, f.at)
@@ -107,14 +108,14 @@ func (s *Stopped) pristine(maps []procmap.Mapping, f *foothold) []byte {
 		defer file.Close()
 		var st unix.Stat_t
 		if unix.Fstat(int(file.Fd()), &st) == nil && st.Ino == m.Inode {
-			_, _ = file.ReadAt(b, int64(m.Offset+f.at-m.Start)) // behind the file's end there are zeros
+			_, _ = file.ReadAt(b, int64(m.Offset+f.at-m.Start)) // after the end of the file there are zeros
 			break
 		}
 	}
 	return b
 }
 
-// prepare writes code and frame for a thread.
+// prepare writes the code and the frame for a thread.
 func (f *foothold) prepare(s *Stopped, t *Thread) error {
 	if f.tid == t.TID {
 		return nil
@@ -131,7 +132,7 @@ func (f *foothold) prepare(s *Stopped, t *Thread) error {
 		if frameNeedFP {
 			return fmt.Errorf("process %d: %w: too few unused bytes in its executable pages", s.pid, ErrUnsupported)
 		}
-		// In a system call nothing depends on that state, by the calling conventions of Go and C.
+		// During a system call nothing depends on this state, by the calling conventions of Go and C.
 		if !t.Regs.inCall() {
 			return fmt.Errorf("process %d: %w: no room to save the vector registers of thread %d", s.pid, ErrBusy, t.TID)
 		}
@@ -145,7 +146,7 @@ func (f *foothold) prepare(s *Stopped, t *Thread) error {
 		b = append(b, make([]byte, fpAt-f.at-uint64(len(b)))...)
 		b = append(b, fp...)
 	}
-	f.tid = t.TID // what is written from here on has to be put back
+	f.tid = t.TID // everything written from here on must be restored
 	return s.Write(f.at, b)
 }
 
@@ -161,7 +162,7 @@ func (r room) size() uint64 {
 
 func align(n, to uint64) uint64 { return (n + to - 1) &^ (to - 1) }
 
-// findRoom returns the largest unused piece of an executable page.
+// findRoom returns the largest unused part of an executable page.
 func (s *Stopped) findRoom(maps []procmap.Mapping) (best room, found bool, err error) {
 	err = s.eachRoom(maps, s.Read, func(r room) error {
 		if r.size() > best.size() {
@@ -172,7 +173,7 @@ func (s *Stopped) findRoom(maps []procmap.Mapping) (best room, found bool, err e
 	return best, best.size() > 0, err
 }
 
-// eachRoom calls f for each unused piece of an executable page that is large enough for a foothold.
+// eachRoom calls f for each unused part of an executable page that is large enough for a foothold.
 func (s *Stopped) eachRoom(maps []procmap.Mapping, read func(addr uint64, b []byte) error, f func(room) error) error {
 	page := uint64(os.Getpagesize())
 	for i, m := range maps {
@@ -196,7 +197,7 @@ func (s *Stopped) eachRoom(maps []procmap.Mapping, read func(addr uint64, b []by
 	return nil
 }
 
-// unusedCode reports whether a piece lies in an executable mapping of the same file as m.
+// unusedCode reports whether r is in an executable mapping of the same file as m.
 func unusedCode(maps []procmap.Mapping, m procmap.Mapping, r room) bool {
 	in, ok := procmap.Of(maps, r.lo)
 	return ok && in.Exec() && in.Private() && in.Inode == m.Inode && in.Dev == m.Dev && in.Path == m.Path && r.hi <= in.End
@@ -208,9 +209,9 @@ const (
 	maxHeaders = 64
 )
 
-// roomsOf returns the pieces that a file, whose beginning is mapped at m, has no contents for: behind the end of each
-// segment with code, behind the last section header of the vDSO, and in programs that the Go linker has made between
-// the headers and the notes that end 4096 bytes behind, where the code begins (elfreserve in cmd/link).
+// roomsOf returns the ranges for which a file has no contents; its beginning is mapped at m. They are after the end of
+// each segment with code, after the last section header of the vDSO, and, in programs linked by the Go linker, between
+// the headers and the notes, which end 4096 bytes after the start, where the code begins (elfreserve in cmd/link).
 func roomsOf(m procmap.Mapping, read func(addr uint64, b []byte) error, page uint64) ([]room, error) {
 	head := make([]byte, page)
 	if err := read(m.Start, head); errors.Is(err, unix.EFAULT) { // the file was truncated
@@ -248,7 +249,7 @@ func roomsBetween(start uint64, head []byte, progs []elf.Prog64, page uint64) []
 	var rooms []room
 	le := binary.LittleEndian
 	gap := room{elfHeader + uint64(len(progs))*progHeader, uint64(len(head))}
-	if sections := le.Uint64(head[40:]); sections < gap.hi { // the Go linker puts these headers there too
+	if sections := le.Uint64(head[40:]); sections < gap.hi { // the Go linker puts these headers there as well
 		gap.lo = max(gap.lo, sections+uint64(le.Uint16(head[58:]))*uint64(le.Uint16(head[60:])))
 	}
 	var bias uint64
@@ -278,7 +279,7 @@ func roomsBetween(start uint64, head []byte, progs []elf.Prog64, page uint64) []
 	return rooms
 }
 
-// checkSupported refuses a process whose system calls are not those of this architecture.
+// checkSupported returns an error for a process whose system calls are not those of this architecture.
 func (s *Stopped) checkSupported() error {
 	if s.supported == nil || !errors.Is(s.supported, errUnknown) {
 		return s.supported

@@ -18,11 +18,11 @@ const (
 	frameNeedFP = false // without it, rt_sigreturn gives the thread the state of a new one
 )
 
-// frameSP returns the stack pointer that rt_sigreturn expects for a frame: behind the return address.
+// frameSP returns the stack pointer that rt_sigreturn expects for a frame: after the return address.
 func frameSP(frame uint64) uint64 { return frame + 8 }
 
-// buildFrame makes the signal frame to be read at the address at, by which a thread gets its registers and signal mask
-// back. fpAt is where its floating-point state lies; 0 when it has none.
+// buildFrame returns the signal frame for the address at, from which a thread restores its registers and signal mask.
+// fpAt is the address of its floating-point state, or 0 if it has none.
 func buildFrame(at uint64, r *Registers, mask uint64, fpAt uint64) []byte {
 	const (
 		hasXState    = 1 // UC_FP_XSTATE
@@ -43,7 +43,7 @@ func buildFrame(at uint64, r *Registers, mask uint64, fpAt uint64) []byte {
 		flags |= hasXState
 	}
 	le.PutUint64(b[ucontext:], flags)
-	le.PutUint32(b[stackFlags:], keepAltStack) // invalid, by which the kernel leaves the signal stack as it is
+	le.PutUint32(b[stackFlags:], keepAltStack) // invalid, so that the kernel does not change the signal stack
 	n := r.restarted()
 	for i, v := range [...]uint64{n.R8, n.R9, n.R10, n.R11, n.R12, n.R13, n.R14, n.R15, n.Rdi, n.Rsi, n.Rbp, n.Rbx, n.Rdx,
 		n.Rax, n.Rcx, n.Rsp, n.Rip, n.Eflags} {
@@ -60,20 +60,21 @@ func buildFrame(at uint64, r *Registers, mask uint64, fpAt uint64) []byte {
 // fpSet is the register set with the floating-point state.
 const fpSet = 0x202 // NT_X86_XSTATE
 
-// frameFP makes of the state that ptrace gives the one that a signal frame holds: with the words that say how long it
-// is (struct _fpx_sw_bytes). When room is too small for all of it, what the thread does not use is left out; nil when it
-// still is. Protection keys get their default then, which nearly every program leaves them at.
+// frameFP converts the floating-point state from the form of ptrace to that of a signal frame, which includes its size
+// (struct _fpx_sw_bytes). If room is too small for the whole state, the parts that the thread does not use are omitted.
+// The result is nil if room is still too small. Omitted protection keys get their defaults, which nearly every program
+// uses.
 func frameFP(state []byte, room int) []byte {
 	const (
 		software = 464
 		header   = 512
 		least    = header + 64
-		vectors  = least + 256 // with the upper halves of the 256-bit registers, which always come next
-		wide     = 7           // the features up to these
+		vectors  = least + 256 // including the upper halves of the 256-bit registers, which always follow
+		wide     = 7           // features up to these
 		keys     = 1 << 9
 		magic1   = 0x46505853
 		magic2   = 0x46505845
-		end      = 4 // bytes of the second magic number
+		end      = 4 // size of the second magic number
 	)
 	if len(state) < least || room < least+end {
 		return nil

@@ -14,15 +14,15 @@ const (
 	elfMachine  = 183 // EM_AARCH64
 	frameAlign  = 16
 	frameSize   = 128 + 464 // of struct rt_sigframe in arch/arm64/kernel/signal.c, up to the records
-	fpAlign     = 1         // the record follows at once
-	frameNeedFP = true      // rt_sigreturn refuses a frame without
+	fpAlign     = 1         // the record follows immediately
+	frameNeedFP = true      // rt_sigreturn rejects a frame without it
 )
 
 // frameSP returns the stack pointer that rt_sigreturn expects for a frame.
 func frameSP(frame uint64) uint64 { return frame }
 
-// buildFrame makes the signal frame to be read at the address at, by which a thread gets its registers and signal mask
-// back. The record with its floating-point state follows.
+// buildFrame returns the signal frame for the address at, from which a thread restores its registers and signal mask.
+// The record with its floating-point state follows the frame.
 func buildFrame(at uint64, r *Registers, mask uint64, fpAt uint64) []byte {
 	const (
 		ucontext     = 128 // behind the siginfo
@@ -33,7 +33,7 @@ func buildFrame(at uint64, r *Registers, mask uint64, fpAt uint64) []byte {
 	)
 	b := make([]byte, frameSize)
 	le := binary.LittleEndian
-	le.PutUint32(b[stackFlags:], keepAltStack) // invalid, by which the kernel leaves the signal stack as it is
+	le.PutUint32(b[stackFlags:], keepAltStack) // invalid, so that the kernel does not change the signal stack
 	le.PutUint64(b[sigmask:], mask)
 	for i, v := range r.Regs {
 		le.PutUint64(b[registers+8*i:], v)
@@ -47,13 +47,13 @@ func buildFrame(at uint64, r *Registers, mask uint64, fpAt uint64) []byte {
 // fpSet is the register set with the floating-point state.
 const fpSet = 2 // NT_PRFPREG
 
-// frameFP makes of the state that ptrace gives, struct user_fpsimd_state, the record that a signal frame holds (struct
-// fpsimd_context), and one that ends the list; nil when room is too small.
+// frameFP converts the floating-point state of ptrace (struct user_fpsimd_state) to the record of a signal frame
+// (struct fpsimd_context), followed by the record that ends the list. The result is nil if room is too small.
 func frameFP(state []byte, room int) []byte {
 	const (
 		magic   = 0x46508001
 		vectors = 32 * 16
-		control = 8 // FPSR and FPCR, behind the vectors in one and before them in the other
+		control = 8 // FPSR and FPCR, which are after the vectors in one and before them in the other
 		size    = 8 + control + vectors
 	)
 	if len(state) < vectors+control || room < size+8 {

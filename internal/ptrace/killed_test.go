@@ -140,7 +140,7 @@ func (s *Stopped) dieWithSignal() error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.seizeNew(tids); err != nil {
+	if _, err := s.seizeNew(context.Background(), tids); err != nil {
 		return err
 	}
 	if err := unix.Tgkill(s.pid, s.pid, unix.SIGUSR1); err != nil {

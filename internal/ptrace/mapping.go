@@ -13,23 +13,23 @@ import (
 	"github.com/loupe-go/loupe/internal/procmap"
 )
 
-// Name is what mappings are called in /proc/PID/maps: "/memfd:loupe (deleted)" what is shared, and "[anon:loupe]" what
-// is not, where the kernel can name that.
+// Name is the name of mappings in /proc/PID/maps: "/memfd:loupe (deleted)" for shared memory, and "[anon:loupe]" for
+// other memory if the kernel supports names for it.
 const Name = "loupe"
 
-// sharedName is how the name of shared memory begins in /proc/PID/maps and in the links of /proc/PID/fd.
+// sharedName is the prefix of the name of shared memory in /proc/PID/maps and in the links of /proc/PID/fd.
 const sharedName = "/memfd:" + Name + " "
 
-// anonymousName is the name of other memory in /proc/PID/maps, where the kernel can name that.
+// anonymousName is the name of other memory in /proc/PID/maps, if the kernel supports names for it.
 const anonymousName = "[anon:" + Name + "]"
 
-// Window is a range of addresses in which memory is wanted: what a jump or a load reaches from the code that uses it.
+// A Window is a range of addresses for memory: those that a jump or a load reaches from the code that uses the memory.
 type Window struct{ Lo, Hi uint64 }
 
-// MapProgram maps memory that can be read and executed, which Write fills, and right behind it memory that can be read and
-// written, which is the process's own: one that forks leaves it to the child filled with zeros (Linux 4.14). The sizes are
-// rounded up to whole pages; data may be 0. The address is one that Gap has returned: the error wraps ErrBusy when the
-// process has mapped something there since.
+// MapProgram maps readable and executable memory, which Write fills, immediately followed by readable and writable
+// memory that is private to the process: in a forked child it contains zeros (Linux 4.14). The sizes are rounded up to
+// whole pages; data may be 0. The address must be one that Gap returned. The error wraps ErrBusy if the process has
+// mapped something there since.
 func (s *Stopped) MapProgram(addr uint64, code, data int) error {
 	page := uint64(os.Getpagesize())
 	codeLength, dataLength := align(uint64(code), page), align(uint64(data), page)
@@ -48,8 +48,8 @@ func (s *Stopped) MapProgram(addr uint64, code, data int) error {
 	})
 }
 
-// HasProgram reports whether what MapProgram maps at an address is there: mapped by this process, or by one that was
-// killed. size is that of code and data.
+// HasProgram reports whether the address has the mappings that MapProgram makes, whether made by this process or by one
+// that was killed. size is the total size of code and data.
 func (s *Stopped) HasProgram(addr uint64, code, size int) (bool, error) {
 	maps, err := s.Maps()
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *Stopped) HasProgram(addr uint64, code, size int) (bool, error) {
 			continue
 		}
 		perms := "rw-p"
-		if at < data { // all of it, until data are mapped over the rest
+		if at < data { // the whole range, until data is mapped over the rest
 			perms = "r-xp"
 		}
 		if m.Start != at || !anonymous(m) || m.Perms != perms {
@@ -74,7 +74,7 @@ func (s *Stopped) HasProgram(addr uint64, code, size int) (bool, error) {
 	return at == end, nil
 }
 
-// anonymous reports whether a mapping is one of no file, with the name that prepare gives or none.
+// anonymous reports whether a mapping has no file, and either no name or the name that prepare sets.
 func anonymous(m procmap.Mapping) bool {
 	return m.Inode == 0 && (m.Path == "" || m.Path == anonymousName)
 }
@@ -89,22 +89,23 @@ func (s *Stopped) mapData(addr, length uint64) error {
 	return s.prepare(addr, length, true)
 }
 
-// prepare gives a mapping its name, and has a forked child find it zero.
+// prepare sets the name of a mapping, and makes it zero in forked children.
 func (s *Stopped) prepare(addr, length uint64, wipe bool) error {
-	// Names are for people: most kernels of distributions have them, none needs them.
+	// Names are only informative. Most distribution kernels support them.
 	_, err := s.Call(unix.SYS_PRCTL, unix.PR_SET_VMA, unix.PR_SET_VMA_ANON_NAME, addr, length, s.foothold.text())
 	if wipe && !errors.Is(err, ErrExited) {
 		_, err = s.Call(unix.SYS_MADVISE, addr, length, unix.MADV_WIPEONFORK)
 	}
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS) {
-		return nil // unknown to the kernel, or to a filter
+		return nil // not supported by the kernel or by a filter
 	}
 	return err
 }
 
 const noFD = ^uint64(0)
 
-// Gap returns the address of size free bytes in a window, apart from what else is about to be mapped.
+// Gap returns the address of size free bytes in a window that do not overlap the intervals in taken, which are about to
+// be mapped.
 func (s *Stopped) Gap(in Window, size int, taken ...Interval) (uint64, error) {
 	maps, err := s.Maps()
 	if err != nil {
@@ -124,7 +125,7 @@ func (s *Stopped) Gap(in Window, size int, taken ...Interval) (uint64, error) {
 	return addr, nil
 }
 
-// mapAt maps memory at a free place.
+// mapAt maps memory at a free address.
 func (s *Stopped) mapAt(addr, length uint64, prot, flags int, fd uint64) error {
 	got, err := s.Call(unix.SYS_MMAP, addr, length, uint64(prot), uint64(flags|unix.MAP_FIXED_NOREPLACE), fd, 0)
 	if errors.Is(err, unix.EEXIST) {
@@ -137,14 +138,14 @@ func (s *Stopped) mapAt(addr, length uint64, prot, flags int, fd uint64) error {
 		}
 		return s.refusedCall("mapping "+what+" in it", err)
 	}
-	if got != addr { // a kernel before 4.17 takes the address for a hint
+	if got != addr { // a kernel before 4.17 treats the address as a hint
 		return both(fmt.Errorf("process %d: %w: the kernel mapped memory at %#x instead of %#x", s.pid, ErrUnsupported, got, addr),
 			s.Unmap(got, int(length)))
 	}
 	return nil
 }
 
-// refusedCall gives the error of a system call in the process its meaning.
+// refusedCall converts the error of a system call in the process to an error of this package.
 func (s *Stopped) refusedCall(step string, err error) error {
 	var errno unix.Errno
 	if !errors.As(err, &errno) {
@@ -171,14 +172,14 @@ func (s *Stopped) Unmap(addr uint64, size int) error {
 }
 
 const (
-	brkReserve   = 64 << 20 // addresses kept free for a heap that grows by brk
-	stackReserve = 16 << 20 // likewise for the first thread's stack, and the gap the kernel keeps below
+	brkReserve   = 64 << 20 // size kept free for a heap that grows with brk
+	stackReserve = 16 << 20 // size kept free for the stack of the first thread and the gap that the kernel keeps below it
 	lowestAddr   = 64 << 10 // vm.mmap_min_addr
 )
 
-// brkRange is what the heap of malloc may grow into.
+// brkRange returns the range into which the brk heap may grow.
 func (s *Stopped) brkRange(maps []procmap.Mapping) room {
-	const startBrk = 44 // the 47th field of /proc/PID/stat, counted from the third
+	const startBrk = 44 // field 47 of /proc/PID/stat; the first of these is field 3
 	var r room
 	if f := statFields(s.dir, s.pid); len(f) > startBrk {
 		if lo, err := strconv.ParseUint(f[startBrk], 10, 64); err == nil && lo != 0 {
@@ -193,8 +194,8 @@ func (s *Stopped) brkRange(maps []procmap.Mapping) room {
 	return r
 }
 
-// findGap returns the address of size free bytes in a window that are not taken, as near to its middle as can be, with a free page on both
-// sides so that the kernel merges the mapping with no other.
+// findGap returns the address of size free bytes in a window that do not overlap taken, as close to its middle as
+// possible. There is a free page on both sides, so that the kernel does not merge the mapping with another one.
 func findGap(maps []procmap.Mapping, in Window, size, page uint64, taken ...room) (uint64, bool) {
 	for _, m := range maps {
 		r := room{m.Start, m.End}
@@ -231,8 +232,8 @@ func findGap(maps []procmap.Mapping, in Window, size, page uint64, taken ...room
 	return best, found
 }
 
-// Occupied returns where a process has shared memory of this package, from this process or from another. ok is false when it
-// has none.
+// Occupied returns the address at which a process has shared memory of this package, whichever process it is shared
+// with. ok is false if it has none.
 func Occupied(maps []procmap.Mapping) (addr uint64, ok bool) {
 	for _, m := range maps {
 		if strings.HasPrefix(m.Path, sharedName) {
@@ -242,7 +243,7 @@ func Occupied(maps []procmap.Mapping) (addr uint64, ok bool) {
 	return 0, false
 }
 
-// OccupiedBy is Occupied for a process that is not stopped.
+// OccupiedBy is like Occupied, for a process that is not stopped.
 func OccupiedBy(pid int) (addr uint64, ok bool, err error) {
 	maps, err := procmap.Read(pid)
 	if err != nil {

@@ -12,8 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memory opens the process's memory. The file stays with the address space that the process has now: after an exec it
-// leads nowhere. It is nil where only the owner's permissions open it: CAP_SYS_PTRACE allows the same by system calls.
+// memory opens the memory of the process. The file refers to the current address space of the process: after an exec it
+// can no longer be read. The result is nil if only the owner may open the file; in that case CAP_SYS_PTRACE permits
+// access by system calls.
 func (s *Stopped) memory() (*os.File, error) {
 	if s.mem != nil || s.byCalls {
 		return s.mem, nil
@@ -30,7 +31,7 @@ func (s *Stopped) memory() (*os.File, error) {
 	return f, nil
 }
 
-// Read fills b from an address of the process, all of it or with an error.
+// Read reads len(b) bytes from an address of the process. It returns an error if it cannot read all of them.
 func (s *Stopped) Read(addr uint64, b []byte) error {
 	return s.Do(func() error {
 		n, err := s.readSome(addr, b)
@@ -41,7 +42,7 @@ func (s *Stopped) Read(addr uint64, b []byte) error {
 	})
 }
 
-// readSome reads as much of b as there is memory for.
+// readSome reads up to len(b) bytes, up to the end of the mapped memory.
 func (s *Stopped) readSome(addr uint64, b []byte) (int, error) {
 	f, err := s.memory()
 	if err != nil {
@@ -56,7 +57,7 @@ func (s *Stopped) readSome(addr uint64, b []byte) (int, error) {
 	return f.ReadAt(b, int64(addr))
 }
 
-// readByCalls reads by process_vm_readv, and by PTRACE_PEEKDATA what the process itself may not read.
+// readByCalls reads with process_vm_readv, and with PTRACE_PEEKDATA for memory that the process itself may not read.
 func (s *Stopped) readByCalls(addr uint64, b []byte) (int, error) {
 	t, err := s.caller()
 	if err != nil {
@@ -92,7 +93,7 @@ func transfer(call uintptr, pid int, addr uint64, b []byte) (int, error) {
 	return int(n), nil
 }
 
-// ReadMemory fills b from an address of a process that runs. It needs no other right than to trace the process.
+// ReadMemory reads len(b) bytes from an address of a running process. It only requires permission to trace the process.
 func ReadMemory(pid int, addr uint64, b []byte) error {
 	n, err := transfer(unix.SYS_PROCESS_VM_READV, pid, addr, b)
 	switch {
@@ -107,8 +108,8 @@ func ReadMemory(pid int, addr uint64, b []byte) error {
 	return nil
 }
 
-// memError gives an error of reading or writing memory its meaning: where no memory is, /proc/PID/mem fails with EIO, and
-// it ends for good with the address space.
+// memError converts an error of reading or writing memory to an error of this package. /proc/PID/mem fails with EIO for
+// unmapped addresses, and returns end of file once the address space no longer exists.
 func memError(err error) error {
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, unix.ESRCH):
@@ -119,9 +120,9 @@ func memError(err error) error {
 	return err
 }
 
-// Write writes to an address of the process, also to memory that the process itself may only read, and checks that it is
-// there. What another mapping of the same file shows does not change. A write within one page is done in one step even
-// when this process is killed.
+// Write writes b to an address of the process, even if the process itself may only read the memory, and verifies the
+// result. Other mappings of the same file do not change. A write within one page is atomic even if this process is
+// killed.
 func (s *Stopped) Write(addr uint64, b []byte) error {
 	return s.Do(func() error { return s.write(addr, b) })
 }
@@ -136,7 +137,7 @@ func (s *Stopped) write(addr uint64, b []byte) error {
 	}
 	if !s.poke {
 		_, err = f.WriteAt(b, int64(addr))
-		// A kernel with proc_mem.force_override=never refuses what a tracer may do by other means.
+		// A kernel with proc_mem.force_override=never refuses this write. A tracer may do it by other means.
 		s.poke = errors.Is(err, unix.EIO) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES)
 	}
 	if s.poke {
@@ -155,10 +156,10 @@ func (s *Stopped) write(addr uint64, b []byte) error {
 	return nil
 }
 
-const word = 8 // bytes that PTRACE_PEEKDATA and PTRACE_POKEDATA transfer
+const word = 8 // number of bytes that PTRACE_PEEKDATA and PTRACE_POKEDATA transfer
 
-// writeWords writes by PTRACE_POKEDATA, and by process_vm_writev what the process itself may write. The first word is
-// written in one step, so that a process whose tracer is killed has a jump or has none.
+// writeWords writes with PTRACE_POKEDATA, and with process_vm_writev to memory that the process itself may write. The
+// first word is written in one step, so that a jump is either complete or absent if the tracer is killed.
 func (s *Stopped) writeWords(addr uint64, b []byte) error {
 	t, err := s.caller()
 	if err != nil {
@@ -175,7 +176,7 @@ func (s *Stopped) writeWords(addr uint64, b []byte) error {
 		var buf [word]byte
 		n := min(len(b), word)
 		at := addr
-		if n < word { // what lies behind stays, or before it, where a page ends
+		if n < word { // the bytes after it are preserved, or those before it at the end of a page
 			if at%uint64(os.Getpagesize()) > uint64(os.Getpagesize()-word) {
 				at = addr + uint64(n) - word
 			}

@@ -7,17 +7,18 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// stopOne stops the thread that will notice it least.
+// stopOne stops the thread that a stop disturbs least.
 func (s *Stopped) stopOne(ctx context.Context) error {
 	tids, err := s.list()
 	if err != nil {
 		return err
 	}
-	if tracer := s.tracedBy(); tracer != "" {
+	if s.awaitOwnThreads(ctx) {
 		return s.denied(unix.EPERM)
 	}
 	ranks := make(map[int]int, len(tids))
@@ -26,7 +27,7 @@ func (s *Stopped) stopOne(ctx context.Context) error {
 	}
 	slices.SortStableFunc(tids, func(a, b int) int { return ranks[a] - ranks[b] })
 	for _, tid := range tids {
-		fresh, err := s.seizeNew([]int{tid})
+		fresh, err := s.seizeNew(ctx, []int{tid})
 		if err != nil {
 			return err
 		}
@@ -39,7 +40,7 @@ func (s *Stopped) stopOne(ctx context.Context) error {
 		if s.threads[tid] == nil {
 			continue
 		}
-		if s.tracedBy() != "" { // two that came at the same time: both leave
+		if s.tracedBy() != "" { // two tracers attached at the same time: both detach
 			return s.denied(unix.EPERM)
 		}
 		return nil
@@ -47,8 +48,22 @@ func (s *Stopped) stopOne(ctx context.Context) error {
 	return fmt.Errorf("process %d: %w", s.pid, ErrExited)
 }
 
-// How much a thread is disturbed by a stop, least first. Most waits go on as if nothing had been; one with a time-out may
-// become longer on arm64; a thread that runs loses time, and its floating-point state needs room; epoll_wait ends early.
+// awaitOwnThreads waits for threads of this process that trace a thread to end, as seize does, and reports whether a thread is
+// traced then.
+func (s *Stopped) awaitOwnThreads(ctx context.Context) (traced bool) {
+	for begin := time.Now(); ; time.Sleep(time.Millisecond) {
+		tracer := s.tracedBy()
+		if tracer == "" || !ownThread(tracer) && s.tracedBy() == tracer {
+			return tracer != ""
+		}
+		if time.Since(begin) > stopTimeout || ctx.Err() != nil {
+			return true
+		}
+	}
+}
+
+// How much a stop disturbs a thread, least first. Most waits continue unchanged. A wait with a timeout may become
+// longer on arm64. A running thread loses time, and its floating-point state takes space. epoll_wait returns early.
 const (
 	waitsForFutex = iota
 	waitsOtherwise
@@ -58,14 +73,14 @@ const (
 	cannotStop
 )
 
-// disturbance judges a thread by the system call it is in.
+// disturbance returns how much a stop disturbs a thread, depending on the system call that it is in.
 func (s *Stopped) disturbance(tid int) int {
 	if taskState(s.dir, tid) == 'D' {
 		return cannotStop
 	}
 	b, err := s.dir.ReadFile(fmt.Sprintf("task/%d/syscall", tid))
 	if err != nil {
-		return waitsOtherwise // not told by this kernel
+		return waitsOtherwise // not reported by this kernel
 	}
 	f := strings.Fields(string(b))
 	if len(f) < 7 { // "running", or between two calls
@@ -75,7 +90,7 @@ func (s *Stopped) disturbance(tid int) int {
 	if err != nil {
 		return runs
 	}
-	const futexTimeout = 4 // the place of that argument, behind the number
+	const futexTimeout = 4 // the index of the argument, after the number of the call
 	switch {
 	case nr == unix.SYS_FUTEX && f[futexTimeout] == "0x0":
 		return waitsForFutex
@@ -87,7 +102,8 @@ func (s *Stopped) disturbance(tid int) int {
 	return waitsOtherwise
 }
 
-// caller returns the stopped thread that is best to make a system call: at rest in one, with no signal on its way.
+// caller returns the stopped thread that is best suited to make a system call: one that waits in a system call and has
+// no pending signal.
 func (s *Stopped) caller() (*Thread, error) {
 	var best *Thread
 	rank := func(t *Thread) int {
@@ -111,7 +127,7 @@ func (s *Stopped) caller() (*Thread, error) {
 	return best, nil
 }
 
-// gone makes of an error that a dying thread causes one that says so, and forgets the thread.
+// gone converts an error caused by an exiting thread to one that reports the exit, and removes the thread.
 func (s *Stopped) gone(tid int, step string, err error) error {
 	if errors.Is(err, unix.ESRCH) || errors.Is(err, ErrExited) {
 		delete(s.threads, tid)

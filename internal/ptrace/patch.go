@@ -6,18 +6,19 @@ import (
 	"fmt"
 )
 
-// Edit replaces the bytes at an address.
+// An Edit replaces the bytes at an address.
 type Edit struct {
 	Addr     uint64
-	Old, New []byte // of the same length; Old is what must be there
+	Old, New []byte // of the same length; Old is the expected contents
 }
 
-// Patch replaces code: all edits, or none and an error. It wraps ErrBusy when a thread is, or may come back, in the middle
-// of bytes to be replaced, with allStacks as for Resting. Whether a goroutine that no thread runs rests there is for the
-// caller to know. The process must be stopped with all its threads.
+// Patch replaces code. It applies all edits, or returns an error and applies none of them. The error wraps ErrBusy if a
+// thread is in the middle of the bytes to be replaced, or may return there; allStacks has the same meaning as for
+// Resting. The caller must ensure that no goroutine without a thread has stopped there. All threads of the process must
+// be stopped.
 //
-// Each edit that does not cross a page is made in one step. A process whose tracer is killed between two has some of them
-// made, so each must be right without the others.
+// An edit that does not cross a page boundary is atomic. If the tracer is killed between two edits, only some of them
+// are applied, so each must be correct without the others.
 func (s *Stopped) Patch(edits []Edit, allStacks bool) error {
 	return s.Do(func() error {
 		if err := s.checkEdits(edits); err != nil {
@@ -45,7 +46,7 @@ func (s *Stopped) Patch(edits []Edit, allStacks bool) error {
 	})
 }
 
-// checkEdits compares what the edits replace with what is there.
+// checkEdits compares the bytes that the edits replace with the contents of the memory.
 func (s *Stopped) checkEdits(edits []Edit) error {
 	if err := s.checkSupported(); err != nil {
 		return err
@@ -65,7 +66,7 @@ func (s *Stopped) checkEdits(edits []Edit) error {
 	return nil
 }
 
-// undo puts back what edits have replaced, the last one first.
+// undo restores the bytes that the edits have replaced, in reverse order.
 func (s *Stopped) undo(edits []Edit) error {
 	var err error
 	for i := len(edits) - 1; i >= 0; i-- {

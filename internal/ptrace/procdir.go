@@ -24,7 +24,7 @@ func openProc(pid int) (*os.Root, error) {
 	return root, nil
 }
 
-// procError gives an error of /proc its meaning.
+// procError converts an error of /proc to an error of this package.
 func procError(pid int, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -37,13 +37,14 @@ func procError(pid int, err error) error {
 	return fmt.Errorf("process %d: %w", pid, err)
 }
 
-// statusField returns a line of a status file by its name; empty when there is none, or the file cannot be read.
+// statusField returns the value of a line of a status file. It is empty if there is no such line or the file cannot be
+// read.
 func statusField(dir *os.Root, file, name string) string {
 	v, _ := readStatusField(dir, file, name)
 	return v
 }
 
-// readStatusField is statusField with the error of reading the file.
+// readStatusField is like statusField, but returns the error of reading the file.
 func readStatusField(dir *os.Root, file, name string) (string, error) {
 	b, err := dir.ReadFile(file)
 	if err != nil {
@@ -57,7 +58,7 @@ func readStatusField(dir *os.Root, file, name string) (string, error) {
 	return "", nil
 }
 
-// statFields returns the fields of a thread's stat file that follow its name, the state first.
+// statFields returns the fields of a thread's stat file that follow its name. The first one is the state.
 func statFields(dir *os.Root, tid int) []string {
 	b, err := dir.ReadFile(fmt.Sprintf("task/%d/stat", tid))
 	if err != nil {
@@ -66,7 +67,8 @@ func statFields(dir *os.Root, tid int) []string {
 	return strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
 }
 
-// taskState returns the state of a thread as a letter: R runs, S sleeps, Z has ended; 0 when there is none.
+// taskState returns the state of a thread as a letter: R for running, S for sleeping, Z for a zombie. It is 0 if the
+// thread does not exist.
 func taskState(dir *os.Root, tid int) byte {
 	if f := statFields(dir, tid); len(f) > 0 {
 		return f[0][0]
@@ -74,8 +76,8 @@ func taskState(dir *os.Root, tid int) byte {
 	return 0
 }
 
-// endedTask reports whether a thread has ended. Until its tracer and its parent have taken note, it stays as a zombie. One
-// whose state cannot be read for another reason has not.
+// endedTask reports whether a thread has ended. It remains as a zombie until its tracer and its parent have waited for
+// it. A thread whose state cannot be read for another reason has not ended.
 func endedTask(dir *os.Root, tid int) bool {
 	b, err := dir.ReadFile(fmt.Sprintf("task/%d/stat", tid))
 	if err != nil {
@@ -85,8 +87,8 @@ func endedTask(dir *os.Root, tid int) bool {
 	return len(f) == 0 || f[0] == "Z" || f[0] == "X"
 }
 
-// live returns the name of a file in the directory of a stopped thread: those of the process itself are empty when its
-// first thread has ended before the others.
+// live returns the path of a file in the directory of a stopped thread. The files of the process itself are empty if
+// its first thread has ended before the others.
 func (s *Stopped) live(name string) string {
 	for tid := range s.threads {
 		return fmt.Sprintf("task/%d/%s", tid, name)
@@ -94,7 +96,7 @@ func (s *Stopped) live(name string) string {
 	return name
 }
 
-// Maps returns the process's mappings.
+// Maps returns the mappings of the process.
 func (s *Stopped) Maps() ([]procmap.Mapping, error) {
 	var maps []procmap.Mapping
 	err := s.Do(func() error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,6 +22,8 @@ func TestRefused(t *testing.T) {
 	target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "tiny"}))
 	refused := func(name string, pid int, want error, text string) {
 		t.Helper()
+		ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond) // threads of this process may end, and are waited for
+		defer cancel()
 		for _, one := range []bool{false, true} {
 			s, err := Stop(ctx, pid, Options{One: one})
 			if err == nil {
@@ -65,6 +68,30 @@ func TestRefused(t *testing.T) {
 		wantError(t, "canceled", err, context.Canceled)
 	}
 	target.Command("num") // it goes on
+}
+
+// TestOwnTracerEnds stops a process that a thread of this process traces until it ends, which is what remains of a stop during
+// which the process called execve.
+func TestOwnTracerEnds(t *testing.T) {
+	target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "tiny"}))
+	for _, one := range []bool{false, true} {
+		seized := make(chan error)
+		go func() {
+			runtime.LockOSThread() // the thread ends with the goroutine
+			_, _, errno := unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(target.PID()), 0, 0, 0, 0)
+			if errno != 0 {
+				seized <- errno
+				return
+			}
+			seized <- nil
+			time.Sleep(10 * refusedTime)
+		}()
+		if err := <-seized; err != nil {
+			t.Fatal(err)
+		}
+		mustStop(t, target.PID(), Options{One: one}).Release()
+	}
+	target.Command("num")
 }
 
 func taskStateOf(pid int) byte {

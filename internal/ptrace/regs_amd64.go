@@ -2,7 +2,7 @@ package ptrace
 
 import "golang.org/x/sys/unix"
 
-// Registers are those of a stopped thread, as in struct user_regs_struct.
+// Registers are the registers of a stopped thread, as in struct user_regs_struct.
 type Registers unix.PtraceRegs
 
 // PC returns the address of the next instruction.
@@ -17,13 +17,13 @@ const (
 	auditArch   = unix.AUDIT_ARCH_X86_64
 	compatCS    = 0x23 // the code segment of 32-bit programs
 	x32Call     = 1 << 30
-	plainFlags  = 0x202 // interrupts on, which user code cannot change, and nothing else
+	plainFlags  = 0x202 // interrupts enabled, which user code cannot change, and all other flags clear
 )
 
 // eventWaits are the system calls that a stop ends with EINTR.
 var eventWaits = []uint64{unix.SYS_EPOLL_WAIT, unix.SYS_EPOLL_PWAIT, unix.SYS_EPOLL_PWAIT2}
 
-// The results by which the kernel marks a system call for being restarted, from include/linux/errno.h.
+// The results with which the kernel marks a system call that it will restart, from include/linux/errno.h.
 const (
 	restartSys     = -512
 	restartNoIntr  = -513
@@ -39,8 +39,8 @@ func (r *Registers) compat() bool {
 	return r.Cs == compatCS || r.inCall() && r.Orig_rax&x32Call != 0
 }
 
-// restarted returns the registers as the kernel will have set them when the thread goes on. A call that would go on with
-// its remaining time is begun anew.
+// restarted returns the registers with which the thread will resume. A call that would continue with its remaining
+// timeout is restarted with its full timeout.
 func (r *Registers) restarted() Registers {
 	n := *r
 	if !r.inCall() {
@@ -54,14 +54,14 @@ func (r *Registers) restarted() Registers {
 	return n
 }
 
-// setCall makes the registers those before a system call by the instruction at pc.
+// setCall sets the registers for a system call by the instruction at pc.
 func (r *Registers) setCall(pc, sp uint64, nr uint64, args [6]uint64) {
 	r.Rip, r.Rsp, r.Rax, r.Orig_rax, r.Eflags = pc, sp, nr, noCall, plainFlags
 	r.Rdi, r.Rsi, r.Rdx, r.R10, r.R8, r.R9 = args[0], args[1], args[2], args[3], args[4], args[5]
 }
 
-// callNumber returns the number of the call that a thread has stopped at the beginning or end of.
+// callNumber returns the number of the system call at whose entry or exit a thread has stopped.
 func (r *Registers) callNumber() uint64 { return r.Orig_rax }
 
-// result returns what a system call has returned.
+// result returns the result of a system call.
 func (r *Registers) result() uint64 { return r.Rax }

@@ -2,7 +2,7 @@ package ptrace
 
 import "golang.org/x/sys/unix"
 
-// Registers are those of a stopped thread, as in struct user_pt_regs.
+// Registers are the registers of a stopped thread, as in struct user_pt_regs.
 type Registers unix.PtraceRegs
 
 // PC returns the address of the next instruction.
@@ -21,25 +21,25 @@ const (
 // eventWaits are the system calls that a stop ends with EINTR.
 var eventWaits = []uint64{unix.SYS_EPOLL_PWAIT, unix.SYS_EPOLL_PWAIT2}
 
-// inCall reports whether the thread was in a system call when it stopped. The kernel has already set its registers back
-// to before the call then, so this cannot be told.
+// inCall reports whether the thread was in a system call when it stopped. On arm64 this is unknown, because the kernel
+// has already reset the registers to those before the call.
 func (r *Registers) inCall() bool { return false }
 
 // compat reports whether the thread executes 32-bit code.
 func (r *Registers) compat() bool { return r.Pstate&compatState != 0 }
 
-// restarted returns the registers as the kernel will have set them when the thread goes on. It has done so already.
+// restarted returns the registers with which the thread will resume. The kernel has already set them.
 func (r *Registers) restarted() Registers { return *r }
 
-// setCall makes the registers those before a system call by the instruction at pc.
+// setCall sets the registers for a system call by the instruction at pc.
 func (r *Registers) setCall(pc, sp uint64, nr uint64, args [6]uint64) {
 	r.Pc, r.Sp, r.Pstate = pc, sp, 0
 	copy(r.Regs[:], args[:])
 	r.Regs[callRegister] = nr
 }
 
-// callNumber returns the number of the call that a thread has stopped at the beginning or end of.
+// callNumber returns the number of the system call at whose entry or exit a thread has stopped.
 func (r *Registers) callNumber() uint64 { return r.Regs[callRegister] }
 
-// result returns what a system call has returned.
+// result returns the result of a system call.
 func (r *Registers) result() uint64 { return r.Regs[0] }

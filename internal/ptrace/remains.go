@@ -15,19 +15,19 @@ import (
 	"github.com/loupe-go/loupe/internal/procmap"
 )
 
-// Remains are what a tracer that was killed has left in a process, as far as it can be recognized with certainty, besides
-// the shared memory and what that says.
+// Remains lists what a killed tracer has left in a process, as far as it can be recognized with certainty. The shared
+// memory and the changes that it records are not included.
 type Remains struct {
-	Footholds int        // places with the code of a system call, behind the end of the process's own
-	Files     []int      // descriptors of shared memory
-	Programs  []Interval // what MapProgram has mapped: named, or followed by data that a forked child does not inherit
+	Footholds int        // number of places that contain the code of a foothold
+	Files     []int      // file descriptors of shared memory
+	Programs  []Interval // mappings made by MapProgram: named, or followed by data that forked children do not inherit
 }
 
-// Empty reports whether nothing is left.
+// Empty reports whether nothing was left.
 func (r Remains) Empty() bool { return r.Footholds == 0 && len(r.Files) == 0 && len(r.Programs) == 0 }
 
-// FindRemains finds what a killed tracer has left in a process, apart from programs in memory that is known. It finds nothing
-// while the process is traced: that may be what its tracer needs.
+// FindRemains finds what a killed tracer has left in a process, except programs in the interval known. It finds nothing
+// while the process is traced, because the current tracer may be using it.
 func FindRemains(pid int, known Interval) (Remains, error) {
 	s, err := newStopped(pid, Options{})
 	if err != nil {
@@ -61,7 +61,8 @@ func (s *Stopped) findRemains(known Interval, read func(addr uint64, b []byte) e
 	return r, err
 }
 
-// Clean removes what FindRemains finds. All threads must be stopped. The error wraps ErrBusy when one is inside.
+// Clean removes what FindRemains finds. All threads must be stopped. The error wraps ErrBusy if a thread is executing
+// code to be removed.
 func (s *Stopped) Clean(known Interval) error {
 	return s.Do(func() error {
 		maps, err := s.Maps()
@@ -107,7 +108,7 @@ func (s *Stopped) Clean(known Interval) error {
 	})
 }
 
-// leftFootholds returns the places in which a tracer that was killed has left its code.
+// leftFootholds returns the places in which a killed tracer has left its code.
 func (s *Stopped) leftFootholds(maps []procmap.Mapping, read func(addr uint64, b []byte) error) ([]*foothold, error) {
 	var left []*foothold
 	err := s.eachRoom(maps, read, func(r room) error {
@@ -124,7 +125,7 @@ func (s *Stopped) leftFootholds(maps []procmap.Mapping, read func(addr uint64, b
 	return left, err
 }
 
-// sharedFiles returns the process's descriptors of shared memory that makeMemfd has made.
+// sharedFiles returns the file descriptors of shared memory made by makeMemfd.
 func (s *Stopped) sharedFiles() ([]int, error) {
 	dir, err := s.dir.Open(s.live("fd"))
 	if errors.Is(err, unix.EACCES) {
@@ -155,7 +156,8 @@ func (s *Stopped) sharedFiles() ([]int, error) {
 	return files, nil
 }
 
-// tryFiles is sharedFiles where the list of descriptors cannot be read: it takes each of them there can be.
+// tryFiles is like sharedFiles, for a process whose list of descriptors cannot be read: it tries all possible
+// descriptors.
 func (s *Stopped) tryFiles() ([]int, error) {
 	field, err := readStatusField(s.dir, "status", "FDSize")
 	if err != nil {
@@ -183,8 +185,9 @@ func (s *Stopped) tryFiles() ([]int, error) {
 	return files, nil
 }
 
-// strayPrograms returns what MapProgram has mapped outside of the memory that is known: code of no file with the name that
-// prepare gives, or, where the kernel has no names, right before data that a forked child finds zero.
+// strayPrograms returns the mappings made by MapProgram outside of the interval known: code without a file that has the
+// name set by prepare, or, if the kernel does not support names, code immediately before data that is zero in forked
+// children.
 func (s *Stopped) strayPrograms(maps []procmap.Mapping, known Interval) ([]Interval, error) {
 	var stray []Interval
 	var wiped map[uint64]bool
@@ -213,7 +216,7 @@ func (s *Stopped) strayPrograms(maps []procmap.Mapping, known Interval) ([]Inter
 	return stray, nil
 }
 
-// wipedOnFork returns the beginnings of the mappings that a forked child finds zero.
+// wipedOnFork returns the start addresses of the mappings that are zero in forked children.
 func (s *Stopped) wipedOnFork() (map[uint64]bool, error) {
 	b, err := s.dir.ReadFile(s.live("smaps"))
 	if err != nil {

@@ -9,28 +9,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Interval is a range of addresses, Hi excluded, in which no thread may be.
+// An Interval is a range of addresses from Lo up to but not including Hi.
 type Interval struct{ Lo, Hi uint64 }
 
-// Inside returns the addresses of an instruction sequence in which a thread would be in the middle of it: all but the
-// first. One that is at the first goes on with what is written there.
+// Inside returns the addresses of a code sequence at which a thread would be in the middle of it: all but the first. A
+// thread at the first address continues with the new code.
 func Inside(addr uint64, size int) Interval { return Interval{addr + 1, addr + uint64(size)} }
 
-// Rest is a thread that is, or may come back, where it must not be.
+// A Rest is a thread that is in a forbidden interval, or may return to it.
 type Rest struct {
 	TID   int
 	PC    uint64
-	Saved bool // found on its stack: what looks like the place that a signal handler goes back to
+	Saved bool // PC was found on its stack and may be the address to which a signal handler returns
 }
 
-// maxStackScan is how much of a thread's stack is searched, beginning at the stack pointer. The runtime's signal stacks
-// have half of it.
+// maxStackScan is the maximum size of the part of a thread's stack that is searched, starting at the stack pointer. The
+// runtime's signal stacks have half of this size.
 const maxStackScan = 64 << 10
 
-// Resting returns the threads that are in one of the intervals, or may come back to it from a signal handler. A handler
-// of the Go runtime blocks all signals, so only threads that block some are searched; in programs with C code, whose
-// handlers need not, allStacks has all of them searched. A word that looks like an address in an interval counts as
-// one, so a thread may be named that does no harm.
+// Resting returns the threads that are in one of the intervals, or may return to it from a signal handler. Handlers of
+// the Go runtime block all signals, so only the stacks of threads that block signals are searched. Handlers of C code
+// need not block signals: for programs with C code, allStacks searches the stacks of all threads. Any word that looks
+// like an address in an interval counts, so the result may include threads that will not return there.
 func (s *Stopped) Resting(in []Interval, allStacks bool) ([]Rest, error) {
 	var rest []Rest
 	err := s.Do(func() error {
@@ -41,13 +41,13 @@ func (s *Stopped) Resting(in []Interval, allStacks bool) ([]Rest, error) {
 	return rest, err
 }
 
-// HandlersRunIn says on which stacks signal handlers run, for Resting and Patch: a thread is in a handler only when its
-// stack pointer is in one of them, and only that stack is searched, from there on. What lies beside a stack may be an old
-// one, with places in it that nobody goes back to any more.
+// HandlersRunIn sets the stacks on which signal handlers run, for Resting and Patch. A thread is then in a handler only
+// if its stack pointer is in one of these stacks, and only that stack is searched, from the stack pointer on. Memory
+// next to a stack may be an old stack, with addresses to which no thread returns.
 func (s *Stopped) HandlersRunIn(stacks []Interval) { s.handlers = &stacks }
 
-// handlerStack returns how much of the stack at a stack pointer is to be searched for the place that a handler goes back
-// to; 0 when there is no handler. ok is false when the stacks of handlers are not known.
+// handlerStack returns the size of the stack at sp that must be searched for the return address of a handler, or 0 if
+// there is no handler. ok is false if the stacks of handlers are unknown.
 func (s *Stopped) handlerStack(sp uint64) (size uint64, ok bool) {
 	if s.handlers == nil {
 		return 0, false
@@ -98,7 +98,7 @@ func (s *Stopped) resting(in []Interval, allStacks bool) ([]Rest, error) {
 	return rest, nil
 }
 
-// mayHandle reports whether a thread may be in a signal handler, by the signals that it blocks.
+// mayHandle reports whether a thread may be in a signal handler, judging by the signals that it blocks.
 func (s *Stopped) mayHandle(t *Thread, allStacks bool) (bool, error) {
 	if allStacks {
 		return true, nil
@@ -113,8 +113,8 @@ func (s *Stopped) mayHandle(t *Thread, allStacks bool) (bool, error) {
 	return t.mask != 0, nil
 }
 
-// readStack fills b from an address to the end of the mapped memory at most, and returns how much that is. For so much at
-// once process_vm_readv is quicker than the file of the memory.
+// readStack reads up to len(b) bytes, up to the end of the mapped memory, and returns the number of bytes read. For
+// this size process_vm_readv is faster than /proc/PID/mem.
 func (s *Stopped) readStack(addr uint64, b []byte) (int, error) {
 	n, err := transfer(unix.SYS_PROCESS_VM_READV, s.pid, addr, b)
 	if err != nil {
@@ -126,11 +126,11 @@ func (s *Stopped) readStack(addr uint64, b []byte) (int, error) {
 	return n, nil
 }
 
-// find returns the first word that lies in an interval.
+// find returns the first word that is an address in an interval.
 func (s *intervals) find(stack []byte) (word uint64, found bool) {
 	lo, span := s.lo, s.hi-s.lo
 	for ; len(stack) >= 8; stack = stack[8:] {
-		// Nearly all words lie outside of all intervals.
+		// Nearly all words are outside of all intervals.
 		if w := binary.LittleEndian.Uint64(stack); w-lo < span && s.has(w) {
 			return w, true
 		}
@@ -138,13 +138,13 @@ func (s *intervals) find(stack []byte) (word uint64, found bool) {
 	return 0, false
 }
 
-// restartPC returns where a thread will be when the kernel restarts its system call.
+// restartPC returns the address at which a thread will be when the kernel restarts its system call.
 func (r *Registers) restartPC() uint64 {
 	n := r.restarted()
 	return n.PC()
 }
 
-// intervals are sorted, for the many words that are looked up.
+// intervals are sorted, because many words are looked up.
 type intervals struct {
 	sorted []Interval
 	lo, hi uint64
@@ -167,7 +167,7 @@ func newIntervals(in []Interval) intervals {
 		}
 		return 0
 	})
-	// Overlapping ones are joined, so that the one that begins last before an address is the one that may hold it.
+	// Overlapping intervals are merged, so that only the last interval that begins before an address can contain it.
 	joined := s.sorted[:0]
 	for _, i := range s.sorted {
 		if n := len(joined); n > 0 && i.Lo <= joined[n-1].Hi {

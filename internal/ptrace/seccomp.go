@@ -13,16 +13,15 @@ import (
 	"github.com/loupe-go/loupe/internal/child"
 )
 
-// clearCalls makes sure that the system calls that a thread makes for us are not taken for its own: a seccomp filter may
-// kill the process for one that it does not know. With CAP_SYS_ADMIN the filter can be suspended for a tracee, and read:
-// see checkCalls.
+// clearCalls ensures that a seccomp filter does not kill the process for the system calls that a thread makes for this
+// process. With CAP_SYS_ADMIN the filter of a tracee can be suspended and read: see checkCalls.
 func (s *Stopped) clearCalls(t *Thread) error {
 	if t.cleared || s.opt.Trial != nil && s.opt.Trial.childs {
 		return nil
 	}
 	file := fmt.Sprintf("task/%d/status", t.TID)
 	mode, err := readStatusField(s.dir, file, "Seccomp")
-	if err != nil { // without knowing, a call might kill the process
+	if err != nil { // without this information a call might kill the process
 		return procError(s.pid, err)
 	}
 	if mode == "0" || mode == "" { // or a kernel without seccomp
@@ -48,22 +47,23 @@ func (s *Stopped) clearCalls(t *Thread) error {
 		s.pid, ErrSeccomp)
 }
 
-// Trial is what came of making the calls that are needed in a child of this process that is under the same seccomp filter
-// as the target, and may be lost.
+// A Trial is the result of making the required calls in a child process that has the same seccomp filter as the target,
+// and that may be killed.
 type Trial struct {
-	filters string // how many filters there are, of this process and the target
+	filters string // number of filters of this process, which is also that of the target
 	err     error
-	childs  bool // allows the calls in the child
+	childs  bool // permits the calls in the child
 }
 
-// covers reports whether what was tried holds for a thread with so many filters.
+// covers reports whether the result applies to a thread with the given number of filters.
 func (t *Trial) covers(filters string) bool {
 	return t != nil && t.err == nil && t.filters != "" && t.filters == filters
 }
 
-// NewTrial tries whether a process's seccomp filter lets the needed calls pass, when it can be known to be the one that
-// this process is under too, as in a container. It returns nil when there is nothing to try, and when the filters differ:
-// then Stopped's methods tell what they need instead. It takes some milliseconds, and the process runs on.
+// NewTrial tests whether the seccomp filter of a process permits the required calls. This is possible if the filter is
+// known to be the same as that of this process, as in a container. NewTrial returns nil if there is nothing to test, or
+// if the filters differ; in that case the errors of Stopped's methods report what they require. NewTrial takes some
+// milliseconds and does not stop the process.
 func NewTrial(ctx context.Context, pid int) (*Trial, error) {
 	dir, err := openProc(pid)
 	if err != nil {
@@ -84,11 +84,11 @@ func NewTrial(ctx context.Context, pid int) (*Trial, error) {
 	return t, nil
 }
 
-// CheckCalls returns why a process's seccomp filter does not let it make the calls that map memory: the error with which
-// MapShared refuses the process. It is nil if the process can make them or has no filter. A process with a filter is stopped
-// for some microseconds, by one thread; nothing is changed in it.
+// CheckCalls returns an error if the seccomp filter of a process does not permit the calls that map memory. MapShared
+// would return the same error. If the process has a filter, CheckCalls stops one of its threads for some microseconds.
+// It does not change the process.
 func CheckCalls(ctx context.Context, pid int) error {
-	filtered, err := hasFilter(pid)
+	filtered, err := HasFilter(pid)
 	if err != nil || !filtered {
 		return err
 	}
@@ -99,8 +99,8 @@ func CheckCalls(ctx context.Context, pid int) error {
 	return Run(ctx, pid, Options{One: true, Trial: trial}, (*Stopped).checkMapping)
 }
 
-// hasFilter reports whether a thread of a process is under a seccomp filter.
-func hasFilter(pid int) (bool, error) {
+// HasFilter reports whether a thread of the process has a seccomp filter.
+func HasFilter(pid int) (bool, error) {
 	s, err := newStopped(pid, Options{})
 	if err != nil {
 		return false, err
@@ -119,9 +119,10 @@ func hasFilter(pid int) (bool, error) {
 	return false, nil
 }
 
-// sameFilters reports whether a process under so many filters as this one has the same. Filters are inherited and never
-// removed: so it has when a common ancestor is under as many. A process that was put into a container from outside has
-// no ancestor in it; its filters come from the container's settings.
+// sameFilters reports whether a process that has the same number of filters as this process has the same filters.
+// Filters are inherited and never removed. So they are the same if a common ancestor has the same number of filters. A
+// process that was put into a container from outside has no ancestor in it; its filters come from the container's
+// settings.
 func sameFilters(pid int, filters string) bool {
 	ours := map[int]bool{}
 	for _, p := range ancestors(os.Getpid()) {
@@ -151,7 +152,7 @@ func sameFilters(pid int, filters string) bool {
 	return true
 }
 
-// hostPIDNamespace is the one that the machine boots with, from include/linux/proc_ns.h.
+// hostPIDNamespace is the initial PID namespace, from include/linux/proc_ns.h.
 const hostPIDNamespace = "pid:[4026531836]"
 
 // ancestors returns a process, its parent, and so on.
@@ -180,7 +181,7 @@ func tryCalls(ctx context.Context) error {
 	ended := make(chan struct{})
 	go func() {
 		child.AwaitEnd(cmd.Process.Pid)
-		_ = cmd.Wait() // it is killed, by the filter or below
+		_ = cmd.Wait() // it is killed by the filter or below
 		close(ended)
 	}()
 	defer func() {
@@ -202,7 +203,7 @@ func tryCalls(ctx context.Context) error {
 	return nil
 }
 
-// tryAll makes each call that the methods of Stopped make.
+// tryAll makes all calls that the methods of Stopped use.
 func (s *Stopped) tryAll() error {
 	page := os.Getpagesize()
 	anywhere := Window{Lo: lowestAddr, Hi: 1 << 46}

@@ -16,17 +16,17 @@ import (
 )
 
 const (
-	stopTimeout = 2 * time.Second // for threads to stop; one in uninterruptible sleep never does
+	stopTimeout = 2 * time.Second // for threads to stop; a thread in uninterruptible sleep does not stop
 	spinTime    = 100 * time.Microsecond
 	pollTime    = 20 * time.Microsecond
-	longTime    = time.Millisecond // after which a thread may have ended without a word
-	stopPasses  = 20               // over the list of threads, until no new ones appear
+	longTime    = time.Millisecond // after which a thread may have ended without a report
+	stopPasses  = 20               // of reading the list of threads, until no new ones appear
 )
 
-// seizeOptions tell the stops at a system call from a trap of the program's own, and let no exec go unseen.
+// seizeOptions distinguish stops at a system call from traps of the program itself, and report every exec.
 const seizeOptions = unix.PTRACE_O_TRACESYSGOOD | unix.PTRACE_O_TRACEEXEC
 
-// stop stops what the options say.
+// stop stops all threads or one, depending on the options.
 func (s *Stopped) stop(ctx context.Context) error {
 	if err := s.refuse(); err != nil {
 		return err
@@ -42,15 +42,15 @@ func (s *Stopped) stop(ctx context.Context) error {
 	return s.stopAll(ctx)
 }
 
-// stopAll stops all threads, those too that are started meanwhile. To stop one that waits means to wake it, which takes a
-// while for all of them: so those that run are stopped last, and let go first.
+// stopAll stops all threads, including those that are started meanwhile. Stopping a waiting thread requires waking it,
+// which takes time if there are many. So running threads are stopped last and resumed first.
 func (s *Stopped) stopAll(ctx context.Context) error {
 	for range stopPasses {
 		tids, err := s.list()
 		if err != nil {
 			return err
 		}
-		fresh, err := s.seizeNew(tids)
+		fresh, err := s.seizeNew(ctx, tids)
 		if err != nil {
 			return err
 		}
@@ -67,14 +67,14 @@ func (s *Stopped) stopAll(ctx context.Context) error {
 	return fmt.Errorf("process %d: starts threads faster than they can be stopped", s.pid)
 }
 
-// seizeNew begins to trace the threads that are not traced yet, and returns them. They run on.
-func (s *Stopped) seizeNew(tids []int) ([]int, error) {
+// seizeNew begins to trace the threads that are not traced yet, and returns them. They continue to run.
+func (s *Stopped) seizeNew(ctx context.Context, tids []int) ([]int, error) {
 	var fresh []int
 	for _, tid := range tids {
 		if s.seized[tid] {
 			continue
 		}
-		err := s.seize(tid)
+		err := s.seize(ctx, tid)
 		switch {
 		case errors.Is(err, unix.ESRCH):
 			continue // the thread has ended
@@ -89,30 +89,45 @@ func (s *Stopped) seizeNew(tids []int) ([]int, error) {
 	return fresh, nil
 }
 
-// seize begins to trace a thread. A thread that was in execve cannot be detached: it stays traced for as long as the thread of
-// this process that traced it takes to end.
-func (s *Stopped) seize(tid int) error {
-	const attempts = 20
-	for i := 0; ; i++ {
+// refusedTime is how long seizing is retried if the kernel refuses it. For a thread that is exiting or in execve, it
+// does so for a moment.
+const refusedTime = 20 * time.Millisecond
+
+// seize begins to trace a thread. A thread that was in execve cannot be detached: it remains traced until the tracing
+// thread of this process has ended, which takes long on a busy machine.
+func (s *Stopped) seize(ctx context.Context, tid int) error {
+	begin := time.Now()
+	patience := refusedTime
+	for ; ; time.Sleep(time.Millisecond) {
 		err := s.seizeOnce(tid)
-		if i == attempts || !errors.Is(err, unix.EPERM) || endedTask(s.dir, tid) || !s.tracedHere(tid) {
+		if !errors.Is(err, unix.EPERM) || endedTask(s.dir, tid) || ctx.Err() != nil {
 			return err
 		}
-		time.Sleep(time.Millisecond)
+		switch tracer := s.tracerOf(tid); {
+		case tracer == "" || tracer == "0":
+		case ownThread(tracer):
+			patience = stopTimeout
+		case s.tracerOf(tid) == tracer: // still traced, so the tracer is not a thread of this process that has just ended
+			return err
+		}
+		if time.Since(begin) > patience {
+			return err
+		}
 	}
 }
 
-// tracedHere reports whether a thread is traced by no process or by this one.
-func (s *Stopped) tracedHere(tid int) bool {
-	tracer := statusField(s.dir, fmt.Sprintf("task/%d/status", tid), "TracerPid") // a thread
-	if tracer == "0" {
-		return true
-	}
-	_, err := os.Stat("/proc/self/task/" + tracer)
-	return err == nil && tracer != ""
+// tracerOf returns the ID of the thread that traces a thread, "0" if it is not traced, or "" if it has ended.
+func (s *Stopped) tracerOf(tid int) string {
+	return statusField(s.dir, fmt.Sprintf("task/%d/status", tid), "TracerPid")
 }
 
-// execTime is how long a seize may wait for an exec before the exec is taken to wait for this process.
+// ownThread reports whether this process has a thread with the given ID.
+func ownThread(tid string) bool {
+	_, err := os.Stat("/proc/self/task/" + tid)
+	return err == nil
+}
+
+// execTime is how long seizing may wait for an exec. After that the exec is assumed to wait for this process.
 const execTime = 5 * time.Millisecond
 
 // seizeOnce makes one request. It blocks while a thread of the process is in execve. That thread waits until the tracer has
@@ -142,7 +157,7 @@ func (s *Stopped) seizeOnce(tid int) error {
 	return nil
 }
 
-// divide tells threads that wait at this moment from those that run.
+// divide separates threads that are waiting at this moment from those that are running.
 func (s *Stopped) divide(tids []int) (waiting, running []int) {
 	for _, tid := range tids {
 		if taskState(s.dir, tid) == 'R' {
@@ -154,7 +169,7 @@ func (s *Stopped) divide(tids []int) (waiting, running []int) {
 	return waiting, running
 }
 
-// interrupt stops traced threads and notes where they are.
+// interrupt stops traced threads and records their registers.
 func (s *Stopped) interrupt(ctx context.Context, tids []int) error {
 	if s.since.IsZero() {
 		s.since = time.Now()
@@ -164,7 +179,7 @@ func (s *Stopped) interrupt(ctx context.Context, tids []int) error {
 			return fmt.Errorf("process %d: stopping thread %d: %w", s.pid, tid, err)
 		}
 	}
-	// One after the other: nearly all have stopped when their turn comes.
+	// Wait for one after the other: nearly all have stopped by the time their turn comes.
 	w := waiter{ctx: ctx, begin: time.Now()}
 	for _, tid := range tids {
 		if err := s.awaitStop(&w, tid); err != nil {
@@ -174,7 +189,7 @@ func (s *Stopped) interrupt(ctx context.Context, tids []int) error {
 	return nil
 }
 
-// awaitStop waits until a thread has stopped, and notes where it is, or has ended.
+// awaitStop waits until a thread has stopped or ended. If it has stopped, awaitStop records its registers.
 func (s *Stopped) awaitStop(w *waiter, tid int) error {
 	for s.threads[tid] == nil {
 		status, event, err := s.waitNow(tid)
@@ -199,8 +214,8 @@ func (s *Stopped) awaitStop(w *waiter, tid int) error {
 	return nil
 }
 
-// waitForOthers notes which traced threads besides tid have stopped or ended meanwhile. A thread that calls execve does not
-// stop before the process's other threads have ended and their tracer has waited for them.
+// waitForOthers records which traced threads other than tid have stopped or ended meanwhile. A thread that calls execve
+// does not stop before the process's other threads have ended and their tracer has waited for them.
 func (s *Stopped) waitForOthers(tid int) error {
 	for other := range s.seized {
 		if other == tid {
@@ -221,7 +236,7 @@ func (s *Stopped) waitForOthers(tid int) error {
 	return nil
 }
 
-// note keeps a stopped thread's registers, and the signal that it stopped for.
+// note records a stopped thread's registers, and the signal that it stopped for.
 func (s *Stopped) note(tid int, status unix.WaitStatus) error {
 	t := &Thread{TID: tid}
 	if stopEvent(status) == 0 {
@@ -238,12 +253,13 @@ func (s *Stopped) note(tid int, status unix.WaitStatus) error {
 	return nil
 }
 
-// waiter spends the time until a thread stops. Stops come within microseconds, so it gives up the processor only, and
-// sleeps when that has lasted: the threads need processors to stop. The Go scheduler is not told of such short sleeps.
+// A waiter waits until a thread stops. Threads stop within microseconds, so the waiter first only yields the processor,
+// and sleeps if that takes too long, because the threads need processors to stop. These short sleeps bypass the Go
+// scheduler.
 type waiter struct {
 	ctx    context.Context
 	begin  time.Time
-	others time.Time // when threads besides the awaited one were last waited for
+	others time.Time // when threads other than the awaited one were last waited for
 }
 
 // pause waits a moment for thread tid to stop. It returns a StillError when the thread does not stop in time,
@@ -267,7 +283,7 @@ func (w *waiter) pause(s *Stopped, tid int) error {
 	return nil
 }
 
-// stillBecause is why a thread in this state does not stop.
+// stillBecause returns the reason why a thread in this state does not stop.
 func stillBecause(state byte) string {
 	switch state {
 	case 'R':
@@ -282,11 +298,11 @@ func stillBecause(state byte) string {
 	return fmt.Sprintf("its state is %c", state)
 }
 
-// long reports whether the wait has lasted so long that a thread may have ended unseen: a first thread's end is told only
-// after that of all others.
+// long reports whether the wait has lasted so long that a thread may have ended unseen. The kernel reports the end of
+// the first thread only after that of all others.
 func (w *waiter) long() bool { return time.Since(w.begin) >= longTime }
 
-// What waitNow has seen of a thread.
+// The results of waitNow.
 type waitEvent int
 
 const (
@@ -303,11 +319,12 @@ type childInfo struct {
 	_              [100]byte
 }
 
-const _ = -(unsafe.Sizeof(childInfo{}) ^ unsafe.Sizeof(unix.Siginfo{})) // they have one size
+const _ = -(unsafe.Sizeof(childInfo{}) ^ unsafe.Sizeof(unix.Siginfo{})) // both have the same size
 
 const cldTrapped, cldStopped = 4, 5 // codes of include/uapi/asm-generic/siginfo.h
 
-// peek returns what there is to be waited for of a traced thread, without waiting for it. Signo is 0 if there is nothing.
+// peek returns the state change of a traced thread that a wait would return, without consuming it. Signo is 0 if there
+// is no change.
 func peek(tid int) (info childInfo, err error) {
 	err = retry(func() error {
 		return unix.Waitid(unix.P_PID, tid, (*unix.Siginfo)(unsafe.Pointer(&info)),
@@ -316,8 +333,8 @@ func peek(tid int) (info childInfo, err error) {
 	return info, err
 }
 
-// reap waits for a traced thread that has ended. It leaves a stop to be seen by waitNow: whatever a wait asks for, it takes the
-// stops of traced threads, too.
+// reap waits for a traced thread that has ended. It does not consume a stop, which waitNow must see: a wait returns the
+// stops of traced threads whatever its options are.
 func reap(tid int) {
 	info, err := peek(tid)
 	if err != nil || info.Signo == 0 || info.Code == cldTrapped || info.Code == cldStopped {
@@ -341,8 +358,9 @@ func (s *Stopped) waitNow(tid int) (unix.WaitStatus, waitEvent, error) {
 	case info.Code != cldTrapped && info.Code != cldStopped && tid == s.pid:
 		return 0, hasEnded, nil
 	case info.Code == cldTrapped && stopEvent(stopped) == 0 && !callStop(stopped):
-		// It stopped for a signal. Once it is waited for, the signal depends on this process: were that killed, the thread
-		// would go on without it. One that preempts a goroutine is not sent again: a program that lost it may hang.
+		// It stopped for a signal. Once the stop is consumed, this process must deliver the signal: if this process were
+		// killed, the thread would continue without it. The runtime does not resend a signal that preempts a goroutine, so a
+		// program that lost it may hang.
 		return stopped, hasStopped, nil
 	}
 	var status unix.WaitStatus
@@ -357,7 +375,7 @@ func (s *Stopped) waitNow(tid int) (unix.WaitStatus, waitEvent, error) {
 	return status, hasStopped, nil
 }
 
-// retry calls f until no signal interrupts it.
+// retry calls f until it is not interrupted by a signal.
 func retry(f func() error) error {
 	for {
 		if err := f(); !errors.Is(err, unix.EINTR) {
@@ -366,15 +384,15 @@ func retry(f func() error) error {
 	}
 }
 
-// stopEvent returns the PTRACE_EVENT of a stop; 0 for a signal and for a system call.
+// stopEvent returns the PTRACE_EVENT of a stop, or 0 for a signal or a system call.
 func stopEvent(status unix.WaitStatus) int { return int(status>>16) & 0xff }
 
 func execStop(status unix.WaitStatus) bool { return stopEvent(status) == unix.PTRACE_EVENT_EXEC }
 
-// callStop reports a stop at the beginning or the end of a system call.
+// callStop reports whether a stop is at the entry or exit of a system call.
 func callStop(status unix.WaitStatus) bool { return status.StopSignal() == unix.SIGTRAP|0x80 }
 
-// request makes a ptrace request on the thread it is called on.
+// request makes a ptrace request on the calling thread.
 func request(what, tid int, addr, data uintptr) error {
 	if _, _, errno := unix.RawSyscall6(unix.SYS_PTRACE, uintptr(what), uintptr(tid), addr, data, 0, 0); errno != 0 {
 		return errno
@@ -382,7 +400,7 @@ func request(what, tid int, addr, data uintptr) error {
 	return nil
 }
 
-// requestAt is request with a pointer for data.
+// requestAt is like request, with a pointer as data.
 func requestAt(what, tid int, addr uintptr, data unsafe.Pointer) error {
 	if _, _, errno := unix.RawSyscall6(unix.SYS_PTRACE, uintptr(what), uintptr(tid), addr, uintptr(data), 0, 0); errno != 0 {
 		return errno
@@ -390,7 +408,7 @@ func requestAt(what, tid int, addr uintptr, data unsafe.Pointer) error {
 	return nil
 }
 
-// regset reads or writes (PTRACE_GETREGSET, PTRACE_SETREGSET) a set of registers and returns how many bytes it has.
+// regset reads or writes (PTRACE_GETREGSET, PTRACE_SETREGSET) a set of registers and returns its size in bytes.
 func regset(what, tid, set int, p unsafe.Pointer, size int) (int, error) {
 	v := unix.Iovec{Base: (*byte)(p)}
 	v.SetLen(size)
@@ -437,7 +455,7 @@ func (s *Stopped) list() ([]int, error) {
 	return tids, nil
 }
 
-// refuse names what can be known to be wrong with a process before anything is done to it.
+// refuse returns an error for processes that cannot be stopped, as far as this can be determined without changing them.
 func (s *Stopped) refuse() error {
 	if s.dead() {
 		return fmt.Errorf("process %d: %w", s.pid, ErrExited)
@@ -459,7 +477,7 @@ func isKernelThread(stat []string) bool {
 	return err == nil && flags&kernelThread != 0
 }
 
-// denied says why a process cannot be traced.
+// denied returns the reason why a process cannot be traced.
 func (s *Stopped) denied(err error) error {
 	if tracer := s.tracedBy(); tracer != "" {
 		n, _ := strconv.Atoi(tracer)                                   // the kernel's number
@@ -475,7 +493,7 @@ func (s *Stopped) denied(err error) error {
 	return fmt.Errorf("process %d: stopping it: %w: %w", s.pid, ErrPermission, err)
 }
 
-// tracedBy returns the process that traces a thread of this one; empty when there is none but this.
+// tracedBy returns the ID of another thread that traces a thread of the process, or "" if there is none.
 func (s *Stopped) tracedBy() string {
 	tids, err := s.list()
 	if err != nil {
@@ -485,7 +503,7 @@ func (s *Stopped) tracedBy() string {
 		if s.seized[tid] || endedTask(s.dir, tid) {
 			continue
 		}
-		if tracer := statusField(s.dir, fmt.Sprintf("task/%d/status", tid), "TracerPid"); tracer != "" && tracer != "0" {
+		if tracer := s.tracerOf(tid); tracer != "" && tracer != "0" {
 			return tracer
 		}
 	}

@@ -9,21 +9,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Shared is memory that a process and this one both have mapped. It belongs to this process, which made room for it and
-// can fill it all: the target never faults on it, and its size is charged to this one. Children that the target forks
-// share it.
+// Shared is memory that is mapped both in the target and in this process. This process allocates all of its pages, so
+// the target never faults on it, and its size is charged to this process. Forked children of the target share it as
+// well.
 type Shared struct {
 	Addr uint64 // in the target
 	Mem  []byte // here
 }
 
-// sharedSeals fix the size: nobody can take pages away from under a mapping.
+// sharedSeals fix the size, so that no page can be removed while it is mapped.
 const sharedSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
-// MapShared maps memory that is shared with this process. size is rounded up to whole pages. The address is one that Gap has
-// returned: the error wraps ErrBusy when the process has mapped something there since. fill is called before the target
-// maps it: what it writes is there from the beginning. The target keeps no file descriptor. Close gives up this process's
-// side; Unmap the target's.
+// MapShared maps memory that is shared with this process. size is rounded up to whole pages. The address must be one
+// that Gap returned. The error wraps ErrBusy if the process has mapped something there since. fill is called before the
+// target maps the memory and writes its initial contents. The target keeps no file descriptor. Shared.Close unmaps the
+// memory in this process, and Unmap in the target.
 func (s *Stopped) MapShared(addr uint64, size int, fill func(mem []byte) error) (*Shared, error) {
 	var m *Shared
 	err := s.Do(func() error {
@@ -63,7 +63,8 @@ func (s *Stopped) mapShared(addr uint64, size int, fill func(mem []byte) error) 
 	return &Shared{Addr: addr, Mem: mem}, nil
 }
 
-// checkMapping refuses to begin what a seccomp filter does not let end.
+// checkMapping returns an error if a seccomp filter does not permit all calls of a mapping, before the first of them is
+// made.
 func (s *Stopped) checkMapping() error {
 	t, err := s.caller()
 	if err != nil {
@@ -75,7 +76,7 @@ func (s *Stopped) checkMapping() error {
 	return s.checkCalls(t, mappingCalls...)
 }
 
-// makeMemfd makes a file in memory and returns its descriptor in the process.
+// makeMemfd creates a file in memory (memfd_create) and returns its descriptor in the process.
 func (s *Stopped) makeMemfd() (uint64, error) {
 	flags := uint64(unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING)
 	fd, err := s.Call(unix.SYS_MEMFD_CREATE, s.foothold.text(), flags|unix.MFD_NOEXEC_SEAL)
@@ -88,7 +89,7 @@ func (s *Stopped) makeMemfd() (uint64, error) {
 	return fd, nil
 }
 
-// openShared opens the target's file from here, gives it its size and maps it.
+// openShared opens the target's file in this process, sets its size and maps it.
 func (s *Stopped) openShared(fd uint64, size int) ([]byte, error) {
 	f, err := s.openFile(int(fd))
 	if err != nil {
@@ -108,10 +109,10 @@ func (s *Stopped) openShared(fd uint64, size int) ([]byte, error) {
 	return mem, nil
 }
 
-// openFile opens here a file that the target has made with makeMemfd.
+// openFile opens a file that makeMemfd has created in the target.
 func (s *Stopped) openFile(fd int) (*os.File, error) {
 	f, err := os.OpenFile(fmt.Sprintf("/proc/%d/%s/%d", s.pid, s.live("fd"), fd), os.O_RDWR, 0)
-	if errors.Is(err, unix.EACCES) { // only the owner's permissions allow that; CAP_SYS_PTRACE allows the same by a system call
+	if errors.Is(err, unix.EACCES) { // only the owner may do this; CAP_SYS_PTRACE permits the same by a system call
 		f, err = s.duplicate(fd)
 	}
 	if err != nil {
@@ -128,7 +129,7 @@ func (s *Stopped) openFile(fd int) (*os.File, error) {
 	return f, nil
 }
 
-// duplicate returns a file of the target, by pidfd_getfd (Linux 5.6).
+// duplicate duplicates a file of the target with pidfd_getfd (Linux 5.6).
 func (s *Stopped) duplicate(fd int) (*os.File, error) {
 	pidfd, err := unix.PidfdOpen(s.pid, 0)
 	if err != nil {
@@ -148,7 +149,7 @@ func (s *Stopped) duplicate(fd int) (*os.File, error) {
 	return os.NewFile(uintptr(own), "memfd"), nil
 }
 
-// Close unmaps the memory here. Mem must not be used any more.
+// Close unmaps the memory in this process. Mem must not be used afterwards.
 func (m *Shared) Close() error {
 	mem := m.Mem
 	m.Mem = nil

@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// StartStopped starts a command and stops it before its first instruction: by ptrace, which then leaves it to the signal
-// that stops a process (SIGSTOP), so that others can trace it. SIGCONT lets it go on. When it fails nothing is left running.
+// StartStopped starts a command and stops it before its first instruction. It uses ptrace, then detaches and leaves the
+// process stopped by SIGSTOP, so that other tracers can attach. SIGCONT resumes it. If StartStopped fails, the process
+// has been killed or was never started.
 func StartStopped(cmd *exec.Cmd) error {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -18,7 +19,7 @@ func StartStopped(cmd *exec.Cmd) error {
 	cmd.SysProcAttr.Ptrace = true
 	started := make(chan error)
 	go func() {
-		runtime.LockOSThread() // ptrace binds the program to this thread, for a moment
+		runtime.LockOSThread() // the kernel ties the tracee to this thread
 		defer runtime.UnlockOSThread()
 		started <- startStopped(cmd)
 	}()

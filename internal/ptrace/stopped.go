@@ -13,58 +13,59 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Options says how to stop a process. The zero value stops all threads.
+// Options configures Stop and Run. The zero value stops all threads.
 type Options struct {
-	// One stops a single thread, for system calls that need no standstill. Patch and Resting refuse such a Stopped.
+	// One stops only a single thread, for system calls during which the other threads may run. Patch and Resting return an
+	// error for such a Stopped.
 	One bool
 
-	// Trial allows system calls in threads with a seccomp filter that cannot be suspended; see NewTrial.
+	// Trial permits system calls in threads with a seccomp filter that cannot be suspended; see NewTrial.
 	Trial *Trial
 
 	at func(step) // called at each step of a call; for tests
 }
 
-// Stopped is a process whose threads, or one of them, stand still until Release. Its methods may be called from any
-// goroutine; they run one after the other on the thread that traces.
+// A Stopped is a process of which all threads or one are stopped until Release is called. Its methods may be called
+// from any goroutine. They run one after the other on the tracing thread.
 type Stopped struct {
 	pid    int
 	opt    Options
-	dir    *os.Root // /proc/PID: answers no more when the process is gone, even when its number is given to another
-	tracer int      // the thread that traces
+	dir    *os.Root // /proc/PID: it cannot be read after the process has ended, even if its PID is reused
+	tracer int      // the ID of the tracing thread
 	work   chan func()
-	let    chan struct{} // closed to let the process go on
-	ended  chan struct{} // closed when it does
+	let    chan struct{} // closed to resume the process
+	ended  chan struct{} // closed when it has resumed
 
 	seized  map[int]bool
 	threads map[int]*Thread
-	since   time.Time     // the first thread was asked to stop
-	took    time.Duration // until all had stopped
-	stood   time.Duration // until the last one went on
+	since   time.Time     // when the first thread was requested to stop
+	took    time.Duration // from since until all threads had stopped
+	stood   time.Duration // from since until the last thread had resumed
 
-	handlers *[]Interval // the stacks of signal handlers; nil when they are not known
+	handlers *[]Interval // the stacks of signal handlers; nil if unknown
 
 	mem       *os.File
 	byCalls   bool // mem cannot be opened
-	poke      bool // writing through mem is refused
+	poke      bool // the kernel refuses writes through mem
 	foothold  *foothold
-	abandoned bool // a thread is on its way back by itself: nothing it needs may be touched
+	abandoned bool // a thread is restoring its state by itself: what it needs must not be changed
 	resend    []held
-	supported error // why no calls can be made; errUnknown until asked
+	supported error // the reason why no calls can be made; errUnknown until it is determined
 }
 
-// Thread is one stopped thread.
+// A Thread is a stopped thread.
 type Thread struct {
 	TID  int
 	Regs Registers
 
-	signal  unix.Signal // was about to be delivered; it is delivered when the thread goes on
-	mask    uint64      // blocked signals, when masked says they are known
+	signal  unix.Signal // pending when it stopped; delivered when the thread resumes
+	mask    uint64      // blocked signals; valid if masked is set
 	masked  bool
-	cleared bool      // its system calls do no harm: see clearCalls
+	cleared bool      // its system calls are harmless: see clearCalls
 	filters []*bpf.VM // that are suspended
 }
 
-// held is a signal that is sent again when the process goes on.
+// held is a signal that is sent again when the process resumes.
 type held struct {
 	tid    int
 	signal unix.Signal
@@ -74,8 +75,8 @@ const highestPriority = -20
 
 var errUnknown = errors.New("not asked yet")
 
-// Run stops a process, calls f on the thread that traces, and lets the process go on. Errors are those of Stop and of f.
-// Nothing but that thread has to get a processor while the process stands still, which makes it shorter than with Stop.
+// Run stops a process, calls f on the tracing thread, and resumes the process. It returns the error of Stop or of f.
+// The stop is shorter than with Stop, because only the tracing thread needs a processor while the process is stopped.
 func Run(ctx context.Context, pid int, opt Options, f func(*Stopped) error) error {
 	s, err := newStopped(pid, opt)
 	if err != nil {
@@ -93,9 +94,9 @@ func Run(ctx context.Context, pid int, opt Options, f func(*Stopped) error) erro
 	return err
 }
 
-// Stop stops the threads of a process. The caller must call Release. A process that is already traced, ended, of another
-// user or the kernel's is refused with the reason. One that is just replacing itself by another program (execve) is stopped
-// before the first instruction of that.
+// Stop stops the threads of a process. The caller must call Release. Stop returns an error if the process is already
+// traced, has ended, belongs to another user, or is a kernel thread. A process in execve is stopped before the first
+// instruction of the new program.
 func Stop(ctx context.Context, pid int, opt Options) (*Stopped, error) {
 	s, err := newStopped(pid, opt)
 	if err != nil {
@@ -137,17 +138,17 @@ func newStopped(pid int, opt Options) (*Stopped, error) {
 	}, nil
 }
 
-// begin makes the calling thread the one that traces.
+// begin makes the calling thread the tracing thread.
 func (s *Stopped) begin() {
 	s.tracer = unix.Gettid()
 	if !s.opt.One {
-		// While this thread waits for its turn the process stands still. Where this is not permitted it just waits.
+		// The process is stopped while this thread waits for a processor, so its priority is raised if that is permitted.
 		_ = unix.Setpriority(unix.PRIO_PROCESS, s.tracer, highestPriority)
 	}
 }
 
-// onOwnThread runs f on a thread that ends with it, and with it all that the thread may still trace: ptrace ties a tracee
-// to one thread. The main thread of a Go program never ends, so it does not do.
+// onOwnThread runs f on a thread that ends with it. When the thread ends, the kernel detaches everything that it still
+// traces. The main thread of a Go program never ends, so it is not used.
 func onOwnThread(f func()) {
 	runtime.LockOSThread()
 	if unix.Gettid() != unix.Getpid() {
@@ -155,7 +156,7 @@ func onOwnThread(f func()) {
 		return // without unlocking: the runtime ends the thread
 	}
 	done := make(chan struct{})
-	go func() { // on another thread, since this one is taken
+	go func() { // on another thread, because this one is occupied
 		defer close(done)
 		onOwnThread(f)
 	}()
@@ -163,10 +164,9 @@ func onOwnThread(f func()) {
 	runtime.UnlockOSThread()
 }
 
-// Do runs f on the thread that traces the process, as a sequence of steps during which nothing else is done to it. The
-// methods of Stopped can be called in f.
+// Do runs f on the tracing thread. No other method runs until f returns, except those that f calls.
 func (s *Stopped) Do(f func() error) error {
-	if unix.Gettid() == s.tracer { // only f itself runs there
+	if unix.Gettid() == s.tracer { // only f itself runs on that thread
 		return f()
 	}
 	var err error
@@ -180,16 +180,17 @@ func (s *Stopped) Do(f func() error) error {
 	}
 }
 
-// Release lets the process go on and delivers the signals that were held up. It must be called once, and not within Do.
+// Release resumes the process and delivers the signals that were held. It must be called exactly once, and not within
+// Do.
 func (s *Stopped) Release() {
 	close(s.let)
 	<-s.ended
 }
 
-// PID returns the process's number.
+// PID returns the process ID.
 func (s *Stopped) PID() int { return s.pid }
 
-// Threads returns the stopped threads, by number.
+// Threads returns the stopped threads, in increasing order of their IDs.
 func (s *Stopped) Threads() []Thread {
 	var threads []Thread
 	_ = s.Do(func() error {
@@ -202,21 +203,21 @@ func (s *Stopped) Threads() []Thread {
 	return threads
 }
 
-// Since returns when the first thread was asked to stop.
+// Since returns the time at which the first thread was requested to stop.
 func (s *Stopped) Since() time.Time { return s.since }
 
-// Took returns how long it took then until all had stopped.
+// Took returns the time from Since until all threads had stopped.
 func (s *Stopped) Took() time.Duration { return s.took }
 
-// Stood returns how long it took from then on until the last thread went on; 0 before that.
+// Stood returns the time from Since until the last thread had resumed. It is 0 before that.
 func (s *Stopped) Stood() time.Duration { return s.stood }
 
-// letGo puts back what the calls needed and lets every thread go on.
+// letGo restores what the calls have changed and resumes all threads.
 func (s *Stopped) letGo() {
 	if s.foothold != nil && !s.abandoned {
-		_ = s.foothold.leave(s) // fails when the process has ended, and there is nobody to tell
+		_ = s.foothold.leave(s) // fails if the process has ended; the error cannot be reported
 	}
-	for _, waiting := range []bool{false, true} { // those that have something to do first
+	for _, waiting := range []bool{false, true} { // running threads first
 		for tid := range s.seized {
 			t := s.threads[tid]
 			if waits := t == nil || t.Regs.inCall(); waits == waiting {
@@ -236,17 +237,17 @@ func (s *Stopped) letGo() {
 	s.dir.Close()
 }
 
-// detach lets a thread go on; t is nil when it has not stopped.
+// detach resumes a thread; t is nil if the thread has not stopped.
 func detach(tid int, t *Thread) {
 	var signal unix.Signal
 	if t != nil {
 		signal = t.signal
 	}
-	// A thread that cannot be detached has ended, or is let go when this thread ends.
+	// A thread that cannot be detached has ended, or resumes when this thread ends.
 	_ = request(unix.PTRACE_DETACH, tid, 0, uintptr(signal))
 }
 
-// explain makes an error that a dying process causes say so.
+// explain converts an error caused by the end of the process to one that reports the end.
 func (s *Stopped) explain(err error) error {
 	if errors.Is(err, ErrNoProcess) || err != nil && !errors.Is(err, ErrExited) && (s.dead() || s.killed()) {
 		return fmt.Errorf("process %d: %w", s.pid, ErrExited)
@@ -254,7 +255,7 @@ func (s *Stopped) explain(err error) error {
 	return err
 }
 
-// killed reports whether a thread is not stopped any more, which only SIGKILL can do, or an exec of another one.
+// killed reports whether a thread is no longer stopped. Only SIGKILL or an exec by another thread can cause this.
 func (s *Stopped) killed() bool {
 	for tid := range s.threads {
 		var r Registers
@@ -265,8 +266,8 @@ func (s *Stopped) killed() bool {
 	return false
 }
 
-// dead reports whether the process has ended, or is about to: then every error has this one reason. A first thread that
-// ended before the others does not count.
+// dead reports whether the process has ended or is about to end, which is then the reason for every error. It does not
+// count the end of the first thread before the others.
 func (s *Stopped) dead() bool {
 	if !endedTask(s.dir, s.pid) {
 		return false
