@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
@@ -53,6 +54,24 @@ func (p *Process) NumGoroutine() int {
 		p.tb.Fatalf("realtarget: %s: %v", url, err)
 	}
 	return n
+}
+
+// MemStats returns Mallocs and TotalAlloc of runtime.MemStats at a moment while the program answers this question. They are at
+// the end of a heap profile.
+func (p *Process) MemStats() (mallocs, totalAlloc uint64) {
+	p.tb.Helper()
+	url := p.plan.pprof + "/heap?debug=1"
+	text := p.get(url)
+	for name, to := range map[string]*uint64{"Mallocs": &mallocs, "TotalAlloc": &totalAlloc} {
+		_, rest, _ := strings.Cut(text, "\n# "+name+" = ")
+		line, _, _ := strings.Cut(rest, "\n")
+		n, err := strconv.ParseUint(line, 10, 64)
+		if err != nil {
+			p.tb.Fatalf("realtarget: %s gives no %s at %s", p.spec.Name, name, url)
+		}
+		*to = n
+	}
+	return mallocs, totalAlloc
 }
 
 // Where the number of goroutines is in metrics and in a goroutine profile.

@@ -2,12 +2,11 @@
 // Loupe, so that tests can observe them: databases, a message broker, web
 // servers, a peer-to-peer daemon, a language server.
 //
-// The central type is [Spec]. Programs lists all of them, Chosen those that
-// tests run with. Spec.Path returns an executable, and Spec.Start runs it on the
-// loopback interface with its data in a temporary directory. A [Process] returns the program's own account of its
-// goroutines, from its net/http/pprof endpoint and its metrics, with which tests
-// compare what Loupe reports. StartLoad generates load with clients that speak
-// the program's protocol and check the answers.
+// The central type is [Spec]. Programs returns all Specs, and Chosen returns those that tests use. Spec.Path returns an
+// executable, and Spec.Start runs it on the loopback interface with its data in a temporary directory. A [Process]
+// returns the program's own data about its goroutines, from its net/http/pprof endpoint and its metrics. Tests compare
+// them with what Loupe reports. StartLoad generates load with clients that speak the program's protocol and check the
+// answers.
 //
 // # Sources of the programs
 //
