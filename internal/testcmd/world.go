@@ -102,7 +102,8 @@ func heedSignals() error {
 	return nil
 }
 
-// ignoredSignals returns the signals that this process ignores.
+// ignoredSignals returns the standard signals that this process ignores. Make starts commands with signals 32 and 33
+// ignored, which are the C library's own: package signal cannot catch 32.
 func ignoredSignals() ([]unix.Signal, error) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -118,7 +119,7 @@ func ignoredSignals() ([]unix.Signal, error) {
 			return nil, fmt.Errorf("/proc/self/status: SigIgn: %w", err)
 		}
 		var list []unix.Signal
-		for s := range unix.Signal(64) {
+		for s := range unix.Signal(31) {
 			if mask>>s&1 != 0 {
 				list = append(list, s+1)
 			}
