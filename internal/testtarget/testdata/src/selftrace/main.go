@@ -9,6 +9,8 @@
 //	                   times in nanoseconds of CLOCK_MONOTONIC
 //	idle FILE          records a trace in which the program does nothing, with
 //	                   the same answer
+//	heap FILE MS       allocates for MS milliseconds while it records a trace,
+//	                   then `heaped`; see heap.go
 //	script WORKERS ROUNDS
 //	                   runs phases in which workers do one thing, each in so many
 //	                   rounds, and are released only when all of them are seen
@@ -74,6 +76,7 @@ func main() {
 			}
 			return record(args[0], 1, nil)
 		},
+		"heap": func(args []string) string { return heap(args[0], args[1]) },
 		"script": func(args []string) string {
 			n, bad := numbers(args, 0, 2)
 			if bad != "" {
