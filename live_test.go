@@ -15,7 +15,7 @@ import (
 // TestEveryRelease observes programs of every Go release, built in every way, while they make and end goroutines at full
 // speed. No stream may show a goroutine do what it cannot do in its state, and the programs must come to the right result.
 func TestEveryRelease(t *testing.T) {
-	for _, spec := range testtarget.Matrix("churn") {
+	for _, spec := range testtarget.Matrix(t, "churn") {
 		t.Run(spec.String(), func(t *testing.T) {
 			if lack := spec.Unsupported(); lack != "" {
 				t.Skip(lack)

@@ -12,8 +12,8 @@ import (
 )
 
 // diskMatrix are the executables that are analysed on disk: every release, both architectures.
-func diskMatrix() []testtarget.Spec {
-	specs := testtarget.Matrix("zoo")
+func diskMatrix(t testing.TB) []testtarget.Spec {
+	specs := testtarget.Matrix(t, "zoo")
 	for _, v := range testtarget.Versions() {
 		specs = append(specs,
 			testtarget.Spec{Program: "tiny", Go: v, Arch: testtarget.ARM64},
@@ -34,7 +34,7 @@ func open(t testing.TB, spec testtarget.Spec) *gobin.Binary {
 
 // TestIdentity checks what an executable says of itself.
 func TestIdentity(t *testing.T) {
-	for _, spec := range diskMatrix() {
+	for _, spec := range diskMatrix(t) {
 		t.Run(spec.String(), func(t *testing.T) {
 			b := open(t, spec)
 			if want := "go" + spec.Go; b.GoVersion() != want {
@@ -69,7 +69,7 @@ func TestIdentity(t *testing.T) {
 
 // TestFunctions compares the functions with the symbol table.
 func TestFunctions(t *testing.T) {
-	for _, spec := range diskMatrix() {
+	for _, spec := range diskMatrix(t) {
 		if spec.Stripped {
 			continue
 		}

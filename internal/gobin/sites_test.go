@@ -17,7 +17,7 @@ var probed = map[string]int{
 
 // TestProbeSites finds the places for probes in every executable: on both architectures, and the same in stripped ones.
 func TestProbeSites(t *testing.T) {
-	for _, spec := range diskMatrix() {
+	for _, spec := range diskMatrix(t) {
 		t.Run(spec.String(), func(t *testing.T) {
 			b := open(t, spec)
 			file, err := os.Open(b.Path())

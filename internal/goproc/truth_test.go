@@ -17,7 +17,7 @@ import (
 // TestTruth compares snapshots with what the targets' own runtime.Stack prints, on every Go release and in every shape of
 // executable, with and without stopping the process.
 func TestTruth(t *testing.T) {
-	for _, spec := range testtarget.Matrix("zoo") {
+	for _, spec := range testtarget.Matrix(t, "zoo") {
 		t.Run(spec.String(), func(t *testing.T) {
 			target := testtarget.Start(t, testtarget.Build(t, spec))
 			target.Command("gc") // the runtime notes who waits

@@ -2,6 +2,7 @@ package testtarget
 
 import (
 	"embed"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,6 +11,8 @@ import (
 	"sort"
 	"syscall"
 	"testing"
+
+	"github.com/loupe-go/loupe/internal/testcmd"
 )
 
 // badSources has the sources of programs that are not Go's.
@@ -87,10 +90,22 @@ func BadBinaries(tb testing.TB) map[string]string {
 
 // RunnableBadBinaries returns those of BadBinaries that can be started with
 // Start on linux/amd64 and live until they are stopped. They answer no command.
-// Whether the kernel runs 32-bit programs (go-386) is not looked at.
+// Those that the kernel does not execute, as it does not execute 32-bit programs
+// without CONFIG_IA32_EMULATION, are left out and logged.
 func RunnableBadBinaries(tb testing.TB) map[string]string {
 	tb.Helper()
-	return makeBad(tb, func(k badKind) bool { return k.runs })
+	paths := makeBad(tb, func(k badKind) bool { return k.runs })
+	for name, path := range paths {
+		cmd := testcmd.Command(tb, path)
+		if err := cmd.Start(); errors.Is(err, syscall.ENOEXEC) {
+			tb.Logf("testtarget: no bad binary %q: %v", name, err)
+			delete(paths, name)
+		} else if err == nil {
+			cmd.Process.Kill()
+			cmd.Wait()
+		}
+	}
+	return paths
 }
 
 // BadBinaryNames returns every name that BadBinaries can return, sorted.

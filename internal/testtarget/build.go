@@ -121,6 +121,14 @@ func (s Spec) sources() (map[string][]byte, error) {
 		}
 	}
 	files["go.mod"] = fmt.Appendf(nil, "module loupe.test/%s\n\ngo 1.%d\n", s.Program, s.minor())
+	if s.Module != "" {
+		parts := strings.Fields(s.Module)
+		if len(parts) != 3 {
+			return nil, fmt.Errorf("%q is not a module, a version and a directory", s.Module)
+		}
+		files["go.mod"] = fmt.Appendf(files["go.mod"], "\nrequire %s %s\n\nreplace %s => %s\n", parts[0], parts[1], parts[0], parts[2])
+		files[parts[2][len("./"):]+"/go.mod"] = fmt.Appendf(nil, "module %s\n\ngo 1.%d\n", parts[0], s.minor())
+	}
 	return files, nil
 }
 

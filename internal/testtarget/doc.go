@@ -25,11 +25,15 @@
 //	       speed, and a checksum of their work
 //	forker one child process after the other
 //	mill   a known amount of work on command
+//	shift  goroutines that sleep and compute in turn, and keep the books of it
 //	mixer  many kinds of work at once, each with a known result; also as a
 //	       shared library or archive for a C program (testdata/host), and
 //	       with a plugin
 //	selftrace  everything that causes events, while it records its own
 //	       execution trace
+//	depot  calls of a library of which there are two versions (Spec.Module)
+//	burner uses processor time in known places, and records its own CPU
+//	       profile
 //	tiny   only the protocol; portable to every GOOS and GOARCH
 //
 // # Protocol

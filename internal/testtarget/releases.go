@@ -83,6 +83,14 @@ func Rare[T any](tb testing.TB, list ...T) []T {
 	return among(tb, list, func(T) bool { return Complete() })
 }
 
+// Ends returns Versions if LOUPE_RELEASES chooses all releases, and the oldest and the newest of them otherwise. It is for what
+// takes long to build. The test logs the others.
+func Ends(tb testing.TB) []string {
+	tb.Helper()
+	all := Versions()
+	return among(tb, all, func(v string) bool { return Complete() || v == all[0] || v == all[len(all)-1] })
+}
+
 // Complete reports whether LOUPE_RELEASES chooses all releases.
 func Complete() bool { return len(chosen()) == len(releases) }
 

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
+	"testing"
 )
 
 // Architectures a Spec can name.
@@ -16,8 +18,7 @@ const (
 
 // A Spec says which executable is wanted. Specs are comparable.
 type Spec struct {
-	// Program is a directory below testdata/src: zoo, coder, flood, churn,
-	// forker or tiny.
+	// Program is a directory below testdata/src, such as zoo or tiny.
 	Program string
 	// Go is the release that builds it, such as "1.12.17"; any release that
 	// GOTOOLCHAIN can name, not only those of Versions. Empty: Latest.
@@ -41,6 +42,8 @@ type Spec struct {
 	Tags string
 	// Flags are further arguments of go build, one on each line.
 	Flags string
+	// Module is a module that a directory of the program stands for, as "example.com/parcel v1.2.3 ./parcel1".
+	Module string
 	// Experiment is the GOEXPERIMENT, and AMD64Level the GOAMD64 such as "v3".
 	Experiment, AMD64Level string
 	// Library makes the program a shared library (-buildmode=c-shared), and
@@ -68,7 +71,7 @@ func (s Spec) String() string {
 		{s.Stripped, "stripped"}, {s.PIE, "pie"}, {s.Cgo, "cgo"},
 		{s.Trimpath, "trimpath"}, {s.Binutils, "binutils"}, {s.Library, "library"}, {s.Archive, "archive"}, {s.Plugin, "plugin"}, {s.Tags != "", "tags=" + s.Tags},
 		{s.Flags != "", strings.NewReplacer("\n", "+", " ", "", "/", "").Replace(s.Flags)},
-		{s.Experiment != "", "experiment=" + s.Experiment}, {s.AMD64Level != "", "amd64=" + s.AMD64Level},
+		{s.Module != "", strings.NewReplacer(" ", "-", "/", "").Replace(s.Module)}, {s.Experiment != "", "experiment=" + s.Experiment}, {s.AMD64Level != "", "amd64=" + s.AMD64Level},
 	} {
 		if f.on {
 			shape = append(shape, f.name)
@@ -81,16 +84,22 @@ func (s Spec) String() string {
 }
 
 // Matrix returns the specs of one program for every release of Versions on the
-// machine's architecture: normal, stripped, PIE and cgo, in that order.
-func Matrix(program string) []Spec {
+// machine's architecture: normal, stripped, PIE and cgo, in that order. For PIE
+// and cgo the standard library is compiled once more, so [Ends] has their
+// releases.
+func Matrix(tb testing.TB, program string) []Spec {
+	tb.Helper()
+	ends := Ends(tb)
 	var specs []Spec
 	for _, v := range Versions() {
 		specs = append(specs,
 			Spec{Program: program, Go: v},
-			Spec{Program: program, Go: v, Stripped: true},
-			Spec{Program: program, Go: v, PIE: true},
-			Spec{Program: program, Go: v, Cgo: true},
-		)
+			Spec{Program: program, Go: v, Stripped: true})
+		if slices.Contains(ends, v) {
+			specs = append(specs,
+				Spec{Program: program, Go: v, PIE: true},
+				Spec{Program: program, Go: v, Cgo: true})
+		}
 	}
 	return specs
 }

@@ -61,7 +61,7 @@ func main() {
 		&kind{name: "copies", work: copies}, &kind{name: "stacks", work: stacks},
 		&kind{name: "sleeps", work: sleeps}, &kind{name: "futexes", work: futexes}, &kind{name: "reads", work: reads},
 		&kind{name: "deadlines", work: deadlines}, &kind{name: "signals", work: newSignals(), lone: true},
-		&kind{name: "threads", work: threads}, &kind{name: "children", work: children, lone: true},
+		&kind{name: "children", work: children, lone: true},
 		&kind{name: "procs", work: newProcs(), lone: true}, collector,
 	)
 	for _, k := range kinds {

@@ -7,17 +7,6 @@ import (
 	"time"
 )
 
-// threads ends a thread: a goroutine that keeps its own until it returns takes it along.
-func threads() {
-	ended := make(chan bool)
-	go func() {
-		runtime.LockOSThread()
-		time.Sleep(wait / 3)
-		ended <- true
-	}()
-	<-ended
-}
-
 // children starts a program that calculates, and ends with a status of its own.
 func children() {
 	n := time.Now().Nanosecond()
