@@ -26,6 +26,15 @@ func (e *Event) Cases() int64 { return e.valueOf(Select) }
 // HeapBytes returns the size of the heap of a HeapAlloc.
 func (e *Event) HeapBytes() int64 { return e.valueOf(HeapAlloc) }
 
+// HeapGoalBytes returns the size of a HeapGoal.
+func (e *Event) HeapGoalBytes() int64 { return e.valueOf(HeapGoal) }
+
+// AllocatedBytes returns the number of bytes of an AllocBytes.
+func (e *Event) AllocatedBytes() int64 { return e.valueOf(AllocBytes) }
+
+// AllocatedObjects returns the number of objects of an AllocObjects.
+func (e *Event) AllocatedObjects() int64 { return e.valueOf(AllocObjects) }
+
 // Missing returns the number of events that were lost before a Lost event. Zero means unknown.
 func (e *Event) Missing() int64 { return e.valueOf(Lost) }
 

@@ -10,7 +10,8 @@ func TestAccessors(t *testing.T) {
 	for k := Kind(1); k < numKinds; k++ {
 		e := Event{Kind: k, Value: 7, Object: 9, Reason: "why"}
 		numbers := map[string]int64{"Wait": int64(e.Wait()), "SyscallTime": int64(e.SyscallTime()), "Capacity": e.Capacity(),
-			"Cases": e.Cases(), "HeapBytes": e.HeapBytes(), "Missing": e.Missing(), "Task": e.Task()}
+			"Cases": e.Cases(), "HeapBytes": e.HeapBytes(), "HeapGoalBytes": e.HeapGoalBytes(),
+			"AllocatedBytes": e.AllocatedBytes(), "AllocatedObjects": e.AllocatedObjects(), "Missing": e.Missing(), "Task": e.Task()}
 		expectOne(t, k, "Value", numbers, 7)
 		expectOne(t, k, "Reason", map[string]string{"WaitReason": e.WaitReason(), "StopReason": e.StopReason(),
 			"STWReason": e.STWReason(), "Category": e.Category()}, "why")

@@ -52,7 +52,7 @@ type Event struct {
 	Object uint64
 
 	// Value is a number whose meaning and unit depend on Kind. The methods Wait, SyscallTime, Capacity, Cases, HeapBytes,
-	// Missing and Task return it by its meaning.
+	// HeapGoalBytes, AllocatedBytes, AllocatedObjects, Missing and Task return it by its meaning.
 	Value int64
 
 	// Text is set for the kinds in KindsUser. It is text from the program: the type of a task or a region, or a message.

@@ -51,6 +51,12 @@ const (
 	UserLog         // a runtime/trace log message
 	CPUSample       // a sample of the CPU profiler
 
+	// Kinds that are sampled from the memory statistics of the runtime.
+
+	HeapGoal     // the size of the heap at which the next garbage collection should end
+	AllocBytes   // bytes that were allocated on the heap since the program started
+	AllocObjects // objects that were allocated on the heap since the program started
+
 	numKinds
 )
 

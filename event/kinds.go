@@ -103,13 +103,16 @@ var (
 	KindsLock = GroupLock.Kinds()
 	// KindsGC contains the kinds for garbage collections, STW pauses and the size of the heap.
 	KindsGC = GroupGC.Kinds()
+	// KindsMemory contains the heap goal and the counters of allocations. They are sampled from the memory statistics of the
+	// runtime, without a probe. If they are observed, HeapAlloc is sampled too.
+	KindsMemory = GroupMemory.Kinds()
 	// KindsUser contains the kinds for annotations that the program makes with runtime/trace, and for samples of the CPU
 	// profiler. Only execution traces have events of these kinds.
 	KindsUser = GroupUser.Kinds()
 	// KindsDefault contains the kinds that are observed by default.
 	KindsDefault = KindsGoroutine.Union(KindsGC)
-	// KindsAll contains all kinds that can be observed in a live process. Lost and Exec are always reported, even if a
-	// set does not contain them.
+	// KindsAll contains all kinds that probes observe in a live process, which are all but KindsMemory. Lost and Exec are
+	// always reported, even if a set does not contain them.
 	KindsAll = kindsWith(func(d *Description) bool { return d.Sources&(FromProcess|OnlyCounted) != 0 })
 	// KindsTrace contains all kinds that execution traces have.
 	KindsTrace = kindsWith(func(d *Description) bool { return d.Sources&FromTrace != 0 })

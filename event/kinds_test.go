@@ -48,6 +48,7 @@ func TestCommonKinds(t *testing.T) {
 		{KindsChannel, "ChanMake,ChanSend,ChanReceive,ChanClose,Select"},
 		{KindsLock, "SemAcquire,SemRelease"},
 		{KindsGC, "GCBegin,GCEnd,STWBegin,STWEnd,HeapAlloc"},
+		{KindsMemory, "HeapGoal,AllocBytes,AllocObjects"},
 		{KindsUser, "UserTaskBegin,UserTaskEnd,UserRegionBegin,UserRegionEnd,UserLog,CPUSample"},
 	} {
 		if got := test.set.String(); got != test.want {
@@ -58,7 +59,7 @@ func TestCommonKinds(t *testing.T) {
 	for _, g := range Groups() {
 		groups = groups.Union(g.Kinds())
 	}
-	if want := KindsAll.Union(KindsTrace).Without(KindsOf(GoSwitch)); groups != want {
+	if want := KindsAll.Union(KindsMemory, KindsTrace).Without(KindsOf(GoSwitch)); groups != want {
 		t.Errorf("the groups have %s, want %s", groups, want)
 	}
 	if !KindsAll.Contains(KindsOf(GoSwitch, Lost, Exec)) || !KindsAll.Intersect(KindsUser).IsEmpty() {

@@ -48,6 +48,7 @@ type Group string
 const (
 	GroupGoroutine Group = "goroutine" // the lifecycle and the scheduling of goroutines
 	GroupGC        Group = "gc"        // garbage collections, STW pauses and the size of the heap
+	GroupMemory    Group = "memory"    // heap goal and allocations, sampled from the memory statistics of the runtime
 	GroupSyscall   Group = "syscall"   // system calls and calls of C code
 	GroupChannel   Group = "chan"      // channel operations, including operations that do not block
 	GroupLock      Group = "lock"      // operations on contended locks and semaphores
@@ -57,7 +58,7 @@ const (
 
 // Groups returns all groups.
 func Groups() []Group {
-	return []Group{GroupGoroutine, GroupGC, GroupSyscall, GroupChannel, GroupLock, GroupUser, GroupStream}
+	return []Group{GroupGoroutine, GroupGC, GroupMemory, GroupSyscall, GroupChannel, GroupLock, GroupUser, GroupStream}
 }
 
 // Sources are the sources of events that produce a kind.
@@ -69,6 +70,8 @@ const (
 	FromTrace                       // an execution trace
 	// OnlyCounted marks a kind that a live process counts and that no stream contains.
 	OnlyCounted
+	// FromMemory marks a kind that is sampled from the memory of a live process, without a probe.
+	FromMemory
 )
 
 // A Tone says how a text for people emphasizes the name of a kind.
@@ -170,6 +173,16 @@ var kindTable = [NumKinds]Description{
 	HeapAlloc: {"HeapAlloc", GroupGC, FromProcess | FromTrace, ToneNone,
 		"the size of the heap, live objects and objects that are not swept yet", []Field{
 			{Name: "Value", Key: "bytes", Unit: Bytes, Doc: "the size"}}},
+
+	HeapGoal: {"HeapGoal", GroupMemory, FromMemory | FromTrace, ToneNone,
+		"the size of the heap at which the next garbage collection should end", []Field{
+			{Name: "Value", Key: "bytes", Unit: Bytes, Doc: "the size; 0 if garbage collection is off"}}},
+	AllocBytes: {"AllocBytes", GroupMemory, FromMemory | FromTrace, ToneNone,
+		"bytes that were allocated on the heap since the program started", []Field{
+			{Name: "Value", Key: "bytes", Unit: Bytes, Doc: "their number, as in runtime.MemStats.TotalAlloc"}}},
+	AllocObjects: {"AllocObjects", GroupMemory, FromMemory | FromTrace, ToneNone,
+		"objects that were allocated on the heap since the program started", []Field{
+			{Name: "Value", Key: "objects", Unit: Count, Doc: "their number, as in runtime.MemStats.Mallocs"}}},
 
 	Lost: {"Lost", GroupStream, FromProcess | FromTrace, ToneBad,
 		"events before this one were lost", []Field{{Name: "Value", Key: "events", Unit: Count, Doc: "their number, 0 if unknown"}}},

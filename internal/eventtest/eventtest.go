@@ -11,7 +11,7 @@ import (
 
 // All returns the kinds that streams contain.
 func All() event.Kinds {
-	return event.KindsAll.Union(event.KindsTrace).Without(event.KindsOf(event.GoSwitch))
+	return event.KindsAll.Union(event.KindsMemory, event.KindsTrace).Without(event.KindsOf(event.GoSwitch))
 }
 
 // G is the goroutine of the events that Filled returns.
