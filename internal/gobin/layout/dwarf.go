@@ -36,18 +36,11 @@ const (
 //
 // Errors wrap ErrNoDWARF, ErrCorruptDWARF, ErrUnsupportedVersion or ErrUnsupportedArch.
 func FromDWARF(f DWARFSource) (*Layout, error) {
-	info := f.Section(".debug_info")
-	if info == nil {
-		return nil, fmt.Errorf("%w: no .debug_info", ErrNoDWARF)
-	}
-	abbrev, err := readSection(f, ".debug_abbrev", maxAbbrevSection)
+	src, err := sectionsOf(f)
 	if err != nil {
 		return nil, err
 	}
-	found, err := godwarf.Read(godwarf.Sections{
-		Info: info, Abbrev: abbrev,
-		Str: lazySection(f, ".debug_str"), LineStr: lazySection(f, ".debug_line_str"),
-	})
+	found, err := godwarf.Read(src)
 	if err != nil {
 		return nil, err
 	}
@@ -64,6 +57,49 @@ func FromDWARF(f DWARFSource) (*Layout, error) {
 	}
 	maps.Copy(data.Structs, found.Structs)
 	return &Layout{GoVersion: found.GoVersion, Arch: base.Arch, Source: SourceDWARF, data: data}, nil
+}
+
+// Fields returns the fields of structs of any package, by their paths: the name of the struct as the linker spells it and the
+// names of the fields, "net/http.Request.URL". Structs that the program does not use are left out.
+//
+// Errors wrap ErrNoDWARF or ErrCorruptDWARF.
+func Fields(f DWARFSource, structs []string) (map[string]Field, error) {
+	src, err := sectionsOf(f)
+	if err != nil {
+		return nil, err
+	}
+	found, err := godwarf.ReadStructs(src, structs)
+	if err != nil {
+		return nil, err
+	}
+	fields := map[string]Field{}
+	for name, s := range found {
+		for path, field := range s.Fields {
+			fields[name+"."+path] = Field(field)
+		}
+	}
+	return fields, nil
+}
+
+// StructOf returns the name of the struct in the path of a field; false if the path has none.
+func StructOf(path string) (name string, ok bool) {
+	name, _, ok = table.CutPath(path)
+	return name, ok
+}
+
+func sectionsOf(f DWARFSource) (godwarf.Sections, error) {
+	info := f.Section(".debug_info")
+	if info == nil {
+		return godwarf.Sections{}, fmt.Errorf("%w: no .debug_info", ErrNoDWARF)
+	}
+	abbrev, err := readSection(f, ".debug_abbrev", maxAbbrevSection)
+	if err != nil {
+		return godwarf.Sections{}, err
+	}
+	return godwarf.Sections{
+		Info: info, Abbrev: abbrev,
+		Str: lazySection(f, ".debug_str"), LineStr: lazySection(f, ".debug_line_str"),
+	}, nil
 }
 
 // readSection returns the contents of a section that must be there.

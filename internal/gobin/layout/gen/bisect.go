@@ -27,7 +27,7 @@ func (g *generator) bisect(ctx context.Context, builds []table.Build) ([]table.B
 			i++ // the change is dated as well as it can be
 			continue
 		}
-		fmt.Printf("go%v differs from go%v: looked at go%v\n", to.Release, from.Release, b.Release)
+		fmt.Printf("go%v differs from go%v: built go%v\n", to.Release, from.Release, b.Release)
 		builds = slices.Insert(builds, i+1, *b)
 		looked = append(looked, b.Release)
 	}

@@ -153,10 +153,10 @@ func lineDiff(old, now string) string {
 		}
 	}
 	if len(out) > maxDiff {
-		out = append(out[:maxDiff], fmt.Sprintf("... and %d lines more", len(out)-maxDiff))
+		out = append(out[:maxDiff], fmt.Sprintf("... and %d more lines", len(out)-maxDiff))
 	}
 	if len(out) == 0 {
-		return "the same lines in another order"
+		return "the lines are in a different order"
 	}
 	return strings.Join(out, "\n")
 }

@@ -48,9 +48,9 @@ func parseOptions(args []string) (o options, err error) {
 	flags := flag.NewFlagSet("gen", flag.ContinueOnError)
 	flags.StringVar(&o.table, "table", "internal/gobin/layout/table.txt", "the table's `file`")
 	add := flags.String("add", "", "comma-separated `releases` to add, such as 1.27.5")
-	flags.BoolVar(&o.bisect, "bisect", false, "add the releases that date changes between two of the same minor")
+	flags.BoolVar(&o.bisect, "bisect", false, "add releases until each change within a minor version is located")
 	flags.BoolVar(&o.check, "check", false, "compare with the table instead of writing it")
-	flags.BoolVar(&o.latest, "latest", false, "with -check: only the last release of each minor")
+	flags.BoolVar(&o.latest, "latest", false, "with -check: only the latest release of each minor version")
 	only := flags.String("releases", "", "with -check: only these comma-separated `releases`")
 	if err := flags.Parse(args); err != nil {
 		return o, err
@@ -65,9 +65,9 @@ func parseOptions(args []string) (o options, err error) {
 	case flags.NArg() > 0:
 		return o, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	case !o.check && (o.latest || len(o.chosen) > 0):
-		return o, errors.New("-latest and -releases go with -check")
+		return o, errors.New("-latest and -releases require -check")
 	case o.check && (len(o.add) > 0 || o.bisect):
-		return o, errors.New("-check changes nothing; -add and -bisect do")
+		return o, errors.New("-check cannot be combined with -add or -bisect")
 	}
 	return o, nil
 }

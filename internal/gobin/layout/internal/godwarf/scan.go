@@ -35,19 +35,34 @@ type Result struct {
 	Consts    map[string]int64        // those that lie before the types, by Loupe's name
 }
 
-// Read finds the wanted structs. Errors wrap ErrNoDWARF or ErrCorrupt.
-func Read(src Sections) (*Result, error) { return read(src, maxInfo) }
+// Read finds the wanted structs of the runtime. Errors wrap ErrNoDWARF or ErrCorrupt.
+func Read(src Sections) (*Result, error) { return read(src, maxInfo, newTypes(wanted.Structs)) }
+
+// ReadStructs finds structs of any package by their names. Structs that the program does not use are not in the result.
+func ReadStructs(src Sections, names []string) (map[string]table.Struct, error) {
+	list := make([]wanted.Struct, len(names))
+	for i, name := range names {
+		list[i].Name = name
+	}
+	t := newTypes(list)
+	t.all = true
+	r, err := read(src, maxInfo, t)
+	if err != nil {
+		return nil, err
+	}
+	return r.Structs, nil
+}
 
 // read is Read with a limit to how much of .debug_info is looked at.
-func read(src Sections, limit uint64) (*Result, error) {
+func read(src Sections, limit uint64, t *types) (*Result, error) {
 	s := &scanner{
 		src:     src,
 		in:      stream{r: src.Info, limit: limit, buf: make([]byte, bufferSize)},
 		abbrevs: newAbbrevs(src.Abbrev),
-		types:   newTypes(),
+		types:   t,
 		consts:  map[string]int64{},
 	}
-	for !s.types.complete() {
+	for !s.types.complete {
 		u, err := s.nextUnit()
 		if err != nil {
 			return nil, err

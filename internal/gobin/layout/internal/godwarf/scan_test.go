@@ -12,6 +12,7 @@ import (
 	"testing/iotest"
 
 	"github.com/loupe-go/loupe/internal/gobin/layout/internal/table"
+	"github.com/loupe-go/loupe/internal/gobin/layout/internal/wanted"
 )
 
 // wantG is the runtime.g of the test program.
@@ -228,7 +229,7 @@ func TestReadBomb(t *testing.T) {
 		"members":                      {head: append(open.Bytes(), codeStruct, 0, 0), tail: []byte{codeMember, 'x', 0, 0, 0, 0, 0, 0}},
 		"zeros, which are empty units": {tail: []byte{0}},
 	} {
-		_, err := read(Sections{Info: r, Abbrev: testAbbrev()}, limit)
+		_, err := read(Sections{Info: r, Abbrev: testAbbrev()}, limit, newTypes(wanted.Structs))
 		if !errors.Is(err, ErrCorrupt) || r.n > 2*limit+maxWindow {
 			t.Errorf("%s: %d bytes read, %v; want ErrCorrupt after some %d", name, r.n, err, limit)
 		}

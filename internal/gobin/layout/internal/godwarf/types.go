@@ -56,18 +56,22 @@ type types struct {
 	members []member
 	names   map[string]string // of members, each once
 
+	wanted    []wanted.Struct
+	all       bool                     // structs of any package may be part of a wanted one
 	named     map[string]wanted.Struct // wanted structs by the names that releases give them
 	variables map[string]wanted.Struct // and by the variable whose type they are
+	complete  bool                     // the unit with the types has been read, or is being read
 	found     map[string]uint32        // offset of a wanted struct by Loupe's name
 	ofVar     map[string]uint32        // the same by way of a variable
 }
 
-func newTypes() *types {
+func newTypes(list []wanted.Struct) *types {
 	t := &types{
-		names: map[string]string{}, named: map[string]wanted.Struct{}, variables: map[string]wanted.Struct{},
+		wanted: list,
+		names:  map[string]string{}, named: map[string]wanted.Struct{}, variables: map[string]wanted.Struct{},
 		found: map[string]uint32{}, ofVar: map[string]uint32{},
 	}
-	for _, w := range wanted.Structs {
+	for _, w := range list {
 		t.named[w.Name] = w
 		for _, name := range w.Also {
 			t.named[name] = w
@@ -81,12 +85,6 @@ func newTypes() *types {
 
 // essential is the struct whose unit is the one with the types.
 const essential = "runtime.g"
-
-// complete tells whether the unit with the types has been read.
-func (t *types) complete() bool {
-	_, ok := t.found[essential]
-	return ok
-}
 
 // add takes note of a type. It returns the index of a struct whose members are to be kept.
 func (t *types) add(e *entry) (int32, error) {
@@ -102,7 +100,8 @@ func (t *types) add(e *entry) (int32, error) {
 	}
 	switch e.tag {
 	case tagStructType:
-		if mayMatter(e.name) {
+		t.complete = t.complete || string(e.name) == essential
+		if t.all || mayMatter(e.name) {
 			entry.kept = int32(len(t.structs))
 			t.structs = append(t.structs, keptStruct{first: len(t.members), leaf: wanted.IsLeaf(string(e.name))})
 		}
@@ -185,7 +184,7 @@ func (t *types) at(off uint32) (typeEntry, bool) {
 func (t *types) layouts() (map[string]table.Struct, error) {
 	structs := map[string]table.Struct{}
 	left := maxFields
-	for _, w := range wanted.Structs {
+	for _, w := range t.wanted {
 		off, ok := t.found[w.Name]
 		if !ok {
 			if off, ok = t.ofVar[w.Name]; !ok {

@@ -62,6 +62,10 @@ var single = map[string]string{
 	"runtime.mSpanInUse":        "runtime.mSpanInUse",
 	"runtime.mSpanManual":       "runtime.mSpanManual",
 	"runtime.mSpanDead":         "runtime.mSpanDead",
+
+	"runtime.memoryLimitHeapGoalHeadroom":        "runtime.memoryLimitMinHeapGoalHeadroom",
+	"runtime.memoryLimitMinHeapGoalHeadroom":     "runtime.memoryLimitMinHeapGoalHeadroom",
+	"runtime.memoryLimitHeapGoalHeadroomPercent": "runtime.memoryLimitHeapGoalHeadroomPercent",
 }
 
 // Const returns Loupe's name of a constant; false when the constant is not among those known.

@@ -37,23 +37,16 @@ var Structs = []Struct{
 	{Name: "runtime.schedt"},
 	{Name: "runtime.gobuf"},
 	{Name: "runtime.stack"},
-	{Name: "runtime.gList"},
-	{Name: "runtime.gQueue"},
 	{Name: "runtime.coro"},
-	{Name: "runtime.ancestorInfo"},
-	{Name: "runtime.sysmontick"},
 	{Name: "runtime.synctestGroup"},
 	{Name: "runtime.synctestBubble"},
-	{Name: "runtime._defer"},
 	{Name: "runtime._panic"},
 
 	// What goroutines wait for.
 	{Name: "runtime.hchan"},
-	{Name: "runtime.waitq"},
 	{Name: "runtime.sudog"},
 	{Name: "runtime.semaRoot"},
 	{Name: "runtime.semTable", Variable: "runtime.semtable"},
-	{Name: "runtime.mutex"},
 	{Name: "runtime.timer"},
 	{Name: "runtime.timers"},
 	{Name: "runtime.pollDesc"},
@@ -63,7 +56,6 @@ var Structs = []Struct{
 	{Name: "runtime._func", Fields: map[string]string{"entryoff": "entryOff", "nameoff": "nameOff"}},
 	{Name: "runtime.pcHeader"},
 	{Name: "runtime.inlinedCall"},
-	{Name: "runtime.funcval"},
 
 	// Values.
 	{Name: "runtime._type", Also: []string{"internal/abi.Type"}, Fields: map[string]string{
@@ -74,24 +66,38 @@ var Structs = []Struct{
 	{Name: "runtime.itab", Also: []string{"internal/abi.ITab"}, Fields: map[string]string{
 		"Inter": "inter", "Type": "_type", "Hash": "hash", "Fun": "fun",
 	}},
-	{Name: "runtime.eface"},
-	{Name: "runtime.iface"},
-	{Name: "runtime.slice"},
-	{Name: "runtime.stringStruct"},
 	{Name: "runtime.hmap"},
 	{Name: "runtime/pprof.label", Also: []string{"internal/runtime/pprof/label.Label"}, Fields: map[string]string{
 		"Key": "key", "Value": "value",
 	}},
-	{Name: "runtime/pprof.LabelSet"},
 	{Name: "runtime/pprof.labelMap", Fields: map[string]string{"Set": "LabelSet", "LabelSet.List": "LabelSet.list"}},
 
 	// Memory.
 	{Name: "runtime.mspan"},
 	{Name: "runtime.mcache"},
 	{Name: "runtime.mheap", Shallow: true},
+	{Name: "runtime.mcentral", Shallow: true},
+	{Name: "runtime.fixalloc"},
 	{Name: "runtime.mstats"},
+	{Name: "runtime.heapStatsDelta"},
 	{Name: "runtime.gcControllerState"},
-	{Name: "runtime.workType", Variable: "runtime.work"},
+	{Name: "runtime.workType", Variable: "runtime.work", Fields: map[string]string{
+		"cpuStats.GCAssistTime": "cpuStats.gcAssistTime", "cpuStats.GCDedicatedTime": "cpuStats.gcDedicatedTime",
+		"cpuStats.GCIdleTime": "cpuStats.gcIdleTime", "cpuStats.GCPauseTime": "cpuStats.gcPauseTime",
+		"cpuStats.GCTotalTime": "cpuStats.gcTotalTime", "cpuStats.ScavengeAssistTime": "cpuStats.scavengeAssistTime",
+		"cpuStats.ScavengeBgTime": "cpuStats.scavengeBgTime", "cpuStats.ScavengeTotalTime": "cpuStats.scavengeTotalTime",
+		"cpuStats.IdleTime": "cpuStats.idleTime", "cpuStats.UserTime": "cpuStats.userTime", "cpuStats.TotalTime": "cpuStats.totalTime",
+	}},
+
+	// The profiles that the runtime keeps (mprof.go), the locks that guard them, and the clock of their times (runtime.go).
+	{Name: "runtime.bucket"},
+	{Name: "runtime.memRecord"},
+	{Name: "runtime.memRecordCycle"},
+	{Name: "runtime.blockRecord"},
+	{Name: "runtime.mProfType", Variable: "runtime.mProf"},
+	{Name: "runtime.mProfCycleHolder"},
+	{Name: "runtime.mutex"},
+	{Name: "runtime.ticksType", Variable: "runtime.ticks"},
 }
 
 // StructNamed returns the struct that a release calls by the given name.
