@@ -11,10 +11,11 @@ import (
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
-// diskMatrix are the executables that are analysed on disk: every release, both architectures.
-func diskMatrix(t testing.TB) []testtarget.Spec {
+// diskMatrix are the executables that are analysed on disk, of both architectures.
+func diskMatrix(t *testing.T) []testtarget.Spec {
+	t.Helper()
 	specs := testtarget.Matrix(t, "zoo")
-	for _, v := range testtarget.Versions() {
+	for _, v := range testtarget.Ends(t) {
 		specs = append(specs,
 			testtarget.Spec{Program: "tiny", Go: v, Arch: testtarget.ARM64},
 			testtarget.Spec{Program: "tiny", Go: v, Arch: testtarget.ARM64, Stripped: true})
@@ -104,6 +105,30 @@ func TestFunctions(t *testing.T) {
 	}
 }
 
+// TestGlobalsWithoutSymbols checks that an executable gives away the same addresses without its symbol table.
+func TestGlobalsWithoutSymbols(t *testing.T) {
+	for _, v := range testtarget.Versions() {
+		for _, spec := range []testtarget.Spec{
+			{Program: "zoo", Go: v, Arch: testtarget.AMD64}, {Program: "zoo", Go: v, Arch: testtarget.AMD64, PIE: true},
+			{Program: "zoo", Go: v, Arch: testtarget.ARM64},
+		} {
+			t.Run(spec.String(), func(t *testing.T) {
+				full := open(t, spec)
+				f, err := elf.Open(full.Path())
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer f.Close()
+				realTwin(t, full, f)
+				g := full.Globals()
+				if g.Memstats == 0 || g.Mheap == 0 || g.GCController == 0 || (g.Gcpercent != 0) != (full.Version().Minor < 17) {
+					t.Errorf("by the symbol table: %+v", g)
+				}
+			})
+		}
+	}
+}
+
 // TestStrippedTwin checks that an executable gives away the same addresses after its symbol table has been removed.
 func TestStrippedTwin(t *testing.T) {
 	for _, v := range testtarget.Versions() {
@@ -160,6 +185,9 @@ func TestBadBinaries(t *testing.T) {
 			if err != nil {
 				if strings.Contains(err.Error(), "\n") {
 					t.Errorf("error is not one line: %q", err)
+				}
+				if name == "zero-pclntab" && !strings.Contains(err.Error(), "obfuscated") {
+					t.Errorf("error %q does not name the usual cause", err)
 				}
 				return
 			}

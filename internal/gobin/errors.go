@@ -6,7 +6,7 @@ import (
 	"github.com/loupe-go/loupe/internal/codepatch/insn"
 )
 
-// The reasons why a file cannot be analysed. Errors of this package wrap one of them; errors.Is tells which.
+// The reasons why a file cannot be analyzed. The errors of this package wrap one of these.
 var (
 	ErrNotELF          = errors.New("not an ELF executable")
 	ErrNotGo           = errors.New("not a Go program")

@@ -7,16 +7,29 @@ import (
 	"strings"
 )
 
-// Func is one function of the executable's machine code. Functions that were inlined everywhere have none.
+// A Func is a function in the machine code of the executable. There is no Func for a function that was inlined
+// everywhere.
 type Func struct {
-	Name  string // as the symbol table spells it, type arguments cut to "[...]"
+	Name  string // as in the symbol table, with type arguments shortened to "[...]"
 	Entry uint64 // address of the first instruction
-	End   uint64 // address behind the last one, padding included
-	id    uint8  // the runtime's mark for special functions (internal/abi.FuncID)
+	End   uint64 // address after the last instruction, including padding
+	id    uint8  // the runtime's ID of special functions (internal/abi.FuncID)
 	rec   []byte
 }
 
-// Functions yields all functions by rising address.
+// Flags of a function in its record, after the ID (internal/abi.FuncFlag, Go 1.17 and later).
+const (
+	flagsSince  = 17
+	flagSPWrite = 1 << 1
+)
+
+// WritesSP reports whether a function changes the stack pointer in a way that SPDelta does not describe. A stack cannot be
+// unwound beyond it. The result is false for releases before Go 1.17, which do not record it.
+func (b *Binary) WritesSP(f Func) bool {
+	return b.version.Minor >= flagsSince && f.rec[b.pcln.format.funcID+1]&flagSPWrite != 0
+}
+
+// Functions yields all functions in increasing order of their addresses.
 func (b *Binary) Functions() iter.Seq[Func] {
 	return func(yield func(Func) bool) {
 		for i := range b.pcln.nfunc {
@@ -27,7 +40,7 @@ func (b *Binary) Functions() iter.Seq[Func] {
 	}
 }
 
-// FuncForPC returns the function whose code holds an address.
+// FuncForPC returns the function whose code contains pc.
 func (b *Binary) FuncForPC(pc uint64) (Func, bool) {
 	i, ok := b.pcln.find(pc)
 	if !ok {
@@ -36,7 +49,7 @@ func (b *Binary) FuncForPC(pc uint64) (Func, bool) {
 	return b.funcAt(i)
 }
 
-// LookupFunc returns the function of a name as the symbol table spells it.
+// LookupFunc returns the function with the given name, spelled as in the symbol table.
 func (b *Binary) LookupFunc(name string) (Func, bool) {
 	if strings.HasPrefix(name, runtimePrefix) {
 		b.runtimeOnce.Do(b.indexRuntime)
@@ -56,7 +69,7 @@ func (b *Binary) LookupFunc(name string) (Func, bool) {
 
 const runtimePrefix = "runtime."
 
-// indexRuntime notes the functions of package runtime by name; they are looked up often.
+// indexRuntime indexes the functions of package runtime by name, because they are looked up often.
 func (b *Binary) indexRuntime() {
 	b.runtimeFuncs = map[string]int{}
 	for i := range b.pcln.nfunc {
@@ -75,10 +88,10 @@ func (b *Binary) indexRuntime() {
 	}
 }
 
-// codeSize returns how long the code of function i is, in bytes.
+// codeSize returns the size of the code of function i in bytes.
 func (b *Binary) codeSize(i int) uint64 { return b.pcln.entry(i+1) - b.pcln.entry(i) }
 
-// funcAt returns function i of the table; false for a record that is out of range.
+// funcAt returns function i of the table. The result is false if its record is out of range.
 func (b *Binary) funcAt(i int) (Func, bool) {
 	t := b.pcln
 	rec := t.record(i)
@@ -95,7 +108,7 @@ func (b *Binary) funcAt(i int) (Func, bool) {
 // firstGenericMinor is the first release with generic functions.
 const firstGenericMinor = 18
 
-// shortName cuts the type arguments of a generic function's name, as the runtime prints it.
+// shortName shortens the type arguments in the name of a generic function, as the runtime does when it prints a name.
 func (b *Binary) shortName(name string) string {
 	i := strings.IndexByte(name, '[')
 	if i < 0 || b.version.Minor < firstGenericMinor {
@@ -119,18 +132,19 @@ func (b *Binary) Code(f Func) ([]byte, error) {
 
 const maxCode = 64 << 20
 
-// SPDelta returns how far the stack pointer has moved since the function's entry when execution is at pc, in bytes, the
-// return address not counted; it is negative while the function has taken that off. lo and hi bound the addresses for which it holds. ok is false where the table has none.
+// SPDelta returns the number of bytes by which the stack pointer at pc is below its value at the function's entry. It
+// is negative if the function has popped its return address. The value applies to the addresses from lo up to hi. ok is
+// false if the table has no value for pc.
 func (b *Binary) SPDelta(f Func, pc uint64) (delta int32, lo, hi uint64, ok bool) {
 	delta, lo, hi = b.pcln.pcValue(b.pcln.u32(f.rec, b.pcln.format.pcsp), f.Entry, pc)
 	return delta, lo, hi, lo < hi && delta >= -returnAddress
 }
 
-// returnAddress is the size of a return address on the stack. A function may take its own off for a moment
-// (syscall.rawVforkSyscall on amd64 does); then the stack pointer has moved back by so much.
+// returnAddress is the size of a return address on the stack. A function may pop its own for a moment, as
+// syscall.rawVforkSyscall on amd64 does. The stack pointer has then moved back by this size.
 const returnAddress = 8
 
-// Line returns the source position of the code at pc, the innermost one where calls are inlined.
+// Line returns the source position of the code at pc. In an inlined call it is the position in the innermost function.
 func (b *Binary) Line(f Func, pc uint64) (file string, line int) {
 	t := b.pcln
 	fileno, _, _ := t.pcValue(t.u32(f.rec, t.format.pcfile), f.Entry, pc)
@@ -138,7 +152,7 @@ func (b *Binary) Line(f Func, pc uint64) (file string, line int) {
 	return t.fileName(f.rec, fileno), max(int(n), 0)
 }
 
-// pcdata returns the offset of a function's pc-value table with the given index; 0 when there is none.
+// pcdata returns the offset of a function's pc-value table with the given index, or 0 if there is none.
 func (t *pclntab) pcdata(rec []byte, index int) uint32 {
 	if index < 0 || uint32(index) >= t.u32(rec, t.format.npcdata) {
 		return 0
@@ -146,8 +160,8 @@ func (t *pclntab) pcdata(rec []byte, index int) uint32 {
 	return t.u32(rec, t.format.size+4*index)
 }
 
-// funcdata returns a function's data pointer of the given index: an offset from the module's gofunc in the formats that
-// store offsets, else an address. ok is false when there is none.
+// funcdata returns a function's data pointer of the given index: an offset from the module's gofunc in formats that
+// store offsets, otherwise an address. ok is false if there is none.
 func (t *pclntab) funcdata(rec []byte, index int) (value uint64, ok bool) {
 	if index < 0 || index >= int(rec[t.format.nfuncdata]) {
 		return 0, false
@@ -171,8 +185,8 @@ func (t *pclntab) funcdata(rec []byte, index int) (value uint64, ok bool) {
 	return v, v != 0
 }
 
-// FrameSize returns how far a function moves the stack pointer once its prologue is done, in bytes, the return address
-// not counted: the largest value in its table.
+// FrameSize returns the size of a function's stack frame in bytes, without the return address: the largest value of
+// SPDelta.
 func (b *Binary) FrameSize(f Func) (int32, bool) {
 	largest, found := int32(0), false
 	for pc := f.Entry; pc < f.End; {
@@ -185,7 +199,8 @@ func (b *Binary) FrameSize(f Func) (int32, bool) {
 	return largest, found
 }
 
-// CallTarget returns the function that the call before a return address calls; false when the call is indirect.
+// CallTarget returns the address of the function that is called by the instruction before the return address ret. The
+// result is false if the call is indirect.
 func (b *Binary) CallTarget(ret uint64) (uint64, bool) {
 	if b.arch == "arm64" {
 		var raw [4]byte

@@ -8,7 +8,7 @@ import (
 	"sort"
 )
 
-// image is the executable's memory as the loader would lay it out: file contents by virtual address, relocated.
+// image is the memory of the executable as the loader would set it up: the relocated file contents by virtual address.
 type image struct {
 	r      io.ReaderAt
 	elf    *elf.File
@@ -24,10 +24,10 @@ type segment struct {
 	exec, write bool
 }
 
-// reloc says that the loader stores base+addend at an address.
+// A reloc is a relocation: the loader stores base+addend at addr.
 type reloc struct{ addr, addend uint64 }
 
-const maxRelocs = 16 << 20 // 384 MB of relocations: no executable comes near
+const maxRelocs = 16 << 20 // 384 MB of relocations, far more than any executable has
 
 func newImage(r io.ReaderAt, size int64, f *elf.File) (*image, error) {
 	im := &image{r: r, elf: f}
@@ -53,7 +53,7 @@ func newImage(r io.ReaderAt, size int64, f *elf.File) (*image, error) {
 	return im, nil
 }
 
-// segmentOf returns the segment that holds an address.
+// segmentOf returns the segment that contains addr.
 func (im *image) segmentOf(addr uint64) (segment, bool) {
 	for _, s := range im.segs {
 		if addr >= s.addr && addr-s.addr < s.memsz {
@@ -94,7 +94,7 @@ func (im *image) readRelocated(p []byte, addr uint64) error {
 }
 
 // loadRelocs reads the relative relocations of a position-independent executable. Relocations that are stored as a
-// bitmap (RELR) keep their addends in place and need nothing here.
+// bitmap (RELR) have their addends in place and require no action.
 func (im *image) loadRelocs() error {
 	if im.elf.Type != elf.ET_DYN {
 		return nil
@@ -130,7 +130,7 @@ func (im *image) loadRelocs() error {
 	return nil
 }
 
-// relaTable returns the address and size of the dynamic relocation table; size 0 when there is none.
+// relaTable returns the address and size of the dynamic relocation table. The size is 0 if there is none.
 func (im *image) relaTable() (addr, size uint64, err error) {
 	dyn, err := im.dynamic()
 	if err != nil {
@@ -139,7 +139,7 @@ func (im *image) relaTable() (addr, size uint64, err error) {
 	return dyn[elf.DT_RELA], dyn[elf.DT_RELASZ], nil
 }
 
-// dynamic returns the entries of the dynamic segment that have one value each.
+// dynamic returns the entries of the dynamic segment that have a single value.
 func (im *image) dynamic() (map[elf.DynTag]uint64, error) {
 	tags := map[elf.DynTag]uint64{}
 	for _, p := range im.elf.Progs {
@@ -161,7 +161,7 @@ func (im *image) dynamic() (map[elf.DynTag]uint64, error) {
 	return tags, nil
 }
 
-// sectionAddr returns the address and the size of a section by any of the given names. ok is false if the file has no
+// sectionAddr returns the address and the size of a section with any of the given names. ok is false if the file has no
 // such section.
 func (im *image) sectionAddr(names ...string) (addr, size uint64, ok bool) {
 	for _, s := range im.elf.Sections {
@@ -174,8 +174,8 @@ func (im *image) sectionAddr(names ...string) (addr, size uint64, ok bool) {
 	return 0, 0, false
 }
 
-// loadBias returns what the loader added to the file's addresses when it mapped executable code at start from an offset
-// of the file; false when the file has no code there.
+// loadBias returns the load bias if the loader mapped the code at a file offset to the address start. The result is
+// false if the file has no code at that offset.
 func (im *image) loadBias(start, offset uint64) (uint64, bool) {
 	const maxPage = 64 << 10
 	for _, s := range im.segs {

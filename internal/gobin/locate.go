@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// findPclntab locates the pclntab: by its section, else by its magic in the loadable segments.
+// findPclntab locates the pclntab by its section, or if there is none, by its magic number in the loadable segments.
 func (im *image) findPclntab() (*pclntab, error) {
 	if addr, size, ok := im.sectionAddr(".gopclntab", ".data.rel.ro.gopclntab"); ok {
 		return im.readPclntab(addr, size)
@@ -56,7 +56,7 @@ func (im *image) readPclntab(addr, size uint64) (*pclntab, error) {
 	return t, nil
 }
 
-// plausible reports whether the table's functions rise and lie in executable memory.
+// plausible reports whether the functions of the table are in increasing order and in executable memory.
 func (im *image) plausible(t *pclntab) bool {
 	for i := range t.nfunc {
 		if t.entry(i) > t.entry(i+1) {
@@ -88,7 +88,7 @@ func (im *image) findMagic(s segment) []uint64 {
 	return found
 }
 
-// whyNotGo says what an executable without a pclntab is, where that can be told.
+// whyNotGo returns an error for an executable without a pclntab, with the reason if it can be determined.
 func (im *image) whyNotGo() error {
 	if im.cut {
 		return fmt.Errorf("%w: the file is truncated", ErrCorrupt)
@@ -119,7 +119,7 @@ func (im *image) gccgo() bool {
 	return err == nil && slices.ContainsFunc(libs, func(lib string) bool { return strings.HasPrefix(lib, "libgo.so") })
 }
 
-// tinygo reports whether an executable was built by TinyGo, which signs its work.
+// tinygo reports whether an executable was built by TinyGo, whose name is in its .comment section.
 func (im *image) tinygo() bool {
 	s := im.elf.Section(".comment")
 	if s == nil || s.Size > maxComment {
@@ -147,12 +147,12 @@ func (im *image) packed() bool {
 	return false
 }
 
-// Linkage is how an executable is linked.
+// A Linkage is the way in which an executable is linked.
 type Linkage string
 
 // The kinds of linkage.
 const (
-	LinkStatic  Linkage = "static"  // loaded at a fixed address, no libraries
+	LinkStatic  Linkage = "static"  // loaded at a fixed address, without shared libraries
 	LinkDynamic Linkage = "dynamic" // loaded at a fixed address, with shared libraries
 	LinkPIE     Linkage = "pie"     // position-independent, with or without shared libraries
 )
@@ -170,7 +170,7 @@ func (b *Binary) Linkage() Linkage {
 	return LinkStatic
 }
 
-// Symbols is how much of the symbol and debug information an executable still has.
+// Symbols is the amount of symbol and debug information in an executable.
 type Symbols string
 
 // The levels of symbol information.
@@ -180,7 +180,7 @@ const (
 	SymbolsStripped Symbols = "stripped" // neither
 )
 
-// Symbols returns how much symbol information the executable has.
+// Symbols returns the amount of symbol information in the executable.
 func (b *Binary) Symbols() Symbols {
 	f := b.image.elf
 	switch {
@@ -192,7 +192,8 @@ func (b *Binary) Symbols() Symbols {
 	return SymbolsFull
 }
 
-// CGO reports whether C code is linked in through cgo: package runtime/cgo brings the function crosscall2.
+// CGO reports whether the executable contains C code linked with cgo, which is recognized by the function crosscall2 of
+// package runtime/cgo.
 func (b *Binary) CGO() bool {
 	_, ok := b.LookupFunc("crosscall2")
 	return ok

@@ -7,7 +7,7 @@ import (
 	"github.com/loupe-go/loupe/internal/gobin/layout"
 )
 
-// Module is what the runtime knows of the executable's own image (runtime.moduledata). Zero fields are unknown.
+// A Module is the runtime's description of the image of the executable (runtime.moduledata). Zero fields are unknown.
 type Module struct {
 	Addr         uint64 // of runtime.firstmoduledata
 	Text         uint64
@@ -15,8 +15,8 @@ type Module struct {
 	GoFunc       uint64 // base of the function data (Go 1.18 and later)
 }
 
-// findModule looks for the module data: the one place in the data segment that points at the pclntab and whose other
-// fields agree with it.
+// findModule finds the module data: the only place in the data segment that points to the pclntab and whose other
+// fields match it.
 func (b *Binary) findModule(l *layout.Layout) (Module, error) {
 	size, ok := l.Size("runtime.moduledata")
 	if !ok || size > 64<<10 {
@@ -34,7 +34,7 @@ func (b *Binary) findModule(l *layout.Layout) (Module, error) {
 	return Module{}, fmt.Errorf("%w: no module data that fits the pclntab at %#x", ErrCorrupt, b.pcln.addr)
 }
 
-// pointersTo returns the aligned places outside of code that hold an address once the loader is done.
+// pointersTo returns the aligned addresses outside of code that contain an address after relocation.
 func (b *Binary) pointersTo(addr uint64) []uint64 {
 	var found []uint64
 	for _, r := range b.image.relocs {
@@ -78,7 +78,7 @@ func (b *Binary) checkModule(l *layout.Layout, addr uint64, raw []byte) (Module,
 	}
 	start := t.textStart
 	if t.format.relative && start == 0 {
-		start = m.Text // Go 1.26 and later leave the header's field zero
+		start = m.Text // Go 1.26 and later set the header's field to zero
 	}
 	shift := start - t.textStart
 	if field("ftab.len") != uint64(t.nfunc)+1 || m.MinPC != t.entry(0)+shift || m.MaxPC != t.entry(t.nfunc)+shift {

@@ -10,13 +10,13 @@ import (
 // source lines (runtime/symtab.go, cmd/link/internal/ld/pcln.go). Offsets are of the _func record and of the header.
 type pclnFormat struct {
 	magic     uint32
-	oldest    int  // the first release that writes it of those that Loupe knows, 1.x
+	oldest    int  // the first supported release that writes it, 1.x
 	relative  bool // function entries are 32-bit offsets from the text start, not addresses
-	header    bool // the header holds the offsets of the sub-tables; otherwise all is relative to the table
+	header    bool // the header has the offsets of the sub-tables; otherwise all offsets are relative to the table
 	textStart bool // the header has a field for the text start (zero since Go 1.26)
 
 	nameOff, pcsp, pcfile, pcln, npcdata int
-	cuOffset                             int // 0: file numbers index one table for all
+	cuOffset                             int // 0: file numbers are indices of one table for all functions
 	startLine                            int // 0: not stored
 	funcID, nfuncdata, size              int
 }
@@ -36,18 +36,18 @@ var pclnFormats = []pclnFormat{
 const (
 	maxFuncs    = 8 << 20
 	maxNameLen  = 64 << 10
-	maxPclntab  = 512 << 20 // a hundred times that of a usual executable
+	maxPclntab  = 512 << 20 // a hundred times the number in a usual executable
 	noTableFile = ^uint32(0)
 )
 
-// pclntab is the parsed table. Sub-slices alias data.
+// pclntab is the parsed table. Its slices alias data.
 type pclntab struct {
 	addr      uint64
 	format    *pclnFormat
 	quantum   uint64
 	data      []byte
 	nfunc     int
-	textStart uint64 // as the header says; replaced by the module data's where the header has none
+	textStart uint64 // from the header, or from the module data if the header has none
 	ftab      []byte
 	names     []byte
 	cu        []byte
@@ -56,7 +56,7 @@ type pclntab struct {
 	funcs     []byte
 }
 
-// pclnMagic returns the format of a table that starts with b, nil when b starts none.
+// pclnMagic returns the format of a table that starts with b, or nil if b is not the start of a table.
 func pclnMagic(b []byte) *pclnFormat {
 	if len(b) < 8 || b[4] != 0 || b[5] != 0 || b[7] != 8 || (b[6] != 1 && b[6] != 4) {
 		return nil
@@ -70,11 +70,12 @@ func pclnMagic(b []byte) *pclnFormat {
 	return nil
 }
 
-// parsePclntab reads the header of the table that was found at addr. data may go on behind the table.
+// parsePclntab reads the header of the table at addr. data may extend beyond the end of the table.
 func parsePclntab(addr uint64, data []byte) (*pclntab, error) {
 	f := pclnMagic(data)
 	if f == nil {
-		return nil, fmt.Errorf("%w: unknown pclntab format % x", ErrUnsupported, data[:min(len(data), 8)])
+		return nil, fmt.Errorf("%w: unknown pclntab format % x: the program is obfuscated (by garble, for example), or built by a newer Go release",
+			ErrUnsupported, data[:min(len(data), 8)])
 	}
 	t := &pclntab{addr: addr, format: f, quantum: uint64(data[6]), data: data}
 	word := func(i int) uint64 {
@@ -106,7 +107,7 @@ func parsePclntab(addr uint64, data []byte) (*pclntab, error) {
 	return t, nil
 }
 
-// parseHeader sets the sub-tables of the formats whose header names them.
+// parseHeader sets the sub-tables of formats whose header has their offsets.
 func (t *pclntab) parseHeader(word func(int) uint64) error {
 	next := 2
 	if t.format.textStart {
@@ -129,7 +130,7 @@ func (t *pclntab) sub(off uint64) []byte {
 	return t.data[off:]
 }
 
-// u32 reads a little-endian word; 0 outside of b.
+// u32 reads a little-endian word. It returns 0 outside of b.
 func (t *pclntab) u32(b []byte, off int) uint32 {
 	if off < 0 || off > len(b)-4 {
 		return 0
@@ -145,7 +146,7 @@ func (t *pclntab) entrySize() int {
 	return 16
 }
 
-// entry returns the address of function i; i == nfunc gives the end of the last function.
+// entry returns the address of function i. If i is nfunc, it returns the end of the last function.
 func (t *pclntab) entry(i int) uint64 {
 	if t.format.relative {
 		return t.textStart + uint64(binary.LittleEndian.Uint32(t.ftab[i*8:]))
@@ -153,7 +154,7 @@ func (t *pclntab) entry(i int) uint64 {
 	return binary.LittleEndian.Uint64(t.ftab[i*16:])
 }
 
-// record returns the _func record of function i and what follows it, nil when it is out of range.
+// record returns the _func record of function i and the data after it, or nil if it is out of range.
 func (t *pclntab) record(i int) []byte {
 	var off uint64
 	if t.format.relative {
@@ -167,7 +168,7 @@ func (t *pclntab) record(i int) []byte {
 	return t.funcs[off:]
 }
 
-// find returns the index of the function that holds pc.
+// find returns the index of the function that contains pc.
 func (t *pclntab) find(pc uint64) (int, bool) {
 	if pc < t.entry(0) || pc >= t.entry(t.nfunc) {
 		return 0, false
@@ -187,7 +188,7 @@ func (t *pclntab) find(pc uint64) (int, bool) {
 // name returns the string at an offset of the name table without copying it.
 func (t *pclntab) name(off uint32) []byte { return cstring(t.names, uint64(off)) }
 
-// cstring returns the zero-terminated string at an offset; nil when it is out of range or endless.
+// cstring returns the zero-terminated string at an offset, or nil if it is out of range or has no end.
 func cstring(b []byte, off uint64) []byte {
 	if off >= uint64(len(b)) {
 		return nil
@@ -200,7 +201,7 @@ func cstring(b []byte, off uint64) []byte {
 	return b[:n]
 }
 
-// fileName returns the source file that a pcfile value of a function stands for.
+// fileName returns the source file of a pcfile value of a function.
 func (t *pclntab) fileName(rec []byte, fileno int32) string {
 	if fileno < 0 {
 		return ""
@@ -222,8 +223,8 @@ func (t *pclntab) fileName(rec []byte, fileno int32) string {
 	return string(cstring(t.files, uint64(off)))
 }
 
-// pcValue decodes the pc-value table at an offset of pctab and returns the value at pc, with the range of addresses that
-// have it; -1 when the table does not cover pc.
+// pcValue decodes the pc-value table at an offset of pctab and returns the value at pc and the range of addresses that
+// have it. The value is -1 if the table does not cover pc.
 func (t *pclntab) pcValue(off uint32, entry, pc uint64) (value int32, lo, hi uint64) {
 	value, lo = -1, entry
 	if off == 0 || uint64(off) >= uint64(len(t.pctab)) {
@@ -252,7 +253,7 @@ func (t *pclntab) pcValue(off uint32, entry, pc uint64) (value int32, lo, hi uin
 	}
 }
 
-// uvarint32 reads an unsigned LEB128 number of at most 32 bits.
+// uvarint32 decodes an unsigned LEB128 number of at most 32 bits.
 func uvarint32(b []byte) (v uint32, rest []byte, ok bool) {
 	for shift := uint(0); shift < 35; shift += 7 {
 		if len(b) == 0 {

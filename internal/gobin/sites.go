@@ -2,8 +2,8 @@ package gobin
 
 import "github.com/loupe-go/loupe/internal/codepatch/insn"
 
-// PrologueSite returns the cheapest place in a function to see its calls, with its first words argument words still
-// where the caller puts them. See insn.EntrySite.
+// PrologueSite returns the cheapest place for a probe that observes the calls of a function. The first words argument
+// words are still where the caller has put them. See insn.EntrySite.
 func (b *Binary) PrologueSite(f Func, words int) (insn.Site, error) {
 	c, err := b.code(f)
 	if err != nil {
@@ -16,8 +16,8 @@ func (b *Binary) PrologueSite(f Func, words int) (insn.Site, error) {
 	return site, nil
 }
 
-// LaterSites returns the places behind a function's entry that every call passes once, with its first words argument words
-// still where the caller puts them. See insn.LaterSites.
+// LaterSites returns the places after a function's entry that every call executes exactly once. The first words
+// argument words are still where the caller has put them. See insn.LaterSites.
 func (b *Binary) LaterSites(f Func, words int) ([]insn.Site, error) {
 	c, err := b.code(f)
 	if err != nil {
@@ -31,8 +31,8 @@ func (b *Binary) LaterSites(f Func, words int) ([]insn.Site, error) {
 	return sites, nil
 }
 
-// StoreSites returns the instructions that store a word at an offset in an object and that every call of a function passes
-// once. See insn.StoreSites.
+// StoreSites returns the instructions that store a word at an offset in an object and that every call of a function
+// executes exactly once. See insn.StoreSites.
 func (b *Binary) StoreSites(f Func, offset int64) ([]insn.Site, error) {
 	c, err := b.code(f)
 	if err != nil {
@@ -71,10 +71,10 @@ func (b *Binary) ReturnSites(f Func) ([]insn.Return, error) {
 	return returns, nil
 }
 
-// TLSOffset returns where in thread-local storage the current g is, in bytes from the thread pointer; false for releases
-// that keep it in a register, where nobody needs to know.
+// TLSOffset returns the offset of the current g in thread-local storage, in bytes from the thread pointer. Since Go 1.17 Go
+// code has g in a register too. The result is false on arm64, and for shared libraries, where the loader sets the offset.
 func (b *Binary) TLSOffset() (int64, bool) {
-	f, ok := b.LookupFunc("runtime.gopark")
+	f, ok := b.LookupFunc("runtime.systemstack")
 	if !ok {
 		return 0, false
 	}
@@ -85,8 +85,8 @@ func (b *Binary) TLSOffset() (int64, bool) {
 	return insn.TLSOffset(c)
 }
 
-// FileOffset returns where in the file the byte at an address is, as uprobes name places; false when the file does not
-// hold it.
+// FileOffset returns the offset in the file of the byte at an address, as required by uprobes. The result is false if
+// the file does not contain it.
 func (b *Binary) FileOffset(addr uint64) (uint64, bool) {
 	s, ok := b.image.segmentOf(addr)
 	if !ok || addr-s.addr >= s.filesz {

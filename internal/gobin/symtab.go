@@ -5,8 +5,8 @@ import (
 	"encoding/binary"
 )
 
-// symbols returns the entries of the given names in the ELF symbol table; names that it lacks are left out. It reads
-// the table in one pass and keeps nothing of it: tables of large executables have hundreds of thousands of entries.
+// symbols returns the entries with the given names in the ELF symbol table. Missing names are omitted. It reads the
+// table in one pass and does not keep it, because tables of large executables have hundreds of thousands of entries.
 func (im *image) symbols(names map[string]bool) map[string]symbol {
 	found := map[string]symbol{}
 	im.eachSymbol(func(name []byte, s symbol) bool {
@@ -21,7 +21,7 @@ func (im *image) symbols(names map[string]bool) map[string]symbol {
 // symbol is an entry of the symbol table.
 type symbol struct{ addr, size uint64 }
 
-// maxSymtab bounds the tables that are read whole; those of a 100 MB executable have some 10 MB.
+// maxSymtab is the maximum size of a table. The table of a 100 MB executable has about 10 MB.
 const maxSymtab = 256 << 20
 
 // eachSymbol calls fn for the objects and functions of the symbol table until it returns false.
@@ -37,7 +37,7 @@ func (im *image) eachSymbol(fn func(name []byte, s symbol) bool) {
 	syms, errSyms := table.Data()
 	text, errText := strs.Data()
 	if errSyms != nil || errText != nil {
-		return // as good as no symbol table
+		return // treated like a missing symbol table
 	}
 	for ; len(syms) >= elf.Sym64Size; syms = syms[elf.Sym64Size:] {
 		kind := elf.ST_TYPE(syms[4])

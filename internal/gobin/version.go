@@ -6,17 +6,18 @@ import (
 	"strings"
 )
 
-// Version is a Go release, as far as Loupe's decisions depend on it.
+// A Version is a Go release, as far as Loupe depends on it.
 type Version struct {
 	Minor int // 22 of go1.22.12
-	Patch int // 12 of go1.22.12; 0 when the version string has none
+	Patch int // 12 in go1.22.12; 0 if the version string has none
 }
 
-// NewestMinor is the newest Go release that Loupe has been verified with, 1.x.
+// NewestMinor is the minor version of the newest Go release that Loupe has been verified with.
 const NewestMinor = 27
 
-// ParseVersion reads a version as runtime.Version and the build information spell it: "go1.22.12", "go1.26rc1",
-// "go1.25.3 X:boringcrypto", "devel go1.28-a1b2c3 Tue ...". A development version counts as the release it leads to.
+// ParseVersion parses a version in the form of runtime.Version and the build information: "go1.22.12", "go1.26rc1",
+// "go1.25.3 X:boringcrypto", "devel go1.28-a1b2c3 Tue ...". A development version counts as the release that it
+// precedes.
 func ParseVersion(s string) (Version, error) {
 	i := strings.Index(s, "go1.")
 	if i < 0 {
@@ -36,7 +37,7 @@ func ParseVersion(s string) (Version, error) {
 	return v, nil
 }
 
-// leadingInt reads the decimal digits at the start of s; -1 when there are none or too many.
+// leadingInt parses the decimal digits at the start of s. It returns -1 if there are none or too many.
 func leadingInt(s string) (int, string) {
 	n := 0
 	for n < len(s) && '0' <= s[n] && s[n] <= '9' {
@@ -52,7 +53,7 @@ func leadingInt(s string) (int, string) {
 	return v, s[n:]
 }
 
-// String returns the version as "go1.22.12".
+// String returns the version in the form "go1.22.12".
 func (v Version) String() string {
 	if v.Patch == 0 {
 		return fmt.Sprintf("go1.%d", v.Minor)
