@@ -66,11 +66,25 @@ func (b *Builder) Prefer(valueType string) { b.prof.DefaultSampleType = valueTyp
 // Lasted says over which time the samples were collected; without it they are of one moment.
 func (b *Builder) Lasted(d time.Duration) { b.prof.DurationNanos = d.Nanoseconds() }
 
+// Sampled sets the period: one sample stands for period units of a value type.
+func (b *Builder) Sampled(t ValueType, period int64) {
+	b.prof.PeriodType, b.prof.Period = &profile.ValueType{Type: t.Type, Unit: t.Unit}, period
+}
+
 // Comment adds a line that viewers show with the profile's header.
 func (b *Builder) Comment(text string) { b.prof.Comments = append(b.prof.Comments, text) }
 
 // Add adds one sample: a stack, leaf first, its labels, and a value for each of the profile's types.
 func (b *Builder) Add(stack []Location, labels map[string]string, values ...int64) {
+	b.add(stack, labels, 0, values)
+}
+
+// AddSized adds one sample of objects of a size in bytes, with the label that runtime/pprof uses for it.
+func (b *Builder) AddSized(stack []Location, size int64, values ...int64) {
+	b.add(stack, nil, size, values)
+}
+
+func (b *Builder) add(stack []Location, labels map[string]string, size int64, values []int64) {
 	locations := make([]*profile.Location, len(stack))
 	b.key = b.key[:0]
 	for i := range stack {
@@ -80,6 +94,7 @@ func (b *Builder) Add(stack []Location, labels map[string]string, values ...int6
 		b.key = binary.AppendUvarint(b.key, l.ID)
 	}
 	b.key = binary.AppendUvarint(b.key, 0) // no location has this ID
+	b.key = binary.AppendVarint(b.key, size)
 	b.key = appendLabels(b.key, labels)
 	s, ok := b.samples[string(b.key)]
 	if !ok {
@@ -89,6 +104,9 @@ func (b *Builder) Add(stack []Location, labels map[string]string, values ...int6
 			for k, v := range labels {
 				s.Label[k] = []string{v}
 			}
+		}
+		if size != 0 {
+			s.NumLabel = map[string][]int64{"bytes": {size}}
 		}
 		b.samples[string(b.key)] = s
 		b.prof.Sample = append(b.prof.Sample, s)
@@ -100,6 +118,9 @@ func (b *Builder) Add(stack []Location, labels map[string]string, values ...int6
 
 // Samples returns the number of distinct samples so far.
 func (b *Builder) Samples() int { return len(b.prof.Sample) }
+
+// Profile returns the profile. Samples that are added later change it.
+func (b *Builder) Profile() *profile.Profile { return b.prof }
 
 // Write writes the profile, compressed as viewers expect it.
 func (b *Builder) Write(w io.Writer) error {
