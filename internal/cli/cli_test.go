@@ -100,7 +100,7 @@ func newFake() *fakeSystem {
 	}
 	return &fakeSystem{
 		pids: map[string][]int{"app": {42}, "42": {42}, "many": {5, 6, 7}},
-		snap: &goproc.Snapshot{Time: time.Unix(1, 0), PID: 42, GoVersion: "go1.22.1", Warnings: []string{"odd\x1b thing"}, Goroutines: []goproc.Goroutine{
+		snap: &goproc.Snapshot{Time: time.Unix(1, 0), PID: 42, GoVersion: "go1.22.1", Warnings: []event.Warning{{Text: "odd\x1b thing"}}, Goroutines: []goproc.Goroutine{
 			{ID: 1, State: event.StateRunning, Stack: stack, BestEffort: true},
 			{ID: 2, State: event.StateWaiting, Reason: "GC worker (idle)", System: true, Stack: stack},
 			{ID: 3, State: event.StateWaiting, Reason: "chan receive", Stack: stack, Wait: time.Minute, WaitKnown: true, Labels: map[string]string{"k": "v"}},
@@ -325,7 +325,7 @@ func TestPs(t *testing.T) {
 	sys := newFake()
 	sys.infos = []goproc.Info{{PID: 42, User: "me", Exe: "/bin/app", GoVersion: "go1.22.1", Goroutines: 3}}
 	denied := func(pid int) error {
-		return &goproc.ListError{PID: pid, Err: fmt.Errorf("process %d: %w", pid, goproc.ErrPermission)}
+		return &listError{pid, fmt.Errorf("process %d: %w", pid, goproc.ErrPermission)}
 	}
 	sys.errs = []error{denied(44)}
 	if r := run(t, sys, "ps"); !strings.Contains(r.errOut, "loupe: cannot read 1 process: permission denied: PID 44; ") {

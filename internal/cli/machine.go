@@ -99,4 +99,25 @@ func (machine) attach(ctx context.Context, target watched, opt loupe.Options) (s
 
 func (machine) checkInline(ctx context.Context, pid int) error { return inline.Check(ctx, pid) }
 
-func (machine) list(ctx context.Context) ([]goproc.Info, []error) { return goproc.List(ctx) }
+// A listError is the reason why a process is not in the list.
+type listError struct {
+	pid int
+	err error
+}
+
+func (e *listError) Error() string { return e.err.Error() }
+func (e *listError) Unwrap() error { return e.err }
+
+func (machine) list(ctx context.Context) (list []goproc.Info, errs []error) {
+	for info, err := range goproc.List(ctx) {
+		if err != nil {
+			errs = append(errs, &listError{info.PID, err})
+			continue
+		}
+		list = append(list, info)
+	}
+	return list, errs
+}
+
+// Warnings returns the texts of the process's warnings.
+func (o observed) Warnings() []string { return event.WarningTexts(o.Process.Warnings()) }

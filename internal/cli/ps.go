@@ -58,8 +58,8 @@ func (a *app) missing(list []goproc.Info, errs []error) error {
 	var denied []int
 	failed := 0
 	for _, e := range errs {
-		if refused := (*goproc.ListError)(nil); errors.Is(e, goproc.ErrPermission) && errors.As(e, &refused) {
-			denied = append(denied, refused.PID)
+		if refused := (*listError)(nil); errors.Is(e, goproc.ErrPermission) && errors.As(e, &refused) {
+			denied = append(denied, refused.pid)
 			continue
 		}
 		failed++

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/loupe-go/loupe/event"
 	"github.com/spf13/cobra"
 
 	"github.com/loupe-go/loupe"
@@ -196,6 +197,6 @@ func (a *app) snapshot(ctx context.Context, p process, opt goproc.SnapshotOption
 		}
 		return nil, fmt.Errorf("cannot read goroutines: %w", &targetError{pid: pid, err: err})
 	}
-	a.notes(snap.Warnings)
+	a.notes(event.WarningTexts(snap.Warnings))
 	return snap, nil
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
-	"github.com/loupe-go/loupe/internal/gobin/layout"
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/ptrace"
 	"github.com/loupe-go/loupe/internal/testcmd"
@@ -113,7 +112,7 @@ func TestAilments(t *testing.T) {
 
 func TestTarget(t *testing.T) {
 	good := Target{PID: 7, Owner: 0, Info: goproc.Info{PID: 7, User: "www", Exe: "/bin/app", GoVersion: "go1.22.1", Arch: "amd64",
-		Linkage: "static", Symbols: "stripped", Goroutines: 12, LayoutSource: layout.SourceTable, Module: "example.com/app", ModuleVersion: "v1.0.0"}}
+		Linkage: "static", Symbols: "stripped", Goroutines: 12, Layout: "table", Module: "example.com/app", ModuleVersion: "v1.0.0"}}
 	for _, test := range []struct {
 		name    string
 		change  func(*Target)

@@ -112,7 +112,7 @@ func (f Facts) target(t *Target) []Check {
 		{Name: "process", Status: OK, Found: processWords(t)},
 		{Name: "Go", Status: OK, Found: fmt.Sprintf("%s, %s", i.GoVersion, i.Arch)},
 		{Name: "executable", Status: OK, Found: executableWords(i)},
-		{Name: "layout", Status: OK, Found: fmt.Sprintf("from %s, verified against the live process", i.LayoutSource)},
+		{Name: "layout", Status: OK, Found: fmt.Sprintf("from %s, verified against the live process", i.Layout)},
 		{Name: "goroutines", Status: OK, Found: fmt.Sprint(i.Goroutines)},
 	}
 	if i.Deleted {

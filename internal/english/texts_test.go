@@ -23,7 +23,7 @@ var notCounted = regexp.MustCompile(`%[dv] (?:ends|is|has|comes|executes|belongs
 // plumbing are the packages whose errors are about damaged files and foreign memory, for developers: they have no texts for
 // users. generated and tools likewise.
 var plumbing = regexp.MustCompile(`^(bench|scripts|docs|internal/(gobin|codepatch|ptrace|tracetruth|testvm|testtarget|realtarget|testreport|testcmd|` +
-	`export/exporttest|probe/inline|probe/csrc|goproc/(labels|gread|runtimelayout|verify)\.go)|trace/raw)`)
+	`export/exporttest|probe/inline|probe/csrc|goproc/(heapbooks|heapread|heapvalue|labels|gread|runtimelayout|verify)\.go)|trace/raw)`)
 
 // TestTexts looks for texts that would say "1 things".
 func TestTexts(t *testing.T) {

@@ -9,11 +9,11 @@ import (
 	"github.com/loupe-go/loupe/internal/ptrace"
 )
 
-// Breakpoint is an instruction that another tracer has replaced: bpftrace, perf or another user of the kernel's uprobes, or a
+// A Breakpoint is an instruction that another tracer has replaced: bpftrace, perf, another user of uprobes, or a
 // debugger.
 type Breakpoint struct {
-	Func   string `json:"function"`
-	Offset uint64 `json:"offset"` // from the function's entry
+	Func   string
+	Offset uint64 // bytes from the entry of the function
 }
 
 func (b Breakpoint) String() string {
@@ -28,15 +28,16 @@ const (
 	maxCompared    = 256 << 20 // bytes of code
 )
 
-// Breakpoints compares the code in memory with the executable and returns the breakpoints in it, 1000 at most, in 256 MiB
-// of code at most. known are changes that are Loupe's own.
+// Breakpoints returns the breakpoints that other tracers have set, found by comparing the code in memory with the
+// executable. known lists the changes made by Loupe itself, which are ignored. Breakpoints examines at most 256 MiB of
+// code and returns at most 1000 breakpoints.
 func (p *Process) Breakpoints(known []ptrace.Edit) ([]Breakpoint, error) {
 	var list []Breakpoint
 	compared := 0
 	for f := range p.main.bin.Functions() {
 		file, err := p.main.bin.Code(f)
 		if err != nil {
-			continue // not code of the file
+			continue // this code is not in the file
 		}
 		if compared += len(file); compared > maxCompared || len(list) >= maxBreakpoints {
 			break

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -14,33 +15,11 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/gobin"
-	"github.com/loupe-go/loupe/internal/gobin/layout"
 )
 
-// Info describes a Go process. Empty fields are unknown.
-type Info struct {
-	PID, PPID int
-	User      string // name, or number where there is no name
-	Exe       string // path of the executable as the process's own mount namespace has it
-	Deleted   bool   // the executable has been removed or replaced on disk
-
-	GoVersion     string // "go1.22.12"
-	Module        string // path of the main module
-	ModuleVersion string
-	Arch          string // "amd64", "arm64"
-	Linkage       gobin.Linkage
-	Symbols       gobin.Symbols
-	CGO           bool
-	LayoutSource  layout.Source
-
-	Goroutines int      // as runtime.NumGoroutine counts them; -1 when they cannot be read
-	Engines    []string // that could attach
-	Container  string   // ID of the container by its cgroup; empty outside of one
-	NSPID      int      // its PID in its own PID namespace; 0 when that is this one
-}
-
-// Pids returns the numbers of all processes in /proc, in order.
+// Pids returns the IDs of all processes in /proc, in increasing order.
 func pids() ([]int, error) {
 	names, err := os.ReadDir("/proc")
 	if err != nil {
@@ -56,62 +35,56 @@ func pids() ([]int, error) {
 	return all, nil
 }
 
-// List returns the Go processes that can be seen, this one left out. The errors are about processes that are Go programs
-// but could not be read; the others are returned all the same.
-func List(ctx context.Context) ([]Info, []error) {
-	all, err := pids()
-	if err != nil {
-		return nil, []error{err}
+// List yields the visible Go processes in increasing order of their PIDs, without the calling process. For a process
+// that may be a Go program but could not be read, it yields an error and a ProcessInfo that has only the PID. The
+// iteration ends early if the context is done.
+func List(ctx context.Context) iter.Seq2[event.ProcessInfo, error] {
+	return func(yield func(event.ProcessInfo, error) bool) {
+		all, err := pids()
+		if err != nil {
+			yield(event.ProcessInfo{}, err)
+			return
+		}
+		for _, pid := range all {
+			if ctx.Err() != nil {
+				return
+			}
+			if pid == os.Getpid() {
+				continue
+			}
+			info, err := Describe(pid)
+			switch {
+			case errors.Is(err, ErrNotGo), errors.Is(err, ErrNoProcess), errors.Is(err, ErrExited):
+				continue
+			case err != nil:
+				info = event.ProcessInfo{PID: pid}
+			}
+			if !yield(info, err) {
+				return
+			}
+		}
 	}
-	var infos []Info
-	var errs []error
-	for _, pid := range all {
-		if ctx.Err() != nil {
-			return infos, append(errs, ctx.Err())
-		}
-		if pid == os.Getpid() {
-			continue
-		}
-		info, err := Describe(pid)
-		switch {
-		case err == nil:
-			infos = append(infos, info)
-		case errors.Is(err, ErrNotGo), errors.Is(err, ErrNoProcess), errors.Is(err, ErrExited):
-		default:
-			errs = append(errs, &ListError{PID: pid, Err: err})
-		}
-	}
-	return infos, errs
 }
 
-// ListError says why a process is not in the list of List.
-type ListError struct {
-	PID int
-	Err error
-}
-
-func (e *ListError) Error() string { return e.Err.Error() }
-func (e *ListError) Unwrap() error { return e.Err }
-
-// Describe returns what can be said of one Go process. Goroutines is -1 when its memory cannot be read.
-func Describe(pid int) (Info, error) {
+// Describe returns a description of a Go process. Goroutines is -1 if the memory of the process cannot be read.
+func Describe(pid int) (event.ProcessInfo, error) {
 	p, err := Open(pid, Options{})
 	if err == nil {
 		defer p.Close()
 		return p.Info(), nil
 	}
 	if !errors.Is(err, ErrPermission) && !errors.Is(err, ErrLayout) {
-		return Info{}, err
+		return event.ProcessInfo{}, err
 	}
-	// The executable may be readable although the memory is not.
+	// The executable may be readable even if the memory is not.
 	dir, dirErr := openProc(pid)
 	if dirErr != nil {
-		return Info{}, dirErr
+		return event.ProcessInfo{}, dirErr
 	}
 	defer dir.close()
 	bin, binErr := openExe(pid)
 	if binErr != nil {
-		return Info{}, err
+		return event.ProcessInfo{}, err
 	}
 	defer bin.Close()
 	info := describe(dir, bin)
@@ -119,10 +92,10 @@ func Describe(pid int) (Info, error) {
 	return info, nil
 }
 
-// Info returns what is known of the process.
-func (p *Process) Info() Info {
+// Info returns a description of the process.
+func (p *Process) Info() event.ProcessInfo {
 	info := describe(p.dir, p.main.bin)
-	info.LayoutSource = p.layout.Source
+	info.Layout = p.layout.Source.String()
 	info.Engines = engines(p)
 	info.Goroutines = -1
 	if n, err := p.count(); err == nil {
@@ -132,9 +105,9 @@ func (p *Process) Info() Info {
 }
 
 // describe sets the fields that come from /proc and the executable.
-func describe(dir *procDir, bin *gobin.Binary) Info {
-	info := Info{
-		PID: dir.pid, GoVersion: bin.GoVersion(), Arch: bin.Arch(), Linkage: bin.Linkage(), Symbols: bin.Symbols(), CGO: bin.CGO(),
+func describe(dir *procDir, bin *gobin.Binary) event.ProcessInfo {
+	info := event.ProcessInfo{
+		PID: dir.pid, GoVersion: bin.GoVersion(), Arch: bin.Arch(), Linkage: string(bin.Linkage()), Symbols: string(bin.Symbols()), CGO: bin.CGO(),
 	}
 	if build := bin.BuildInfo(); build != nil {
 		info.Module, info.ModuleVersion = build.Main.Path, build.Main.Version
@@ -206,15 +179,15 @@ func (p *Process) count() (int, error) {
 	return n, err
 }
 
-// Alive returns the IDs of the goroutines that are alive, the runtime's own included, in no order. It reads less than a
-// snapshot does.
+// Alive returns the IDs of all live goroutines, including those of the runtime, in no particular order. It reads less
+// than a snapshot does.
 func (p *Process) Alive() ([]uint64, error) {
 	var ids []uint64
 	err := p.EachAlive(func(id uint64, _ bool) { ids = append(ids, id) })
 	return ids, err
 }
 
-// EachAlive calls live with each goroutine that is alive, and whether it is one of the runtime's own.
+// EachAlive calls live with the ID of each live goroutine, and whether it belongs to the runtime.
 func (p *Process) EachAlive(live func(id uint64, system bool)) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -234,8 +207,8 @@ func (p *Process) EachAlive(live func(id uint64, system bool)) error {
 	return nil
 }
 
-// Resolve returns the processes that a target names: a PID, the path of an executable, or a process name (that of the
-// executable, or the command name that the process has given itself).
+// Resolve returns the PIDs of the processes that match target: a PID, the path of an executable, the base name of an
+// executable, or the command name in /proc/PID/comm.
 func Resolve(target string) ([]int, error) {
 	if pid, err := strconv.Atoi(target); err == nil {
 		if pid <= 0 {
@@ -289,7 +262,7 @@ func matchPath(path string) (func(pid int) bool, error) {
 	}, nil
 }
 
-// matchName returns a predicate for processes with a name.
+// matchName returns a predicate for processes with the given name.
 func matchName(name string) func(pid int) bool {
 	return func(pid int) bool {
 		exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/gobin/layout"
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/testcmd"
@@ -75,7 +76,7 @@ func compareWithLayout(t *testing.T, target *testtarget.Process, l *layout.Layou
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen := map[uint64]goproc.Goroutine{}
+	seen := map[uint64]event.Goroutine{}
 	for _, g := range snap.Goroutines {
 		seen[g.ID] = g
 	}
@@ -109,7 +110,7 @@ func TestNewerRelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	warnings := strings.Join(p.Warnings(), "\n")
+	warnings := strings.Join(event.WarningTexts(p.Warnings()), "\n")
 	if !strings.Contains(warnings, "go"+testtarget.Latest()) || !strings.Contains(warnings, "go"+before) {
 		t.Errorf("warnings %q name neither release", warnings)
 	}

@@ -21,7 +21,7 @@ type rawG struct {
 	gopc, startPC    uint64
 	parent           uint64
 	labels           uint64
-	trackingSeq      uint8 // counts the times it stopped running, modulo 256 (Go 1.17 and later)
+	trackingSeq      uint8 // number of times it stopped running, modulo 256 (Go 1.17 and later)
 }
 
 // decodeG decodes the bytes of a runtime.g.
@@ -114,7 +114,7 @@ func (p *Process) allgsHeader() (array, n uint64, err error) {
 	return 0, 0, fmt.Errorf("process %d: the list of goroutines changes too fast to read", p.pid)
 }
 
-// readGs reads many g's at once. Unreadable ones have goid 0.
+// readGs reads several g's at once. Those that cannot be read have goid 0.
 func (p *Process) readGs(addrs []uint64) ([]rawG, error) {
 	size := p.rt.g.size
 	gs := make([]rawG, len(addrs))

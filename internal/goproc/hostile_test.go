@@ -38,7 +38,7 @@ func FuzzHostileMemory(f *testing.F) {
 		p.symbols = newSymbolizer(target)
 		p.layout = exe.Layout()
 		arena := hostileArena(p, noise, stride, status, labels)
-		tk := &taker{p: p, ctx: context.Background(), snap: &Snapshot{}, labels: newLabelReader(p.mem, int(minor)), starts: map[startKey]event.Frame{}}
+		tk := &taker{p: p, ctx: context.Background(), snap: &event.Snapshot{}, labels: newLabelReader(p.mem, int(minor)), starts: map[startKey]event.Frame{}}
 		begin := time.Now()
 		err := tk.take()
 		if err == nil && len(tk.snap.Goroutines) > len(arena) {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Bounds of the labels of one goroutine.
+// Limits on the labels of one goroutine.
 const (
 	maxLabels     = 1024
 	maxLabelBytes = 16 << 10
@@ -15,13 +15,28 @@ const (
 // labelReader reads profiler labels. Goroutines often share a set, so sets are cached by address for one snapshot.
 type labelReader struct {
 	mem   memory
-	asMap bool // a set is a Go map (before Go 1.24), else a list
+	asMap bool // a set is a Go map, else a list
 	seen  map[uint64]map[string]string
 }
 
-// newLabelReader returns a reader for a release (runtime/pprof/label.go).
+// labelHistory lists how releases store a set of labels (runtime/pprof/label.go).
+var labelHistory = []struct {
+	since int // the first release that stores it this way, 1.x
+	asMap bool
+}{
+	{since: 12, asMap: true},
+	{since: 24},
+}
+
+// newLabelReader returns a reader for a release.
 func newLabelReader(mem memory, minor int) *labelReader {
-	return &labelReader{mem: mem, asMap: minor < 24, seen: map[uint64]map[string]string{}}
+	r := &labelReader{mem: mem, asMap: labelHistory[0].asMap, seen: map[uint64]map[string]string{}}
+	for _, h := range labelHistory {
+		if h.since <= minor {
+			r.asMap = h.asMap
+		}
+	}
+	return r
 }
 
 // read returns the labels of the set at an address; nil if it is empty or not readable.
@@ -122,7 +137,7 @@ func (r *labelReader) readMap(header uint64) (map[string]string, error) {
 	return set.labels, nil
 }
 
-// labelSet collects labels up to the bound of their text.
+// labelSet collects labels up to the limit of their text.
 type labelSet struct {
 	mem    memory
 	labels map[string]string

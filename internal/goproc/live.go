@@ -10,20 +10,20 @@ import (
 
 // Information about a process that a stream of events requires in addition to a snapshot.
 
-// ImagePath returns a path by which this process can open the image that holds the Go runtime until Close is called. It is
-// always the file that was read, whatever the path in the target leads to: the target may have replaced itself by another
-// program, or somebody may have replaced the file.
+// ImagePath returns a path at which this process can open the image that contains the Go runtime. The path is valid
+// until Close is called. It always refers to the file that was read, even if the target has executed another program or
+// the file has been replaced.
 func (p *Process) ImagePath() string { return fmt.Sprintf("/proc/self/fd/%d", p.main.bin.File().Fd()) }
 
-// Lock keeps other Loupes from attaching to the process until unlock is called: each engine looks for what the other one has
-// put there before it begins.
+// Lock prevents other Loupe processes from attaching to the process until unlock is called. Each engine holds it while
+// it checks for other engines and attaches.
 func (p *Process) Lock(ctx context.Context) (unlock func(), err error) { return p.dir.lock(ctx) }
 
-// Frames returns the logical frames of a stack, given its addresses, the innermost first, without those that a Go traceback
-// leaves out. They are return addresses, but for the one after a frame that a signal has put there.
+// Frames returns the logical frames of a stack, innermost first, without the frames that a Go traceback omits. pcs are
+// return addresses, except that the address after a frame injected by a signal is that of the interrupted instruction.
 //
-// hidden is what was on top of the stack when the innermost function was interrupted, or 0: the return address to that
-// one's caller if it had no frame at that moment, else it says nothing.
+// hidden is the word that was on top of the stack when the innermost function was interrupted, or 0. If that function
+// had no frame at that moment, hidden is its return address. Otherwise hidden has no meaning.
 func (p *Process) Frames(pcs []uint64, hidden uint64) []event.Frame {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -41,9 +41,10 @@ func (p *Process) Frames(pcs []uint64, hidden uint64) []event.Frame {
 	return Visible(p.symbols.build(stack))
 }
 
-// Visible returns the frames that a Go traceback shows, and those before them that say what the goroutine does for the runtime
-// (event.IsRuntimeWork): without these a wait for the garbage collector would be taken for one of the function that allocates.
-func Visible(stack []Frame) []event.Frame {
+// Visible returns the frames that a Go traceback shows, and the frames before them that show what the goroutine does
+// for the runtime (event.IsRuntimeWork). Without these, a wait for the garbage collector would look like a wait of the
+// function that allocates.
+func Visible(stack []event.StackFrame) []event.Frame {
 	frames := make([]event.Frame, 0, len(stack))
 	inRuntime := true // all frames so far belong to the runtime
 	for _, f := range stack {
@@ -55,8 +56,8 @@ func Visible(stack []Frame) []event.Frame {
 	return frames
 }
 
-// Origin returns where a goroutine comes from, given the address of its go statement (0 for none) and that of the function
-// that it starts with.
+// Origin returns the origin of a goroutine, given the address of its go statement (0 if it has none) and the address of
+// its start function.
 func (p *Process) Origin(gopc, startpc uint64) event.Origin {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -82,8 +83,8 @@ func (p *Process) Origin(gopc, startpc uint64) event.Origin {
 	return o
 }
 
-// SystemStarts returns the addresses of the functions that goroutines of the runtime itself start with: all functions of
-// package runtime that are not known to start the program's own.
+// SystemStarts returns the addresses of the start functions of the runtime's own goroutines: all functions of package
+// runtime except those that are known to start goroutines of the program.
 func (p *Process) SystemStarts() []uint64 {
 	var starts []uint64
 	for f := range p.main.bin.Functions() {

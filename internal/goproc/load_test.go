@@ -39,7 +39,7 @@ func TestPauseUnderLoad(t *testing.T) {
 					checkExact(t, g)
 					if g.State == event.StateRunning {
 						running++
-						if g.ThreadID == 0 {
+						if g.TID == 0 {
 							t.Errorf("goroutine %d runs on no thread", g.ID)
 						}
 					}
@@ -53,7 +53,7 @@ func TestPauseUnderLoad(t *testing.T) {
 }
 
 // checkExact checks the stack of a goroutine of a process that stood still.
-func checkExact(t *testing.T, g goproc.Goroutine) {
+func checkExact(t *testing.T, g event.Goroutine) {
 	t.Helper()
 	if g.BestEffort || g.Truncated || len(g.Stack) == 0 {
 		t.Errorf("goroutine %d [%s %s] started at %s: best effort %v, truncated %v, %d frames",
@@ -125,7 +125,7 @@ func TestUnharmed(t *testing.T) {
 }
 
 // checkPlausible checks what holds for every goroutine of every program.
-func checkPlausible(t *testing.T, snap *goproc.Snapshot) {
+func checkPlausible(t *testing.T, snap *event.Snapshot) {
 	t.Helper()
 	ids := map[uint64]bool{}
 	for _, g := range snap.Goroutines {
@@ -337,7 +337,7 @@ func TestEach(t *testing.T) {
 	defer p.Close()
 	kept := take(t, p, goproc.SnapshotOptions{})
 	passed := map[uint64]string{}
-	snap := take(t, p, goproc.SnapshotOptions{Each: func(g *goproc.Goroutine) {
+	snap := take(t, p, goproc.SnapshotOptions{Each: func(g *event.Goroutine) {
 		passed[g.ID] = fmt.Sprint(g.Parent, g.CreatedBy, g.Start, g.System, g.Labels)
 	}})
 	if snap.Goroutines != nil || len(passed) != len(kept.Goroutines) || len(passed) < 50 {
@@ -348,7 +348,7 @@ func TestEach(t *testing.T) {
 			t.Errorf("goroutine %d: %s, want %s", g.ID, passed[g.ID], want)
 		}
 	}
-	if _, err := p.Snapshot(context.Background(), goproc.SnapshotOptions{Pause: true, Each: func(*goproc.Goroutine) {}}); err == nil {
+	if _, err := p.Snapshot(context.Background(), goproc.SnapshotOptions{Pause: true, Each: func(*event.Goroutine) {}}); err == nil {
 		t.Error("passed on while paused")
 	}
 }
@@ -365,7 +365,7 @@ func TestRanSince(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer p.Close()
-		earlier := map[uint64]*goproc.Goroutine{}
+		earlier := map[uint64]*event.Goroutine{}
 		for n := range 2 {
 			snap, err := p.Snapshot(context.Background(), goproc.SnapshotOptions{})
 			if err != nil {

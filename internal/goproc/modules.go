@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/gobin"
 	"github.com/loupe-go/loupe/internal/procmap"
 )
@@ -90,7 +91,7 @@ func (p *Process) findOtherRuntimes() error {
 		if err != nil {
 			continue // most libraries are not written in Go
 		}
-		p.warn("%s has its own Go runtime (%s): its goroutines are not observed", m.Path, lib.bin.GoVersion())
+		p.warn(event.WarnMissing, "%s has its own Go runtime (%s): its goroutines are not observed", m.Path, lib.bin.GoVersion())
 		lib.bin.Close()
 	}
 	return nil
@@ -206,13 +207,13 @@ func (p *Process) loadPlugins() {
 	addr, err := p.mem.u64(p.main.bin.Module().Addr + p.main.bias + uint64(next.Offset))
 	for ; err == nil && addr != 0 && p.plugins < maxModules; p.plugins++ {
 		if err := p.loadPlugin(addr + uint64(text.Offset)); err != nil {
-			p.warn("cannot read a plugin; its frames have no names: %v", err)
+			p.warn(event.WarnNames, "cannot read a plugin; its frames have no names: %v", err)
 		}
 		addr, err = p.mem.u64(addr + uint64(next.Offset))
 	}
 }
 
-// Plugins returns how many modules the runtime had loaded besides its own when the process was opened.
+// Plugins returns the number of modules, besides its own, that the runtime had loaded when the process was opened.
 func (p *Process) Plugins() int { return p.plugins }
 
 // loadPlugin adds the module whose code starts at the address stored at textAddr.

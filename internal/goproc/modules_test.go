@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
@@ -40,7 +41,7 @@ func TestOtherRuntimes(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer p.Close()
-			got := strings.Join(p.Warnings(), "\n")
+			got := strings.Join(event.WarningTexts(p.Warnings()), "\n")
 			if test.want == "" && got != "" || !strings.Contains(got, test.want) || strings.Contains(got, "\n") {
 				t.Errorf("warnings %q, want %q", got, test.want)
 			}

@@ -11,12 +11,13 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/gobin"
 	"github.com/loupe-go/loupe/internal/gobin/layout"
 )
 
-// Process is a live Go process, opened for observation. Its methods may be called from several goroutines; snapshots are
-// taken one after the other.
+// A Process is a live Go process that is opened for observation. Its methods may be called from several goroutines.
+// Snapshots are taken one after the other.
 type Process struct {
 	pid      int
 	dir      *procDir
@@ -29,31 +30,32 @@ type Process struct {
 
 	layout   *layout.Layout
 	rt       runtimeLayout
-	warnings []string
+	warnings []event.Warning
 
 	mu      sync.Mutex // guards what follows; held during a snapshot
 	symbols *symbolizer
+	walk    []physical // of the current ThreadStack
 
 	signals signalStacks
 }
 
-// Options says how to open a process. The zero value is usable.
+// Options configures Open. The zero value is usable.
 type Options struct {
-	Log *slog.Logger // receives details for debugging; nil discards them
+	Log *slog.Logger // receives debug messages; if nil, they are discarded
 
-	// Layout replaces the layout that would be chosen for the target. It is verified like any other.
+	// Layout, if not nil, is used instead of the layout that Open would select. It is verified like any other layout.
 	Layout *layout.Layout
 
-	// Starting opens a process that has not run its first instruction yet. There is nothing to verify in it, so the
-	// layout is only believed: call Verify when it runs.
+	// Starting opens a process that has not executed its first instruction yet. Its layout cannot be verified at that
+	// time: call Verify when the process runs.
 	Starting bool
 }
 
 // initTimeout is how long Open waits for a starting process to initialize its goroutines.
 const initTimeout = 2 * time.Second
 
-// Open opens a process by its PID, finds its runtime's data and verifies that the struct layouts fit. The caller closes
-// the Process. Errors wrap a sentinel of this package.
+// Open opens the process with the given PID, finds the runtime's data and verifies the struct layouts. The caller must
+// close the Process. The error wraps one of the package's errors.
 func Open(pid int, opt Options) (*Process, error) {
 	p := &Process{pid: pid, mem: memory{pid}, log: opt.Log}
 	if p.log == nil {
@@ -93,7 +95,7 @@ func (p *Process) open(opt Options) error {
 		p.log.Debug("debug information not used", "exe", bin.Path(), "err", err)
 	}
 	if p.layout.Source == layout.SourceNearest {
-		p.warn("%s is unknown to this version of Loupe; using the layout of %s, which was verified against the process",
+		p.warn(event.WarnLayout, "%s is unknown to this version of Loupe; using the layout of %s, which was verified against the process",
 			bin.GoVersion(), p.layout.GoVersion)
 	}
 	if p.rt, err = newRuntimeLayout(p.layout, p.main); err != nil {
@@ -112,9 +114,9 @@ func (p *Process) open(opt Options) error {
 // replaceTime is how long a process without threads may take to execute another program or to exit.
 const replaceTime = 2 * time.Second
 
-// UnlessReplaced returns err, nil included, unless the process has replaced itself by another program since Open was called:
-// then nothing is known about it, and the error wraps ErrReplaced. An error for which the process has exited says only that,
-// whatever failed because of it.
+// UnlessReplaced returns err, which may be nil, unless the process has executed another program since Open was called.
+// In that case nothing is known about the process, and the result wraps ErrReplaced. If err reports that the process
+// does not exist or has exited, the result wraps ErrExited.
 func (p *Process) UnlessReplaced(err error) error {
 	for deadline := time.Now().Add(replaceTime); ; time.Sleep(5 * time.Millisecond) {
 		if p.dir == nil || p.program == "" {
@@ -135,8 +137,8 @@ func (p *Process) UnlessReplaced(err error) error {
 	}
 }
 
-// Verify checks the layouts against the process. Open has done it unless the process was starting. It waits a moment for
-// a runtime that is not set up yet.
+// Verify checks the layouts against the process, as Open does unless Options.Starting is set. It waits a moment if the
+// runtime is not initialized yet.
 func (p *Process) Verify() error { return p.awaitVerified() }
 
 // openExe opens the executable of a process, even if it was replaced or deleted on disk.
@@ -172,7 +174,7 @@ func openExe(pid int) (*gobin.Binary, error) {
 // binError adds a sentinel of this package to an error of package gobin without changing its text.
 func binError(err error) error {
 	switch {
-	case errors.Is(err, gobin.ErrNotGo), errors.Is(err, gobin.ErrNotELF):
+	case errors.Is(err, gobin.ErrNotELF):
 		return reasonError{reason: ErrNotGo, err: err}
 	case errors.Is(err, gobin.ErrUnsupportedArch), errors.Is(err, gobin.ErrUnsupported), errors.Is(err, gobin.ErrCorrupt):
 		return reasonError{reason: ErrUnsupported, err: err}
@@ -204,7 +206,7 @@ func (p *Process) awaitVerified() error {
 	}
 }
 
-// Close releases what the Process holds. The observed process is not affected.
+// Close releases the resources of p. The observed process is not affected.
 func (p *Process) Close() error {
 	if p.dir != nil {
 		p.dir.close()
@@ -219,26 +221,27 @@ func (p *Process) Close() error {
 	return errors.Join(errs...)
 }
 
-// PID returns the process's number.
+// PID returns the process ID.
 func (p *Process) PID() int { return p.pid }
 
-// Binary returns the image that holds the Go runtime, in general the executable.
+// Binary returns the image that contains the Go runtime, which is usually the executable.
 func (p *Process) Binary() *gobin.Binary { return p.main.bin }
 
-// LoadBias returns what the loader added to the addresses of Binary; 0 unless it is position-independent.
+// LoadBias returns the difference between the addresses in the process and those in Binary. It is 0 unless the image is
+// position-independent.
 func (p *Process) LoadBias() uint64 { return p.main.bias }
 
 // Layout returns the verified struct layouts.
 func (p *Process) Layout() *layout.Layout { return p.layout }
 
-// Warnings returns what a user should know about the way the process was understood, one line each.
-func (p *Process) Warnings() []string { return p.warnings }
+// Warnings returns warnings for the user about limits of what could be read.
+func (p *Process) Warnings() []event.Warning { return p.warnings }
 
-func (p *Process) warn(format string, args ...any) {
-	p.warnings = append(p.warnings, fmt.Sprintf(format, args...))
+func (p *Process) warn(kind event.WarningKind, format string, args ...any) {
+	p.warnings = append(p.warnings, event.Warnf(kind, format, args...))
 }
 
-// alive returns an error when the process has ended.
+// alive returns an error if the process has ended.
 func (p *Process) alive(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err

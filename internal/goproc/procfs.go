@@ -58,7 +58,7 @@ func (d *procDir) lock(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-// read returns the contents of a file of the directory, 64 MiB at most.
+// read returns the contents of a file of the directory, at most 64 MiB.
 func (d *procDir) read(name string) ([]byte, error) {
 	b, err := d.root.ReadFile(name)
 	if err != nil {
@@ -88,7 +88,8 @@ type procStat struct {
 	// different after each execve. It is "" for a process without memory, and equal for all processes if the kernel hides it.
 	program string
 
-	// lastThread says that no other thread is alive. In a process that calls execve the first thread may exit before the others.
+	// lastThread is set if no other thread is alive. In a process that calls execve the first thread may exit before the
+	// others.
 	lastThread bool
 }
 
@@ -205,7 +206,8 @@ func lastPID(pids string) int {
 	return pid
 }
 
-// monotonicOffset returns how far CLOCK_MONOTONIC of the process is ahead of the local one: time namespaces may differ.
+// monotonicOffset returns the difference between CLOCK_MONOTONIC in the time namespace of the process and in that of
+// this process.
 func (d *procDir) monotonicOffset() time.Duration {
 	theirs, errTheirs := d.root.ReadFile("timens_offsets")
 	ours, errOurs := os.ReadFile("/proc/self/timens_offsets")

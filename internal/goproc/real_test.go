@@ -31,7 +31,7 @@ func TestRealPrograms(t *testing.T) {
 	}
 }
 
-func take(t *testing.T, p *goproc.Process, opt goproc.SnapshotOptions) *goproc.Snapshot {
+func take(t *testing.T, p *goproc.Process, opt goproc.SnapshotOptions) *event.Snapshot {
 	t.Helper()
 	snap, err := p.Snapshot(context.Background(), opt)
 	if err != nil {
@@ -44,8 +44,8 @@ func take(t *testing.T, p *goproc.Process, opt goproc.SnapshotOptions) *goproc.S
 }
 
 // ofProgram returns the goroutines that are not the runtime's own, by ID.
-func ofProgram(snap *goproc.Snapshot) map[uint64]goproc.Goroutine {
-	gs := map[uint64]goproc.Goroutine{}
+func ofProgram(snap *event.Snapshot) map[uint64]event.Goroutine {
+	gs := map[uint64]event.Goroutine{}
 	for _, g := range snap.Goroutines {
 		if !g.System {
 			gs[g.ID] = g
@@ -102,7 +102,7 @@ func compareRound(t *testing.T, target *realtarget.Process, p *goproc.Process, o
 
 // rested reports whether a goroutine has not run from one snapshot to a later one. The time since when it waits, which
 // the runtime noted in the collection before the first, tells it from one that has come back to the same place.
-func rested(a, b goproc.Goroutine) bool {
+func rested(a, b event.Goroutine) bool {
 	return a.ID == b.ID && a.WaitKnown && b.WaitKnown && b.Wait >= a.Wait &&
 		a.State == b.State && a.Reason == b.Reason && slices.Equal(a.Stack, b.Stack)
 }
@@ -144,7 +144,7 @@ func lookUnderLoad(t *testing.T, target *realtarget.Process, p *goproc.Process, 
 }
 
 // checkWhole checks that a stack is known from end to end.
-func checkWhole(t *testing.T, g goproc.Goroutine) {
+func checkWhole(t *testing.T, g event.Goroutine) {
 	t.Helper()
 	if g.Truncated || len(g.Stack) == 0 {
 		t.Errorf("goroutine %d [%s %s] started in %s: stack is cut off: %v", g.ID, g.State, g.Reason, g.Start.Func, g.Stack)
@@ -163,9 +163,9 @@ func checkWhole(t *testing.T, g goproc.Goroutine) {
 // checkCalls checks that each function on a stack is the one that the instruction before its return address calls. A
 // stack put together from two moments would rarely pass. It returns the number of calls that could be checked: those
 // through pointers cannot.
-func checkCalls(t *testing.T, p *goproc.Process, g goproc.Goroutine) (checked int) {
+func checkCalls(t *testing.T, p *goproc.Process, g event.Goroutine) (checked int) {
 	t.Helper()
-	stack := slices.DeleteFunc(slices.Clone(g.Stack), func(f goproc.Frame) bool { return f.Inlined })
+	stack := slices.DeleteFunc(slices.Clone(g.Stack), func(f event.StackFrame) bool { return f.Inlined })
 	for i := 1; i < len(stack); i++ {
 		callee, caller := stack[i-1].Func, stack[i]
 		if callee == "runtime.asyncPreempt" || callee == "runtime.sigpanic" {

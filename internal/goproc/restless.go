@@ -6,14 +6,15 @@ import (
 	"time"
 )
 
-// A running goroutine's stack pointer is in a register of its thread, which nobody else can read without stopping it.
-// What can be told is the outer part of its stack: the frames that have not changed over a few readings. It is marked
-// as best effort and ends where the readings differ.
+// The stack pointer of a running goroutine is in a register of its thread, which cannot be read without stopping the
+// thread. Only the outer part of the stack can be read: the frames that have not changed over a few reads. The result
+// is marked as best effort and ends where the reads differ.
 
 const (
 	restlessReads    = 8
 	restlessInterval = 300 * time.Microsecond
 	maxRestlessCopy  = 64 << 10 // from the outer end of the stack
+	maxSeen          = 1024     // running goroutines that are reported as such at once; the others are read again
 )
 
 // observation is the first read of a running goroutine's g and outer stack, and its comparison with later reads.
@@ -24,21 +25,39 @@ type observation struct {
 	lost    bool   // the goroutine ended, or its stack was moved
 }
 
-// restless adds the goroutines that ran during every read: running ones, and those that stop and start frequently.
+// observe reads the outer part of the stack of a running goroutine. If the goroutine stops meanwhile, nothing is known about the
+// stack that it had.
+func (t *taker) observe(g rawG) *observation {
+	o := t.firstRead(g)
+	if gs, err := t.p.readGs([]uint64{g.addr}); err != nil || gs[0].goid != g.goid || gs[0].status != g.status {
+		o.lost = true
+	}
+	return o
+}
+
+// firstRead reads the outer part of the stack of a goroutine.
+func (t *taker) firstRead(g rawG) *observation {
+	if g.stackLo >= g.stackHi {
+		return &observation{g: g, lost: true}
+	}
+	n := min(g.stackHi-g.stackLo, maxRestlessCopy)
+	o := &observation{g: g, stack: stackImage{base: g.stackHi - n, data: make([]byte, n)}, changed: make([]bool, n/8)}
+	o.lost = t.p.mem.read(o.stack.data, o.stack.base) != nil
+	return o
+}
+
+// restless adds the goroutines that ran during every read: those that are running, and those that stop and start
+// frequently.
 func (t *taker) restless(addrs []uint64) error {
 	gs, err := t.p.readGs(addrs)
 	if err != nil {
 		return err
 	}
-	var watched []*observation
+	watched := t.seen
 	for _, g := range gs {
-		if t.p.rt.gone(g) || g.stackLo >= g.stackHi {
-			continue
+		if !t.p.rt.gone(g) && g.stackLo < g.stackHi {
+			watched = append(watched, t.firstRead(g))
 		}
-		n := min(g.stackHi-g.stackLo, maxRestlessCopy)
-		o := &observation{g: g, stack: stackImage{base: g.stackHi - n, data: make([]byte, n)}, changed: make([]bool, n/8)}
-		o.lost = t.p.mem.read(o.stack.data, o.stack.base) != nil
-		watched = append(watched, o)
 	}
 	for range restlessReads {
 		if len(watched) == 0 || t.snap.Paused { // nothing changes

@@ -40,7 +40,7 @@ type mOffsets struct {
 	size                      int
 	g0, curg, procid, alllink int
 	vdsoPC, vdsoSP            int    // registers of a goroutine at its call of a vDSO function
-	vdsoBelow                 uint64 // how far below the caller's stack pointer vdsoSP points
+	vdsoBelow                 uint64 // distance from vdsoSP up to the caller's stack pointer
 }
 
 // statusValues are the runtime's values of goroutine states.
@@ -151,8 +151,8 @@ func newMOffsets(l *layout.Layout) (mOffsets, error) {
 	return m, checkWithin(m.size, m.g0, m.curg, m.procid, m.alllink, m.vdsoPC, m.vdsoSP)
 }
 
-// vdsoBelow returns how far m.vdsoSP points below the caller's stack pointer: until Go 1.13 on amd64 it was the place of
-// the return address (runtime/sys_linux_amd64.s, walltime and nanotime).
+// vdsoBelow returns the distance from m.vdsoSP up to the caller's stack pointer. Until Go 1.13 on amd64, vdsoSP was the
+// location of the return address (runtime/sys_linux_amd64.s, walltime and nanotime).
 func vdsoBelow(arch string, minor int) uint64 {
 	const lastBelow = 13
 	if arch == "amd64" && minor <= lastBelow {
@@ -162,7 +162,7 @@ func vdsoBelow(arch string, minor int) uint64 {
 }
 
 // checkWithin returns an error unless every offset leaves room for a word within a struct of the given size. The size
-// is rounded up to a word: single bytes at its end are read alone.
+// is rounded up to a word: single bytes at its end are read separately.
 func checkWithin(size int, offsets ...int) error {
 	for _, off := range offsets {
 		if off != none && (off < 0 || off >= size) {
@@ -179,7 +179,7 @@ func newStatusValues(l *layout.Layout) statusValues {
 		}
 		return otherwise
 	}
-	// The values have not changed since Go 1.5 (runtime/runtime2.go); what came later has a name of its own.
+	// The values have not changed since Go 1.5 (runtime/runtime2.go); later additions have named constants.
 	return statusValues{
 		idle: value("runtime._Gidle", 0), runnable: value("runtime._Grunnable", 1), running: value("runtime._Grunning", 2),
 		syscall: value("runtime._Gsyscall", 3), waiting: value("runtime._Gwaiting", 4), dead: value("runtime._Gdead", 6),

@@ -15,8 +15,8 @@ type signalStacks struct {
 	seen []uint64 // M's
 }
 
-// SignalStacks returns the stacks on which the process's threads handle signals: those of the runtime's gsignal
-// goroutines. What runs C code on stacks of C's own is not among them.
+// SignalStacks returns the stacks on which the threads of the process handle signals, which are those of the runtime's
+// gsignal goroutines. The stacks of C code are not included.
 func (p *Process) SignalStacks() ([]ptrace.Interval, error) {
 	s := &p.signals
 	s.mu.Lock()
@@ -34,7 +34,7 @@ func (p *Process) SignalStacks() ([]ptrace.Interval, error) {
 	s.seen = nil
 	err = p.followMs(seen, gsignal+8, func(m uint64, b []byte) {
 		s.seen = append(s.seen, m)
-		if g := binary.LittleEndian.Uint64(b[gsignal:]); g != 0 { // else a thread that is being made
+		if g := binary.LittleEndian.Uint64(b[gsignal:]); g != 0 { // otherwise the thread is being created
 			gs = append(gs, g+stack)
 		}
 	})

@@ -10,14 +10,14 @@ import (
 // symbolizer resolves addresses of one process to functions and frames. It caches results: a process with
 // 100,000 goroutines has a few hundred distinct addresses.
 type symbolizer struct {
-	modules []*module // the one with the runtime first
+	modules []*module // the module with the runtime is first
 	rules   tracebackRules
 	pcs     map[uint64]*pcInfo
-	stacks  map[string][]Frame // by the addresses of the physical frames
+	stacks  map[string][]event.StackFrame // by the addresses of the physical frames
 	key     []byte
 }
 
-// Bounds of the symbolizer's memory. At a bound the cache is cleared.
+// Limits on the symbolizer's memory. The cache is cleared when a limit is reached.
 const (
 	maxCachedPCs    = 1 << 18
 	maxCachedStacks = 1 << 17
@@ -31,8 +31,9 @@ type pcInfo struct {
 	delta    int64 // the frame's size: from the stack pointer to the return address; negative without one on the stack
 	hasDelta bool
 	role     role
-	site     *event.Frame    // as location returns it; nil until asked for
-	calls    [2][]gobin.Call // [0] the address is a return address, [1] it is the very instruction
+	switches bool            // the function changes the stack pointer in a way that delta does not describe
+	site     *event.Frame    // the result of location; nil until requested
+	calls    [2][]gobin.Call // [0] if the address is a return address, [1] if it is that of an instruction
 }
 
 // role is the special meaning of a function for unwinding and tracebacks.
@@ -44,7 +45,7 @@ const (
 	roleInjected      // a signal injected its frame: its caller was stopped at the exact instruction
 	rolePanic         // a wrapper that calls it is shown in tracebacks
 	roleSigpanic      // both injected and panic
-	roleSwitch        // switches stacks: inside of it the registers belong to neither
+	roleSwitch        // switches stacks: inside of it the registers belong to neither stack
 )
 
 // roles are the functions that unwinding and tracebacks treat specially (runtime/traceback.go, the functions
@@ -76,7 +77,7 @@ var roles = map[string]role{
 func newSymbolizer(main *module) *symbolizer {
 	return &symbolizer{
 		modules: []*module{main}, rules: tracebackRulesOf(main.bin.Version().Minor),
-		pcs: map[uint64]*pcInfo{}, stacks: map[string][]Frame{},
+		pcs: map[uint64]*pcInfo{}, stacks: map[string][]event.StackFrame{},
 	}
 }
 
@@ -109,13 +110,26 @@ func (s *symbolizer) lookup(pc uint64) *pcInfo {
 		delta, _, _, ok := info.mod.bin.SPDelta(info.fn, pc-info.mod.bias)
 		info.delta, info.hasDelta = int64(delta), ok
 		info.role = roles[info.fn.Name]
+		info.switches = info.switchesStack()
 	}
 	s.pcs[pc] = info
 	return info
 }
 
-// calls returns the logical calls at an address. exact says that it is the address of an instruction that was stopped
-// at, not a return address.
+// switchesStack reports whether a stack cannot be unwound beyond the function: it moves the stack pointer to another stack.
+// cgocallback does so too, but keeps both stacks valid (runtime/traceback.go).
+func (i *pcInfo) switchesStack() bool {
+	switch i.fn.Name {
+	case "runtime.cgocallback", "runtime.cgocallback_gofunc":
+		return false
+	case "gogo", "runtime.gogo", "runtime.mcall", "runtime.morestack", "runtime.systemstack": // not recorded before Go 1.17
+		return true
+	}
+	return i.mod.bin.WritesSP(i.fn)
+}
+
+// calls returns the logical calls at an address. exact reports whether it is the address of the instruction at which
+// execution stopped, and not a return address.
 func (s *symbolizer) calls(pc uint64, info *pcInfo, exact bool) []gobin.Call {
 	file := pc - info.mod.bias
 	kind := 0
@@ -151,21 +165,36 @@ func (s *symbolizer) location(pc uint64) event.Frame {
 }
 
 // frames returns the logical frames of a stack. Stacks with the same addresses share them.
-func (s *symbolizer) frames(pcs []physical) []Frame {
+func (s *symbolizer) frames(pcs []physical) []event.StackFrame {
 	if len(pcs) == 0 {
 		return nil
 	}
+	s.stackKey(pcs)
+	if frames, ok := s.cached(); ok {
+		return frames
+	}
+	return s.cache(s.build(pcs))
+}
+
+// stackKey sets the key of a stack in the cache.
+func (s *symbolizer) stackKey(pcs []physical) {
 	s.key = s.key[:0]
 	for _, p := range pcs {
 		s.key = binary.LittleEndian.AppendUint64(s.key, p.pc<<1|uint64(b2i(p.exact)))
 	}
-	if frames, ok := s.stacks[string(s.key)]; ok {
-		return frames
-	}
+}
+
+// cached returns the frames in the cache for the key.
+func (s *symbolizer) cached() (frames []event.StackFrame, ok bool) {
+	frames, ok = s.stacks[string(s.key)]
+	return frames, ok
+}
+
+// cache stores frames for the key, and returns them.
+func (s *symbolizer) cache(frames []event.StackFrame) []event.StackFrame {
 	if len(s.stacks) >= maxCachedStacks {
 		clear(s.stacks)
 	}
-	frames := s.build(pcs)
 	s.stacks[string(s.key)] = frames
 	return frames
 }
@@ -178,20 +207,20 @@ func b2i(b bool) int {
 }
 
 // build creates the logical frames of a stack and marks those that a Go traceback omits.
-func (s *symbolizer) build(pcs []physical) []Frame {
-	var frames []Frame
+func (s *symbolizer) build(pcs []physical) []event.StackFrame {
+	var frames []event.StackFrame
 	callee, shown := roleNormal, false
 	for _, p := range pcs {
 		info := s.lookup(p.pc)
 		if !info.known {
-			frames = append(frames, Frame{PC: p.pc, Hidden: true})
+			frames = append(frames, event.StackFrame{PC: p.pc, Hidden: true})
 			continue
 		}
 		for _, call := range s.calls(p.pc, info, p.exact) {
 			show := s.rules.show(call, info.fn.Name, callee, shown)
 			shown = shown || show
 			callee = roles[call.Name]
-			frames = append(frames, Frame{Frame: call.Frame, StartLine: call.StartLine, PC: p.pc, Inlined: call.Inlined, Hidden: !show})
+			frames = append(frames, event.StackFrame{Frame: call.Frame, StartLine: call.StartLine, PC: p.pc, Inlined: call.Inlined, Hidden: !show})
 		}
 	}
 	if !shown {

@@ -17,16 +17,21 @@ import (
 	"github.com/loupe-go/loupe/internal/ptrace"
 )
 
-// SnapshotOptions says how to take a snapshot. The zero value reads everything while the process runs on.
+// SnapshotOptions configures Process.Snapshot. The zero value reads all goroutines while the process continues to run.
 type SnapshotOptions struct {
-	// Pause stops all threads by ptrace while reading, so that the goroutines are seen at one moment and the stacks of
-	// running ones are exact. Needs the right to trace the process.
+	// Pause stops all threads with ptrace during the snapshot, so that all goroutines are read at the same moment and the
+	// stacks of running goroutines are exact. It requires permission to trace the process.
 	Pause bool
 
-	// Each, if not nil, is called with each goroutine instead of keeping them all: the snapshot's Goroutines is nil. They
-	// come in no particular order. What the goroutine points to may be kept, the goroutine itself is used for the next one.
-	// Not with Pause, since a paused process may have to be read again.
-	Each func(*Goroutine)
+	// Running reports a goroutine that is running when it is read for the first time as running, with a best-effort stack.
+	// Otherwise it is read again until it has stopped, so that its stack is exact, and states that last for a short time are
+	// seen less often than they occur. Pause does not require it.
+	Running bool
+
+	// Each, if not nil, is called with each goroutine, in no particular order, and the snapshot's Goroutines is nil. The
+	// goroutine is reused for the next call; what it points to may be kept. Each cannot be combined with Pause, because a
+	// paused process may have to be read again.
+	Each func(*event.Goroutine)
 }
 
 // settleRounds is how often reading a goroutine that ran during the read is retried.
@@ -44,9 +49,9 @@ const (
 // errCaught says that a goroutine of a paused process was stopped where it cannot be read exactly.
 var errCaught = errors.New("a goroutine is changing its stack")
 
-// Snapshot reads all goroutines of the process. Without Pause each goroutine is seen at a moment of its own: its state
-// and stack belong together, those of two goroutines may be some milliseconds apart.
-func (p *Process) Snapshot(ctx context.Context, opt SnapshotOptions) (*Snapshot, error) {
+// Snapshot reads all goroutines of the process. Without Pause, the state and the stack of a goroutine are from the same
+// moment, but the moments of two goroutines may be some milliseconds apart.
+func (p *Process) Snapshot(ctx context.Context, opt SnapshotOptions) (*event.Snapshot, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if opt.Pause && opt.Each != nil {
@@ -54,9 +59,9 @@ func (p *Process) Snapshot(ctx context.Context, opt SnapshotOptions) (*Snapshot,
 	}
 	for attempt := 1; ; attempt++ {
 		t := &taker{
-			p: p, ctx: ctx, snap: &Snapshot{Time: time.Now(), PID: p.pid, GoVersion: p.main.bin.GoVersion(), Paused: opt.Pause},
+			p: p, ctx: ctx, snap: &event.Snapshot{Time: time.Now(), PID: p.pid, GoVersion: p.main.bin.GoVersion(), Paused: opt.Pause},
 			labels: newLabelReader(p.mem, p.main.bin.Version().Minor), starts: map[startKey]event.Frame{},
-			last: !opt.Pause || attempt == pauseAttempts, each: opt.Each,
+			last: !opt.Pause || attempt == pauseAttempts, each: opt.Each, asSeen: opt.Running && !opt.Pause,
 		}
 		t.snap.Warnings = append(t.snap.Warnings, p.warnings...)
 		err := t.snapshot()
@@ -105,15 +110,17 @@ func (t *taker) snapshot() error {
 type taker struct {
 	p       *Process
 	ctx     context.Context
-	snap    *Snapshot
-	each    func(*Goroutine)
-	passed  Goroutine // the goroutine that Each is called with
-	last    bool      // the last attempt: goroutines that cannot be read exactly are best effort
-	caught  *Progress // of the threads, if the next attempt must wait for them
+	snap    *event.Snapshot
+	each    func(*event.Goroutine)
+	passed  event.Goroutine // the goroutine that Each is called with
+	asSeen  bool            // SnapshotOptions.Running
+	seen    []*observation  // goroutines that were running when they were read, if asSeen
+	last    bool            // the last attempt: goroutines that cannot be read exactly are marked as best effort
+	caught  *Progress       // of the threads, if the next attempt must wait for them
 	labels  *labelReader
 	regs    map[int]registers // of stopped threads, when paused
 	ms      map[uint64]rawM
-	tids    map[int]int   // kernel threads by the numbers that the runtime knows
+	tids    map[int]int   // kernel threads by the IDs that the runtime uses
 	now     int64         // the process's monotonic clock
 	waitMax time.Duration // longest possible wait of a goroutine that no garbage collection has found waiting
 
@@ -131,7 +138,7 @@ func (t *taker) sort() {
 		order[i] = i
 	}
 	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(gs[a].ID, gs[b].ID) })
-	sorted := make([]Goroutine, len(gs))
+	sorted := make([]event.Goroutine, len(gs))
 	for i, j := range order {
 		sorted[i] = gs[j]
 	}
@@ -164,7 +171,7 @@ func (t *taker) take() error {
 		return err
 	}
 	if t.each == nil {
-		t.snap.Goroutines = make([]Goroutine, 0, len(addrs))
+		t.snap.Goroutines = make([]event.Goroutine, 0, len(addrs))
 	}
 	var unsettled []uint64
 	for round := 0; len(addrs) > 0 && (round == 0 || !t.snap.Paused && round < settleRounds); round++ {
@@ -183,7 +190,7 @@ func (t *taker) take() error {
 		return err
 	}
 	if t.labelErrs > 0 {
-		t.snap.Warnings = append(t.snap.Warnings, fmt.Sprintf("the labels of %s could not be read", english.Count(t.labelErrs, "goroutine")))
+		t.snap.Warnings = append(t.snap.Warnings, event.Warnf(event.WarnNames, "the labels of %s could not be read", english.Count(t.labelErrs, "goroutine")))
 	}
 	return nil
 }
@@ -211,7 +218,7 @@ func (t *taker) checkThreads() error {
 	return nil
 }
 
-// readClock reads the time against which waits are measured.
+// readClock reads the time from which the duration of waits is computed.
 func (t *taker) readClock() error {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
@@ -232,7 +239,7 @@ func (t *taker) readClock() error {
 	return nil
 }
 
-// roundBatch is how many goroutines are read together, with all their stacks in memory.
+// roundBatch is the number of goroutines that are read together, with all their stacks in memory.
 const roundBatch = 2048
 
 // round reads the goroutines at the given addresses and returns those that ran meanwhile.
@@ -263,7 +270,7 @@ type bracket struct {
 
 // Bounds on the memory that stacks are copied to.
 const (
-	maxStackCopy  = 64 << 20 // of one goroutine, from its innermost frame; what is beyond is marked as cut off
+	maxStackCopy  = 64 << 20 // of one goroutine, from its innermost frame; a longer stack is marked as truncated
 	maxBatchCopy  = 64 << 20 // of the goroutines that are read together, unless it is a single one
 	spansPerStack = 4
 )
@@ -278,6 +285,10 @@ func (t *taker) readStacks(gs []rawG) (moved []uint64, err error) {
 			continue
 		}
 		regs, ok := t.stopped(g)
+		if t.asSeen && g.status == t.p.rt.status.running && len(t.seen) < maxSeen {
+			t.seen = append(t.seen, t.observe(g))
+			continue
+		}
 		if !ok || regs.sp < g.stackLo || regs.sp > g.stackHi {
 			moved = append(moved, g.addr)
 			continue
@@ -395,12 +406,12 @@ func (t *taker) add(b *bracket) {
 		t.snap.Incomplete++
 		g.Truncated = true
 	}
-	g.stackTop, g.stackSum = b.g.stackHi, maphash.Bytes(stackSeed, b.first)
+	g.StackEnd, g.StackHash = b.g.stackHi, maphash.Bytes(stackSeed, b.first)
 	t.keep(g)
 }
 
 // keep adds a goroutine to the snapshot, or passes it on.
-func (t *taker) keep(g Goroutine) {
+func (t *taker) keep(g event.Goroutine) {
 	if t.each == nil {
 		t.snap.Goroutines = append(t.snap.Goroutines, g)
 		return
@@ -410,22 +421,22 @@ func (t *taker) keep(g Goroutine) {
 }
 
 // goroutine returns the public form of a goroutine.
-func (t *taker) goroutine(g rawG, stack []Frame) Goroutine {
+func (t *taker) goroutine(g rawG, stack []event.StackFrame) event.Goroutine {
 	s := &t.p.rt.status
-	out := Goroutine{
+	out := event.Goroutine{
 		ID: g.goid, Parent: g.parent, State: t.p.stateOf(g.status), Stack: stack,
-		Locked: g.locked, Start: t.startFrame(g, stack), stops: g.trackingSeq,
+		Locked: g.locked, Start: t.startFrame(g, stack), Stops: g.trackingSeq,
 	}
 	if g.status == s.waiting || g.status == s.leaked {
 		out.Reason = t.p.waitReason(g.waitReason)
-		out.Lent = g.m != 0 // a goroutine that really waits has released its thread
+		out.SystemStack = g.m != 0 // a goroutine that is waiting has released its thread
 	}
 	if g.goid != 1 && g.gopc != 0 {
 		out.CreatedBy = t.p.symbols.location(g.gopc)
 	}
 	out.System = isSystem(t.p.symbols.lookup(g.startPC).fn.Name, stack)
 	if m, ok := t.ms[g.m]; ok && (g.status == s.running || g.status == s.syscall) {
-		out.ThreadID = t.tids[m.tid]
+		out.TID = int32(t.tids[m.tid])
 	}
 	t.setWait(&out, g)
 	labels, err := t.labels.read(g.labels)
@@ -439,7 +450,7 @@ func (t *taker) goroutine(g rawG, stack []Frame) Goroutine {
 
 // startFrame returns the function that a goroutine was started with. A go statement with arguments starts a wrapper that
 // the compiler generates. The function of the statement is its callee.
-func (t *taker) startFrame(g rawG, stack []Frame) event.Frame {
+func (t *taker) startFrame(g rawG, stack []event.StackFrame) event.Frame {
 	key := startKey{pc: g.startPC}
 	if len(stack) > 0 {
 		key.stack = &stack[0]
@@ -455,10 +466,10 @@ func (t *taker) startFrame(g rawG, stack []Frame) event.Frame {
 // startKey is the cache key of a goroutine's start frame. Equal stacks share their frames.
 type startKey struct {
 	pc    uint64
-	stack *Frame
+	stack *event.StackFrame
 }
 
-func (t *taker) findStart(g rawG, stack []Frame) event.Frame {
+func (t *taker) findStart(g rawG, stack []event.StackFrame) event.Frame {
 	info := t.p.symbols.lookup(g.startPC)
 	if !info.known {
 		return event.Frame{}
@@ -482,7 +493,7 @@ func (t *taker) findStart(g rawG, stack []Frame) event.Frame {
 }
 
 // setWait sets how long a goroutine has been blocked.
-func (t *taker) setWait(out *Goroutine, g rawG) {
+func (t *taker) setWait(out *event.Goroutine, g rawG) {
 	s := &t.p.rt.status
 	if g.status != s.waiting && g.status != s.syscall && g.status != s.leaked {
 		return
@@ -494,7 +505,7 @@ func (t *taker) setWait(out *Goroutine, g rawG) {
 	out.WaitMax = t.waitMax
 }
 
-// stateOf returns the name of a goroutine status; empty when it is unknown.
+// stateOf returns the name of a goroutine status, or "" if the status is unknown.
 func (p *Process) stateOf(status uint32) event.State {
 	s := &p.rt.status
 	switch status {

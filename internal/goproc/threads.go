@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// Progress is how far the threads of a process had come at one moment.
+// Progress records how long each thread of a process has run, at one moment.
 type Progress struct {
 	p   *Process
 	ran map[int]uint64 // nanoseconds on a processor, by thread
 }
 
-// Progress notes how far the threads have come.
+// Progress returns how long each thread of the process has run.
 func (p *Process) Progress() (*Progress, error) {
 	tids, err := p.dir.threads()
 	if err != nil {
@@ -29,8 +29,9 @@ func (p *Process) Progress() (*Progress, error) {
 	return g, nil
 }
 
-// Await waits until every thread has run for some time since, or sleeps in the kernel: what it was in the middle of then
-// is done. It returns how many threads had still not come so far when the time was over, as on a machine that is too busy.
+// Await waits until every thread has run for the duration ran since g was taken, or sleeps in the kernel, so that it
+// has completed what it was doing at that moment. It returns the number of threads for which this is not the case after
+// the timeout, which happens on busy machines.
 func (g *Progress) Await(ctx context.Context, ran, timeout time.Duration) (behind int) {
 	deadline := time.Now().Add(timeout)
 	for {
@@ -47,7 +48,8 @@ func (g *Progress) Await(ctx context.Context, ran, timeout time.Duration) (behin
 	}
 }
 
-// ranFor returns how long a thread has run, in nanoseconds; false if it has exited or the kernel does not report it.
+// ranFor returns how long a thread has run, in nanoseconds. The result is false if the thread has exited or the kernel
+// does not report the time.
 func (p *Process) ranFor(tid int) (uint64, bool) {
 	b, err := p.dir.read(fmt.Sprintf("task/%d/schedstat", tid))
 	if err != nil {

@@ -46,7 +46,7 @@ func TestNoTornStacks(t *testing.T) {
 }
 
 // checkWord judges one goroutine's stack and notes its word.
-func checkWord(t *testing.T, g goproc.Goroutine, words map[uint]bool) {
+func checkWord(t *testing.T, g event.Goroutine, words map[uint]bool) {
 	t.Helper()
 	var funcs []string
 	for _, f := range g.Stack {

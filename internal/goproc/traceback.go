@@ -3,10 +3,11 @@ package goproc
 import (
 	"strings"
 
+	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/gobin"
 )
 
-// tracebackRules say which frames a Go traceback omits. The rules are those of runtime/traceback.go, which changed
+// tracebackRules define which frames a Go traceback omits. The rules are those of runtime/traceback.go, which differ
 // between releases.
 type tracebackRules struct {
 	since          int  // the first release with these rules, 1.x
@@ -75,7 +76,7 @@ func startsUpper(s string) bool { return s != "" && 'A' <= s[0] && s[0] <= 'Z' }
 // isSystem reports whether a goroutine belongs to the runtime, from the name of the function it was started with and
 // its stack (runtime.isSystemGoroutine). The goroutine that runs finalizers counts as the program's own while it is
 // inside of one.
-func isSystem(start string, stack []Frame) bool {
+func isSystem(start string, stack []event.StackFrame) bool {
 	switch start {
 	case "runtime.main", "runtime.corostart", "runtime.handleAsyncEvent":
 		return false

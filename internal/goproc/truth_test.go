@@ -43,7 +43,7 @@ func compareWithRuntime(t *testing.T, target *testtarget.Process, opt goproc.Sna
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen := map[uint64]goproc.Goroutine{}
+	seen := map[uint64]event.Goroutine{}
 	for _, g := range snap.Goroutines {
 		if !g.System {
 			seen[g.ID] = g
@@ -69,7 +69,7 @@ func compareWithRuntime(t *testing.T, target *testtarget.Process, opt goproc.Sna
 }
 
 // differences lists in what a goroutine differs from the runtime's picture of it.
-func differences(got goproc.Goroutine, want testtarget.Goroutine, minor int) []string {
+func differences(got event.Goroutine, want testtarget.Goroutine, minor int) []string {
 	if want.State == "running" {
 		// The target's dumper, which waits again by now: only that it is there can be compared.
 		return nil
@@ -107,7 +107,7 @@ func differences(got goproc.Goroutine, want testtarget.Goroutine, minor int) []s
 }
 
 // frameDifferences compares the frames that a traceback shows.
-func frameDifferences(stack []goproc.Frame, want testtarget.Goroutine, minor int) []string {
+func frameDifferences(stack []event.StackFrame, want testtarget.Goroutine, minor int) []string {
 	var got []testtarget.Frame
 	physical := 0
 	for _, f := range stack {

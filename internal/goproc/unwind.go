@@ -17,7 +17,7 @@ type stackImage struct {
 	data []byte
 }
 
-// word returns the word at an address; false if the copy does not contain it.
+// word returns the word at an address. The result is false if the copy does not contain it.
 func (s stackImage) word(addr uint64) (uint64, bool) {
 	off := addr - s.base
 	if addr < s.base || off > uint64(len(s.data)) || uint64(len(s.data))-off < 8 {
@@ -86,8 +86,9 @@ func (s *symbolizer) caller(info *pcInfo, sp, lr uint64, stack stackImage) (pc, 
 
 // unwindOutward walks a stack from its outermost frame inwards, for goroutines whose stack pointer is not known because
 // they are running. start is the function that the goroutine was started with. A frame is found by its return address,
-// which lies just its caller's frame size below the caller's own. Words below the unknown stack pointer may be left over
-// from earlier calls, so a frame is believed only while stable says that its word has not changed for a while.
+// which is exactly the frame size of the caller below the caller's own return address. Words below the unknown stack
+// pointer may be left over from earlier calls, so a frame is accepted only if stable reports that its word has not
+// changed for a while.
 func (s *symbolizer) unwindOutward(start uint64, stack stackImage, stable func(addr uint64) bool) []physical {
 	goexit, at, ok := s.outermost(stack)
 	if !ok {
@@ -116,7 +117,7 @@ func (s *symbolizer) unwindOutward(start uint64, stack stackImage, stable func(a
 	return outward
 }
 
-// outermost finds the return address into goexit with which a goroutine's stack starts.
+// outermost finds the return address into goexit at which a goroutine's stack starts.
 func (s *symbolizer) outermost(stack stackImage) (pc, at uint64, ok bool) {
 	top := stack.base + uint64(len(stack.data))
 	for addr := top - 8; addr >= stack.base && top-addr <= maxTopGap; addr -= 8 {
@@ -143,5 +144,5 @@ func (s *symbolizer) calleeFrame(stack stackImage, at uint64, callee *pcInfo) (p
 	return pc, addr, same && info.hasDelta && info.delta == int64(size)
 }
 
-// maxTopGap is how far below its upper end a goroutine's stack may start.
+// maxTopGap is the maximum distance of the start of a goroutine's stack from its upper end.
 const maxTopGap = 512

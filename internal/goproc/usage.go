@@ -12,23 +12,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Usage is what the kernel accounts of a process, and what its runtime says of its Ps, at one moment.
+// Usage is the resource usage of a process at one moment, as accounted by the kernel, and the state of its Ps, as
+// recorded by its runtime.
 type Usage struct {
-	CPU     time.Duration // processor time of all threads, those that have ended included: utime + stime
+	CPU     time.Duration // processor time of all threads, including those that have ended: utime + stime
 	RSS     int64         // resident memory in bytes
-	Threads []ThreadUsage // those that live, in no order
+	Threads []ThreadUsage // the live threads, in no particular order
 
 	Procs   int   // GOMAXPROCS; 0 if it could not be read
 	Running []OnP // goroutines that have a P and are not in a system call; nil if that could not be read
-	Err     error // why something could not be read
+	Err     error // the reason why a part could not be read
 }
 
-// ThreadUsage is what the kernel accounts of a thread.
+// ThreadUsage is the kernel's accounting of one thread.
 type ThreadUsage struct {
-	ID    int           // as numbered here
-	Inner int           // as numbered in the process's own PID namespace; its runtime knows this number
-	CPU   time.Duration // it ran on a processor
-	Wait  time.Duration // it could run, and waited for a processor in the kernel's run queue
+	ID    int           // the ID in the PID namespace of this process
+	Inner int           // the ID in the PID namespace of the process, which its runtime uses
+	CPU   time.Duration // time that it has run on a processor
+	Wait  time.Duration // time that it was ready to run and waited in the kernel's run queue
 }
 
 // OnP is a goroutine that has a P.
@@ -37,7 +38,8 @@ type OnP struct {
 	P int32
 }
 
-// Usage reads the accounts. The target is not stopped: threads and Ps are read one after the other, in microseconds.
+// Usage returns the resource usage of the process, which is not stopped. Threads and Ps are read one after the other,
+// within microseconds.
 func (p *Process) Usage() (Usage, error) {
 	var u Usage
 	var err error
@@ -141,7 +143,7 @@ func (p *Process) onProcs() (procs int, running []OnP, err error) {
 	return int(n), running, nil
 }
 
-// words reads a word at an offset from each of some addresses; 0 for those that cannot be read.
+// words reads the word at an offset from each address. It is 0 for addresses that cannot be read.
 func (p *Process) words(addrs []uint64, offset int) ([]uint64, error) {
 	b := make([]byte, 8*len(addrs))
 	spans := make([]span, len(addrs))
@@ -159,7 +161,7 @@ func (p *Process) words(addrs []uint64, offset int) ([]uint64, error) {
 	return words(b), nil
 }
 
-// words returns the words of some bytes.
+// words returns the words in b.
 func words(b []byte) []uint64 {
 	list := make([]uint64, len(b)/8)
 	for i := range list {

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// errStarting says that the runtime is not initialized yet.
+// errStarting reports that the runtime is not initialized yet.
 var errStarting = errors.New("the runtime is starting")
 
-// verifySample is how many goroutines are checked, from each end of the list.
+// verifySample is the number of goroutines that are checked at each end of the list.
 const verifySample = 128
 
 // verify checks the layout against the live process: every field that a snapshot uses must have a plausible value in
@@ -68,18 +68,24 @@ func (p *Process) verifyMs(ms map[uint64]rawM, tids map[int]int) error {
 	}
 	started := 0
 	for _, m := range ms {
-		if m.g0 == 0 {
+		back := uint64(0)
+		if m.g0 != 0 {
+			var err error
+			if back, err = p.mem.u64(m.g0 + uint64(p.rt.g.m)); err != nil {
+				return err
+			}
+		}
+		known := tids[m.tid] != 0
+		switch {
+		case back == m.addr:
+			if known {
+				started++
+			}
+		case !known && back == 0: // allocm has not set it yet (runtime/proc.go)
+		case m.g0 == 0:
 			return fmt.Errorf("thread at %#x has no system goroutine", m.addr)
-		}
-		back, err := p.mem.u64(m.g0 + uint64(p.rt.g.m))
-		if err != nil {
-			return err
-		}
-		if back != m.addr {
+		default:
 			return fmt.Errorf("system goroutine of the thread at %#x does not point back", m.addr)
-		}
-		if tids[m.tid] != 0 {
-			started++
 		}
 	}
 	// Threads start and exit at any time, so a few may not match. With a wrong offset none would match.
@@ -126,7 +132,7 @@ func (p *Process) verifyG(g rawG, ms map[uint64]rawM) error {
 		return fmt.Errorf("status %d is unknown", g.status)
 	case g.stackLo >= g.stackHi || g.stackLo&7 != 0 || g.stackHi-g.stackLo > 1<<40:
 		return fmt.Errorf("stack from %#x to %#x", g.stackLo, g.stackHi)
-	case g.startPC != 0 && !p.symbols.inText(g.startPC): // goroutines for threads of C have no start
+	case g.startPC != 0 && !p.symbols.inText(g.startPC): // goroutines for C threads have no start function
 		return fmt.Errorf("started at %#x, which is not Go code", g.startPC)
 	case g.goid == 1 && p.symbols.lookup(g.startPC).fn.Name != "runtime.main":
 		return fmt.Errorf("the main goroutine was started with %s", p.symbols.lookup(g.startPC).fn.Name)

@@ -49,7 +49,7 @@ func (s *Session) begin() error {
 	}
 	for _, w := range snap.Warnings {
 		if !slices.Contains(s.proc.Warnings(), w) { // already in the session's warnings
-			s.warnings = append(s.warnings, w)
+			s.warnings = append(s.warnings, w.Text)
 		}
 	}
 	if err := s.hideSystem(system); err != nil {

@@ -64,7 +64,7 @@ func newInitialList() *initialList {
 
 // add adds a goroutine of the snapshot.
 func (l *initialList) add(g *goproc.Goroutine) {
-	i := initial{id: g.ID, parent: g.Parent, wait: int64(g.Wait), tid: int32(g.ThreadID), origin: l.origin(g), stack: l.stack(g)}
+	i := initial{id: g.ID, parent: g.Parent, wait: int64(g.Wait), tid: g.TID, origin: l.origin(g), stack: l.stack(g)}
 	state, reason := g.State, g.Reason
 	// A stream has fewer states than a snapshot.
 	switch {
@@ -72,7 +72,7 @@ func (l *initialList) add(g *goproc.Goroutine) {
 		state = event.StateRunning
 	case g.State == event.StatePreempted:
 		state, reason = event.StateWaiting, "preempted"
-	case g.Lent:
+	case g.SystemStack:
 		state, reason, i.wait = event.StateRunning, "", 0
 	}
 	i.state, i.reason = uint8(l.states.number(state)), l.reasons.number(reason)

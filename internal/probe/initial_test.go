@@ -17,12 +17,12 @@ func TestInitialList(t *testing.T) {
 	list := newInitialList()
 	for _, i := range rand.Perm(n) {
 		id := uint64(i + 1)
-		g := goproc.Goroutine{ID: id, Parent: 7, State: event.StateWaiting, Reason: "select", Stack: stack, Start: start, ThreadID: i, Wait: 5}
+		g := goproc.Goroutine{ID: id, Parent: 7, State: event.StateWaiting, Reason: "select", Stack: stack, Start: start, TID: int32(i), Wait: 5}
 		switch id % 4 {
 		case 1:
 			g.State, g.Reason = event.StatePreempted, ""
 		case 2:
-			g.Lent = true
+			g.SystemStack = true
 		}
 		list.add(&g)
 		list.at(list.n - 1).created = id%4 == 3

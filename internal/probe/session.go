@@ -138,7 +138,7 @@ func (s *Session) Engine() Engine { return s.engine }
 
 // Warnings returns what the user should know, one line each.
 func (s *Session) Warnings() []string {
-	return slices.Concat(s.proc.Warnings(), s.warnings, s.engine.Warnings())
+	return slices.Concat(event.WarningTexts(s.proc.Warnings()), s.warnings, s.engine.Warnings())
 }
 
 // Warn adds a warning, before others use the session.

@@ -108,7 +108,7 @@ func (l *Goroutines) snapshotJSON(w *bufio.Writer, stacks stackCache) error {
 	listed := limited(l.Selection.Goroutines, l.Limit)
 	s := l.Snapshot
 	head, err := json.Marshal(snapshotJSON{Time: s.Time.Format(time.RFC3339Nano), PID: s.PID, GoVersion: s.GoVersion,
-		Count: len(listed), Total: len(s.Goroutines), Paused: s.Paused, Unsettled: s.Unsettled, Incomplete: s.Incomplete, Warnings: s.Warnings})
+		Count: len(listed), Total: len(s.Goroutines), Paused: s.Paused, Unsettled: s.Unsettled, Incomplete: s.Incomplete, Warnings: event.WarningTexts(s.Warnings)})
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (l *Goroutines) snapshotJSON(w *bufio.Writer, stacks stackCache) error {
 func (l *Goroutines) goroutineJSON(g *goproc.Goroutine) goroutineJSON {
 	j := goroutineJSON{G: g.ID, Parent: g.Parent, State: g.State, Reason: g.Reason, RuntimeWork: census.RuntimeWork(g.Stack), CreatedBy: frameOrNil(g.CreatedBy),
 		Start: frameOrNil(g.Start), BestEffort: g.BestEffort, Truncated: g.Truncated, System: g.System,
-		LockedToThread: g.Locked, ThreadID: g.ThreadID, Labels: g.Labels}
+		LockedToThread: g.Locked, ThreadID: int(g.TID), Labels: g.Labels}
 	for _, c := range census.Creators(l.Snapshot, g) {
 		j.Creators = append(j.Creators, ancestorJSON{c.ID, frameOrNil(c.CreatedBy), frameOrNil(c.Start)})
 	}

@@ -60,9 +60,9 @@ func sampleSnapshot() *goproc.Snapshot {
 	creator := event.Frame{Func: "example.com/orders.search", File: "/src/orders/search.go", Line: 33}
 	start := event.Frame{Func: "example.com/orders.ask", File: "/src/orders/search.go", Line: 38}
 	snap := &goproc.Snapshot{Time: time.Date(2026, 3, 1, 14, 3, 22, 123456789, time.UTC), Elapsed: 3210 * time.Microsecond, PID: 4711,
-		GoVersion: "go1.22.12", Unsettled: 1, Incomplete: 1, Warnings: []string{"one thing is uncertain"}}
+		GoVersion: "go1.22.12", Unsettled: 1, Incomplete: 1, Warnings: []event.Warning{{Text: "one thing is uncertain"}}}
 	add := func(g goproc.Goroutine) { snap.Goroutines = append(snap.Goroutines, g) }
-	add(goproc.Goroutine{ID: 1, State: event.StateRunning, BestEffort: true, ThreadID: 4711,
+	add(goproc.Goroutine{ID: 1, State: event.StateRunning, BestEffort: true, TID: 4711,
 		Stack: []goproc.Frame{frame("main.main", "/src/orders/main.go", 12)}})
 	add(goproc.Goroutine{ID: 2, State: event.StateWaiting, Reason: "force gc (idle)", System: true,
 		Stack: []goproc.Frame{hidden("runtime.gopark"), hidden("runtime.forcegchelper")}, WaitMax: time.Hour})
@@ -71,7 +71,7 @@ func sampleSnapshot() *goproc.Snapshot {
 			Wait: time.Duration(i*80) * time.Second, WaitKnown: i > 0, WaitMax: 35 * time.Second, CreatedBy: creator, Start: start,
 			Labels: map[string]string{"tenant": "acme", "note": "bad\u202etxt"}})
 	}
-	add(goproc.Goroutine{ID: 40, State: event.StateSyscall, Locked: true, ThreadID: 4714, Truncated: true, WaitMax: 500 * time.Millisecond,
+	add(goproc.Goroutine{ID: 40, State: event.StateSyscall, Locked: true, TID: 4714, Truncated: true, WaitMax: 500 * time.Millisecond,
 		CreatedBy: creator, Stack: []goproc.Frame{frame("evil.\x1b]0;owned\x07", "/src/\u2066evil.go", 1)}})
 	add(goproc.Goroutine{ID: 41, State: event.StateLeaked, Reason: "chan receive", Wait: 26 * time.Hour, WaitKnown: true})
 	return snap
