@@ -37,6 +37,7 @@ type Process struct {
 	walk    []physical // of the current ThreadStack
 
 	signals signalStacks
+	types   typeNames
 }
 
 // Options configures Open. The zero value is usable.
