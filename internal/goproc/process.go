@@ -38,6 +38,10 @@ type Process struct {
 
 	signals signalStacks
 	types   typeNames
+
+	booksOnce sync.Once
+	books     *heapBooks // see heapBooks
+	booksErr  error
 }
 
 // Options configures Open. The zero value is usable.
