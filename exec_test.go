@@ -132,7 +132,7 @@ type spy struct {
 	before, after func()
 }
 
-func (s spy) Attach(plan *probe.Plan) ([]string, error) {
+func (s spy) Attach(plan *probe.Plan) ([]event.Warning, error) {
 	s.before()
 	warnings, err := s.Engine.Attach(plan)
 	s.after()

@@ -91,7 +91,7 @@ func (o Options) withEngine(open func(probe.Engine) (*probe.Session, error)) (*p
 	if inlineErr != nil {
 		return nil, sentinel(fmt.Errorf("%w; engine inline: %w", err, inlineErr))
 	}
-	s.Warn(fmt.Sprintf("using engine inline (patches the process): engine uprobe is unavailable: %v", err))
+	s.Warn(event.Warnf(event.WarnEngine, "using engine inline (patches the process): engine uprobe is unavailable: %v", err))
 	return s, nil
 }
 
@@ -175,12 +175,10 @@ func (s *Session) Err() error { return s.probes.Err() }
 
 // Stats returns the event counts so far. It is safe to call at any time and from any goroutine.
 func (s *Session) Stats() Stats {
-	yielded, kinds, err := s.probes.Numbers()
-	stats := Stats{Events: yielded, Kinds: map[event.Kind]Counts{}, Err: err, TimeError: TimeError(s.probes.TimeError())}
-	for k, c := range kinds {
+	n := s.probes.Stats()
+	stats := Stats{Events: n.Events, Lost: n.Lost, Kinds: map[event.Kind]Counts{}, Err: n.Err, Unreadable: n.Unreadable, TimeError: TimeError(n.TimeError)}
+	for k, c := range n.Kinds {
 		stats.Kinds[k] = Counts(c)
-		stats.Lost += c.Lost
-		stats.Unreadable += c.Unreadable
 	}
 	return stats
 }
@@ -219,7 +217,7 @@ func (s *Session) Usage() (Usage, error) {
 // Warnings returns messages for the user about this session, one line each. For example, a probe could not be attached,
 // or the kernel lacks a feature. Warnings can be added until the session is closed: [EngineInline] reports breakpoints of
 // other tracers at its probe sites.
-func (s *Session) Warnings() []string { return s.probes.Warnings() }
+func (s *Session) Warnings() []string { return event.WarningTexts(s.probes.Warnings()) }
 
 // PID returns the process ID of the target.
 func (s *Session) PID() int { return s.probes.PID() }

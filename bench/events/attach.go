@@ -34,7 +34,7 @@ func (b *bench) attach() error {
 		return err
 	}
 	if len(servers) == 0 {
-		return fmt.Errorf("there is no kube-apiserver yet: go run ./bench/analyze makes it")
+		return fmt.Errorf("kube-apiserver is missing: build it with go run ./bench/analyze")
 	}
 	header("executable", "size", "page cache", "goroutines", "attach", "start to first event", "detach")
 	if err := b.attachTo(small, b.startSmall); err != nil {

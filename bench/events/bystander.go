@@ -9,22 +9,22 @@ import (
 )
 
 // A bystander takes bystanderTakes of a processor's time every bystanderPeriod, which is what a reader of the events of a
-// web server under load takes, in the same rhythm. It looks at nothing.
+// web server under load takes, at the same intervals. It observes nothing.
 const (
 	bystanderPeriod = 2 * time.Millisecond
 	bystanderTakes  = 200 * time.Microsecond
 )
 
-// bystanderWay tells what a process costs the others by being there.
+// bystanderWay measures what the presence of a process costs the others.
 var bystanderWay = way{
-	fmt.Sprintf("a process that looks at nothing and is busy for %v every %v", bystanderTakes, bystanderPeriod),
+	fmt.Sprintf("a process that observes nothing and is busy for %v every %v", bystanderTakes, bystanderPeriod),
 	func(b *bench, _ *target, cpu int) (watcher, error) {
 		w := bystander{cmd: exec.Command(b.self, "-bystander")}
 		return w, startOn(cpu, w.cmd)
 	},
 }
 
-// bystander is one that runs.
+// bystander is a running bystander process.
 type bystander struct {
 	nobody
 	cmd *exec.Cmd

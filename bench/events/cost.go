@@ -60,8 +60,8 @@ func (b *bench) cost() error {
 			results[i] = append(results[i], r)
 		}
 	}
-	fmt.Printf("A round trip of a channel ping-pong, %d events, GOMAXPROCS=1, in the program's processor time. An event costs what a round trip takes longer than alone.\n\n", tripEvents)
-	header("way", "ns a round trip", "ns an event", "to the first", "events/s", "events a round trip, seen", "lost")
+	fmt.Printf("A round trip of a channel ping-pong, %d events, GOMAXPROCS=1, in processor time of the program. The cost of an event is the additional time of a round trip.\n\n", tripEvents)
+	header("way", "ns a round trip", "ns an event", "relative to the first row", "events/s", "events a round trip, seen", "lost")
 	var all []trip
 	for _, r := range results {
 		all = append(all, r...)
@@ -74,7 +74,7 @@ func (b *bench) cost() error {
 		if results[i][0].events > 0 {
 			rate = number(median(results[i], trip.rate))
 			perTrip = number(median(results[i], func(t trip) float64 { return t.perTrip }))
-			lost = percent(median(results[i], trip.lostPart), 1)
+			lost = percent(median(results[i], trip.lostPart))
 		}
 		row(w.name, number(median(results[i], func(t trip) float64 { return t.with })), number(events),
 			fmt.Sprintf("%.2f", events/loupe), rate, perTrip, lost)

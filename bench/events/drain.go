@@ -7,8 +7,8 @@ import (
 
 // drain prints how many events one core takes from the buffer through the decoder and the state machine.
 func (b *bench) drain() error {
-	fmt.Println("The observer has one processor. The last column is events by the processor time that they took: live, the observer idles most")
-	fmt.Println("of the time. What is in a full buffer was made before.")
+	fmt.Println("The observer has one processor. The last column is events divided by their processor time. Live, the observer is idle most")
+	fmt.Println("of the time. A full buffer contains events that were written before.")
 	fmt.Println()
 	header("target", "way", "events", "lost", "processors used", "events/s a core")
 	if err := b.drainLive(pingpong); err != nil {
@@ -43,7 +43,7 @@ func (b *bench) drainLive(s scene) error {
 	}
 	for i, d := range engineDepths {
 		r := results[i]
-		row(s.name, "live, "+d.name, number(median(r, seen.rate))+" a second", percent(median(r, seen.lostPart), 1),
+		row(s.name, "live, "+d.name, number(median(r, seen.rate))+" a second", percent(median(r, seen.lostPart)),
 			fmt.Sprintf("%.3f", median(r, seen.processors)),
 			number(median(r, func(s seen) float64 { return float64(s.yielded) / s.cpu.Seconds() })))
 	}

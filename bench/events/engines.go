@@ -49,7 +49,7 @@ func (b *bench) engines() error {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
-	fmt.Println("What is left of a program's operations a second, and what an event costs the program in processor time.")
+	fmt.Println("Operations a second relative to the unobserved program, and processor time of the program for an event.")
 	fmt.Println()
 	enginesHeader("of alone", "ns an event")
 	cells := []any{"alone, a second"}
@@ -58,16 +58,16 @@ func (b *bench) engines() error {
 	}
 	row(cells...)
 	enginesRows(results, func(r sceneShares, way int) (string, string) {
-		return percent(median(r[way], share.speed), 1), number(r.event(way))
+		return percent(median(r[way], share.speed)), number(r.event(way))
 	})
-	fmt.Println("\nWhat Loupe saw meanwhile.")
+	fmt.Println("\nEvents that Loupe received meanwhile.")
 	fmt.Println()
 	enginesHeader("events/s", "lost")
 	enginesRows(results, func(r sceneShares, way int) (string, string) {
 		if r[way][0].events == 0 {
 			return "", ""
 		}
-		return number(median(r[way], share.rate)), percent(median(r[way], share.lostPart), 1)
+		return number(median(r[way], share.rate)), percent(median(r[way], share.lostPart))
 	})
 	return nil
 }

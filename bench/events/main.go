@@ -48,8 +48,8 @@ func main() {
 	flag.StringVar(&b.profiles, "profile", "", "write profiles of the observers' processor time into this `directory`")
 	orderText := flag.String("observe", "", "observe a process, as the benchmark's own processes do")
 	attach := flag.Int("attach", 0, "attach to a process once, as the benchmark's own processes do")
-	bystander := flag.Bool("bystander", false, "take some of a processor's time, as one of the benchmark's own processes does")
-	started := flag.Int64("started", 0, "when that was begun, on the monotonic clock")
+	bystander := flag.Bool("bystander", false, "use some processor time, as one of the benchmark's own processes does")
+	started := flag.Int64("started", 0, "start time of that, on the monotonic clock")
 	flag.Parse()
 	var err error
 	switch {
@@ -91,7 +91,7 @@ var tables = []struct {
 
 func (b *bench) run(names []string) error {
 	if b.rounds < 1 {
-		return fmt.Errorf("-rounds %d: at least one", b.rounds)
+		return fmt.Errorf("-rounds %d is less than 1", b.rounds)
 	}
 	known := func(name string) bool {
 		for _, t := range tables {
@@ -152,7 +152,7 @@ func machine() string {
 	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
 		load = strings.Fields(string(text))[0]
 	}
-	return fmt.Sprintf("%d processors (%s), %s, %s; load at the beginning %s", runtime.NumCPU(), model, kernel, runtime.Version(), load)
+	return fmt.Sprintf("%d processors (%s), %s, %s; initial load %s", runtime.NumCPU(), model, kernel, runtime.Version(), load)
 }
 
 // row prints a line of a table.
@@ -205,9 +205,4 @@ func number(v float64) string {
 	return digits
 }
 
-func percent(part, whole float64) string {
-	if whole == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%.1f %%", 100*part/whole)
-}
+func percent(part float64) string { return fmt.Sprintf("%.1f %%", 100*part) }

@@ -21,7 +21,7 @@ import (
 	"github.com/loupe-go/loupe/internal/probe"
 	"github.com/loupe-go/loupe/internal/probe/inline"
 	"github.com/loupe-go/loupe/internal/probe/uprobe"
-	"github.com/loupe-go/loupe/internal/sched"
+	"github.com/loupe-go/loupe/sched"
 )
 
 // order is what an observer is told. An observer is this command in a process of its own, so that its processor time and
@@ -64,18 +64,13 @@ type drained struct {
 	CPU    time.Duration
 }
 
-// sleeping is an engine whose probes stay disabled: a hit does nothing but happen.
-type sleeping struct{ probe.Engine }
-
-func (sleeping) Enable() {}
-
 func (o order) open(engine probe.Engine) (*probe.Session, error) {
 	p, err := goproc.Open(o.PID, goproc.Options{})
 	if err != nil {
 		return nil, err
 	}
 	want := probe.Want{
-		Kinds: event.KindsDefault, StackDepth: o.StackDepth, BufferBytes: loupe.DefaultBufferBytes, AtEntry: o.AtEntry,
+		Kinds: event.KindsDefault, StackDepth: o.StackDepth, BufferBytes: loupe.DefaultBufferBytes,
 	}
 	if o.BufferBytes != 0 {
 		want.BufferBytes = o.BufferBytes
@@ -87,6 +82,9 @@ func (o order) engine() probe.Engine {
 	var engine probe.Engine = uprobe.New(uprobe.Options{SingleUprobes: o.Single})
 	if o.Inline {
 		engine = inline.New(nil, o.Clock)
+	}
+	if o.AtEntry {
+		engine = atEntry{engine}
 	}
 	if o.Asleep {
 		engine = sleeping{engine}
@@ -232,18 +230,17 @@ func (o *observer) consume() {
 
 func (o *observer) count() (c count, err error) {
 	c.At, c.CPU = time.Since(o.clock.start), cpuTime()
-	yielded, kinds, err := o.session.Numbers()
-	for _, k := range kinds {
+	stats := o.session.Stats()
+	for _, k := range stats.Kinds {
 		c.Produced += k.Produced
-		c.Lost += k.Lost
 	}
-	c.Yielded = yielded
+	c.Yielded, c.Lost = stats.Events, stats.Lost
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	h := &o.latency
 	c.Latency = latency{h.Count(), h.Quantile(0.5), h.Quantile(0.9), h.Quantile(0.99), h.Max()}
 	c.Peak, c.Buffer = memory()
-	return c, err
+	return c, stats.Err
 }
 
 // cpuTime returns the processor time of this process.

@@ -20,7 +20,7 @@ func (b *bench) programs() error {
 		return fmt.Errorf("the kernel's statistics of eBPF programs: %w", err)
 	}
 	defer stats.Close()
-	fmt.Println("By the kernel's statistics, which add some of their own time to each run.")
+	fmt.Println("From the kernel's statistics, which add some time to each run.")
 	fmt.Println()
 	header("target", "way", "program", "runs/s", "ns a run")
 	asleep := depth{"disabled", order{StackDepth: stacks, Asleep: true}}

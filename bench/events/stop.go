@@ -36,7 +36,7 @@ type stoodStill struct {
 // stop prints for how long engine inline makes a program stand still.
 func (b *bench) stop() error {
 	fmt.Printf("%d attachments, each by a new process: shortest, median and longest. The threads that are not busy wait in read(2).\n", b.rounds*stopsARound)
-	fmt.Println("The busy ones read the clock all the time: the longest time between two readings, while Loupe attaches and detaches, and without.")
+	fmt.Println("The busy threads read the clock continuously. The gap is the longest time between two readings, while Loupe attaches and detaches, and alone.")
 	fmt.Println()
 	header("threads", "busy", "processors", "attach, by the engine", "the longest gap meanwhile", "detach, by the engine", "the longest gap meanwhile", "the longest gap alone")
 	for _, c := range crowds {

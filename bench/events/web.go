@@ -38,17 +38,17 @@ type load struct {
 }
 
 // websites are servers and loads: a trivial one, where next to nothing happens but events; the same with enough connections
-// that there is always something to do; one that works for its answer; and the first, with a processor left to who watches.
+// that there is always something to do; one that works for its answer; and the first, with one processor left to the observer.
 var websites = []scene{
 	website,
 	{name: "web server", program: "web", wrk: 100},
 	{name: "web server that answers with 100 orders as JSON", program: "web", args: []string{"-orders=100"}, wrk: 10},
-	{name: "web server that shares a processor with wrk and leaves the other one to who watches", program: "web", apart: true, wrk: 10},
+	{name: "web server that shares a processor with wrk and leaves the other one to the observer", program: "web", apart: true, wrk: 10},
 }
 
 // web prints how many requests a second servers answer.
 func (b *bench) web() error {
-	fmt.Printf("GOMAXPROCS=%d, under wrk -t1. But for the last, server, wrk and watcher share all processors.\n", runtime.NumCPU())
+	fmt.Printf("GOMAXPROCS=%d, under wrk -t1. Except for the last server, server, wrk and observer share all processors.\n", runtime.NumCPU())
 	for _, s := range websites {
 		if err := b.website(s); err != nil {
 			return err
@@ -70,7 +70,7 @@ func (b *bench) website(s scene) error {
 		return err
 	}
 	fmt.Printf("\n%s, %d connections:\n\n", s.name, s.wrk)
-	header("way", "requests/s", "of those alone", "p50", "p99", "server's processor time a request", "events/s", "lost")
+	header("way", "requests/s", "relative to alone", "p50", "p99", "server's processor time a request", "events/s", "lost")
 	row("alone", number(median(alone, func(r load) float64 { return r.rate })), "",
 		duration(median(alone, func(r load) float64 { return float64(r.p50) })),
 		duration(median(alone, func(r load) float64 { return float64(r.p99) })),
@@ -80,10 +80,10 @@ func (b *bench) website(s scene) error {
 		rate, lost := "", ""
 		if r[0].events > 0 {
 			rate = number(median(r, visit.rate))
-			lost = percent(median(r, visit.lostPart), 1)
+			lost = percent(median(r, visit.lostPart))
 		}
 		row(w.name, number(median(r, func(v visit) float64 { return v.with.rate })),
-			percent(median(r, func(v visit) float64 { return v.with.rate / v.alone }), 1),
+			percent(median(r, func(v visit) float64 { return v.with.rate / v.alone })),
 			duration(median(r, func(v visit) float64 { return float64(v.with.p50) })),
 			duration(median(r, func(v visit) float64 { return float64(v.with.p99) })),
 			duration(median(r, func(v visit) float64 { return v.with.cpu })), rate, lost)
@@ -176,7 +176,7 @@ func (b *bench) agent() error {
 	if err != nil {
 		return err
 	}
-	fmt.Println("Of the observer of a server under wrk, events through the state machine. The buffer counts twice, since it is mapped twice in a row.")
+	fmt.Println("The observer of a server under wrk, which passes events to the state machine. The buffer counts twice, because it is mapped twice in a row.")
 	fmt.Println()
 	header("way", "events/s", "processors used", "processor time for 100,000 events", "peak resident memory", "of that the buffer")
 	for i, w := range ways {

@@ -8,7 +8,7 @@ type backlog struct {
 
 const (
 	chunkSize  = 1 << 20
-	maxBacklog = 256 << 20 // bytes; beyond that records stay in the engine's buffer
+	maxBacklog = 256 << 20 // in bytes; further records stay in the engine's buffer
 )
 
 // add copies a record. It returns false if the backlog is full.

@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -34,7 +33,7 @@ func (s *Session) begin() error {
 	list := newInitialList()
 	var system []uint64
 	wanted := s.plan.Want.Kinds.Has(event.GoStatus)
-	snap, err := s.proc.Snapshot(s.ctx, goproc.SnapshotOptions{Each: func(g *goproc.Goroutine) {
+	snap, err := s.proc.Snapshot(s.ctx, goproc.SnapshotOptions{Each: func(g *event.Goroutine) {
 		if g.System {
 			system = append(system, g.ID)
 		}
@@ -49,7 +48,7 @@ func (s *Session) begin() error {
 	}
 	for _, w := range snap.Warnings {
 		if !slices.Contains(s.proc.Warnings(), w) { // already in the session's warnings
-			s.warnings = append(s.warnings, w.Text)
+			s.warnings = append(s.warnings, w)
 		}
 	}
 	if err := s.hideSystem(system); err != nil {
@@ -78,7 +77,7 @@ func (s *Session) awaitThreads() {
 		return // the snapshot returns the error
 	}
 	if behind := progress.Await(s.ctx, settleTime, settleTimeout); behind > 0 {
-		s.warnings = append(s.warnings, fmt.Sprintf("%s did not run for %v because the machine is busy: the initial state of some goroutines may be out of date",
+		s.warnings = append(s.warnings, event.Warnf(event.WarnState, "%s did not run for %v because the machine is busy: the initial state of some goroutines may be out of date",
 			english.Count(behind, "thread"), settleTimeout))
 	}
 }
@@ -153,7 +152,7 @@ func (s *Session) correct(list *initialList, moves map[uint64]move) {
 }
 
 // selects reports whether a goroutine of the snapshot matches the filters.
-func (s *Session) selects(g *goproc.Goroutine) bool {
+func (s *Session) selects(g *event.Goroutine) bool {
 	w := s.plan.Want
 	if w.SampleOneIn > 1 && g.ID%uint64(w.SampleOneIn) != 0 {
 		return false
@@ -183,7 +182,7 @@ func (s *Session) firstMoves() (moves map[uint64]move, first int64) {
 			return true
 		}
 		r := (*csrc.Record)(unsafe.Pointer(unsafe.SliceData(raw)))
-		if r.Kind == csrc.KindStack {
+		if r.Kind == csrc.KindStack || r.Kind == uint8(event.Lost) || isNote(r.Kind, len(s.decoder.sets)) {
 			return true
 		}
 		first = min(first, int64(r.Time))

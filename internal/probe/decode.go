@@ -32,6 +32,10 @@ type decoder struct {
 	received [event.KindLimit]uint64
 	garbled  uint64 // records that could not be decoded
 
+	sets    []*Set // in addition to that of the runtime
+	noted   []SetCounts
+	current Note
+
 	ev event.Event
 }
 
@@ -57,8 +61,8 @@ type recentStack struct {
 	stack *event.Stack
 }
 
-// Bounds of the decoder's memory, far beyond the needs of real programs. At a bound the table is cleared, and the
-// probes send all stacks again.
+// Limits on the decoder's memory, far beyond the needs of real programs. When a limit is reached, the table is cleared
+// and the probes send all stacks again.
 const (
 	maxStacks  = 1 << 17
 	maxOrigins = 1 << 17
@@ -71,6 +75,7 @@ func newDecoder(p *goproc.Process, engine Engine, plan *Plan, offset int64) *dec
 		waitReasons: p.Binary().WaitReasons(), stwReasons: l.Strings("runtime.stwReasonStrings"),
 		traceReasons: l.Strings("runtime.traceBlockReasonStrings"),
 		stacks:       map[uint64]*event.Stack{}, origins: map[originKey]*event.Origin{},
+		sets: plan.Want.Sets, noted: make([]SetCounts, len(plan.Want.Sets)),
 	}
 	if f, ok := l.Field("runtime.hchan.lock"); ok {
 		d.lockOffset = uint64(f.Offset)
@@ -83,7 +88,7 @@ const (
 	createSize = int(unsafe.Sizeof(csrc.Create{}))
 )
 
-// decode calls yield with the events of one record. It returns false when yield did.
+// decode calls yield with the events of one record. It returns false if yield did.
 func (d *decoder) decode(raw []byte, yield func(*event.Event) bool) bool {
 	if len(raw) < recordSize {
 		d.garbled++
@@ -99,11 +104,14 @@ func (d *decoder) decode(raw []byte, yield func(*event.Event) bool) bool {
 		return true
 	}
 	d.received[r.Kind]++
-	if lost := max(0, int32(r.Lost-d.lost)); lost > 0 || d.missing {
-		d.lost, d.missing = d.lost+uint32(lost), false
-		if !d.yieldLost(int64(r.Time)+d.offset, int64(lost), yield) {
+	if r.Lost != d.lost || d.missing {
+		if !d.addLost(int64(r.Time), r.Lost, yield) {
 			return false
 		}
+	}
+	if isNote(r.Kind, len(d.sets)) {
+		d.note(r, raw)
+		return true
 	}
 	if r.G <= d.lastSystem && d.system[r.G] && r.Kind != uint8(event.GoDestroy) && !event.KindsGC.Has(event.Kind(r.Kind)) {
 		return true // events of the whole program are reported for all goroutines
@@ -217,9 +225,15 @@ func (d *decoder) yieldSwitch(r *csrc.Record, yield func(*event.Event) bool) boo
 	return step(end, r.G, 0) && step(event.GoUnblock, r.Arg, r.G) && step(event.GoStart, r.Arg, 0)
 }
 
-// yieldLost yields an event that marks missing events.
-func (d *decoder) yieldLost(time, n int64, yield func(*event.Event) bool) bool {
-	d.ev = event.Event{Time: time, Kind: event.Lost, PID: d.pid, Value: n}
+// addLost yields an event that marks missing events, if there are any. lost is how many records were lost until now, which is on
+// the monotonic clock. It returns false if yield did.
+func (d *decoder) addLost(now int64, lost uint32, yield func(*event.Event) bool) bool {
+	more := max(0, int32(lost-d.lost))
+	if more == 0 && !d.missing {
+		return true
+	}
+	d.lost, d.missing = d.lost+uint32(more), false
+	d.ev = event.Event{Time: now + d.offset, Kind: event.Lost, PID: d.pid, Value: int64(more)}
 	return yield(&d.ev)
 }
 
@@ -231,7 +245,7 @@ func (d *decoder) addStack(r *csrc.Record, raw []byte) {
 		return
 	}
 	if len(d.stacks) >= maxStacks {
-		// Records in the buffer still refer to the old identities.
+		// Records in the buffer still refer to the old IDs.
 		d.olderStacks, d.stacks = d.stacks, map[uint64]*event.Stack{}
 		d.newEpoch()
 	}
@@ -242,7 +256,7 @@ func (d *decoder) addStack(r *csrc.Record, raw []byte) {
 	d.stacks[r.Stack] = &event.Stack{Frames: d.names.Frames(pcs, r.Arg), Truncated: r.Flags != 0}
 }
 
-// stack returns a stack by its identity; nil if its addresses were lost.
+// stack returns the stack with the given ID, or nil if its addresses were lost.
 func (d *decoder) stack(id uint64) *event.Stack {
 	if id == 0 {
 		return nil

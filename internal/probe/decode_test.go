@@ -117,12 +117,19 @@ func FuzzDecode(f *testing.F) {
 	f.Add(bytesOf(csrc.Record{Kind: uint8(event.GoBlock), G: 1, Reason: 200, Stack: 5}))
 	f.Add(bytesOf(csrc.Create{R: csrc.Record{Kind: uint8(event.GoCreate), G: 1}}))
 	f.Add(bytesOf(csrc.Stack{R: csrc.Record{Kind: csrc.KindStack, Value: 1 << 40}}))
+	f.Add(noteBytes(textBytes(3, 0, 3, "abc")))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		words := make([]uint64, (len(raw)+7)/8) // records are aligned
 		aligned := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), len(words)*8)[:len(raw)]
 		copy(aligned, raw)
-		for _, ev := range decodeAll(testDecoder(), aligned, aligned) {
+		d := testDecoder()
+		d.sets, d.noted = []*Set{{Decode: func(n *Note) {
+			for n.More() {
+				n.Text()
+			}
+		}}}, make([]SetCounts, 1)
+		for _, ev := range decodeAll(d, aligned, aligned) {
 			_ = ev.Kind.String()
 		}
 	})

@@ -6,6 +6,7 @@
 // starts with the existing goroutines and has no gap after them. Events leave the target through the engine. Package
 // uprobe contains an engine that uses eBPF, package inline one that does not.
 //
-// A probe consists of an entry in a table (table.go) and a few lines of C (package csrc). Differences between Go releases
-// are data in that table.
+// A probe consists of a [Declaration] and a few lines of C (package csrc). Probes with one owner are a [Set]. The runtime's set
+// is in table.go; other packages declare sets for libraries, which receive their own records
+// ([Note]) or count in tables ([Cells]). Differences between releases are data in the declarations.
 package probe

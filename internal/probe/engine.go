@@ -3,78 +3,87 @@ package probe
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/probe/csrc"
 	"github.com/loupe-go/loupe/internal/ptrace"
 )
 
-// Reasons why an engine cannot do its work here.
+// Reasons why an engine cannot work; another one may. They wrap the errors of package goproc that concern the process itself.
 var (
-	// ErrPermission says that this user may not attach probes.
-	ErrPermission = errors.New("not permitted")
-	// ErrUnsupported says that the kernel or the machine cannot do it.
-	ErrUnsupported = errors.New("not supported here")
+	// ErrPermission reports that the user is not permitted to attach probes. It wraps goproc.ErrPermission.
+	ErrPermission error = &reason{"not permitted", goproc.ErrPermission}
+	// ErrUnsupported reports that the kernel or the machine does not support the engine. It wraps goproc.ErrUnsupported.
+	ErrUnsupported error = &reason{"not supported here", goproc.ErrUnsupported}
 )
 
-// TimeError bounds how far the times of events are off.
-type TimeError struct {
-	P99, Max time.Duration // of 99 % of the events, and of all
+// A reason is a sentinel that wraps a more general one.
+type reason struct {
+	text    string
+	general error
 }
 
-// Engine carries out a Plan: it makes probes fire in the target and brings their records.
+func (r *reason) Error() string { return r.text }
+func (r *reason) Unwrap() error { return r.general }
+
+// An Engine executes a Plan: it attaches probes to the target and returns their records.
 //
-// An engine is used by one goroutine, except for Counts and Stop.
+// An engine is used by one goroutine, except for Counts, Table and Stop.
 type Engine interface {
-	// Attach puts the probes in place. They do nothing until Enable. A probe that fails leaves the others alone; it is
-	// said in a warning. The error is about the whole; it wraps ErrPermission or ErrUnsupported where that is the reason.
-	Attach(plan *Plan) (warnings []string, err error)
+	// Attach attaches the probes, which do nothing until Enable. A probe that cannot be attached does not affect the
+	// others and causes a warning. The error reports that the engine cannot be attached at all. It wraps ErrPermission or
+	// ErrUnsupported if that is the reason.
+	Attach(plan *Plan) (warnings []event.Warning, err error)
 
-	// Warnings returns what has come up since Attach, one line each. It may be called from any goroutine.
-	Warnings() []string
+	// Warnings returns the warnings since Attach, one line each. It may be called from any goroutine.
+	Warnings() []event.Warning
 
-	// Enable lets all probes begin at the same moment.
+	// Enable enables all probes at the same moment.
 	Enable()
 
-	// List adds goroutines to those that the filters report or leave out.
+	// List adds goroutines to those that the filters select or exclude.
 	List(goroutines []uint64) error
 
-	// Drain calls record with each record that is there, in order, until it returns false. The bytes are valid during
-	// the call only. It does not wait.
-	Drain(record func(raw []byte) bool)
+	// Drain calls record with each available record, in order, until record returns false. The bytes are valid only during
+	// the call. Drain does not wait. It reports whether no record is left that was there when it was called.
+	Drain(record func(raw []byte) bool) (all bool)
 
-	// DrainAll is Drain for all that probes have told before the call. It waits a moment for what they are just about to say.
+	// DrainAll is like Drain, for all records of probes that were hit before the call. It waits a moment for records that
+	// are being written.
 	DrainAll(record func(raw []byte) bool)
 
-	// Wait waits until there may be records. It returns false when no more will come: the target has ended, the context
-	// is done, or Stop was called.
+	// Wait waits until there may be records. It returns false if there will be no more because the target has ended, the
+	// context is done, or Stop was called.
 	Wait(ctx context.Context) bool
 
-	// Lost returns how many records were lost so far, modulo 2^32.
+	// Lost returns the number of records lost so far, modulo 2^32.
 	Lost() uint32
 
-	// NewEpoch makes the probes send all stacks anew, by other identities.
+	// NewEpoch makes the probes send all stacks again, with new IDs.
 	NewEpoch()
 
-	// TimeError returns how far the times of the drained events can be off; zero where each event has its own reading of a clock.
-	TimeError() TimeError
+	// TimeError returns the error bound of the times of the drained events. It is zero if a clock is read for each event.
+	TimeError() event.TimeError
 
-	// Counts returns what became of the events, by the number of their kind.
+	// Counts returns the event counts, indexed by kind.
 	Counts() ([event.KindLimit]csrc.Count, error)
 
-	// Stop makes Wait return, now and later. It may be called from any goroutine.
+	// Table returns the contents of a table. set is an index of Plan.Sets, and table an index of the set's Tables.
+	Table(set, table int) (Cells, error)
+
+	// Stop makes the current and all later calls of Wait return. It may be called from any goroutine.
 	Stop()
 
-	// Close removes the probes. Records that were there can still be drained and counted until Release. It can be called
-	// again if MayCloseLater reports so of its error.
+	// Close removes the probes. Existing records can still be drained and counted until Release. Close can be called again
+	// if MayCloseLater returns true for its error.
 	Close() error
 
-	// Release gives back the memory.
+	// Release frees the memory of the engine.
 	Release() error
 }
 
-// MayCloseLater reports whether an error of Engine.Close is due to something that may end: another tracer of the process, a
+// MayCloseLater reports whether an error of Engine.Close has a cause that may end: another tracer of the process, a
 // process that cannot be stopped because its cgroup is frozen, or a thread that does not leave the probes' code.
 func MayCloseLater(err error) bool {
 	traced, still := (*ptrace.TracedError)(nil), (*ptrace.StillError)(nil)

@@ -13,7 +13,7 @@ import (
 type initialList struct {
 	chunks  []*[initialChunk]initial
 	n       int
-	stacks  map[*goproc.Frame]*event.Stack
+	stacks  map[*event.StackFrame]*event.Stack
 	origins map[event.Origin]*event.Origin
 	states  numbered[event.State]
 	reasons numbered[string]
@@ -21,7 +21,7 @@ type initialList struct {
 	event event.Event // the fields that all events share
 }
 
-// initialChunk is how many goroutines are allocated at once, so that the list grows without copying.
+// initialChunk is the number of goroutines that are allocated at once, so that the list grows without copying.
 const initialChunk = 1 << 10
 
 // initial is a goroutine that was alive when the observation began.
@@ -58,12 +58,12 @@ func (n *numbered[T]) number(text T) uint16 {
 func (n *numbered[T]) of(number uint16) T { return n.texts[number] }
 
 func newInitialList() *initialList {
-	return &initialList{stacks: map[*goproc.Frame]*event.Stack{}, origins: map[event.Origin]*event.Origin{},
+	return &initialList{stacks: map[*event.StackFrame]*event.Stack{}, origins: map[event.Origin]*event.Origin{},
 		states: newNumbered[event.State](), reasons: newNumbered[string]()}
 }
 
 // add adds a goroutine of the snapshot.
-func (l *initialList) add(g *goproc.Goroutine) {
+func (l *initialList) add(g *event.Goroutine) {
 	i := initial{id: g.ID, parent: g.Parent, wait: int64(g.Wait), tid: g.TID, origin: l.origin(g), stack: l.stack(g)}
 	state, reason := g.State, g.Reason
 	// A stream has fewer states than a snapshot.
@@ -89,7 +89,7 @@ func (l *initialList) append(g initial) {
 
 func (l *initialList) at(i int) *initial { return &l.chunks[i/initialChunk][i%initialChunk] }
 
-func (l *initialList) origin(g *goproc.Goroutine) *event.Origin {
+func (l *initialList) origin(g *event.Goroutine) *event.Origin {
 	key := event.Origin{CreatedBy: g.CreatedBy, Start: g.Start, System: g.System}
 	origin, ok := l.origins[key]
 	if !ok {
@@ -99,7 +99,7 @@ func (l *initialList) origin(g *goproc.Goroutine) *event.Origin {
 	return origin
 }
 
-func (l *initialList) stack(g *goproc.Goroutine) *event.Stack {
+func (l *initialList) stack(g *event.Goroutine) *event.Stack {
 	if len(g.Stack) == 0 {
 		return nil
 	}

@@ -1,23 +1,24 @@
 package probe
 
 import (
+	"maps"
 	"math/rand/v2"
 	"testing"
 	"unsafe"
 
 	"github.com/loupe-go/loupe/event"
-	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/internal/probe/csrc"
 )
 
 // TestInitialList yields more goroutines than fit in a chunk: each once, in the order of their IDs, as they were added.
 func TestInitialList(t *testing.T) {
 	const n = 3*initialChunk + 5
-	stack := []goproc.Frame{{Frame: event.Frame{Func: "main.f", File: "/f.go", Line: 1}}}
+	stack := []event.StackFrame{{Frame: event.Frame{Func: "main.f", File: "/f.go", Line: 1}}}
 	start := event.Frame{Func: "main.start"}
 	list := newInitialList()
 	for _, i := range rand.Perm(n) {
 		id := uint64(i + 1)
-		g := goproc.Goroutine{ID: id, Parent: 7, State: event.StateWaiting, Reason: "select", Stack: stack, Start: start, TID: int32(i), Wait: 5}
+		g := event.Goroutine{ID: id, Parent: 7, State: event.StateWaiting, Reason: "select", Stack: stack, Start: start, TID: int32(i), Wait: 5}
 		switch id % 4 {
 		case 1:
 			g.State, g.Reason = event.StatePreempted, ""
@@ -62,5 +63,25 @@ func TestInitialList(t *testing.T) {
 	}
 	if size := unsafe.Sizeof(initial{}); size != 48 {
 		t.Errorf("%d bytes for a goroutine", size)
+	}
+}
+
+// TestFirstMoves: a mark that events are missing has no time, and is no move of a goroutine.
+func TestFirstMoves(t *testing.T) {
+	s := &Session{decoder: &decoder{}, buffered: &backlog{}}
+	for _, r := range []csrc.Record{
+		{Kind: csrc.KindStack, Time: 1},
+		{Kind: uint8(event.Lost)},
+		{Kind: uint8(event.GoUnblock), G: 5, Time: 100},
+		{Kind: uint8(event.Lost), G: 5},
+		{Kind: uint8(event.GoStart), G: 5, Time: 110},
+		{Kind: uint8(event.GoCreate), G: 6, Time: 90},
+	} {
+		s.buffered.add(unsafe.Slice((*byte)(unsafe.Pointer(&r)), recordSize))
+	}
+	moves, first := s.firstMoves()
+	want := map[uint64]move{5: {kind: uint8(event.GoUnblock)}, 6: {kind: uint8(event.GoCreate), created: true}}
+	if !maps.Equal(moves, want) || first != 90 {
+		t.Errorf("%v since %d, want %v since 90", moves, first, want)
 	}
 }

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// joined is several errors as one of one line: errors.Join writes a line for each.
+// joined is like the result of errors.Join, but its message has one line instead of one line per error.
 type joined struct{ error }
 
 func (j joined) Error() string { return strings.ReplaceAll(j.error.Error(), "\n", "; ") }
 func (j joined) Unwrap() error { return j.error }
 
-// join is errors.Join with a message of one line.
+// join is like errors.Join, with a message of one line.
 func join(errs ...error) error {
 	if err := errors.Join(errs...); err != nil {
 		return joined{err}

@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,53 +8,57 @@ import (
 
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/codepatch/insn"
+	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/gobin"
 	"github.com/loupe-go/loupe/internal/gobin/layout"
+	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/probe/csrc"
 	"github.com/loupe-go/loupe/internal/ptrace"
 )
 
-// Want says what to observe.
+// Want configures a Session: what to observe.
 type Want struct {
 	Kinds       event.Kinds
-	StackDepth  int           // return addresses of a stack; 0: no stacks
+	StackDepth  int           // maximum number of return addresses of a stack; 0: no stacks
 	MinBlock    time.Duration // 0: every wait
 	Goroutines  []uint64      // empty: all
-	System      bool          // the runtime's own goroutines too
+	System      bool          // include the runtime's own goroutines
 	SampleOneIn int           // 0 and 1: all
-	BufferBytes int           // of the buffer between target and reader, a power of two
-	Procs       bool          // which P a goroutine starts on
-
-	// AtEntry puts probes that sit in a function's prologue on its first instruction. It is for comparisons: a hit costs
-	// some twenty times as much there, and a call whose stack grows is seen twice.
-	AtEntry bool
+	BufferBytes int           // size of the buffer between target and reader, a power of two
+	Procs       bool          // report the P on which a goroutine starts
+	Sets        []*Set        // in addition to that of the runtime
 }
 
-// Plan is what an engine is to do in one process.
+// A Plan lists the probes to attach to one process, and their settings.
 type Plan struct {
 	PID       int
-	ImagePath string // the file that holds the runtime, to be opened from here
+	ImagePath string // the file that contains the runtime, as a path that this process can open
 	Config    csrc.Config
-	Probes    []Probe
-	Want      Want
+	Sets      []PlannedSet // the runtime's set is first
+	Probes    []Probe      // of all sets
 
-	// Bias is what to add to an address of the image for the address in the process.
+	TableBytes int // size of the tables of all sets on one processor or in one lane
+
+	Want Want
+
+	// Bias is the difference between an address in the process and in the image.
 	Bias uint64
 
-	Goroutines []uint64 // the goroutines to report, or to leave out: see Config.OnlyListed
+	Goroutines []uint64 // the goroutines to report or to exclude: see Config.OnlyListed
 	// SystemStarts are the addresses at which goroutines of the runtime itself start.
 	SystemStarts []uint64
 
-	// SignalStacks returns the stacks on which the process's threads handle signals at this moment.
+	// SignalStacks returns the stacks on which the threads of the process currently handle signals.
 	SignalStacks func() ([]ptrace.Interval, error)
 
 	bin *gobin.Binary
 }
 
-// Arch returns the architecture of the program, as Go names it.
+// Arch returns the architecture of the program, as in GOARCH.
 func (p *Plan) Arch() string { return p.bin.Arch() }
 
-// Code returns the function that a site is in: its address in the image and its machine code, with the padding after it.
+// Code returns the address in the image and the machine code of the function that contains a site, including the
+// padding after it.
 func (p *Plan) Code(site Site) (entry uint64, code []byte, err error) {
 	f, ok := p.bin.FuncForPC(site.Addr)
 	if !ok {
@@ -65,9 +68,9 @@ func (p *Plan) Code(site Site) (entry uint64, code []byte, err error) {
 	return f.Entry, code, err
 }
 
-// Instead returns the places at which a probe would see the same as at the one that it has: behind the first instruction of
-// its function, at the call of its function, at a call to which its function passes its arguments, or where its function stores
-// a word in the object that it returns. The ones to prefer come first.
+// Instead returns the places at which a probe would report the same as at its current place: after the first
+// instruction of its function, at the call of its function, at a call to which its function passes its arguments, or
+// where its function stores a word in the object that it returns. Preferred places are first.
 func (p *Plan) Instead(probe *Probe) ([]Site, error) {
 	if len(probe.Sites) != 1 {
 		return nil, nil
@@ -79,10 +82,10 @@ func (p *Plan) Instead(probe *Probe) ([]Site, error) {
 	var places []insn.Site
 	var err error
 	switch d := probe.declared; {
-	case d.place == atEntry:
-		places, err = p.bin.LaterSites(f, d.words)
-	case d.stores != nil:
-		places, err = p.bin.StoreSites(f, int64(d.stores(&p.Config)))
+	case probe.Place == AtEntry:
+		places, err = p.bin.LaterSites(f, d.Words)
+	case d.Stores != nil:
+		places, err = p.bin.StoreSites(f, int64(d.Stores(&p.Config)))
 	}
 	if err != nil {
 		return nil, err
@@ -91,7 +94,7 @@ func (p *Plan) Instead(probe *Probe) ([]Site, error) {
 	for i, at := range places {
 		sites[i] = Site{Func: f.Name, Addr: at.PC, At: at}
 	}
-	if caller, ok := p.bin.LookupFunc(probe.declared.caller); ok {
+	if caller, ok := p.bin.LookupFunc(probe.declared.Caller); ok {
 		calls, err := callsOf(p.bin, caller, f)
 		if err != nil {
 			return nil, err
@@ -100,7 +103,7 @@ func (p *Plan) Instead(probe *Probe) ([]Site, error) {
 			sites = append(sites, Site{Func: caller.Name, Addr: at.PC, At: at})
 		}
 	}
-	if callee, ok := p.bin.LookupFunc(probe.declared.passes); ok {
+	if callee, ok := p.bin.LookupFunc(probe.declared.Passes); ok {
 		calls, err := callsOf(p.bin, f, callee)
 		if err != nil {
 			return nil, err
@@ -112,7 +115,7 @@ func (p *Plan) Instead(probe *Probe) ([]Site, error) {
 	return sites, nil
 }
 
-// Settings returns how registers are to be read at a site.
+// Settings returns how the probe reads registers at the site.
 func (s *Site) Settings() csrc.Site {
 	settings := csrc.Site{G_reg: registerNumber(s.At.GReg), SpMoved: int16(s.At.SPMoved),
 		ObjectReg: registerNumber(s.At.Object), ValueReg: registerNumber(s.At.Value)}
@@ -122,32 +125,46 @@ func (s *Site) Settings() csrc.Site {
 	return settings
 }
 
-// Probe is one program and the places where it sits.
-type Probe struct {
-	ID      csrc.Probe
-	Program string
-	Kinds   event.Kinds // that it reports
-	Sites   []Site
-	Without string // what users miss when it cannot be attached
-
-	declared *declaration
+// Move changes the place of a probe.
+func (p *Plan) Move(probe *Probe, site Site) {
+	probe.Sites = []Site{site}
+	p.Sets[probe.Set].Sites[probe.ID] = site.Settings()
 }
 
-// Site is one place of a probe.
+// Number returns the number of a probe among the probes of all sets.
+func (p *Plan) Number(probe *Probe) int { return p.Sets[probe.Set].First + int(probe.ID) }
+
+// A Probe is one program and its places.
+type Probe struct {
+	Set     int        // index of its set in Plan.Sets
+	ID      csrc.Probe // its number in the set
+	Program string
+	Kinds   event.Kinds // that it reports
+	Place   Place       // the position of its sites in their functions
+	Sites   []Site
+	Reads   bool   // reads memory that need not be valid
+	Fence   bool   // all instructions before its place must have completed when the time is read
+	Untimed bool   // the time need not be read
+	Without string // the events that are missing if it cannot be attached
+
+	declared *Declaration
+}
+
+// A Site is one place of a probe.
 type Site struct {
 	Func   string
 	Addr   uint64 // in the image
-	Offset uint64 // in the image's file
+	Offset uint64 // in the file of the image
 	At     insn.Site
 }
 
-// ErrNothing says that not one probe that was asked for has a place in the program.
-var ErrNothing = errors.New("no probe matches this program")
+// ErrNothing reports that no requested probe has a place in the program. It wraps goproc.ErrUnsupported.
+var ErrNothing error = &reason{"no probe matches this program", goproc.ErrUnsupported}
 
-// Program is what a plan is made for: a goproc.Process, or an executable on disk.
+// A Program is the subject of a Plan: a goproc.Process, or an executable on disk.
 type Program interface {
 	PID() int
-	ImagePath() string // of the file that holds the runtime
+	ImagePath() string // the file that contains the runtime
 	Binary() *gobin.Binary
 	Layout() *layout.Layout
 	LoadBias() uint64
@@ -156,22 +173,24 @@ type Program interface {
 }
 
 // NewPlan finds the places of probes in a program. The warnings are one line each, about events that will be missing.
-func NewPlan(p Program, want Want) (*Plan, []string, error) {
+func NewPlan(p Program, want Want) (*Plan, []event.Warning, error) {
 	pl := &planner{bin: p.Binary(), plan: &Plan{
 		PID: p.PID(), ImagePath: p.ImagePath(), Want: want, Bias: p.LoadBias(),
 		SignalStacks: p.SignalStacks, bin: p.Binary()}}
-	// An option of Go 1.17 alone, which the version names.
+	// An option of Go 1.17 only, which is part of the version.
 	if version := pl.bin.GoVersion(); strings.Contains(version, "noregabi") {
-		return nil, nil, fmt.Errorf("process %d: %w: it was built with GOEXPERIMENT=noregabi (%s); build it without", p.PID(), ErrUnsupported, version)
+		return nil, nil, fmt.Errorf("process %d: %w: it was built with GOEXPERIMENT=noregabi (%s); build it without", p.PID(), goproc.ErrUnsupported, version)
 	}
 	if err := pl.configure(p); err != nil {
 		return nil, nil, fmt.Errorf("process %d: %w", p.PID(), err)
 	}
-	for i := range declarations {
-		d := &declarations[i]
-		if !d.kinds.Intersect(pl.plan.Want.Kinds).IsEmpty() && d.inRelease(pl.bin.Version().Minor) {
-			pl.add(d)
+	for _, set := range append([]*Set{runtimeSet()}, want.Sets...) {
+		if err := pl.addSet(p, set); err != nil {
+			return nil, nil, fmt.Errorf("process %d: %w", p.PID(), err)
 		}
+	}
+	if len(pl.plan.Probes) == 0 && len(want.Sets) > 0 && len(pl.warnings) > 0 {
+		return nil, nil, fmt.Errorf("process %d: %w: %s", p.PID(), ErrNothing, strings.Join(event.WarningTexts(pl.warnings), "; "))
 	}
 	if len(pl.plan.Probes) == 0 {
 		return nil, nil, fmt.Errorf("process %d: %w", p.PID(), ErrNothing)
@@ -182,41 +201,95 @@ func NewPlan(p Program, want Want) (*Plan, []string, error) {
 type planner struct {
 	bin      *gobin.Binary
 	plan     *Plan
-	warnings []string
+	set      *PlannedSet // whose probes are being added
+	warnings []event.Warning
 }
 
+// warn adds a warning that events will be missing.
 func (pl *planner) warn(format string, args ...any) {
-	pl.warnings = append(pl.warnings, fmt.Sprintf(format, args...))
+	pl.warnings = append(pl.warnings, event.Warnf(event.WarnMissing, format, args...))
+}
+
+// addSet adds the probes of a set that the program requires.
+func (pl *planner) addSet(p Program, set *Set) error {
+	first := 0
+	if n := len(pl.plan.Sets); n > 0 {
+		last := &pl.plan.Sets[n-1]
+		first = last.First + len(last.Code.Probes)
+	}
+	if len(pl.plan.Sets) > csrc.MaxSets {
+		return fmt.Errorf("more than %d sets of probes", csrc.MaxSets)
+	}
+	if total := first + len(set.Code.Probes); total > csrc.MaxProbes {
+		return fmt.Errorf("%s with those of %s, want at most %d", english.Count(total, "probe"), set.Name, csrc.MaxProbes)
+	}
+	pl.plan.Sets = append(pl.plan.Sets, planSet(set, first))
+	pl.set = &pl.plan.Sets[len(pl.plan.Sets)-1]
+	if n := len(pl.plan.Sets) - 1; n > 0 {
+		pl.set.Kind = csrc.KindSet + uint8(n-1)
+	}
+	if err := pl.setTables(); err != nil {
+		return err
+	}
+	unknown, err := pl.setOwn(p)
+	if err != nil {
+		return err
+	}
+	for i := range set.Probes {
+		d := &set.Probes[i]
+		if !d.Kinds.IsEmpty() && d.Kinds.Intersect(pl.plan.Want.Kinds).IsEmpty() || !d.inRelease(pl.bin.Version().Minor) ||
+			slices.ContainsFunc(d.Modules, func(m Module) bool { return !m.in(pl.bin) }) {
+			continue
+		}
+		if why := firstUnknown(d.Settings, unknown); why != nil {
+			pl.warn("%s: %v", d.Without, why)
+			continue
+		}
+		if err := pl.add(d); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // add finds the places of one probe in all of its functions.
-func (pl *planner) add(d *declaration) {
-	probe := Probe{ID: d.id, Program: d.program, Kinds: d.kinds, Without: d.without, declared: d}
-	for _, name := range d.funcs {
+func (pl *planner) add(d *Declaration) error {
+	id, err := pl.set.number(d.Program)
+	if err != nil {
+		return err
+	}
+	set := len(pl.plan.Sets) - 1
+	if slices.ContainsFunc(pl.plan.Probes, func(p Probe) bool { return p.Set == set && p.ID == id }) {
+		return fmt.Errorf("%s: two declarations of probe %s apply to this executable", pl.set.Name, d.Program)
+	}
+	probe := Probe{Set: set, ID: id, Program: d.Program, Kinds: d.Kinds, Place: d.Place, Without: d.Without, declared: d,
+		Reads: d.Reads, Untimed: d.Fence == Untimed, Fence: d.Fence == Fenced || d.Fence == FenceProc && pl.plan.Config.Procs != 0}
+	for _, name := range d.Funcs {
 		f, ok := pl.bin.LookupFunc(name)
 		if !ok {
 			continue
 		}
 		if err := pl.addIn(&probe, d, f); err != nil {
-			pl.warn("%s: %v", d.without, err)
-			return
+			pl.warn("%s: %v", d.Without, err)
+			return nil
 		}
 	}
 	if len(probe.Sites) == 0 {
-		if !d.quiet {
-			pl.warn("%s: found no place for probe %s in this executable", d.without, d.program)
+		if !d.Quiet {
+			pl.warn("%s: found no place for probe %s in this executable", d.Without, d.Program)
 		}
-		return
+		return nil
 	}
 	pl.plan.Probes = append(pl.plan.Probes, probe)
+	return nil
 }
 
 // addIn finds the places of a probe in one function.
-func (pl *planner) addIn(probe *Probe, d *declaration, f gobin.Func) error {
-	switch d.place {
-	case atCall:
+func (pl *planner) addIn(probe *Probe, d *Declaration, f gobin.Func) error {
+	switch d.Place {
+	case AtCall:
 		return pl.addCalls(probe, d, f)
-	case atReturn:
+	case AtReturn:
 		returns, err := pl.bin.ReturnSites(f)
 		if err != nil {
 			return err
@@ -233,19 +306,16 @@ func (pl *planner) addIn(probe *Probe, d *declaration, f gobin.Func) error {
 		}
 		return nil
 	}
-	site, err := pl.bin.PrologueSite(f, d.words)
+	site, err := pl.bin.PrologueSite(f, d.Words)
 	if err != nil {
 		return err
-	}
-	if pl.plan.Want.AtEntry {
-		site = insn.Site{PC: f.Entry, Kind: insn.SiteEntry, GReg: insn.GReg(pl.bin.Arch(), pl.bin.Version().Minor)}
 	}
 	return pl.addSite(probe, d, f, site)
 }
 
 // addCalls places a probe at the calls of another function.
-func (pl *planner) addCalls(probe *Probe, d *declaration, f gobin.Func) error {
-	callee, ok := pl.bin.LookupFunc(d.callee)
+func (pl *planner) addCalls(probe *Probe, d *Declaration, f gobin.Func) error {
+	callee, ok := pl.bin.LookupFunc(d.Callee)
 	if !ok {
 		return nil
 	}
@@ -253,7 +323,7 @@ func (pl *planner) addCalls(probe *Probe, d *declaration, f gobin.Func) error {
 	if err != nil {
 		return err
 	}
-	if len(sites) > 1 && slices.Contains(d.last, f.Name) {
+	if len(sites) > 1 && slices.Contains(d.Last, f.Name) {
 		sites = sites[len(sites)-1:]
 	}
 	for _, site := range sites {
@@ -285,18 +355,18 @@ func callsOf(bin *gobin.Binary, f, callee gobin.Func) ([]insn.Site, error) {
 }
 
 // addSite adds a place. All places of a probe must have the same settings, because a probe has only one set of them.
-func (pl *planner) addSite(probe *Probe, d *declaration, f gobin.Func, site insn.Site) error {
+func (pl *planner) addSite(probe *Probe, d *Declaration, f gobin.Func, site insn.Site) error {
 	if site.Repeats {
 		return fmt.Errorf("%s has no instruction that each call executes exactly once", f.Name)
 	}
-	if site.GReg == "" && d.needsG && pl.plan.Config.G_tls == 0 {
+	if site.GReg == "" && d.NeedsG && pl.plan.Config.G_tls == 0 {
 		return fmt.Errorf("the location of the current goroutine is unknown in %s", f.Name)
 	}
 	place := Site{Func: f.Name, Addr: site.PC, At: site}
 	settings := place.Settings()
-	slot := &pl.plan.Config.Sites[d.id]
+	slot := &pl.set.Sites[probe.ID]
 	if len(probe.Sites) > 0 && *slot != settings {
-		return fmt.Errorf("the places of probe %s are inconsistent", d.program)
+		return fmt.Errorf("the places of probe %s are inconsistent", d.Program)
 	}
 	var ok bool
 	if place.Offset, ok = pl.bin.FileOffset(site.PC); !ok {

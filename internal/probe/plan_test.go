@@ -6,23 +6,9 @@ import (
 	"testing"
 
 	"github.com/loupe-go/loupe/event"
-	"github.com/loupe-go/loupe/internal/gobin"
-	"github.com/loupe-go/loupe/internal/gobin/layout"
-	"github.com/loupe-go/loupe/internal/ptrace"
+	"github.com/loupe-go/loupe/internal/probe/probetest"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
-
-// onDisk is an executable that no process runs.
-type onDisk struct{ bin *gobin.Binary }
-
-func (o onDisk) PID() int               { return 1 }
-func (o onDisk) ImagePath() string      { return o.bin.Path() }
-func (o onDisk) Binary() *gobin.Binary  { return o.bin }
-func (o onDisk) Layout() *layout.Layout { return o.bin.Layout() }
-func (o onDisk) LoadBias() uint64       { return 0 }
-func (o onDisk) SystemStarts() []uint64 { return nil }
-
-func (o onDisk) SignalStacks() ([]ptrace.Interval, error) { return nil, nil }
 
 // expectedSlow are the functions in which the kernel does not emulate the probed instruction, by release: opt-in kinds all
 // of them.
@@ -49,13 +35,10 @@ func TestPlanEveryRelease(t *testing.T) {
 			for _, stripped := range []bool{false, true} {
 				spec := testtarget.Spec{Program: "tiny", Go: version, Arch: arch, Stripped: stripped}
 				t.Run(spec.String(), func(t *testing.T) {
-					bin, err := gobin.Open(testtarget.Build(t, spec))
-					if err != nil {
-						t.Fatal(err)
-					}
-					defer bin.Close()
+					exe := probetest.Open(t, spec)
+					bin := exe.Binary()
 					minor := bin.Version().Minor
-					plan, warnings, err := NewPlan(onDisk{bin}, Want{Kinds: event.KindsAll, StackDepth: 32})
+					plan, warnings, err := NewPlan(exe, Want{Kinds: event.KindsAll, StackDepth: 32})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -91,13 +74,13 @@ func checkPlan(t *testing.T, plan *Plan, minor int) {
 	for _, p := range plan.Probes {
 		places[p.Program] = len(p.Sites)
 	}
-	for _, d := range declarations {
-		got := places[d.program]
+	for _, d := range runtimeProbes {
+		got := places[d.Program]
 		switch {
 		case !d.inRelease(minor) && got > 0:
-			t.Errorf("probe %s is not for go1.%d and has %d places", d.program, minor, got)
-		case d.inRelease(minor) && !d.kinds.Intersect(plan.Want.Kinds).IsEmpty() && !d.quiet && got == 0:
-			t.Errorf("probe %s has no place", d.program)
+			t.Errorf("probe %s is not for go1.%d and has %d places", d.Program, minor, got)
+		case d.inRelease(minor) && !d.Kinds.Intersect(plan.Want.Kinds).IsEmpty() && !d.Quiet && got == 0:
+			t.Errorf("probe %s has no place", d.Program)
 		}
 	}
 	// park_m and the network poller's wake-ups in the scheduler, injectglist, the collector's workers, C threads.
@@ -111,11 +94,7 @@ func checkPlan(t *testing.T, plan *Plan, minor int) {
 
 // TestPlanKinds attaches only what is asked for.
 func TestPlanKinds(t *testing.T) {
-	bin, err := gobin.Open(testtarget.Build(t, testtarget.Spec{Program: "tiny"}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer bin.Close()
+	exe := probetest.Open(t, testtarget.Spec{Program: "tiny"})
 	for _, test := range []struct {
 		want   Want
 		probes string
@@ -124,7 +103,7 @@ func TestPlanKinds(t *testing.T) {
 		{Want{Kinds: event.KindsOf(event.STWBegin, event.STWEnd)}, "[stopTheWorldWithSema startTheWorldWithSema]"},
 		{Want{Kinds: event.KindsOf(event.GoStart, event.GoStop), MinBlock: 1}, ""},
 	} {
-		plan, _, err := NewPlan(onDisk{bin}, test.want)
+		plan, _, err := NewPlan(exe, test.want)
 		if test.probes == "" {
 			if err == nil {
 				t.Errorf("%+v: no error", test.want)
@@ -148,8 +127,8 @@ func TestPlanKinds(t *testing.T) {
 // Loupe itself makes and GoSwitch, which is only counted.
 func TestDeclaredKinds(t *testing.T) {
 	kinds := event.KindsOf(event.GoStatus, event.GoSwitch).Union(event.GroupStream.Kinds())
-	for _, d := range declarations {
-		kinds = kinds.Union(d.kinds)
+	for _, d := range runtimeProbes {
+		kinds = kinds.Union(d.Kinds)
 	}
 	if kinds != event.KindsAll {
 		t.Errorf("got  %s\nwant %s", kinds, event.KindsAll)

@@ -16,13 +16,13 @@ import (
 	"github.com/loupe-go/loupe/internal/probe/csrc"
 )
 
-// Session is an observation under way: a process, an engine, and what has come of it.
+// A Session observes one process with one engine.
 type Session struct {
 	proc     *goproc.Process
 	engine   Engine
 	plan     *Plan
 	decoder  *decoder
-	warnings []string
+	warnings []event.Warning
 
 	first    *initialList // the goroutines that were alive at the start
 	buffered *backlog     // records received during the snapshot
@@ -33,23 +33,20 @@ type Session struct {
 	mu       sync.Mutex // guards what follows
 	received [event.KindLimit]uint64
 	garbled  uint64
+	noted    []SetCounts            // by set
+	tables   map[tableID]finalTable // set when everything is released
 	yielded  uint64
-	doubt    TimeError
+	doubt    event.TimeError
 	err      error
 	closeErr error
-	counts   [event.KindLimit]Counts // as last read from the engine
-	countErr error                   // why they could not be read since
+	counts   [event.KindLimit]event.Counts // as last read from the engine
+	countErr error                         // the reason why they could not be read since then
 
-	started, running           bool // Events has been called, and is yielding
+	started, running           bool // Events was called, and is yielding
 	detached, closed, released bool
 }
 
-// Counts are the numbers of one kind of events. Unreadable is the part of Lost that is due to failed reads of the target's memory.
-type Counts struct {
-	Produced, Received, Lost, Unreadable uint64
-}
-
-// Open begins to observe a process. The session owns the process and the engine from then on, also when Open fails.
+// Open begins to observe a process. The session takes ownership of the process and the engine, even if Open fails.
 func Open(ctx context.Context, p *goproc.Process, engine Engine, want Want) (*Session, error) {
 	s := &Session{proc: p, engine: engine}
 	s.ctx, s.cancel = context.WithCancel(ctx)
@@ -72,13 +69,13 @@ func (s *Session) open(want Want) error {
 	}
 	s.warnings = append(s.warnings, warnings...)
 	if n := s.proc.Plugins(); n > 0 {
-		s.Warn(fmt.Sprintf("plugins are loaded (%d), each with its own copy of runtime functions: events in these copies are not reported", n))
+		s.Warn(event.Warnf(event.WarnMissing, "plugins are loaded (%d), each with its own copy of runtime functions: events in these copies are not reported", n))
 	}
 	s.engine.Enable()
 	return nil
 }
 
-func (s *Session) attach(plan *Plan) ([]string, error) {
+func (s *Session) attach(plan *Plan) ([]event.Warning, error) {
 	unlock, err := s.proc.Lock(s.ctx)
 	if err != nil {
 		return nil, err
@@ -87,7 +84,7 @@ func (s *Session) attach(plan *Plan) ([]string, error) {
 	return s.engine.Attach(plan)
 }
 
-// OpenRunning is Open for a process that runs: it takes the snapshot with which the events begin.
+// OpenRunning is like Open, for a running process. It takes the snapshot with which the events begin.
 func OpenRunning(ctx context.Context, p *goproc.Process, engine Engine, want Want) (*Session, error) {
 	s, err := Open(ctx, p, engine, want)
 	if err != nil {
@@ -122,36 +119,42 @@ func monotonic() int64 {
 	return ts.Nano()
 }
 
-// Observed returns the IDs of the goroutines that are alive now and that the filters let pass.
+// Observed returns the IDs of the live goroutines that match the filters.
 func (s *Session) Observed() ([]uint64, error) {
 	var ids []uint64
 	err := s.proc.EachAlive(func(id uint64, system bool) {
-		if s.selects(&goproc.Goroutine{ID: id, System: system}) {
+		if s.selects(&event.Goroutine{ID: id, System: system}) {
 			ids = append(ids, id)
 		}
 	})
 	return ids, err
 }
 
-// Engine returns the engine that observes.
+// Engine returns the engine of the session.
 func (s *Session) Engine() Engine { return s.engine }
 
-// Warnings returns what the user should know, one line each.
-func (s *Session) Warnings() []string {
-	return slices.Concat(event.WarningTexts(s.proc.Warnings()), s.warnings, s.engine.Warnings())
+// Warnings returns the warnings for the user.
+func (s *Session) Warnings() []event.Warning {
+	return slices.Concat(s.proc.Warnings(), s.warnings, s.engine.Warnings())
 }
 
-// Warn adds a warning, before others use the session.
-func (s *Session) Warn(text string) { s.warnings = append(s.warnings, text) }
+// Warn adds a warning. It must be called before other goroutines use the session.
+func (s *Session) Warn(w event.Warning) { s.warnings = append(s.warnings, w) }
 
-// PID returns the observed process.
+// Attached reports whether a probe of a set in Want.Sets is attached.
+func (s *Session) Attached(set *Set, program string) bool {
+	i := slices.Index(s.plan.Want.Sets, set) + 1
+	return i > 0 && slices.ContainsFunc(s.plan.Probes, func(p Probe) bool { return p.Set == i && p.Program == program })
+}
+
+// PID returns the ID of the observed process.
 func (s *Session) PID() int { return s.proc.PID() }
 
 // Process returns the observed process.
 func (s *Session) Process() *goproc.Process { return s.proc }
 
-// Events yields what happens until the target ends, the context is done or the session is detached or closed. It may be
-// called once.
+// Events yields the events until the target ends, the context is done, or the session is detached or closed. It may be
+// called only once.
 func (s *Session) Events() iter.Seq[*event.Event] {
 	return func(yield func(*event.Event) bool) {
 		if !s.start() {
@@ -191,15 +194,25 @@ func (s *Session) run(yield func(*event.Event) bool) bool {
 	}
 	s.buffered.drain(record)
 	s.buffered = nil
+	s.accountNotes()
 	for goOn && !ended {
-		s.engine.Drain(record)
-		if !goOn || ended || !s.engine.Wait(s.ctx) {
+		now, lost := monotonic(), s.engine.Lost()
+		all := s.engine.Drain(record)
+		s.accountNotes()
+		if !goOn || ended {
+			break
+		}
+		if all { // lost before the end of what was read
+			goOn = s.decoder.addLost(now, lost, yield)
+		}
+		if moreLost := all && s.engine.Lost() != lost; goOn && !moreLost && !s.engine.Wait(s.ctx) {
 			break
 		}
 	}
 	if goOn && !ended {
 		s.engine.Close() // no records are added after this
 		s.engine.Drain(record)
+		s.accountNotes()
 	}
 	if ended {
 		s.fail(fmt.Errorf("process %d: %w", s.PID(), goproc.ErrReplaced))
@@ -209,14 +222,11 @@ func (s *Session) run(yield func(*event.Event) bool) bool {
 
 // finish reports losses that no record has reported.
 func (s *Session) finish(yield func(*event.Event) bool, n uint64) {
-	if lost := max(0, int32(s.engine.Lost()-s.decoder.lost)); lost > 0 || s.decoder.missing {
-		s.decoder.lost += uint32(lost)
-		s.decoder.yieldLost(monotonic()+s.decoder.offset, int64(lost), yield)
-	}
+	s.decoder.addLost(monotonic(), s.engine.Lost(), yield)
 	s.account(n)
 }
 
-// account publishes the numbers.
+// account publishes the counts.
 func (s *Session) account(yielded uint64) {
 	doubt := s.engine.TimeError()
 	s.mu.Lock()
@@ -224,11 +234,15 @@ func (s *Session) account(yielded uint64) {
 	s.received, s.garbled, s.yielded, s.doubt = s.decoder.received, s.decoder.garbled, yielded, doubt
 }
 
-// TimeError returns how far the times of the events so far can be off.
-func (s *Session) TimeError() TimeError {
+// accountNotes publishes the counts of notes. A session that only has other sets than the runtime's yields no events.
+func (s *Session) accountNotes() {
+	if len(s.decoder.sets) == 0 {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.doubt
+	s.received = s.decoder.received
+	s.noted = append(s.noted[:0], s.decoder.noted...)
 }
 
 func (s *Session) fail(err error) {
@@ -239,46 +253,70 @@ func (s *Session) fail(err error) {
 	}
 }
 
-// Err returns why the events ended; nil when the target ended, the context was done or the session was closed.
+// Err returns the error that ended the events. It is nil if the target ended, the context was done or the session was
+// closed.
 func (s *Session) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err
 }
 
-// End ends the session with an error.
+// End ends the session with the given error.
 func (s *Session) End(err error) {
 	s.fail(err)
 	s.engine.Stop()
 }
 
-// Numbers returns how many events were yielded and what became of them, by kind. If the engine's
-// numbers cannot be read, it returns those that were read last, and the error.
-func (s *Session) Numbers() (yielded uint64, kinds map[event.Kind]Counts, err error) {
+// Stats returns the event counts so far. If the engine's counts cannot be read, it returns those that were read last, and
+// the error.
+func (s *Session) Stats() event.Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	kinds = map[event.Kind]Counts{}
+	stats := event.Stats{Events: s.yielded, Kinds: map[event.Kind]event.Counts{}, TimeError: s.doubt}
 	if s.garbled > 0 {
-		err = fmt.Errorf("%s could not be decoded", english.Count(s.garbled, "record"))
+		stats.Err = fmt.Errorf("%s could not be decoded", english.Count(s.garbled, "record"))
 	}
 	if !s.released {
 		s.readCounts()
 	}
 	if s.countErr != nil {
-		err = s.countErr // more is unknown than what the records that made no sense were
+		stats.Err = s.countErr // more is unknown than the contents of the invalid records
 	}
 	for k, c := range s.counts {
 		c.Received = s.received[k]
-		if c == (Counts{}) {
+		if c == (event.Counts{}) || isNote(uint8(k), len(s.noted)) {
 			continue
 		}
 		kind := event.Kind(k)
 		if uint8(k) == csrc.KindSwitch {
 			kind = event.GoSwitch
 		}
-		kinds[kind] = c
+		stats.Kinds[kind] = c
+		stats.Lost += c.Lost
+		stats.Unreadable += c.Unreadable
 	}
-	return s.yielded, kinds, err
+	return stats
+}
+
+// SetNumbers returns the counts of the notes of a set in Want.Sets, as Stats does for events.
+func (s *Session) SetNumbers(set *Set) (SetCounts, error) {
+	i := slices.Index(s.plan.Want.Sets, set)
+	if i < 0 {
+		return SetCounts{}, fmt.Errorf("process %d: the session has no set %s", s.PID(), set.Name)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.released {
+		s.readCounts()
+	}
+	kind := int(csrc.KindSet) + i
+	var c SetCounts
+	if i < len(s.noted) {
+		c = s.noted[i]
+	}
+	c.Counts = s.counts[kind]
+	c.Received = s.received[kind]
+	return c, s.countErr
 }
 
 // readCounts reads the counts of the engine. If that fails, it keeps the previous ones. The caller holds the lock.
@@ -288,12 +326,12 @@ func (s *Session) readCounts() {
 		return
 	}
 	for k, c := range raw {
-		s.counts[k] = Counts{Produced: c.Produced, Lost: c.NoRoom + c.Unreadable, Unreadable: c.Unreadable}
+		s.counts[k] = event.Counts{Produced: c.Produced, Lost: c.NoRoom + c.Unreadable, Unreadable: c.Unreadable}
 	}
 }
 
-// start records that events are being yielded, so that their memory is kept until stop. It returns false if they were, or
-// if the session is closed.
+// start records that events are being yielded, so that their memory is kept until stop. It returns false if this is
+// already the case, or if the session is closed.
 func (s *Session) start() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -312,8 +350,8 @@ func (s *Session) stop() {
 	s.release()
 }
 
-// Detach removes the probes, also while Events yields to a consumer that is held up. Events still yields what is in the
-// buffer. It may be called more than once.
+// Detach removes the probes, even while the consumer of Events is blocked. Events still yields what is in the buffer.
+// Detach may be called more than once.
 func (s *Session) Detach() error {
 	s.engine.Stop()
 	s.mu.Lock()
@@ -322,9 +360,9 @@ func (s *Session) Detach() error {
 	return s.closeErr
 }
 
-// Close ends the observation and leaves the target as it was. It may be called more than once, and while Events yields:
-// then Events ends after what is already there. While another tracer of the process or a frozen cgroup prevents that, it returns
-// an error after some seconds, and can be called again.
+// Close ends the observation and restores the target to its original state. It may be called more than once, and while
+// Events is yielding; Events then ends after the existing records. If another tracer of the process or a frozen cgroup
+// prevents this, Close fails after some seconds and can be called again.
 func (s *Session) Close() error {
 	s.engine.Stop()
 	s.mu.Lock()
@@ -337,7 +375,8 @@ func (s *Session) Close() error {
 	return s.closeErr
 }
 
-// detach removes the probes. If what prevents it may end, the next call tries again. The caller holds the lock.
+// detach removes the probes. If this fails for a reason that may end, the next call tries again. The caller holds the
+// lock.
 func (s *Session) detach() {
 	if !s.detached {
 		s.cancel()
@@ -353,5 +392,6 @@ func (s *Session) release() {
 	}
 	s.released = true
 	s.readCounts()
+	s.readTables()
 	s.closeErr = join(s.closeErr, s.countErr, s.engine.Release(), s.proc.Close())
 }

@@ -24,19 +24,19 @@ func (e *countingEngine) Stop()                                        {}
 func (e *countingEngine) Close() error                                 { return e.closeErr }
 func (e *countingEngine) Release() error                               { return e.releaseErr }
 
-// TestNumbersUnreadable checks that the numbers that were read last, and the error, are reported when the engine's counters
+// TestStatsUnreadable checks that the numbers that were read last, and the error, are reported when the engine's counters
 // cannot be read any more, also after the session is closed.
-func TestNumbersUnreadable(t *testing.T) {
+func TestStatsUnreadable(t *testing.T) {
 	engine := &countingEngine{}
 	engine.counts[event.GoStart] = csrc.Count{Produced: 10, NoRoom: 3, Unreadable: 1}
 	s := &Session{proc: &goproc.Process{}, engine: engine, cancel: func() {}, ctx: context.Background()}
 	s.received[event.GoStart] = 6
-	want := Counts{Produced: 10, Received: 6, Lost: 4, Unreadable: 1}
+	want := event.Counts{Produced: 10, Received: 6, Lost: 4, Unreadable: 1}
 	check := func(when string, wantErr error) {
 		t.Helper()
-		_, kinds, err := s.Numbers()
-		if len(kinds) != 1 || kinds[event.GoStart] != want || !errors.Is(err, wantErr) {
-			t.Errorf("%s: %+v, %v; want %+v, %v", when, kinds, err, want, wantErr)
+		got := s.Stats()
+		if len(got.Kinds) != 1 || got.Kinds[event.GoStart] != want || got.Lost != want.Lost || got.Unreadable != want.Unreadable || !errors.Is(got.Err, wantErr) {
+			t.Errorf("%s: %+v; want %+v, %v", when, got, want, wantErr)
 		}
 	}
 	check("readable", nil)
@@ -50,17 +50,17 @@ func TestNumbersUnreadable(t *testing.T) {
 	check("closed, again", failure)
 }
 
-// TestNumbersReadableAgain checks that an error that is over is not reported any longer.
-func TestNumbersReadableAgain(t *testing.T) {
+// TestStatsReadableAgain checks that an error that is over is not reported any longer.
+func TestStatsReadableAgain(t *testing.T) {
 	engine := &countingEngine{err: errors.New("no counters")}
 	s := &Session{engine: engine}
-	if _, _, err := s.Numbers(); err == nil {
+	if s.Stats().Err == nil {
 		t.Error("no error")
 	}
 	engine.err = nil
 	engine.counts[event.GoStop] = csrc.Count{Produced: 1}
-	if _, kinds, err := s.Numbers(); err != nil || kinds[event.GoStop].Produced != 1 {
-		t.Errorf("%+v, %v", kinds, err)
+	if stats := s.Stats(); stats.Err != nil || stats.Kinds[event.GoStop].Produced != 1 {
+		t.Errorf("%+v", stats)
 	}
 }
 

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/codepatch/insn"
@@ -24,7 +25,11 @@ func (pl *planner) configure(p Program) error {
 	} else if off, ok := pl.bin.TLSOffset(); ok {
 		c.G_tls = int32(off)
 	}
-	c.SelectCases, c.SelectRecvs = selectArgs(minor)
+	for _, a := range selectArgs {
+		if minor >= a.since {
+			c.SelectCases, c.SelectRecvs = a.cases, a.recvs
+		}
+	}
 	if len(l.Strings("runtime.stwReasonStrings")) > 0 {
 		c.StwReason = 1
 	}
@@ -75,14 +80,6 @@ func (pl *planner) setStops(p Program) {
 		c.SyscallSize = end - c.SyscallStart
 		c.SyscallStart += p.LoadBias()
 	}
-}
-
-// selectArgs returns the indices of the arguments of runtime.selectgo that are its numbers of cases (runtime/select.go).
-func selectArgs(minor int) (cases, recvs uint32) {
-	if minor < 16 {
-		return 2, csrc.NoField
-	}
-	return 3, 4
 }
 
 // setOffsets sets the offsets of fields. Fields that a release does not have are not used by its probes.
@@ -184,4 +181,43 @@ func (pl *planner) setFilters(p Program) {
 		c.SkipListed = 1
 		pl.plan.SystemStarts = p.SystemStarts()
 	}
+}
+
+// setOwn sets the settings that only this set has. It returns the reasons why settings are unknown, by their names.
+func (pl *planner) setOwn(p Program) (unknown map[string]error, err error) {
+	unknown = map[string]error{}
+	var paths []string
+	for _, s := range pl.set.Set.Settings {
+		paths = append(paths, s.Fields...)
+	}
+	var offsets map[string]uint64
+	if len(paths) > 0 {
+		if offsets, err = pl.bin.FieldOffsets(paths); err != nil {
+			pl.warn("%s: %v", pl.set.Name, err) // the tables may have them
+		}
+	}
+	for i := range pl.set.Set.Settings {
+		s := &pl.set.Set.Settings[i]
+		n := slices.Index(pl.set.Code.Settings, s.Name)
+		if n < 0 {
+			return nil, fmt.Errorf("%s: the C source has no setting %s", pl.set.Name, s.Name)
+		}
+		v, err := s.of(p, offsets)
+		if err != nil {
+			unknown[s.Name] = err
+			continue
+		}
+		pl.set.Settings[n] = v
+	}
+	return unknown, nil
+}
+
+// firstUnknown returns the reason why the first unknown setting is unknown, or nil if all are known.
+func firstUnknown(names []string, unknown map[string]error) error {
+	for _, name := range names {
+		if err := unknown[name]; err != nil {
+			return err
+		}
+	}
+	return nil
 }

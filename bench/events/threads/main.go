@@ -24,7 +24,7 @@ import (
 
 func main() {
 	n := flag.Int("n", 100, "threads")
-	busy := flag.Int("busy", 1, "of them those that read the clock")
+	busy := flag.Int("busy", 1, "number of these that read the clock")
 	flag.Parse()
 	gaps := make([]gap, *busy)
 	for i := range gaps {

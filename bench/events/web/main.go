@@ -24,7 +24,7 @@ type order struct {
 }
 
 func main() {
-	orders := flag.Int("orders", 0, "answer with so many orders")
+	orders := flag.Int("orders", 0, "answer with `N` orders as JSON; 0 sends a greeting")
 	flag.Parse()
 	list := make([]order, *orders)
 	for i := range list {

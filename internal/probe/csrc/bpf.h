@@ -10,7 +10,7 @@
 
 #include "lanes.h"
 
-#define INLINE static __attribute__((always_inline))
+#define INLINE static __attribute__((always_inline, unused))
 
 /* Registers as the kernel passes them to a uprobe (asm/ptrace.h, part of the kernel's stable interface). */
 #if defined(__TARGET_ARCH_x86)
@@ -34,11 +34,15 @@ struct regs {
 	})
 
 const volatile struct loupe_config config = {};
+const volatile struct loupe_set set = {};
 struct loupe_control control SEC(".data.control") = {};
 
 /* The Go declarations are generated only for types that are referenced. */
 const struct loupe_create *type_create __attribute__((unused));
 const struct loupe_stack *type_stack __attribute__((unused));
+const struct loupe_table *type_table __attribute__((unused));
+const struct loupe_text *type_text __attribute__((unused));
+const enum loupe_mark *type_mark __attribute__((unused));
 const enum loupe_probe *type_probe __attribute__((unused));
 const enum loupe_flag *type_flag __attribute__((unused));
 const enum loupe_limit *type_limit __attribute__((unused));
@@ -50,6 +54,7 @@ const struct loupe_native *type_native __attribute__((unused));
 const struct loupe_wait_entry *type_wait_entry __attribute__((unused));
 
 #define CONFIG(field) config.field
+#define SET(field) set.field
 #define HAS_WINDOW 1
 
 /* Makes the verifier forget that a value is a copy of another, so that it can prune states that differ only in that. */
@@ -65,7 +70,7 @@ const struct loupe_wait_entry *type_wait_entry __attribute__((unused));
 #define THREAD_ID(tid) (tid)
 #define LOST() control.lost
 #define EPOCH() control.epoch
-#define FUNCTION __attribute__((noinline))
+#define FUNCTION __attribute__((noinline, unused))
 #define COMMON INLINE /* code that several probes share: machine code contains it once, eBPF once per probe */
 #define PROBE(name) SEC("uprobe/" #name) int probe_##name(struct regs *ctx)
 
@@ -139,6 +144,12 @@ struct {
 } windows SEC(".maps");
 
 INLINE int read_memory(void *dst, u32 size, u64 addr)
+{
+	return bpf_probe_read_user(dst, size, (const void *)addr);
+}
+
+/* Reads memory that need not be valid. Returns nonzero if it cannot be read. */
+INLINE int read_foreign(void *dst, u32 size, u64 addr)
 {
 	return bpf_probe_read_user(dst, size, (const void *)addr);
 }

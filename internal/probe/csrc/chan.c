@@ -31,8 +31,6 @@ INLINE int chan_actor(struct goroutine *gr, u32 kind, u64 g)
 	return 0;
 }
 
-#define ACTOR_STACK(probe, gr) ((gr)->id ? OWN_STACK(probe, gr) : 0)
-
 /* func makechan(t *chantype, size int) *hchan, where it returns or stores the size */
 PROBE(makechan)
 {
@@ -95,7 +93,7 @@ PROBE(selectgo)
 	return chan_event(Select, tid, gr.id, 0, cases, ACTOR_STACK(selectgo, &gr));
 }
 
-/* func semacquire1(addr *uint32, ...): a lock was not free at once */
+/* func semacquire1(addr *uint32, ...): called for a lock that is not free */
 CHAN_PROBE(semacquire1, SemAcquire)
 
 /* func semrelease1(addr *uint32, ...) */

@@ -5,7 +5,8 @@
 #ifndef LOUPE_GO_H
 #define LOUPE_GO_H
 
-#define SITE(probe) CONFIG(sites[PROBE_##probe])
+#define SITE(probe) SET(sites[PROBE_##probe])
+#define SETTING(name) SET(settings[SETTING_##name])
 
 INLINE u64 read_word(u64 addr)
 {
@@ -36,6 +37,10 @@ INLINE u64 arg_register(struct regs *ctx, u32 n)
 	case 2: return REGISTER(ctx, cx);
 	case 3: return REGISTER(ctx, di);
 	case 4: return REGISTER(ctx, si);
+	case 5: return REGISTER(ctx, r8);
+	case 6: return REGISTER(ctx, r9);
+	case 7: return REGISTER(ctx, r10);
+	case 8: return REGISTER(ctx, r11);
 	}
 	return 0;
 }
@@ -77,6 +82,17 @@ INLINE u64 arg_register(struct regs *ctx, u32 n)
 	case 2: return REGISTER(ctx, regs[2]);
 	case 3: return REGISTER(ctx, regs[3]);
 	case 4: return REGISTER(ctx, regs[4]);
+	case 5: return REGISTER(ctx, regs[5]);
+	case 6: return REGISTER(ctx, regs[6]);
+	case 7: return REGISTER(ctx, regs[7]);
+	case 8: return REGISTER(ctx, regs[8]);
+	case 9: return REGISTER(ctx, regs[9]);
+	case 10: return REGISTER(ctx, regs[10]);
+	case 11: return REGISTER(ctx, regs[11]);
+	case 12: return REGISTER(ctx, regs[12]);
+	case 13: return REGISTER(ctx, regs[13]);
+	case 14: return REGISTER(ctx, regs[14]);
+	case 15: return REGISTER(ctx, regs[15]);
 	}
 	return 0;
 }
@@ -111,6 +127,9 @@ INLINE u64 argument(struct regs *ctx, s64 sp_moved, u32 n, u32 offset)
 }
 
 #define ARG(probe, n, offset) argument(ctx, SITE(probe).sp_moved, n, offset)
+
+/* An argument that is on the stack in every release, by its offset in the argument area. */
+#define STACK_ARG(probe, offset) stack_argument(stack_pointer(ctx) + SITE(probe).sp_moved + 8 + (offset))
 
 #ifndef CURRENT_G
 /* The g that the thread runs; 0 if no register holds it at this place. */
@@ -390,6 +409,7 @@ FUNCTION int send_stack(u64 g, u64 pc, u64 top, u64 fp, u64 id)
 	s->r.stack = id;
 	s->r.arg = hidden;
 	s->r.value = n;
+	s->r.words = sizeof(s->r) / 8 + n;
 	s->r.flags = fp != 0;
 	s->r.lost = LOST();
 	commit(s);
@@ -426,6 +446,9 @@ COMMON u64 stack_of(const struct goroutine *gr, u64 pc, u64 top, u64 fp)
 /* The stack of the goroutine that runs at a probe in one of its own functions. */
 #define OWN_STACK(probe, gr) stack_of(gr, 0, CALLER(probe), frame_pointer(ctx))
 
+/* The same for a g that may be a thread's own, which has no stack of a goroutine. */
+#define ACTOR_STACK(probe, gr) ((gr)->id ? OWN_STACK(probe, gr) : 0)
+
 /*
  * The stack of a goroutine that has called systemstack. Its frame pointer is that of systemstack, or of the caller in releases
  * where systemstack has no frame and its return address is where the stack pointer was.
@@ -447,6 +470,22 @@ INLINE u64 stopped_stack(const struct goroutine *gr, int checked)
 	return stack_of(gr, pc, checked && !interrupted(pc) ? RETURN_ADDRESS(gr) : 0, SAVED(gr, bp));
 }
 
+/*
+ * The goroutine for which the runtime allocates, whose g may be a thread's own after systemstack or mcall, and where its stack
+ * begins. The ID is 0 if there is none.
+ */
+INLINE void allocator(struct goroutine *gr, u64 g, u64 *top, u64 *fp)
+{
+	if (read_goroutine(gr, g))
+		return;
+	if (read_goroutine(gr, user_g(g))) {
+		*top = CONFIG(systemstack_frameless) ? SAVED(gr, sp) : 0;
+		*fp = SAVED(gr, bp);
+	} else {
+		gr->id = 0;
+	}
+}
+
 /* The address that a probed function returns to, or where it is on the stack. */
 #if defined(__TARGET_ARCH_x86)
 #define CALLER(probe) (stack_pointer(ctx) + (s64)SITE(probe).sp_moved)
@@ -463,11 +502,12 @@ INLINE struct loupe_record *fill(struct loupe_record *r, u32 kind, u32 tid, u64 
 	r->arg = r->value = r->stack = 0;
 	r->kind = kind;
 	r->reason = r->trace_reason = r->flags = 0;
+	r->words = sizeof(*r) / 8;
 	r->proc = 0;
 	return r;
 }
 
-/* Begins a record of an event; 0 when there is no room. */
+/* Begins a record of an event. Returns 0 if there is no room. */
 COMMON struct loupe_record *begin(u32 kind, u32 tid, u64 goid)
 {
 	struct loupe_record *r = reserve(kind, sizeof(*r), 1);

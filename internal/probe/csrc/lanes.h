@@ -49,7 +49,8 @@ struct loupe_lane {
 	u64 unused1[6];
 
 	struct loupe_ring stacks; /* rarely used */
-	u64 unused2[5];
+	u64 tables; /* address of the lane's tables of counters */
+	u64 unused2[4];
 
 	u64 regs[40]; /* a struct regs: registers at the hit */
 	struct loupe_count counts[LOUPE_KIND_LIMIT];
@@ -59,7 +60,7 @@ struct loupe_lane {
 /* The memory that the target and the reader share in addition to the lanes. */
 struct loupe_shared {
 	struct loupe_control control; /* lost counts hits for which no lane was free, and nothing else */
-	u64 missed[PROBE_COUNT];      /* the same by probe */
+	u64 missed[LOUPE_MAX_PROBES]; /* the same by probe, in the order of the sets */
 	u64 unlisted;                 /* goroutines that did not fit into the filter */
 
 	/* A separate cache line: with the coarse clock all hits write it. */
@@ -84,8 +85,15 @@ struct loupe_native {
 	u64 listed, listed_mask; /* goroutines with large IDs to report or to skip, in shared memory: u64 */
 	u64 starts, starts_mask; /* start functions of the runtime's own goroutines: u64 */
 	u64 waits, waits_mask;   /* struct loupe_wait_entry */
+	u64 pid;                 /* of the process, in its own PID namespace */
 
 	struct loupe_config config;
+};
+
+/* The same for one set. */
+struct loupe_native_set {
+	struct loupe_native base;
+	struct loupe_set set;
 };
 
 #endif

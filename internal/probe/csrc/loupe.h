@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
  * The interface between probes and their reader: the settings of a probe, and the records that it writes. The Go declarations of these
- * types is generated from here.
+ * types are generated from this file.
  *
  * Probes contain no constants of the Go runtime. Offsets, states and the locations of arguments are settings, because
  * they differ between releases.
@@ -27,41 +27,10 @@ enum loupe_limit {
 	LOUPE_LARGE_SHIFT = 10, /* low bits of an ID that do not select the byte */
 	LOUPE_KIND_STACK = 255, /* a record with the addresses of a stack, not an event */
 	LOUPE_KIND_SWITCH = 254, /* a coroutine switches to another: three events in one */
-};
-
-/* The probes. The number is the index in loupe_config.sites. */
-enum loupe_probe {
-	PROBE_gopark,
-	PROBE_ready,
-	PROBE_casgstatus,
-	PROBE_execute,
-	PROBE_goschedImpl,
-	PROBE_gosched_m,
-	PROBE_goschedguarded_m,
-	PROBE_gopreempt_m,
-	PROBE_preemptPark,
-	PROBE_newproc_runqput,
-	PROBE_newproc1_casgstatus,
-	PROBE_newcoro,
-	PROBE_goyield_m,
-	PROBE_goexit0,
-	PROBE_coroswitch_m,
-	PROBE_reentersyscall,
-	PROBE_entersyscallblock,
-	PROBE_exitsyscall,
-	PROBE_makechan,
-	PROBE_chansend,
-	PROBE_chanrecv,
-	PROBE_closechan,
-	PROBE_selectgo,
-	PROBE_semacquire1,
-	PROBE_semrelease1,
-	PROBE_gcBgMarkStartWorkers,
-	PROBE_gcMarkTermination,
-	PROBE_gcSweep,
-	PROBE_stopTheWorldWithSema,
-	PROBE_startTheWorldWithSema,
-	PROBE_COUNT,
+	LOUPE_KIND_SET = 128, /* records of the first set other than that of the runtime; further sets have the numbers that follow */
+	LOUPE_MAX_SETS = 96, /* in addition to that of the runtime */
+	LOUPE_MAX_PROBES = 384, /* of all sets together */
+	LOUPE_MAX_RECORD = 8192, /* bytes */
 };
 
 /* How to read registers at one probe's site. */
@@ -79,7 +48,30 @@ struct loupe_site {
 
 enum { LOUPE_NO_REG = 255 };
 
-/* Settings; fixed while probes are attached. */
+/*
+ * A table of counters by a key, for probes in machine code. Each lane has its own; the reader adds them up. A table is the number of
+ * hits whose key had no room, then its cells: the key, the number of times it was counted (0: the cell is free), and the values.
+ */
+struct loupe_table {
+	u32 offset; /* in the tables of a lane, in bytes */
+	u32 mask;   /* number of cells less one; a power of two less one */
+	u32 values; /* number of values in a cell */
+	u32 unused;
+};
+
+/*
+ * The settings of one set, in addition to loupe_config. Before it includes this file, the source of a set defines enum loupe_probe
+ * with its probes, PROBE_..., enum loupe_setting with the settings that only this set has, SETTING_..., and enum loupe_table_id
+ * with its tables of counters, TABLE_....
+ */
+struct loupe_set {
+	u64 kind; /* of the records of the set; the runtime's has kinds for each probe */
+	struct loupe_site sites[PROBE_COUNT];
+	u64 settings[SETTING_COUNT];
+	struct loupe_table tables[TABLE_COUNT];
+};
+
+/* Settings for all sets; fixed while probes are attached. */
 struct loupe_config {
 	u32 tgid;           /* the process ID, in the PID namespace ns_ino if that is set */
 	u32 stack_depth;    /* addresses to record; 0: no stacks */
@@ -116,8 +108,6 @@ struct loupe_config {
 	u32 reason_preempted, trace_reason_preempted; /* of a goroutine that stops for the garbage collector */
 	u32 select_cases;     /* argument of selectgo with the number of cases, or of send cases */
 	u32 select_recvs;     /* argument with the number of receive cases; LOUPE_NO_FIELD: none */
-
-	struct loupe_site sites[PROBE_COUNT];
 };
 
 enum loupe_flag {
@@ -141,7 +131,8 @@ struct loupe_record {
 	u8 reason;       /* runtime.waitReason, or another set of the runtime's reasons */
 	u8 trace_reason; /* the execution tracer's block reason */
 	u8 flags;
-	u32 proc; /* GoStart: one more than the ID of the P; 0: unknown */
+	u16 words; /* size of the record including the data that follows, in words of eight bytes */
+	u16 proc;  /* GoStart: one more than the ID of the P; 0: unknown, or beyond 65534 */
 };
 
 /* A GoCreate event. */
@@ -154,6 +145,21 @@ struct loupe_create {
 struct loupe_stack {
 	struct loupe_record r; /* stack is its ID, value the number of addresses, arg a hidden caller; flags 1: there are more frames, or they could not be read */
 	u64 pcs[LOUPE_MAX_STACK];
+};
+
+/* A text or bytes of the target in a record of a set; the bytes follow, up to a multiple of eight. */
+struct loupe_text {
+	u32 size;  /* bytes that follow */
+	u32 marks; /* enum loupe_mark */
+	u64 length; /* in the target */
+};
+
+/* The problems of a text, or of a whole record. */
+enum loupe_mark {
+	LOUPE_CUT = 1,        /* only the beginning was read: the text is longer than its limit */
+	LOUPE_UNREADABLE = 2, /* its memory could not be read */
+	LOUPE_IMPOSSIBLE = 4, /* its length or its address is impossible */
+	LOUPE_FULL = 8,       /* the record has no room for it */
 };
 
 /* Counts the events of one kind on one CPU. */
@@ -176,7 +182,7 @@ struct loupe_control {
 	u32 waits;   /* the reader sleeps, and the next event must wake it */
 	u32 lost;    /* events lost so far, modulo 2^32 */
 	u16 epoch;   /* part of each stack ID: after a change all stacks are sent again */
-	u16 unused;
+	u16 reads;   /* probes in machine code may make system calls that read memory */
 	/*
 	 * Whether the filter lists an ID. Nearly all of the runtime's own goroutines have small IDs, or IDs close to each other.
 	 * A large ID must be looked up only if the filter lists any ID of its set.

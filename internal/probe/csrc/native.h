@@ -7,12 +7,15 @@
  *
  * - a running g, a g that is an argument of a probed function, or the current g of an M. The runtime never
  *   frees the memory of a g, and never unmaps other memory that it has allocated;
- * - the M of such a g, its P, the M of a P that is an argument;
+ * - the M of such a g, its P and the mcache of that, the M of a P that is an argument;
+ * - the type of an object that the probed function is about to allocate;
  * - a coro or a channel that the probed function is about to use, or has just created;
  * - the stack of a goroutine with an ID, within the bounds in its g, read by the thread that runs or handles it. A
  *   thread's own g has no ID: its stack may belong to C code, and is not read;
  * - arguments on the stack, just above the stack pointer;
  * - the runtime variable with the heap size.
+ *
+ * A library's pointers are not known to be valid: see read_foreign.
  */
 #ifndef LOUPE_NATIVE_H
 #define LOUPE_NATIVE_H
@@ -20,7 +23,7 @@
 #include "lanes.h"
 
 #define INLINE static inline __attribute__((always_inline, unused))
-#define FUNCTION static __attribute__((noinline))
+#define FUNCTION static __attribute__((noinline, unused))
 #define COMMON FUNCTION
 
 /* Registers as a stub saves them, in the kernel's order. Only those that probes read or C code may change. */
@@ -37,15 +40,18 @@ struct regs {
 #endif
 
 /* Constant to the compiler, which may therefore keep values in registers. It is after the code. */
-extern const struct loupe_native native __attribute__((visibility("hidden")));
+extern const struct loupe_native_set settings __attribute__((visibility("hidden")));
 
 /* Read by the generator; not part of the code. */
-const u64 native_size __attribute__((section(".sizes"), used)) = sizeof(struct loupe_native);
+const u64 settings_size __attribute__((section(".sizes"), used)) = sizeof(struct loupe_native_set);
 
 _Static_assert(sizeof(struct regs) <= sizeof(((struct loupe_lane *)0)->regs), "registers do not fit into a lane");
 _Static_assert(sizeof(struct loupe_lane) + 3 * LOUPE_STACK_USE <= LOUPE_LANE_SPAN - LOUPE_LANE_TOP, "a lane's stack is too small");
 
+/* The settings of all sets. */
+#define native settings.base
 #define CONFIG(field) native.config.field
+#define SET(field) settings.set.field
 #define HAS_WINDOW 0 /* reading memory is cheap */
 #define REGISTER(ctx, name) (ctx)->name
 #define PROBE(name) __attribute__((visibility("hidden"))) int probe_##name(struct regs *ctx)
@@ -103,6 +109,47 @@ INLINE int read_memory(void *dst, u32 size, u64 addr)
 		for (u32 i = 0; i < size / 8; i++)
 			((u64 *)dst)[i] = ((volatile u64 *)addr)[i];
 	return 0;
+}
+
+#if defined(__TARGET_ARCH_x86)
+INLINE s64 read_process(u64 pid, const u64 *local, const u64 *remote)
+{
+	register const u64 *r10 asm("r10") = remote;
+	register u64 r8 asm("r8") = 1;
+	register u64 r9 asm("r9") = 0;
+	s64 result = 310; /* process_vm_readv */
+
+	asm volatile("syscall" : "+a"(result) : "D"(pid), "S"(local), "d"(1ull), "r"(r10), "r"(r8), "r"(r9) : "rcx", "r11", "memory");
+	return result;
+}
+#elif defined(__TARGET_ARCH_arm64)
+INLINE s64 read_process(u64 pid, const u64 *local, const u64 *remote)
+{
+	register u64 x0 asm("x0") = pid;
+	register const u64 *x1 asm("x1") = local;
+	register u64 x2 asm("x2") = 1;
+	register const u64 *x3 asm("x3") = remote;
+	register u64 x4 asm("x4") = 1;
+	register u64 x5 asm("x5") = 0;
+	register u64 x8 asm("x8") = 270; /* process_vm_readv */
+
+	asm volatile("svc #0" : "+r"(x0) : "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5), "r"(x8) : "memory");
+	return x0;
+}
+#endif
+
+/*
+ * Reads memory that need not be valid, by a system call of the process on itself, which fails where a load would crash the program.
+ * Returns nonzero if the memory cannot be read, or if system calls are not allowed. The call does not block, changes no memory
+ * but dst, and has its error in the result: errno is not touched.
+ */
+FUNCTION int read_foreign(void *dst, u32 size, u64 addr)
+{
+	u64 local[2] = {(u64)dst, size}, remote[2] = {addr, size};
+
+	if (addr - 0x10000 >= USER_END - 0x10000 || !__atomic_load_n(&SHARED()->control.reads, __ATOMIC_RELAXED))
+		return 1;
+	return read_process(native.pid, local, remote) != size;
 }
 
 /*
@@ -202,14 +249,8 @@ INLINE void commit(void *record)
 	struct loupe_lane *l = lane();
 	const struct loupe_record *r = record;
 	struct loupe_ring *q = r->kind == LOUPE_KIND_STACK ? &l->stacks : &l->events;
-	u64 size = sizeof(*r);
 
-	/* The reader knows the size in the same way. */
-	if (r->kind == LOUPE_KIND_STACK)
-		size += r->value * 8;
-	else if (r->kind == GoCreate)
-		size = sizeof(struct loupe_create);
-	__atomic_store_n(&q->head, q->head + size, __ATOMIC_RELEASE);
+	__atomic_store_n(&q->head, q->head + r->words * 8ull, __ATOMIC_RELEASE);
 	fetch_for_writing(q->addr + ((q->head + FETCH_AHEAD) & q->mask));
 }
 
@@ -255,7 +296,7 @@ INLINE void stack_sent(u64 id)
 }
 
 /* A set of nonzero numbers: the entry of a number, or a free entry that was set to it; 0 if there is neither. */
-FUNCTION __attribute__((unused)) u64 *set_find(u64 table, u64 mask, u64 key, int add)
+FUNCTION u64 *set_find(u64 table, u64 mask, u64 key, int add)
 {
 	u64 first = (key * 0x9e3779b97f4a7c15ull) >> 32;
 
@@ -310,10 +351,45 @@ INLINE int is_system_start(u64 pc)
 }
 
 /*
+ * The values of a key in one of the tables of this lane, which no other hit uses at the same time. The key is added if the table
+ * does not have it; 0 if there is no room, which is counted. The reader sees a key before the number of times it was counted.
+ */
+FUNCTION u64 *table_find(const struct loupe_table *t, u64 key, int *added)
+{
+	u64 *table = (u64 *)(lane()->tables + t->offset), first = (key * 0x9e3779b97f4a7c15ull) >> 32;
+
+	*added = 0;
+	for (u32 i = 0; i < LOUPE_WINDOW_ENTRIES && i <= t->mask; i++) {
+		u64 *cell = table + 1 + ((first + i) & t->mask) * (2 + t->values), count = cell[1];
+
+		if (!count) {
+			cell[0] = key;
+			*added = 1;
+		} else if (cell[0] != key) {
+			continue;
+		}
+		__atomic_store_n(&cell[1], count + 1, __ATOMIC_RELEASE);
+		return cell + 2;
+	}
+	__atomic_store_n(table, *table + 1, __ATOMIC_RELAXED);
+	return 0;
+}
+
+#define TABLE(name, count)                                                                     \
+	INLINE u64 *find_##name(u64 key, int *added)                                           \
+	{                                                                                      \
+		return table_find(&SET(tables[TABLE_##name]), key, added);                     \
+	}
+
+/* Only the owner of the lane writes its tables. */
+#define ADD(values, n, amount) __atomic_store_n(&(values)[n], (values)[n] + (amount), __ATOMIC_RELAXED)
+#define KEEP(values, n, value) __atomic_store_n(&(values)[n], value, __ATOMIC_RELAXED)
+
+/*
  * The entry of a goroutine's wait, or, if requested, a free entry claimed for it; 0 if there is none. A goroutine
  * begins a wait before another ends it, so two threads never look for the same goroutine at once.
  */
-FUNCTION __attribute__((unused)) struct loupe_wait_entry *wait_find(u64 goid, int add)
+FUNCTION struct loupe_wait_entry *wait_find(u64 goid, int add)
 {
 	struct loupe_wait_entry *table = (struct loupe_wait_entry *)native.waits;
 

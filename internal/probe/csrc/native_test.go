@@ -14,14 +14,15 @@ import (
 // TestNativeLayout checks what whoever puts the code into a program relies on.
 func TestNativeLayout(t *testing.T) {
 	for _, arch := range []string{"amd64", "arm64"} {
-		n, ok := csrc.NativeFor(arch)
+		n, ok := csrc.Runtime.Native(arch)
 		if !ok || len(n.Code) == 0 {
 			t.Fatalf("%s: no code", arch)
 		}
 		if n.Settings%n.Page != 0 || n.Settings < uint64(len(n.Code)) || n.Settings >= uint64(len(n.Code))+n.Page {
 			t.Errorf("%s: settings at %#x behind %#x bytes of code", arch, n.Settings, len(n.Code))
 		}
-		if want := uint64(unsafe.Sizeof(csrc.Settings{})); n.SettingsSize != want {
+		set := csrc.SetBytes(0, make([]csrc.Site, len(csrc.Runtime.Probes)), make([]uint64, len(csrc.Runtime.Settings)), nil)
+		if want := uint64(unsafe.Sizeof(csrc.Settings{})) + uint64(len(set)); n.SettingsSize != want {
 			t.Errorf("%s: settings have %d bytes in C, %d in Go", arch, n.SettingsSize, want)
 		}
 		if n.StackUse <= 0 || n.StackUse > csrc.StackUse {
@@ -35,7 +36,7 @@ func TestNativeLayout(t *testing.T) {
 			seen[at] = true
 		}
 	}
-	if _, ok := csrc.NativeFor("riscv64"); ok {
+	if _, ok := csrc.Runtime.Native("riscv64"); ok {
 		t.Error("code for a machine that has none")
 	}
 }
@@ -43,7 +44,7 @@ func TestNativeLayout(t *testing.T) {
 // TestNativeAMD64 checks that the code leaves alone what stubs do not save (vector registers), and goes only where it is
 // seen to go.
 func TestNativeAMD64(t *testing.T) {
-	n, _ := csrc.NativeFor("amd64")
+	n, _ := csrc.Runtime.Native("amd64")
 	for at := 0; at < len(n.Code); {
 		inst, err := x86asm.Decode(n.Code[at:], 64)
 		if err != nil {
@@ -70,7 +71,7 @@ func TestNativeAMD64(t *testing.T) {
 // TestNativeARM64 checks the same, and that X18 is not used, which belongs to the platform, nor X28, in which the runtime's
 // signal handler finds the current g, whatever code a signal comes in the middle of.
 func TestNativeARM64(t *testing.T) {
-	n, _ := csrc.NativeFor("arm64")
+	n, _ := csrc.Runtime.Native("arm64")
 	taken := map[string]bool{"X18": true, "W18": true, "X28": true, "W28": true}
 	for at := 0; at+4 <= len(n.Code); at += 4 {
 		inst, err := arm64asm.Decode(n.Code[at:])
@@ -86,6 +87,34 @@ func TestNativeARM64(t *testing.T) {
 			if taken[word] || vector {
 				t.Errorf("at %#x: %v uses %s", at, inst, word)
 			}
+		}
+	}
+}
+
+// TestLink moves the settings to another place and back: all instructions that refer to them change, and nothing else.
+func TestLink(t *testing.T) {
+	for _, arch := range []string{"amd64", "arm64"} {
+		n, _ := csrc.Runtime.Native(arch)
+		same, _ := csrc.Runtime.Native(arch)
+		if len(n.Fixups) == 0 {
+			t.Fatalf("%s: no instruction refers to the settings", arch)
+		}
+		for _, to := range []uint64{n.Settings + 3<<12, n.Settings + 5<<20, n.Settings} {
+			if err := n.Link(arch, to); err != nil || n.Settings != to {
+				t.Fatalf("%s: settings at %#x: %v", arch, n.Settings, err)
+			}
+			changed := 0
+			for at := range n.Code {
+				if n.Code[at] != same.Code[at] {
+					changed++
+				}
+			}
+			if moved := to != same.Settings; moved != (changed >= len(n.Fixups)) || !moved && changed > 0 || changed > 4*len(n.Fixups) {
+				t.Errorf("%s: settings at %#x: %d bytes changed, %d instructions refer to them", arch, to, changed, len(n.Fixups))
+			}
+		}
+		if err := n.Link(arch, n.Settings+8); err == nil {
+			t.Errorf("%s: settings that are not on a page boundary", arch)
 		}
 	}
 }

@@ -2,6 +2,7 @@
 
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* All probes as one eBPF object. */
+#include "runtime.h"
 #include "bpf.h"
 #include "go.h"
 

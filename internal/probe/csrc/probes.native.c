@@ -2,6 +2,7 @@
 
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* All probes as machine code, except those that only the kernel can run (process.c). */
+#include "runtime.h"
 #include "native.h"
 #include "go.h"
 

@@ -66,7 +66,7 @@ type ProbesLoupeConfig struct {
 	TraceReasonPreempted uint32
 	SelectCases          uint32
 	SelectRecvs          uint32
-	Sites                [30]ProbesLoupeSite
+	_                    [4]byte
 }
 
 type ProbesLoupeControl struct {
@@ -75,7 +75,7 @@ type ProbesLoupeControl struct {
 	Waits   uint32
 	Lost    uint32
 	Epoch   uint16
-	Unused  uint16
+	Reads   uint16
 	Small   [4016]uint8
 	Large   [64]uint8
 }
@@ -118,7 +118,8 @@ type ProbesLoupeLane struct {
 	StacksTail uint64
 	Unused1    [6]uint64
 	Stacks     ProbesLoupeRing
-	Unused2    [5]uint64
+	Tables     uint64
+	Unused2    [4]uint64
 	Regs       [40]uint64
 	Counts     [256]ProbesLoupeCount
 }
@@ -146,6 +147,19 @@ const (
 	ProbesLoupeLimitLOUPE_LARGE_SHIFT ProbesLoupeLimit = 10
 	ProbesLoupeLimitLOUPE_KIND_STACK  ProbesLoupeLimit = 255
 	ProbesLoupeLimitLOUPE_KIND_SWITCH ProbesLoupeLimit = 254
+	ProbesLoupeLimitLOUPE_KIND_SET    ProbesLoupeLimit = 128
+	ProbesLoupeLimitLOUPE_MAX_SETS    ProbesLoupeLimit = 96
+	ProbesLoupeLimitLOUPE_MAX_PROBES  ProbesLoupeLimit = 384
+	ProbesLoupeLimitLOUPE_MAX_RECORD  ProbesLoupeLimit = 8192
+)
+
+type ProbesLoupeMark uint32
+
+const (
+	ProbesLoupeMarkLOUPE_CUT        ProbesLoupeMark = 1
+	ProbesLoupeMarkLOUPE_UNREADABLE ProbesLoupeMark = 2
+	ProbesLoupeMarkLOUPE_IMPOSSIBLE ProbesLoupeMark = 4
+	ProbesLoupeMarkLOUPE_FULL       ProbesLoupeMark = 8
 )
 
 type ProbesLoupeNative struct {
@@ -162,6 +176,7 @@ type ProbesLoupeNative struct {
 	StartsMask uint64
 	Waits      uint64
 	WaitsMask  uint64
+	Pid        uint64
 	Config     ProbesLoupeConfig
 }
 
@@ -214,7 +229,8 @@ type ProbesLoupeRecord struct {
 	Reason      uint8
 	TraceReason uint8
 	Flags       uint8
-	Proc        uint32
+	Words       uint16
+	Proc        uint16
 }
 
 type ProbesLoupeRing struct {
@@ -227,9 +243,9 @@ type ProbesLoupeRing struct {
 type ProbesLoupeShared struct {
 	_        structs.HostLayout
 	Control  ProbesLoupeControl
-	Missed   [30]uint64
+	Missed   [384]uint64
 	Unlisted uint64
-	_        [8]byte
+	_        [56]byte
 	Ticks    uint64
 	_        [56]byte
 }
@@ -247,6 +263,21 @@ type ProbesLoupeStack struct {
 	_   structs.HostLayout
 	R   ProbesLoupeRecord
 	Pcs [128]uint64
+}
+
+type ProbesLoupeTable struct {
+	_      structs.HostLayout
+	Offset uint32
+	Mask   uint32
+	Values uint32
+	Unused uint32
+}
+
+type ProbesLoupeText struct {
+	_      structs.HostLayout
+	Size   uint32
+	Marks  uint32
+	Length uint64
 }
 
 type ProbesLoupeWait struct {
@@ -311,16 +342,20 @@ const (
 	ProbesProgProcessExec                = "process_exec"
 	ProbesVarConfig                      = "config"
 	ProbesVarControl                     = "control"
+	ProbesVarSet                         = "set"
 	ProbesVarTypeCreate                  = "type_create"
 	ProbesVarTypeFlag                    = "type_flag"
 	ProbesVarTypeLane                    = "type_lane"
 	ProbesVarTypeLaneLimit               = "type_lane_limit"
 	ProbesVarTypeLimit                   = "type_limit"
+	ProbesVarTypeMark                    = "type_mark"
 	ProbesVarTypeNative                  = "type_native"
 	ProbesVarTypeProbe                   = "type_probe"
 	ProbesVarTypeRing                    = "type_ring"
 	ProbesVarTypeShared                  = "type_shared"
 	ProbesVarTypeStack                   = "type_stack"
+	ProbesVarTypeTable                   = "type_table"
+	ProbesVarTypeText                    = "type_text"
 	ProbesVarTypeWaitEntry               = "type_wait_entry"
 )
 
@@ -419,16 +454,20 @@ type ProbesMapSpecs struct {
 type ProbesVariableSpecs struct {
 	Config        *ebpf.VariableSpec `ebpf:"config"`
 	Control       *ebpf.VariableSpec `ebpf:"control"`
+	Set           *ebpf.VariableSpec `ebpf:"set"`
 	TypeCreate    *ebpf.VariableSpec `ebpf:"type_create"`
 	TypeFlag      *ebpf.VariableSpec `ebpf:"type_flag"`
 	TypeLane      *ebpf.VariableSpec `ebpf:"type_lane"`
 	TypeLaneLimit *ebpf.VariableSpec `ebpf:"type_lane_limit"`
 	TypeLimit     *ebpf.VariableSpec `ebpf:"type_limit"`
+	TypeMark      *ebpf.VariableSpec `ebpf:"type_mark"`
 	TypeNative    *ebpf.VariableSpec `ebpf:"type_native"`
 	TypeProbe     *ebpf.VariableSpec `ebpf:"type_probe"`
 	TypeRing      *ebpf.VariableSpec `ebpf:"type_ring"`
 	TypeShared    *ebpf.VariableSpec `ebpf:"type_shared"`
 	TypeStack     *ebpf.VariableSpec `ebpf:"type_stack"`
+	TypeTable     *ebpf.VariableSpec `ebpf:"type_table"`
+	TypeText      *ebpf.VariableSpec `ebpf:"type_text"`
 	TypeWaitEntry *ebpf.VariableSpec `ebpf:"type_wait_entry"`
 }
 
@@ -481,16 +520,20 @@ func (m *ProbesMaps) Close() error {
 type ProbesVariables struct {
 	Config        *ebpf.Variable `ebpf:"config"`
 	Control       *ebpf.Variable `ebpf:"control"`
+	Set           *ebpf.Variable `ebpf:"set"`
 	TypeCreate    *ebpf.Variable `ebpf:"type_create"`
 	TypeFlag      *ebpf.Variable `ebpf:"type_flag"`
 	TypeLane      *ebpf.Variable `ebpf:"type_lane"`
 	TypeLaneLimit *ebpf.Variable `ebpf:"type_lane_limit"`
 	TypeLimit     *ebpf.Variable `ebpf:"type_limit"`
+	TypeMark      *ebpf.Variable `ebpf:"type_mark"`
 	TypeNative    *ebpf.Variable `ebpf:"type_native"`
 	TypeProbe     *ebpf.Variable `ebpf:"type_probe"`
 	TypeRing      *ebpf.Variable `ebpf:"type_ring"`
 	TypeShared    *ebpf.Variable `ebpf:"type_shared"`
 	TypeStack     *ebpf.Variable `ebpf:"type_stack"`
+	TypeTable     *ebpf.Variable `ebpf:"type_table"`
+	TypeText      *ebpf.Variable `ebpf:"type_text"`
 	TypeWaitEntry *ebpf.Variable `ebpf:"type_wait_entry"`
 }
 

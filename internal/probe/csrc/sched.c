@@ -152,6 +152,7 @@ COMMON void create(u32 tid, u64 newg, u64 creator, u64 top, u64 fp, u32 flags)
 	if (!c)
 		return;
 	fill(&c->r, GoCreate, tid, new.id);
+	c->r.words = sizeof(*c) / 8;
 	c->r.arg = CONFIG(g_parent) != LOUPE_NO_FIELD ? new.parent : parent.id;
 	c->r.flags = flags;
 	c->r.stack = stack;
@@ -240,7 +241,7 @@ PROBE(execute)
 	r = begin(GoStart, tid, goid);
 	if (!r)
 		return 0;
-	r->proc = proc;
+	r->proc = proc > 0xffff ? 0 : proc;
 	commit(r);
 	return 0;
 }

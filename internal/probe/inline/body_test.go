@@ -19,7 +19,7 @@ func TestHitLeavesNoTrace(t *testing.T) {
 	put(coro+atCoroGp, other.g)
 	th.frames(0x401000, 0x402000)
 	sp := th.r.In[trampoline.SP]
-	for probe := range csrc.Probe(csrc.ProbeCount) {
+	for probe := range csrc.Probe(len(csrc.Runtime.Probes)) {
 		body := w.probe(probe)
 		for range 20 {
 			for r := range th.r.In {
@@ -55,8 +55,8 @@ func TestHitLeavesNoTrace(t *testing.T) {
 			t.Errorf("lane %d was not given back", i)
 		}
 	}
-	if w.region.lanes[2].Turns == 0 || w.region.lanes[2].Turns != uint32(20*csrc.ProbeCount) {
-		t.Errorf("the lane of the P was given back %d times, want %d", w.region.lanes[2].Turns, 20*csrc.ProbeCount)
+	if w.region.lanes[2].Turns == 0 || w.region.lanes[2].Turns != uint32(20*len(csrc.Runtime.Probes)) {
+		t.Errorf("the lane of the P was given back %d times, want %d", w.region.lanes[2].Turns, 20*len(csrc.Runtime.Probes))
 	}
 }
 
@@ -83,7 +83,7 @@ func TestGopark(t *testing.T) {
 			t.Errorf("time %d, not between %d and %d", e.Time, last, to)
 		}
 		last = e.Time
-		want := csrc.Record{Time: e.Time, Kind: uint8(event.GoBlock), G: 7, Tid: 1234, Arg: 0xc000123, Reason: 14, TraceReason: 3, Stack: e.Stack}
+		want := csrc.Record{Time: e.Time, Kind: uint8(event.GoBlock), G: 7, Tid: 1234, Arg: 0xc000123, Reason: 14, TraceReason: 3, Stack: e.Stack, Words: 7}
 		if e.Record != want {
 			t.Errorf("got  %+v\nwant %+v", e.Record, want)
 		}
@@ -207,8 +207,12 @@ func (w *world) checkHit(t *testing.T, th *thread, c hitCase) {
 		}
 		r := e.Record
 		r.Time, r.Tid, r.Stack = 0, 0, 0
-		if r != c.want[i] {
-			t.Errorf("got  %+v\nwant %+v", r, c.want[i])
+		want := c.want[i]
+		if want.Words = 7; want.Kind == uint8(event.GoCreate) {
+			want.Words = 9
+		}
+		if r != want || len(e.raw) != 8*int(want.Words) {
+			t.Errorf("got  %+v in %d bytes\nwant %+v", r, len(e.raw), want)
 		}
 		if e.Kind == uint8(event.GoCreate) {
 			if cr := createOf(e); cr.Gopc != 0x404000 || cr.Startpc != 0x405000 {

@@ -78,11 +78,10 @@ func memoryRoom(dir string, v1 bool) int64 {
 		return n, err == nil
 	}
 	limit, limited := number(limitFile)
-	usage, known := number(usageFile)
+	used, known := number(usageFile)
 	if !limited || !known {
 		return math.MaxInt64
 	}
-	room := limit - usage
 	stat, err := os.ReadFile(filepath.Join(dir, "memory.stat"))
 	if err != nil {
 		return math.MaxInt64
@@ -91,9 +90,9 @@ func memoryRoom(dir string, v1 bool) int64 {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if name == prefix+"inactive_file" || name == prefix+"active_file" {
 			if n, err := strconv.ParseInt(value, 10, 64); err == nil {
-				room += n
+				used -= n
 			}
 		}
 	}
-	return room
+	return limit - max(used, 0) // the usage is read before the page cache, which may have grown meanwhile
 }

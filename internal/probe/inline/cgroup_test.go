@@ -21,6 +21,9 @@ func TestMemoryRoom(t *testing.T) {
 			"memory.stat": "anon 100\ninactive_file 300\nactive_file 200\n"}, 600},
 		{"version 1", true, map[string]string{"memory.limit_in_bytes": "1000\n", "memory.usage_in_bytes": "900\n",
 			"memory.stat": "inactive_file 7\ntotal_inactive_file 300\ntotal_active_file 0\n"}, 400},
+		{"no limit in version 1, and the cache has grown since the usage was read", true, map[string]string{
+			"memory.limit_in_bytes": "9223372036854771712\n", "memory.usage_in_bytes": "10000\n",
+			"memory.stat": "total_inactive_file 8000\ntotal_active_file 8000\n"}, 9223372036854771712},
 	} {
 		dir := t.TempDir()
 		for name, text := range test.files {

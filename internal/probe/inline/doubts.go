@@ -4,7 +4,7 @@ import (
 	"math/bits"
 	"time"
 
-	"github.com/loupe-go/loupe/internal/probe"
+	"github.com/loupe-go/loupe/event"
 )
 
 // doubts is a histogram of the error bounds of event times, with buckets an eighth wide.
@@ -35,10 +35,10 @@ func doubtEnd(step int) uint64 {
 }
 
 // bound returns the bounds for 99 % of the events and for all.
-func (d *doubts) bound() probe.TimeError {
+func (d *doubts) bound() event.TimeError {
 	const part = 100 // one event in this many may exceed P99
 	above := d.total / part
-	e := probe.TimeError{P99: time.Duration(d.most), Max: time.Duration(d.most)}
+	e := event.TimeError{P99: time.Duration(d.most), Max: time.Duration(d.most)}
 	for step := len(d.counts) - 1; step >= 0; step-- {
 		if n := d.counts[step]; n > above {
 			e.P99 = min(e.P99, time.Duration(doubtEnd(step)))

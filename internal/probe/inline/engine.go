@@ -31,8 +31,9 @@ type Engine struct {
 	in       *installation
 	pulse    *pulse // nil before the memory is mapped
 	watch    *watch
+	reads    reads
 	spots    []spot
-	warnings []string
+	warnings []event.Warning
 	replaced atomic.Bool // a record of the exec was delivered
 
 	mu       sync.Mutex // guards what follows
@@ -52,12 +53,12 @@ func New(log *slog.Logger, source Source) *Engine {
 	return &Engine{log: log, source: source}
 }
 
-func (e *Engine) warn(format string, args ...any) {
-	e.warnings = append(e.warnings, fmt.Sprintf(format, args...))
+func (e *Engine) warn(kind event.WarningKind, format string, args ...any) {
+	e.warnings = append(e.warnings, event.Warnf(kind, format, args...))
 }
 
 // Attach implements probe.Engine.
-func (e *Engine) Attach(plan *probe.Plan) ([]string, error) {
+func (e *Engine) Attach(plan *probe.Plan) ([]event.Warning, error) {
 	e.plan = plan
 	for _, step := range []func() error{e.prepare, e.open, e.install} {
 		if err := step(); err != nil {
@@ -95,13 +96,22 @@ func (e *Engine) prepare() error {
 	if e.clock, err = e.newClock(); err != nil {
 		return err
 	}
+	if err := e.chooseReads(); err != nil {
+		return err
+	}
 	if err := e.choose(); err != nil {
 		return err
 	}
+	pid, err := ownPID(e.plan.PID)
+	if err != nil {
+		return err
+	}
 	// The region is twice the requested size, because at most half of the lanes are in use.
+	geometry := GeometryFor(runtime.NumCPU(), 2*e.plan.Want.BufferBytes, len(e.plan.Goroutines))
+	geometry.Tables = e.plan.TableBytes
 	e.program, err = NewProgram(Options{
-		Arch: e.plan.Arch(), Config: e.plan.Config, Starts: e.plan.SystemStarts, Clock: e.clock,
-		Geometry: GeometryFor(runtime.NumCPU(), 2*e.plan.Want.BufferBytes, len(e.plan.Goroutines)),
+		Arch: e.plan.Arch(), Config: e.plan.Config, Sets: e.plan.Sets, PID: pid, Starts: e.plan.SystemStarts, Clock: e.clock,
+		Geometry: geometry,
 	})
 	if err != nil {
 		return err
@@ -117,26 +127,51 @@ func (e *Engine) newClock() (*Clock, error) {
 	}
 	c, err := NewClock()
 	if e.source != SourcePrecise && errors.Is(err, probe.ErrUnsupported) {
-		e.warn("using the coarse clock (times are exact to the interval between two samples of the reader; the order of events is exact): %v", err)
+		e.warn(event.WarnTimes, "using the coarse clock (times are exact to the interval between two samples of the reader; the order of events is exact): %v", err)
 		return NewCoarseClock()
 	}
 	return c, err
 }
 
+// chooseReads drops probes that read memory by system calls if a seccomp filter may forbid that.
+func (e *Engine) chooseReads() error {
+	e.reads.pid = e.plan.PID
+	if !slices.ContainsFunc(e.plan.Probes, func(p probe.Probe) bool { return p.Reads }) {
+		return nil
+	}
+	var err error
+	if e.reads.needed, err = e.reads.allowed(); err != nil || e.reads.needed {
+		return err
+	}
+	e.plan.Probes = slices.DeleteFunc(e.plan.Probes, func(p probe.Probe) bool {
+		if p.Reads {
+			e.warn(event.WarnMissing, "%s: %s", p.Without, noReads)
+		}
+		return p.Reads
+	})
+	return nil
+}
+
 // choose selects the places to patch and computes the patches.
 func (e *Engine) choose() error {
 	var first error
+	var chosen []probe.Probe
 	for i := range e.plan.Probes {
 		p := &e.plan.Probes[i]
 		spots, err := e.spotsOf(p)
 		if err != nil {
-			e.warn("%s: %v", p.Without, err)
+			e.warn(event.WarnMissing, "%s: %v", p.Without, err)
 			if first == nil {
 				first = err
 			}
 			continue
 		}
+		chosen = append(chosen, *p)
 		e.spots = append(e.spots, spots...)
+	}
+	e.plan.Probes = chosen
+	if len(e.spots) == 0 && first == nil {
+		return fmt.Errorf("%w: %s", probe.ErrUnsupported, noReads)
 	}
 	if len(e.spots) == 0 {
 		return fmt.Errorf("%w: %w", probe.ErrUnsupported, first)
@@ -150,11 +185,12 @@ func (e *Engine) choose() error {
 // leaveOut drops the probe of the first place.
 func (e *Engine) leaveOut(why error) error {
 	p := e.spots[0].probe
-	e.spots = slices.DeleteFunc(e.spots, func(s spot) bool { return s.probe.ID == p.ID })
+	e.spots = slices.DeleteFunc(e.spots, func(s spot) bool { return e.plan.Number(&s.probe) == e.plan.Number(&p) })
+	e.plan.Probes = slices.DeleteFunc(e.plan.Probes, func(q probe.Probe) bool { return e.plan.Number(&q) == e.plan.Number(&p) })
 	if len(e.spots) == 0 {
 		return fmt.Errorf("%w: %s: %w", probe.ErrUnsupported, p.Without, why)
 	}
-	e.warn("%s: %v", p.Without, why)
+	e.warn(event.WarnMissing, "%s: %v", p.Without, why)
 	return e.in.measure(e.program, e.spots)
 }
 
@@ -173,8 +209,7 @@ func (e *Engine) spotsOf(p *probe.Probe) ([]spot, error) {
 		moved := *p
 		moved.Sites = []probe.Site{site}
 		if spots, err := e.spotsAt(&moved); err == nil {
-			*p = moved
-			e.plan.Config.Sites[p.ID] = site.Settings()
+			e.plan.Move(p, site)
 			return spots, nil
 		}
 	}
@@ -255,7 +290,7 @@ func (e *Engine) install() error {
 	if err != nil {
 		return err
 	}
-	e.watch.memory, e.watch.ring = e.in.sharedAt, uint64(e.region.Ring)
+	e.watch.memory, e.watch.ring, e.watch.reads = e.in.sharedAt, uint64(e.region.Ring), &e.reads
 	e.pulse = startPulse(e.in.beat)
 	if err := e.in.patch(); err != nil {
 		return err
@@ -270,6 +305,7 @@ func (e *Engine) begin(mem []byte, at uint64) (err error) {
 	if e.region, err = NewRegion(mem, e.program.geometry); err != nil {
 		return err
 	}
+	e.region.AllowReads(e.reads.needed)
 	if e.clock.coarse {
 		e.clock.count(&e.region.shared.Ticks)
 	}
@@ -290,7 +326,7 @@ func (e *Engine) Enable() {
 func (e *Engine) List(goroutines []uint64) error { return e.region.List(goroutines) }
 
 // Drain implements probe.Engine.
-func (e *Engine) Drain(record func(raw []byte) bool) {
+func (e *Engine) Drain(record func(raw []byte) bool) (all bool) {
 	before, began := e.reader.Pending(), time.Now()
 	e.reader.Drain(record)
 	e.watch.came(before, time.Since(began))
@@ -301,6 +337,7 @@ func (e *Engine) Drain(record func(raw []byte) bool) {
 		_, now := e.clock.Sample()
 		e.tell(event.Exec, now, record)
 	}
+	return e.reader.AllReported()
 }
 
 // tell adds a record that the engine itself creates.
@@ -310,11 +347,11 @@ func (e *Engine) tell(kind event.Kind, time uint64, record func(raw []byte) bool
 }
 
 // Warnings implements probe.Engine.
-func (e *Engine) Warnings() []string {
+func (e *Engine) Warnings() []event.Warning {
 	if e.watch == nil || e.watch.places == nil {
 		return nil
 	}
-	return e.watch.places.noted()
+	return slices.Concat(e.watch.places.noted(), e.reads.warnings())
 }
 
 // DrainAll implements probe.Engine.
@@ -332,9 +369,9 @@ func (e *Engine) Lost() uint32 {
 }
 
 // TimeError implements probe.Engine.
-func (e *Engine) TimeError() probe.TimeError {
+func (e *Engine) TimeError() event.TimeError {
 	if e.reader == nil || !e.clock.coarse {
-		return probe.TimeError{}
+		return event.TimeError{}
 	}
 	return e.reader.doubts.bound()
 }
@@ -352,15 +389,32 @@ func (e *Engine) Counts() ([event.KindLimit]csrc.Count, error) {
 		counts[event.Exec].Produced++
 	}
 	missed := e.region.Missed()
-	for _, p := range e.plan.Probes {
-		kinds := p.Kinds.Intersect(e.plan.Want.Kinds)
-		if n := missed[p.ID]; n > 0 && !kinds.IsEmpty() {
-			c := &counts[kinds.List()[0]]
+	for i := range e.plan.Probes {
+		p := &e.plan.Probes[i]
+		n := missed[e.plan.Number(p)]
+		if n == 0 {
+			continue
+		}
+		kind := e.plan.Sets[p.Set].Kind
+		if kinds := p.Kinds.Intersect(e.plan.Want.Kinds); !kinds.IsEmpty() {
+			kind = uint8(kinds.List()[0])
+		}
+		if kind != 0 {
+			c := &counts[kind]
 			c.Produced += n
 			c.NoRoom += n
 		}
 	}
 	return counts, nil
+}
+
+// Table implements probe.Engine.
+func (e *Engine) Table(set, table int) (probe.Cells, error) {
+	if e.region == nil {
+		return probe.Cells{}, nil
+	}
+	s := &e.plan.Sets[set]
+	return e.region.Table(s.Tables[table], s.Kept(table)), nil
 }
 
 // Stop implements probe.Engine.

@@ -2,14 +2,15 @@ package inline
 
 import (
 	"bytes"
-	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/ptrace"
 )
 
@@ -27,7 +28,7 @@ type places struct {
 	mu       sync.Mutex
 	states   []placeState
 	missing  bool // events may be missing, and no Lost event says so yet
-	warnings []string
+	warnings []event.Warning
 }
 
 // placeState is the effect of another tracer on a place.
@@ -94,9 +95,9 @@ func (p *places) warn(names []string, format string) {
 	switch {
 	case len(names) == 0 || len(p.warnings) > maxNotes:
 	case len(p.warnings) == maxNotes:
-		p.warnings = append(p.warnings, "breakpoints of other tracers change too often; further changes are not listed")
+		p.warnings = append(p.warnings, event.Warnf(event.WarnMissing, "breakpoints of other tracers change too often; further changes are not listed"))
 	default:
-		p.warnings = append(p.warnings, fmt.Sprintf(format, strings.Join(names, ", ")))
+		p.warnings = append(p.warnings, event.Warnf(event.WarnMissing, format, strings.Join(names, ", ")))
 	}
 }
 
@@ -123,8 +124,8 @@ func (p *places) takeMissing() bool {
 	return missing
 }
 
-func (p *places) noted() []string {
+func (p *places) noted() []event.Warning {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return append([]string(nil), p.warnings...)
+	return slices.Clone(p.warnings)
 }

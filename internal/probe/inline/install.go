@@ -32,7 +32,7 @@ func (s *spot) name() string {
 // place returns the parameters of the spot's body at an address.
 func (s *spot) place(program *Program, addr uint64) Place {
 	return Place{
-		Probe: s.probe.ID, G: program.settings.Config.Sites[s.probe.ID].G_reg, Addr: addr,
+		Set: s.probe.Set, Probe: s.probe.ID, Fence: s.probe.Fence, Untimed: s.probe.Untimed, G: program.sets[s.probe.Set].registersG[s.probe.ID], Addr: addr,
 		SPAdjust: int32(s.d.SPMoved - s.site.At.SPMoved), Framed: s.site.At.Framed,
 	}
 }
@@ -223,7 +223,7 @@ const stubAlign = 16
 
 // measure computes the required size of the memory, and its address if a stub (the first one) has a fixed address.
 func (in *installation) measure(program *Program, spots []spot) error {
-	page := int(program.native.Page)
+	page := int(program.page)
 	in.stubs, in.first, in.fixed = 0, 0, 0
 	if at := spots[0].d.Fixed; at != 0 {
 		in.first = int(at % uint64(page))

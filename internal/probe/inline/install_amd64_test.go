@@ -23,7 +23,7 @@ func TestEnterAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	program, err := NewProgram(Options{
-		Arch: "amd64", Config: madeUpConfig(), Geometry: Geometry{Lanes: 4, Ring: 1 << 16, Listed: 1 << 12}, Clock: clock,
+		Arch: "amd64", Config: madeUpConfig(), Sets: madeUpSets(), Geometry: Geometry{Lanes: 4, Ring: 1 << 16, Listed: 1 << 12}, Clock: clock,
 	})
 	if err != nil {
 		t.Fatal(err)

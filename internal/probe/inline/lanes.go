@@ -12,8 +12,6 @@ import (
 
 const (
 	recordSize = uint64(unsafe.Sizeof(csrc.Record{}))
-	createSize = uint64(unsafe.Sizeof(csrc.Create{}))
-	stackSize  = uint64(unsafe.Sizeof(csrc.Stack{})) // size of the largest record
 
 	// stuckAfter is how long a lane in use delays the records of other lanes: the kernel may have preempted its thread
 	// in the middle of a hit.
@@ -41,6 +39,13 @@ const (
 //
 // A stack comes before the events that refer to it: stacks have rings of their own, which are emptied first. A stack is known
 // to other threads only after its record can be read, so those of all events whose end was found before are there.
+//
+// # Loss
+//
+// What a lane has lost is known when the lane was read up to the gap, and the next record says so, whatever lane it is of: it
+// may be the effect of a lost event. The lost events are anywhere in the gap. The gap ends at the lane's next record. If the lane has
+// no other record, the gap ends when its count of lost events is read. Events that followed the records of other lanes in the gap may
+// be among the lost ones, so a record of kind Lost marks the end of the gap.
 type Reader struct {
 	region *Region
 	clock  *Clock
@@ -50,6 +55,7 @@ type Reader struct {
 	delivered uint64 // the latest key so far
 	until     uint64 // key up to which the last Drain went
 	lost      uint32 // events lost by all lanes, as their last records say
+	gap       uint64 // key at which the last gap ends; lastKey if its end was reported
 	missed    uint32 // of these, events lost because no lane was free
 	late      uint64
 	garbled   uint64
@@ -72,11 +78,14 @@ type readLane struct {
 
 // NewReader returns a reader of a region.
 func NewReader(region *Region, clock *Clock) *Reader {
-	r := &Reader{region: region, clock: clock, lanes: make([]readLane, region.Lanes), order: make([]*readLane, 0, region.Lanes)}
+	r := &Reader{region: region, clock: clock, gap: lastKey, lanes: make([]readLane, region.Lanes), order: make([]*readLane, 0, region.Lanes)}
 	now, _ := clock.Sample()
 	now -= clock.delay
 	for i := range r.lanes {
 		l := region.lanes[i]
+		if !clock.coarse && l.Stamp == 0 {
+			l.Stamp = now // of records of hits that do not read the time
+		}
 		r.lanes[i] = readLane{
 			shared: l, safe: now,
 			events: region.ring(region.rings()+i*region.Ring, region.Ring, &l.Events.Head, &l.EventsTail),
@@ -91,6 +100,9 @@ func (r *Reader) Late() uint64 { return r.late }
 
 // Garbled returns how often a lane held what no probe writes; the rest of the lane was passed over then.
 func (r *Reader) Garbled() uint64 { return r.garbled }
+
+// AllReported reports whether all events and the ends of all gaps were delivered.
+func (r *Reader) AllReported() bool { return r.gap == lastKey && r.Pending() == 0 }
 
 // Pending returns how many bytes of events are there to be read.
 func (r *Reader) Pending() uint64 {
@@ -116,8 +128,8 @@ func (r *Reader) Drain(record func(raw []byte) bool) {
 		until = lastKey
 	}
 	r.until = until
-	if r.readStacks(record) {
-		r.merge(until, record)
+	if r.readStacks(record) && r.merge(until, record) {
+		r.endGap(until, record)
 	}
 	// These were lost somewhere between the records just read. Report the loss after them, so that consumers reset there.
 	r.lost, r.missed = r.lost+missed-r.missed, missed
@@ -216,8 +228,8 @@ func (r *Reader) readStacks(record func(raw []byte) bool) bool {
 	return true
 }
 
-// merge delivers events up to a key.
-func (r *Reader) merge(until uint64, record func(raw []byte) bool) {
+// merge delivers events up to a key. It returns false if record did.
+func (r *Reader) merge(until uint64, record func(raw []byte) bool) bool {
 	r.order = r.order[:0]
 	for i := range r.lanes {
 		if l := &r.lanes[i]; r.next(l) {
@@ -228,9 +240,12 @@ func (r *Reader) merge(until uint64, record func(raw []byte) bool) {
 		r.sink(i)
 	}
 	for len(r.order) > 0 && r.order[0].key <= until {
+		if !r.endGap(r.order[0].key, record) {
+			return false
+		}
 		more, ok := r.run(r.order[0], min(until, r.second()), record)
 		if !ok {
-			return
+			return false
 		}
 		if !more {
 			last := len(r.order) - 1
@@ -239,11 +254,13 @@ func (r *Reader) merge(until uint64, record func(raw []byte) bool) {
 		}
 		r.sink(0)
 	}
+	return true
 }
 
-// run delivers the records of one lane up to a key. more reports whether the lane has others, ok whether to continue.
+// run delivers the records of one lane up to a key, or to the end of a gap. more reports whether the lane has others, ok whether
+// to continue.
 func (r *Reader) run(l *readLane, until uint64, record func(raw []byte) bool) (more, ok bool) {
-	for more = true; more && l.key <= until; more = r.next(l) {
+	for more = true; more && l.key <= until && l.key < r.gap; more = r.next(l) {
 		raw := l.events.take()
 		if l.key < r.delivered {
 			r.late++
@@ -277,13 +294,30 @@ func (r *Reader) convert(rec *csrc.Record) {
 // isWait reports whether a record is about a complete wait. The value of such a record is the length of the wait.
 func isWait(rec *csrc.Record) bool { return rec.Kind == uint8(event.GoBlock) && rec.Value != 0 }
 
-// noteLoss records the events that a lane has lost. The loss is known as soon as the lane was read up to the gap, and not
-// only at the next record, because events in other lanes may be the effects of lost ones.
-func (r *Reader) noteLoss(l *readLane, lost uint32) {
-	if more := lost - l.lost; int32(more) > 0 {
-		r.lost += more
-		l.lost = lost
+// noteLoss records the events that a lane has lost in a gap that ends at a key. If it is lastKey, the gap ends now.
+func (r *Reader) noteLoss(l *readLane, lost uint32, end uint64) {
+	more := lost - l.lost
+	if int32(more) <= 0 {
+		return
 	}
+	r.lost += more
+	l.lost = lost
+	if end == lastKey {
+		end, _ = r.clock.Sample()
+	}
+	if r.gap == lastKey || r.gap < end {
+		r.gap = end
+	}
+}
+
+// endGap reports missing events again, if the last gap ends before a key. It returns false if record did.
+func (r *Reader) endGap(key uint64, record func(raw []byte) bool) bool {
+	if key < r.gap || r.gap == lastKey {
+		return true
+	}
+	r.gap = lastKey
+	mark := csrc.Record{Kind: uint8(event.Lost), Lost: r.lost}
+	return record(unsafe.Slice((*byte)(unsafe.Pointer(&mark)), unsafe.Sizeof(mark)))
 }
 
 // next finds the next event of a lane and sets its size and key.
@@ -295,13 +329,13 @@ func (r *Reader) next(l *readLane) bool {
 		if isWait(rec) {
 			l.key += rec.Value
 		}
-		r.noteLoss(l, rec.Lost)
+		r.noteLoss(l, rec.Lost, l.key)
 		return true
 	}
 	if r.noteGarbled(q) {
 		r.lost++ // at least one: the rest of the lane
 	}
-	r.noteLoss(l, atomic.LoadUint32(&l.shared.Lost))
+	r.noteLoss(l, atomic.LoadUint32(&l.shared.Lost), lastKey)
 	return false
 }
 

@@ -42,7 +42,7 @@ func TestStackArguments(t *testing.T) {
 
 // TestSPAdjust moves the stack pointer both ways: the stack begins with the word that a probe's settings mean.
 func TestSPAdjust(t *testing.T) {
-	w := newWorld(t, func(o *Options) { o.Config.Sites[gopark].SpMoved = 16 })
+	w := newWorld(t, func(o *Options) { o.Sets[0].Sites[gopark].SpMoved = 16 })
 	th := w.thread(7, 1234, 1)
 	th.frames(0x401000)
 	sp := th.r.In[trampoline.SP]
@@ -170,7 +170,7 @@ func TestBodyRefused(t *testing.T) {
 		{"probe", "arm64", madeUpConfig(), 1 << 20, Place{Probe: 200, G: x28}, "no probe 200"},
 	} {
 		t.Run(c.arch+" "+c.name, func(t *testing.T) {
-			p, err := NewProgram(Options{Arch: c.arch, Config: c.config, Geometry: g, Clock: clock})
+			p, err := NewProgram(Options{Arch: c.arch, Config: c.config, Sets: madeUpSets(), Geometry: g, Clock: clock})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -179,10 +179,46 @@ func TestBodyRefused(t *testing.T) {
 			}
 		})
 	}
-	if _, err := NewProgram(Options{Arch: "riscv64", Geometry: g, Clock: clock}); err == nil {
+	if _, err := NewProgram(Options{Arch: "riscv64", Sets: madeUpSets(), Geometry: g, Clock: clock}); err == nil {
 		t.Error("a program for a machine that has no probes")
 	}
-	if _, err := NewProgram(Options{Arch: "amd64", Geometry: Geometry{Lanes: 3, Ring: 1 << 16, Listed: 16}, Clock: clock}); err == nil {
+	if _, err := NewProgram(Options{Arch: "amd64", Sets: madeUpSets(), Geometry: Geometry{Lanes: 3, Ring: 1 << 16, Listed: 16}, Clock: clock}); err == nil {
 		t.Error("three lanes")
+	}
+}
+
+// TestTwoSets hits probes of two sets, whose code and settings are in different places: each has its own settings, and both
+// write to the same lanes.
+func TestTwoSets(t *testing.T) {
+	w := newWorld(t, func(o *Options) {
+		o.Sets = append(o.Sets, madeUpSet("the same again", &csrc.Runtime, len(csrc.Runtime.Probes)))
+		o.Sets[1].Sites[gopark].SpMoved = 16
+	})
+	th := w.thread(7, 1234, 1)
+	sp := th.r.In[trampoline.SP]
+	put(sp, 0x500008)
+	put(sp+16, 0x500016)
+	th.setCaller(0x500000) // at the stack pointer, or in a register
+	th.r.In[fpRegister] = 0
+	first, second := w.body(Place{Set: 0, Probe: gopark, G: gRegister}), w.body(Place{Set: 1, Probe: gopark, G: gRegister})
+	for _, body := range []uintptr{first, second} {
+		th.hit(body)
+	}
+	events, stacks := w.events()
+	if len(events) != 2 || len(stacks) != 2 {
+		t.Fatalf("%d events, %d stacks, want 2 of each", len(events), len(stacks))
+	}
+	if a, b := stacks[events[0].Stack], stacks[events[1].Stack]; slices.Equal(a, b) {
+		t.Errorf("both sets found the stack %#x, but read it at different places", a)
+	}
+	for i := range w.region.lanes {
+		w.region.lanes[i].Busy = 1
+	}
+	th.hit(second)
+	if missed := w.region.Missed(); missed[gopark] != 0 || missed[len(csrc.Runtime.Probes)+int(gopark)] != 1 {
+		t.Errorf("missed %v", missed[:2*len(csrc.Runtime.Probes)])
+	}
+	if _, err := w.program.Body(w.code, Place{Set: 2}); err == nil {
+		t.Error("a body for a set that is not there")
 	}
 }

@@ -8,23 +8,10 @@ import (
 
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/codepatch/insn"
-	"github.com/loupe-go/loupe/internal/gobin"
-	"github.com/loupe-go/loupe/internal/gobin/layout"
 	"github.com/loupe-go/loupe/internal/probe"
-	"github.com/loupe-go/loupe/internal/ptrace"
+	"github.com/loupe-go/loupe/internal/probe/probetest"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
-
-// onDisk is an executable that no process runs.
-type onDisk struct{ bin *gobin.Binary }
-
-func (o onDisk) PID() int                                 { return 1 }
-func (o onDisk) ImagePath() string                        { return o.bin.Path() }
-func (o onDisk) Binary() *gobin.Binary                    { return o.bin }
-func (o onDisk) Layout() *layout.Layout                   { return o.bin.Layout() }
-func (o onDisk) LoadBias() uint64                         { return 0 }
-func (o onDisk) SystemStarts() []uint64                   { return nil }
-func (o onDisk) SignalStacks() ([]ptrace.Interval, error) { return nil, nil }
 
 // TestPlaces checks which bytes engine inline replaces, in every release and each way to build: never the first instruction
 // of a function, nor a return on amd64, where other tracers put their breakpoints; and a breakpoint on any other place that
@@ -48,26 +35,22 @@ func TestPlaces(t *testing.T) {
 	}
 	for _, spec := range specs {
 		t.Run(spec.String(), func(t *testing.T) {
-			bin, err := gobin.Open(testtarget.Build(t, spec))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer bin.Close()
-			e := New(nil, "")
-			if e.plan, _, err = probe.NewPlan(onDisk{bin}, probe.Want{Kinds: event.KindsAll, StackDepth: 32}); err != nil {
+			exe, e := probetest.Open(t, spec), New(nil, "")
+			var err error
+			if e.plan, _, err = probe.NewPlan(exe, probe.Want{Kinds: event.KindsAll, StackDepth: 32}); err != nil {
 				t.Fatal(err)
 			}
 			if err := e.choose(); err != nil || len(e.warnings) > 0 {
 				t.Fatalf("%v, warnings %q", err, e.warnings)
 			}
 			for _, s := range e.spots {
-				checkPlaceOf(t, bin, e.plan, s)
+				checkPlaceOf(t, e.plan, s)
 			}
 		})
 	}
 }
 
-func checkPlaceOf(t *testing.T, bin *gobin.Binary, plan *probe.Plan, s spot) {
+func checkPlaceOf(t *testing.T, plan *probe.Plan, s spot) {
 	t.Helper()
 	entry, code, err := plan.Code(s.site)
 	if err != nil {
@@ -105,18 +88,22 @@ func checkPlaceOf(t *testing.T, bin *gobin.Binary, plan *probe.Plan, s spot) {
 
 // TestNoOtherPlace leaves a probe out rather than replace the first instruction of its function.
 func TestNoOtherPlace(t *testing.T) {
-	bin, err := gobin.Open(testtarget.Build(t, testtarget.Spec{Program: "tiny", Arch: testtarget.AMD64}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer bin.Close()
-	want := probe.Want{Kinds: event.KindsOf(event.GoBlock, event.GoSyscallEnd), AtEntry: true}
+	exe := probetest.Open(t, testtarget.Spec{Program: "tiny", Arch: testtarget.AMD64})
+	want := probe.Want{Kinds: event.KindsOf(event.GoBlock, event.GoSyscallEnd)}
 	e := New(nil, "")
-	if e.plan, _, err = probe.NewPlan(onDisk{bin}, want); err != nil {
+	var err error
+	if e.plan, _, err = probe.NewPlan(exe, want); err != nil {
 		t.Fatal(err)
 	}
 	for i := range e.plan.Probes {
 		p := e.plan.Probes[i]
+		for j, site := range p.Sites {
+			entry, _, err := e.plan.Code(site)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.Sites[j] = probe.Site{Func: site.Func, Addr: entry, At: insn.Site{PC: entry, GReg: site.At.GReg}}
+		}
 		spots, err := e.spotsAt(&p)
 		if len(spots) > 0 || err == nil || !strings.Contains(err.Error(), "first instruction") {
 			t.Errorf("%s: %d places, %v", p.Program, len(spots), err)

@@ -1,6 +1,7 @@
 package inline
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -50,7 +51,7 @@ func (m *madeUp) write(lane int, kind uint8, time, number uint64) bool {
 		q, tail, ring = &l.Stacks, l.StacksTail, m.reader.lanes[lane].stacks.mem
 		size += 8 * 5
 	case uint8(event.GoCreate):
-		size = createSize
+		size = uint64(unsafe.Sizeof(csrc.Create{}))
 	}
 	at, rest := q.Head&q.Mask, q.Mask+1-q.Head&q.Mask
 	pad := uint64(0)
@@ -67,7 +68,7 @@ func (m *madeUp) write(lane int, kind uint8, time, number uint64) bool {
 		q.Head, at = q.Head+pad, 0
 	}
 	r := (*csrc.Record)(unsafe.Pointer(&ring[at]))
-	*r = csrc.Record{Time: m.first + time, Kind: kind, G: number}
+	*r = csrc.Record{Time: m.first + time, Kind: kind, G: number, Words: uint16(size / 8)}
 	if kind == csrc.KindStack {
 		r.Value = 5
 	}
@@ -144,7 +145,9 @@ func TestLossAddsUp(t *testing.T) {
 		t.Helper()
 		var got []uint32
 		m.reader.Drain(func(raw []byte) bool {
-			got = append(got, (*csrc.Record)(unsafe.Pointer(&raw[0])).Lost)
+			if r := (*csrc.Record)(unsafe.Pointer(&raw[0])); r.Kind != uint8(event.Lost) {
+				got = append(got, r.Lost)
+			}
 			return true
 		})
 		if !slices.Equal(got, want) {
@@ -300,6 +303,51 @@ func TestTurns(t *testing.T) {
 	}
 }
 
+// TestGaps: records in a gap of another lane are followed by a mark, because their effects may be lost.
+func TestGaps(t *testing.T) {
+	m := newMadeUp(t, small())
+	write := func(lane int, time uint64, lost uint32) {
+		l := m.region.lanes[lane]
+		at := l.Events.Head & l.Events.Mask
+		m.write(lane, uint8(event.GoStart), time, time)
+		(*csrc.Record)(unsafe.Pointer(&m.reader.lanes[lane].events.mem[at])).Lost = lost
+		l.Lost = lost
+	}
+	check := func(want ...string) {
+		t.Helper()
+		var got []string
+		m.reader.Drain(func(raw []byte) bool {
+			if r := (*csrc.Record)(unsafe.Pointer(&raw[0])); r.Kind == uint8(event.Lost) {
+				got = append(got, "mark")
+			} else {
+				got = append(got, fmt.Sprint(r.G, " ", r.Lost))
+			}
+			return true
+		})
+		if !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	for time := range uint64(5) {
+		write(1, 1+2*time, 0)
+	}
+	write(2, 0, 0)
+	write(2, 4, 0)
+	write(2, 8, 7) // the seven are of time 4 to 8
+	check("0 0", "1 0", "3 0", "4 0", "5 7", "7 7", "mark", "8 7", "9 7")
+
+	write(1, 10, 0)
+	write(2, 11, 7)
+	m.region.lanes[2].Lost = 9
+	write(1, 12, 0)
+	write(1, 14, 0)
+	check("10 7", "11 7", "12 9", "14 9", "mark")
+	if !m.reader.AllReported() {
+		t.Error("something is still to be told")
+	}
+	check()
+}
+
 // TestHostileLanes gives the reader lanes of a target that writes what it likes: it must come to an end, and see no byte
 // that is not in a ring.
 func TestHostileLanes(t *testing.T) {
@@ -330,7 +378,7 @@ func TestHostileLanes(t *testing.T) {
 		seen := 0
 		m.reader.Drain(func(raw []byte) bool {
 			seen += len(raw)
-			if len(raw) < int(recordSize) || len(raw) > int(stackSize) || seen > 8*(1<<16) {
+			if len(raw) < int(recordSize) || len(raw) > csrc.MaxRecord || seen > 8*(1<<16) {
 				t.Fatalf("round %d: %d bytes, %d in all", round, len(raw), seen)
 			}
 			return true
@@ -348,10 +396,10 @@ func TestGeometry(t *testing.T) {
 		processors, buffer, listed int
 		want                       Geometry
 	}{
-		{1, 1 << 20, 0, Geometry{4, 1 << 18, 1 << 15}},
-		{2, 1 << 24, 100000, Geometry{4, 1 << 22, 1 << 20}},
-		{96, 1 << 24, 0, Geometry{256, 1 << 16, 1 << 15}},
-		{1 << 20, 1, 1 << 40, Geometry{maxLanes, minRing, maxListed}},
+		{1, 1 << 20, 0, Geometry{4, 1 << 18, 1 << 15, 0}},
+		{2, 1 << 24, 100000, Geometry{4, 1 << 22, 1 << 20, 0}},
+		{96, 1 << 24, 0, Geometry{256, 1 << 16, 1 << 15, 0}},
+		{1 << 20, 1, 1 << 40, Geometry{maxLanes, minRing, maxListed, 0}},
 	} {
 		g := GeometryFor(c.processors, c.buffer, c.listed)
 		if g != c.want || g.check() != nil {

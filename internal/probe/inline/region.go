@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/probe"
 	"github.com/loupe-go/loupe/internal/probe/csrc"
 )
 
@@ -15,6 +16,7 @@ type Geometry struct {
 	Lanes  int // a power of two; at least twice as many as processors, so that few hits find none
 	Ring   int // bytes of each lane's ring of events; a power of two
 	Listed int // goroutines with large IDs that the filter has room for; a power of two
+	Tables int // bytes of each lane's tables of counters
 }
 
 // Bounds of a Geometry.
@@ -49,8 +51,8 @@ func powerOfTwo(n, least, most int) bool {
 
 func (g Geometry) check() error {
 	if !powerOfTwo(g.Lanes, minLanes, maxLanes) || !powerOfTwo(g.Ring, minRing, maxRing) ||
-		!powerOfTwo(g.Listed, csrc.TableWindow, maxListed) {
-		return fmt.Errorf("invalid geometry: %d lanes, rings of %d bytes, filter of %d goroutines", g.Lanes, g.Ring, g.Listed)
+		!powerOfTwo(g.Listed, csrc.TableWindow, maxListed) || g.Tables < 0 || g.Tables > csrc.MaxTables || g.Tables%8 != 0 {
+		return fmt.Errorf("invalid geometry: %d lanes, rings of %d bytes, filter of %d goroutines, tables of %d bytes", g.Lanes, g.Ring, g.Listed, g.Tables)
 	}
 	return nil
 }
@@ -61,11 +63,13 @@ func (g Geometry) lanes() int  { return alignUp(g.listed()+8*g.Listed, csrc.Lane
 func (g Geometry) rings() int  { return alignUp(g.lanes()+g.Lanes*csrc.LaneSpan, Alignment) }
 func (g Geometry) stacks() int { return g.rings() + g.Lanes*g.Ring }
 
+func (g Geometry) tables() int { return g.stacks() + g.Lanes*g.stackRing() }
+
 // stackRing returns the size in bytes of each lane's ring of stacks. It is small because each stack is sent once.
 func (g Geometry) stackRing() int { return max(g.Ring/8, minRing) }
 
 // Size returns the number of bytes of the region.
-func (g Geometry) Size() int { return g.stacks() + g.Lanes*g.stackRing() }
+func (g Geometry) Size() int { return g.tables() + g.Lanes*g.Tables }
 
 func alignUp(n, to int) int { return (n + to - 1) / to * to }
 
@@ -79,6 +83,7 @@ type Region struct {
 	shared *csrc.Shared
 	listed []uint64
 	lanes  []*csrc.Lane
+	used   []atomic.Bool // the lanes that hits have taken, as far as Table knows
 }
 
 // NewRegion makes a region of memory that is all zero, aligned to 64 bytes, and stays mapped for as long as it is used.
@@ -89,7 +94,7 @@ func NewRegion(mem []byte, g Geometry) (*Region, error) {
 	if len(mem) < g.Size() {
 		return nil, fmt.Errorf("shared memory has %d bytes, want %d", len(mem), g.Size())
 	}
-	r := &Region{Geometry: g, mem: mem}
+	r := &Region{Geometry: g, mem: mem, used: make([]atomic.Bool, g.Lanes)}
 	r.shared = (*csrc.Shared)(unsafe.Pointer(&mem[0]))
 	r.listed = unsafe.Slice((*uint64)(unsafe.Pointer(&mem[g.listed()])), g.Listed)
 	for i := range g.Lanes {
@@ -106,6 +111,7 @@ func (r *Region) Place(addr uint64) error {
 	for i, l := range r.lanes {
 		l.Events.Addr, l.Events.Mask = addr+uint64(r.rings()+i*r.Ring), uint64(r.Ring-1)
 		l.Stacks.Addr, l.Stacks.Mask = addr+uint64(r.stacks()+i*r.stackRing()), uint64(r.stackRing()-1)
+		l.Tables = addr + uint64(r.tables()+i*r.Geometry.Tables)
 	}
 	return nil
 }
@@ -117,6 +123,14 @@ func (r *Region) Enable(on bool) {
 		v = 1
 	}
 	atomic.StoreUint32(&r.shared.Control.Enabled, v)
+}
+
+// AllowReads lets probes read memory by system calls, or forbids it.
+func (r *Region) AllowReads(on bool) {
+	r.shared.Control.Reads = 0
+	if on {
+		r.shared.Control.Reads = 1
+	}
 }
 
 func (r *Region) enabled() bool { return atomic.LoadUint32(&r.shared.Control.Enabled) != 0 }
@@ -133,8 +147,8 @@ func (r *Region) Lost() uint32 {
 func (r *Region) missedInAll() uint32 { return atomic.LoadUint32(&r.shared.Control.Lost) }
 
 // Missed returns how many of these were hits of each probe that found no free lane: of which kind they were is not known.
-func (r *Region) Missed() [csrc.ProbeCount]uint64 {
-	var missed [csrc.ProbeCount]uint64
+func (r *Region) Missed() [csrc.MaxProbes]uint64 {
+	var missed [csrc.MaxProbes]uint64
 	for i := range missed {
 		missed[i] = atomic.LoadUint64(&r.shared.Missed[i])
 	}
@@ -185,6 +199,34 @@ func (r *Region) StacksLost() uint64 {
 		sum += atomic.LoadUint64(&l.Counts[csrc.KindStack].NoRoom)
 	}
 	return sum
+}
+
+// Table returns what a table has counted in all lanes. The last values of a cell, kept of them, describe its key. The target
+// writes it meanwhile, and may write anything.
+func (r *Region) Table(t csrc.Table, kept int) probe.Cells {
+	c := probe.NewCells(kept)
+	cells, width := int(t.Mask)+1, 2+int(t.Values)
+	for i, l := range r.lanes {
+		if !r.used[i].Load() && atomic.LoadUint32(&l.Turns) == 0 {
+			continue // no hit has used the lane: reading its tables would take memory
+		}
+		r.used[i].Store(true)
+		at := r.tables() + i*r.Geometry.Tables + int(t.Offset)
+		words := unsafe.Slice((*uint64)(unsafe.Pointer(&r.mem[at])), 1+cells*width)
+		c.Overflow += atomic.LoadUint64(&words[0])
+		values := make([]uint64, t.Values)
+		for cell := words[1:]; len(cell) > 0; cell = cell[width:] {
+			counted := atomic.LoadUint64(&cell[1])
+			if counted == 0 {
+				continue
+			}
+			for v := range values {
+				values[v] = atomic.LoadUint64(&cell[2+v])
+			}
+			c.Add(atomic.LoadUint64(&cell[0]), counted, values)
+		}
+	}
+	return c
 }
 
 // Counts returns the number of events received and lost, indexed by kind. Hits that found no free lane are not among them.

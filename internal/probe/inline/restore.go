@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/ptrace"
 )
 
@@ -77,6 +78,10 @@ func (in *installation) checkForeign(s *ptrace.Stopped) error {
 	if names == nil {
 		return nil
 	}
-	return fmt.Errorf("process %d: %w: %w at %s: stop that bpftrace, perf or debugger, or use --engine uprobe (loupe doctor %d lists all breakpoints)",
-		in.pid, ptrace.ErrUnsupported, errForeign, strings.Join(names, ", "), in.pid)
+	more := ""
+	if n := len(names) - 3; n > 0 {
+		names, more = names[:3], " and "+english.Count(n, "more place")
+	}
+	return fmt.Errorf("process %d: %w: %w at %s%s: stop that bpftrace, perf or debugger, or use --engine uprobe (loupe doctor %d lists all breakpoints)",
+		in.pid, ptrace.ErrUnsupported, errForeign, strings.Join(names, ", "), more, in.pid)
 }

@@ -4,7 +4,6 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/probe/csrc"
 )
 
@@ -46,20 +45,15 @@ func (q *readRing) next() bool {
 			return false
 		}
 		rec := (*csrc.Record)(unsafe.Pointer(&q.mem[at]))
-		size := recordSize
-		switch rec.Kind {
-		case 0:
+		if rec.Kind == 0 {
 			if rest > left {
 				return false
 			}
 			q.tail += rest
 			continue
-		case csrc.KindStack:
-			size += min(rec.Value, uint64(csrc.MaxStack)+1) * 8
-		case uint8(event.GoCreate):
-			size = createSize
 		}
-		if size > left || size > rest || size > stackSize {
+		size := uint64(rec.Words) * 8
+		if size < recordSize || size > left || size > rest || size > uint64(csrc.MaxRecord) {
 			return false
 		}
 		q.size = size

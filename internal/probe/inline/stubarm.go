@@ -22,14 +22,16 @@ func (b *body) arm() ([]byte, error) {
 	a := armCode{addr: b.Addr}
 	b.armLane(&a)
 	a.label("taken")
-	if b.coarse {
+	switch {
+	case b.coarse:
 		a.countTime(x20, x17, offTicks)
-	} else {
+		a.store(x19, offStamp, x20)
+	case !b.Untimed:
 		a.readTime(x20)
 		a.load(x21, x19, offStamp)
 		a.greater(x20, x21)
+		a.store(x19, offStamp, x20)
 	}
-	a.store(x19, offStamp, x20)
 	a.store(x19, offG, x28)
 	for r := uint8(0); r < 16; r += 2 {
 		a.storePair(x19, offRegs+8*int32(r), r, r+1)
@@ -106,7 +108,7 @@ func (b *body) armBusy(a *armCode) {
 	a.label("inside")
 	a.subtractOne(x23)
 	a.jumpIfNotZero32(x23, "try")
-	a.increment(x17, offMissed+8*int32(b.Probe), true, "missed")
+	a.increment(x17, offMissed+8*int32(b.number), true, "missed")
 	a.increment(x17, offLost, false, "lost")
 	a.jump("end")
 	a.label("no P")

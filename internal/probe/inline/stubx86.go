@@ -26,30 +26,6 @@ const (
 	x86WordBX, x86WordBP, x86WordSP = 5, 4, 19
 )
 
-// unfenced lists the probes whose time the processor may read a little early, before earlier instructions have completed.
-// This saves a fence, which takes a third of the time of an event. Earlier events of the same thread and of the same
-// goroutine still have earlier times (event_time in native.h): a goroutine never starts before it was made runnable, and is
-// never made runnable before it blocked, whichever threads did it. The causes of these events are either among those, or
-// many more instructions away than a processor runs ahead, as when a thread is woken after the world was stopped. Events
-// with other causes, such as preemption, the phases of a collection and values from channels, are fenced.
-var unfenced = [csrc.ProbesLoupeProbePROBE_COUNT]bool{
-	csrc.ProbesLoupeProbePROBE_gopark:             true,
-	csrc.ProbesLoupeProbePROBE_ready:              true,
-	csrc.ProbesLoupeProbePROBE_execute:            true,
-	csrc.ProbesLoupeProbePROBE_newprocRunqput:     true,
-	csrc.ProbesLoupeProbePROBE_newproc1Casgstatus: true,
-	csrc.ProbesLoupeProbePROBE_newcoro:            true,
-	csrc.ProbesLoupeProbePROBE_goexit0:            true,
-	csrc.ProbesLoupeProbePROBE_reentersyscall:     true,
-	csrc.ProbesLoupeProbePROBE_entersyscallblock:  true,
-}
-
-// fenced reports whether all earlier instructions must complete before the time is read. If events name the P on which a
-// goroutine starts, a start depends on what other threads did on that P.
-func (b *body) fenced() bool {
-	return !unfenced[b.Probe] || b.Probe == csrc.ProbesLoupeProbePROBE_execute && b.config.Procs != 0
-}
-
 // x86 generates the body on amd64. R12 is the lane; C code preserves it.
 func (b *body) x86() ([]byte, error) {
 	switch {
@@ -70,17 +46,19 @@ func (b *body) x86() ([]byte, error) {
 	for _, s := range x86Saved {
 		a.store(r12, offRegs+8*s.word, s.reg)
 	}
-	if b.coarse {
+	switch {
+	case b.coarse:
 		a.loadRelative(rdx, b.settings+uint64(offShared))
 		a.countTime(rdx, offTicks)
-	} else {
-		if b.fenced() {
+		a.store(r12, offStamp, rax)
+	case !b.Untimed:
+		if b.Fence {
 			a.fence()
 		}
 		a.readTime()
 		a.atLeast(r12, offStamp)
+		a.store(r12, offStamp, rax)
 	}
-	a.store(r12, offStamp, rax)
 	a.store(r12, offRegs+8*x86WordBX, rbx)
 	bp := uint8(rbp)
 	if b.Framed {
@@ -156,7 +134,7 @@ func (b *body) x86Busy(a *x86Code) {
 	a.decrement32(r13)
 	a.jumpIf(x86NotEqual, "try")
 	a.loadRelative(r12, b.settings+uint64(offShared))
-	a.incMem64(r12, offMissed+8*int32(b.Probe))
+	a.incMem64(r12, offMissed+8*int32(b.number))
 	a.incMem32(r12, offLost, true)
 	a.jump("end")
 	a.label("no P")

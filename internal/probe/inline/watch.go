@@ -32,6 +32,7 @@ type watch struct {
 	pause  time.Duration // time until the next poll
 	looked time.Time     // after the process
 
+	reads    *reads
 	places   *places // nil until the places are patched
 	searched time.Time
 }
@@ -86,11 +87,14 @@ func (w *watch) wait(ctx context.Context, r *Reader) bool {
 			w.looked = now
 			w.lookAfter()
 		}
+		if w.reads != nil {
+			w.reads.look(r.region, now)
+		}
 		if w.places != nil && now.Sub(w.searched) >= searchEvery {
 			w.searched = now
 			w.places.look(w.closing.Load)
 		}
-		if r.Pending() > 0 || w.exec {
+		if !r.AllReported() || w.exec {
 			return !w.ended
 		}
 		w.came(0, 0)

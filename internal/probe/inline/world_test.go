@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/probe"
 	"github.com/loupe-go/loupe/internal/probe/csrc"
 	"github.com/loupe-go/loupe/internal/probe/inline/trampoline"
 )
@@ -52,10 +53,21 @@ func madeUpConfig() csrc.Config {
 		StRunnable: stRunnable, StSyscall: stSyscall, StWaiting: stWaiting, StDead: stDead, StDeadExtra: ^uint32(0),
 		ReasonCoroutine: 33, ReasonPreempted: 22, TraceReasonPreempted: 11,
 	}
-	for i := range c.Sites {
-		c.Sites[i].G_reg, c.Sites[i].ObjectReg, c.Sites[i].ValueReg = gRegister, csrc.NoRegister, csrc.NoRegister
-	}
 	return c
+}
+
+// madeUpSet returns a set with places in the made-up runtime.
+func madeUpSet(name string, code *csrc.Code, first int) probe.PlannedSet {
+	s := probe.PlannedSet{Set: &probe.Set{Name: name, Code: code}, First: first, Settings: make([]uint64, len(code.Settings))}
+	for range code.Probes {
+		s.Sites = append(s.Sites, csrc.Site{G_reg: gRegister, ObjectReg: csrc.NoRegister, ValueReg: csrc.NoRegister})
+	}
+	return s
+}
+
+// madeUpSets returns the runtime's set.
+func madeUpSets() []probe.PlannedSet {
+	return []probe.PlannedSet{madeUpSet("runtime", &csrc.Runtime, 0)}
 }
 
 // newWorld makes a world; change may adjust its settings.
@@ -65,7 +77,7 @@ func newWorld(t testing.TB, change func(*Options)) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Arch: runtime.GOARCH, Config: madeUpConfig(), Geometry: Geometry{Lanes: 4, Ring: 1 << 20, Listed: 1 << 12}, Clock: clock}
+	o := Options{Arch: runtime.GOARCH, Config: madeUpConfig(), Sets: madeUpSets(), Geometry: Geometry{Lanes: 4, Ring: 1 << 20, Listed: 1 << 12}, Clock: clock}
 	if change != nil {
 		change(&o)
 	}
@@ -254,14 +266,15 @@ type got struct {
 	raw []byte
 }
 
-// drain returns all records that are there, the youngest too.
+// drain returns all records that are there, the youngest too, without marks at the ends of gaps.
 func (w *world) drain() []got {
 	var all []got
 	w.region.Enable(false)
 	defer w.region.Enable(true)
 	w.reader.Drain(func(raw []byte) bool {
-		raw = append([]byte(nil), raw...)
-		all = append(all, got{*(*csrc.Record)(unsafe.Pointer(&raw[0])), raw})
+		if r := *(*csrc.Record)(unsafe.Pointer(&raw[0])); r.Kind != uint8(event.Lost) {
+			all = append(all, got{r, append([]byte(nil), raw...)})
+		}
 		return true
 	})
 	return all

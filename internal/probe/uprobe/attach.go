@@ -7,6 +7,7 @@ import (
 
 	"github.com/cilium/ebpf/link"
 
+	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/probe"
 	"github.com/loupe-go/loupe/internal/probe/csrc"
 )
@@ -19,7 +20,7 @@ func (e *Engine) attachAll() error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	attached := 0
+	var attached []probe.Probe
 	var first error
 	for _, p := range e.plan.Probes {
 		links, err := e.attach(exe, p)
@@ -27,18 +28,19 @@ func (e *Engine) attachAll() error {
 			if first == nil {
 				first = err
 			}
-			e.warn("%s: %v", p.Without, oneLine{err})
+			e.warn(event.WarnMissing, "%s: %v", p.Without, oneLine{err})
 			continue
 		}
 		if s := p.Sites[0]; !s.At.Emulated {
-			e.warn("%s is probed at an instruction that the kernel does not emulate: about 12 µs per hit instead of 0.6 µs", s.Func)
+			e.warn(event.WarnCost, "%s is probed at an instruction that the kernel does not emulate: about 12 µs per hit instead of 0.6 µs", s.Func)
 		}
-		attached++
+		attached = append(attached, p)
 		e.links = append(e.links, links...)
 	}
-	if attached == 0 {
+	if len(attached) == 0 {
 		return first
 	}
+	e.plan.Probes = attached
 	e.watchExec()
 	return nil
 }
@@ -46,10 +48,10 @@ func (e *Engine) attachAll() error {
 // watchExec attaches the program that reports an exec of the process.
 func (e *Engine) watchExec() {
 	l, err := link.AttachRawTracepoint(link.RawTracepointOptions{
-		Name: "sched_process_exec", Program: e.coll.Programs[csrc.ProbesProgProcessExec],
+		Name: "sched_process_exec", Program: e.colls[0].Programs[csrc.ProbesProgProcessExec],
 	})
 	if err != nil {
-		e.warn("exec of another program by the process will not be detected: %v", err)
+		e.warn(event.WarnMissing, "exec of another program by the process will not be detected: %v", err)
 		return
 	}
 	e.links = append(e.links, l)
@@ -57,7 +59,7 @@ func (e *Engine) watchExec() {
 
 // attach attaches one program at all of its places, or at none.
 func (e *Engine) attach(exe *link.Executable, p probe.Probe) ([]link.Link, error) {
-	prog := e.coll.Programs["probe_"+p.Program]
+	prog := e.colls[p.Set].Programs["probe_"+p.Program]
 	if prog == nil {
 		return nil, fmt.Errorf("no program for probe %s", p.Program)
 	}

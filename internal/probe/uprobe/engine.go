@@ -2,10 +2,10 @@ package uprobe
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"sync"
 
 	"github.com/cilium/ebpf"
@@ -16,6 +16,7 @@ import (
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/probe"
 	"github.com/loupe-go/loupe/internal/probe/csrc"
+	"github.com/loupe-go/loupe/internal/probe/ring"
 	"github.com/loupe-go/loupe/internal/ptrace"
 )
 
@@ -34,11 +35,11 @@ type Options struct {
 type Engine struct {
 	opt      Options
 	plan     *probe.Plan
-	coll     *ebpf.Collection
+	colls    []*ebpf.Collection // by set
 	control  *controlPage
-	ring     *ring
+	ring     *ring.Ring
 	waker    *waker
-	warnings []string
+	warnings []event.Warning
 	multi    bool // the programs are loaded for uprobe_multi links
 
 	mu     sync.Mutex // guards links
@@ -57,7 +58,7 @@ func New(opt Options) *Engine {
 }
 
 // Attach implements probe.Engine.
-func (e *Engine) Attach(plan *probe.Plan) ([]string, error) {
+func (e *Engine) Attach(plan *probe.Plan) ([]event.Warning, error) {
 	e.plan = plan
 	steps := []func() error{e.prepare, e.load, e.open, e.attachAll}
 	for _, step := range steps {
@@ -68,13 +69,13 @@ func (e *Engine) Attach(plan *probe.Plan) ([]string, error) {
 	return e.warnings, nil
 }
 
-func (e *Engine) warn(format string, args ...any) {
-	e.warnings = append(e.warnings, fmt.Sprintf(format, args...))
+func (e *Engine) warn(kind event.WarningKind, format string, args ...any) {
+	e.warnings = append(e.warnings, event.Warnf(kind, format, args...))
 }
 
 // prepare checks the preconditions and raises limits before programs are loaded.
 func (e *Engine) prepare() error {
-	if err := checkCapabilities(); err != nil {
+	if err := probe.CheckBPF(); err != nil {
 		return err
 	}
 	// The kernel executes the instruction that the file has under a probe and continues after it, which would be in the middle
@@ -91,12 +92,12 @@ func (e *Engine) prepare() error {
 	if err := rlimit.RemoveMemlock(); err != nil {
 		e.opt.Log.Debug("limit of locked memory not raised", "err", err)
 	}
-	ns, err := pidNamespace(e.plan.PID)
+	ns, err := probe.IDsOf(e.plan.PID)
 	if err != nil {
 		return err
 	}
-	e.plan.Config.Tgid = ns.pid
-	e.plan.Config.NsDev, e.plan.Config.NsIno = ns.dev, ns.ino
+	e.plan.Config.Tgid = ns.PID
+	e.plan.Config.NsDev, e.plan.Config.NsIno = ns.Dev, ns.Ino
 	return nil
 }
 
@@ -106,28 +107,40 @@ func (e *Engine) load() error {
 		err := MultiUsable()
 		if e.multi = err == nil; err != nil {
 			e.opt.Log.Debug("no uprobe_multi", "err", err)
-			e.warn("this kernel attaches uprobes one by one (uprobe_multi requires Linux %v here): attaching and detaching take longer", MultiKernel)
+			e.warn(event.WarnCost, "this kernel attaches uprobes one by one (uprobe_multi requires Linux %v here): attaching and detaching take longer", MultiKernel)
 		}
 	}
+	for set := range e.plan.Sets {
+		if err := e.loadSet(set); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *Engine) loadSet(set int) error {
 	for {
-		spec, err := e.spec()
+		spec, err := e.spec(set)
 		if err != nil {
 			return err
 		}
-		coll, err := ebpf.NewCollection(spec)
+		coll, err := ebpf.NewCollectionWithOptions(spec, e.options())
 		if err == nil {
-			e.coll = coll
+			e.colls = append(e.colls, coll)
 			return nil
 		}
-		if !e.dropProgram(err) {
+		if !e.dropProgram(set, err) {
 			return err
 		}
 	}
 }
 
+// maps returns the maps that all sets use.
+func (e *Engine) maps() map[string]*ebpf.Map { return e.colls[0].Maps }
+
 // dropProgram drops the program that caused a load error. It returns false if the program is unknown, or the
 // reason concerns all programs.
-func (e *Engine) dropProgram(err error) bool {
+func (e *Engine) dropProgram(set int, err error) bool {
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) && !isVerifier(err) {
 		return false
 	}
@@ -136,8 +149,8 @@ func (e *Engine) dropProgram(err error) bool {
 		return false
 	}
 	for i, p := range e.plan.Probes {
-		if "probe_"+p.Program == name {
-			e.warn("%s: the kernel does not accept probe %s: %v", p.Without, p.Program, oneLine{err})
+		if p.Set == set && "probe_"+p.Program == name {
+			e.warn(event.WarnMissing, "%s: the kernel does not accept probe %s: %v", p.Without, p.Program, oneLine{err})
 			e.opt.Log.Debug("program refused", "program", p.Program, "err", fmt.Sprintf("%+v", err))
 			e.plan.Probes = append(e.plan.Probes[:i], e.plan.Probes[i+1:]...)
 			return len(e.plan.Probes) > 0
@@ -149,16 +162,16 @@ func (e *Engine) dropProgram(err error) bool {
 // open maps the shared memory and fills the filters.
 func (e *Engine) open() error {
 	var err error
-	if e.control, err = newControlPage(e.coll.Maps[".data.control"]); err != nil {
+	if e.control, err = newControlPage(e.maps()[".data.control"]); err != nil {
 		return err
 	}
-	if e.ring, err = newRing(e.coll.Maps[csrc.ProbesMapEvents]); err != nil {
+	if e.ring, err = ring.New(e.maps()[csrc.ProbesMapEvents]); err != nil {
 		return err
 	}
-	if e.waker, err = newWaker(e.plan.PID, e.coll.Maps[csrc.ProbesMapEvents].FD()); err != nil {
+	if e.waker, err = newWaker(e.plan.PID, e.maps()[csrc.ProbesMapEvents].FD()); err != nil {
 		return err
 	}
-	if err := addAll(e.coll.Maps[csrc.ProbesMapSystemStarts], e.plan.SystemStarts); err != nil {
+	if err := addAll(e.maps()[csrc.ProbesMapSystemStarts], e.plan.SystemStarts); err != nil {
 		return err
 	}
 	return e.List(e.plan.Goroutines)
@@ -172,7 +185,7 @@ func (e *Engine) List(goroutines []uint64) error {
 			large = append(large, g)
 		}
 	}
-	if err := addAll(e.coll.Maps[csrc.ProbesMapListed], large); err != nil {
+	if err := addAll(e.maps()[csrc.ProbesMapListed], large); err != nil {
 		return err
 	}
 	for _, g := range goroutines {
@@ -205,10 +218,8 @@ func addAll(set *ebpf.Map, keys []uint64) error {
 func (e *Engine) Enable() { e.control.enable(true) }
 
 // Drain implements probe.Engine.
-func (e *Engine) Drain(record func([]byte) bool) {
-	if e.ring != nil {
-		e.ring.drain(record)
-	}
+func (e *Engine) Drain(record func([]byte) bool) (all bool) {
+	return e.ring == nil || e.ring.Drain(record)
 }
 
 // DrainAll implements probe.Engine. A record is there as soon as its probe is done.
@@ -226,10 +237,10 @@ func (e *Engine) Lost() uint32 {
 }
 
 // TimeError implements probe.Engine. The kernel reads its clock for each event.
-func (e *Engine) TimeError() probe.TimeError { return probe.TimeError{} }
+func (e *Engine) TimeError() event.TimeError { return event.TimeError{} }
 
 // Warnings implements probe.Engine.
-func (e *Engine) Warnings() []string { return nil }
+func (e *Engine) Warnings() []event.Warning { return nil }
 
 // NewEpoch implements probe.Engine.
 func (e *Engine) NewEpoch() { e.control.newEpoch() }
@@ -237,13 +248,13 @@ func (e *Engine) NewEpoch() { e.control.newEpoch() }
 // Counts implements probe.Engine.
 func (e *Engine) Counts() ([event.KindLimit]csrc.Count, error) {
 	var counts [event.KindLimit]csrc.Count
-	if e.coll == nil {
+	if e.colls == nil {
 		return counts, nil
 	}
-	m := e.coll.Maps[csrc.ProbesMapCounts]
+	m := e.maps()[csrc.ProbesMapCounts]
 	var cpus []csrc.Count
 	for k := range counts {
-		if k >= event.NumKinds && k != int(csrc.KindSwitch) {
+		if note := k - int(csrc.KindSet); k >= event.NumKinds && k != int(csrc.KindSwitch) && (note < 0 || note >= len(e.plan.Want.Sets)) {
 			continue
 		}
 		if err := m.Lookup(uint32(k), &cpus); err != nil {
@@ -256,6 +267,39 @@ func (e *Engine) Counts() ([event.KindLimit]csrc.Count, error) {
 		}
 	}
 	return counts, nil
+}
+
+// Table implements probe.Engine.
+func (e *Engine) Table(set, table int) (probe.Cells, error) {
+	c := probe.NewCells(e.plan.Sets[set].Kept(table))
+	if len(e.colls) <= set {
+		return c, nil
+	}
+	name := e.plan.Sets[set].Code.Tables[table]
+	maps := e.colls[set].Maps
+	var full []uint64
+	if err := maps[overflowMap].Lookup(uint32(table), &full); err != nil {
+		return c, fmt.Errorf("reading what did not fit into table %s: %w", name, err)
+	}
+	for _, n := range full {
+		c.Overflow += n
+	}
+	var key uint64
+	var cpus [][]byte
+	words := make([]uint64, maps[tableMap(name)].ValueSize()/8)
+	entries := maps[tableMap(name)].Iterate()
+	for entries.Next(&key, &cpus) {
+		for _, raw := range cpus {
+			for i := range words {
+				words[i] = binary.NativeEndian.Uint64(raw[8*i:])
+			}
+			c.Add(key, words[0], words[1:])
+		}
+	}
+	if err := entries.Err(); err != nil {
+		return c, fmt.Errorf("reading table %s: %w", name, err)
+	}
+	return c, nil
 }
 
 // Stop implements probe.Engine.
@@ -283,7 +327,7 @@ func (e *Engine) Close() error {
 func (e *Engine) Release() error {
 	var errs []error
 	if e.ring != nil {
-		errs = append(errs, e.ring.close())
+		errs = append(errs, e.ring.Close())
 	}
 	if e.control != nil {
 		errs = append(errs, e.control.close())
@@ -291,33 +335,9 @@ func (e *Engine) Release() error {
 	if e.waker != nil {
 		errs = append(errs, e.waker.close())
 	}
-	if e.coll != nil {
-		e.coll.Close()
+	for _, c := range e.colls {
+		c.Close()
 	}
-	e.ring, e.control, e.coll = nil, nil, nil
+	e.ring, e.control, e.colls = nil, nil, nil
 	return errors.Join(errs...)
-}
-
-// namespaceIDs are the IDs by which the programs recognize the target's threads.
-type namespaceIDs struct {
-	pid      uint32
-	dev, ino uint64 // of this process's PID namespace; 0 if it is the initial one
-}
-
-// initialPIDNamespace is the inode of the initial PID namespace (include/linux/proc_ns.h, PROC_PID_INIT_INO).
-const initialPIDNamespace = 0xEFFFFFFC
-
-func pidNamespace(pid int) (namespaceIDs, error) {
-	ids := namespaceIDs{pid: uint32(pid)}
-	var st unix.Stat_t
-	if err := unix.Stat("/proc/self/ns/pid", &st); err != nil {
-		if errors.Is(err, os.ErrNotExist) {
-			return ids, nil // a kernel without PID namespaces
-		}
-		return ids, fmt.Errorf("the PID namespace of this process: %w", err)
-	}
-	if st.Ino != initialPIDNamespace {
-		ids.dev, ids.ino = st.Dev, st.Ino
-	}
-	return ids, nil
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/loupe-go/loupe/event"
@@ -59,10 +60,10 @@ func TestOneProbeFails(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				warnings = slices.DeleteFunc(warnings, func(w string) bool {
-					return !single && !e.multi && strings.HasPrefix(w, "this kernel attaches uprobes one by one")
+				warnings = slices.DeleteFunc(warnings, func(w event.Warning) bool {
+					return !single && !e.multi && strings.HasPrefix(w.Text, "this kernel attaches uprobes one by one")
 				})
-				if len(warnings) != 1 || !strings.HasPrefix(warnings[0], without) {
+				if len(warnings) != 1 || !strings.HasPrefix(warnings[0].Text, without) {
 					t.Errorf("warnings %q, want one that %s", warnings, without)
 				}
 				e.Enable()
@@ -99,6 +100,51 @@ func TestAllProbesFail(t *testing.T) {
 	defer e.Close()
 	if _, err := e.Attach(plan); err == nil || strings.Contains(err.Error(), "\n") {
 		t.Errorf("attached without a probe: %v", err)
+	}
+}
+
+// TestTwoSets attaches a probe of each of two sets at the same place: both fire, into the same buffer.
+func TestTwoSets(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("eBPF needs root")
+	}
+	target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "mill"}))
+	p, err := goproc.Open(target.PID(), goproc.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	other := &probe.Set{Name: "the same again", Code: &csrc.Runtime, Probes: []probe.Declaration{
+		{Program: "goexit0", Funcs: []string{"runtime.goexit0"}, Words: 1, Without: "exits are not reported"},
+	}}
+	plan, _, err := probe.NewPlan(p, probe.Want{Kinds: event.KindsOf(event.GoDestroy), BufferBytes: 1 << 20, Sets: []*probe.Set{other}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := New(Options{})
+	defer e.Release()
+	defer e.Close()
+	if _, err := e.Attach(plan); err != nil {
+		t.Fatal(err)
+	}
+	e.Enable()
+	target.Command("spawn 500")
+	// The last goroutines may not have reached goexit0 when the program has counted them as done.
+	exits := uint64(0)
+	for end := time.Now().Add(10 * time.Second); (exits < 1000 || exits%2 != 0) && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		counts, err := e.Counts()
+		if err != nil {
+			t.Fatal(err)
+		}
+		exits = counts[event.GoDestroy].Produced
+	}
+	if exits < 1000 || exits%2 != 0 {
+		t.Errorf("%d exits, want an even number of at least 1000", exits)
+	}
+	received := uint64(0)
+	e.Drain(func([]byte) bool { received++; return true })
+	if received < 1000 {
+		t.Errorf("%d records, want at least 1000", received)
 	}
 }
 

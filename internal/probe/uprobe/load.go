@@ -11,6 +11,8 @@ import (
 
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/codepatch/insn"
+	"github.com/loupe-go/loupe/internal/english"
+	"github.com/loupe-go/loupe/internal/probe"
 	"github.com/loupe-go/loupe/internal/probe/csrc"
 )
 
@@ -21,15 +23,22 @@ const minFilter = 1 << 12
 // are counted as lost.
 const maxWaits = 1 << 20
 
-// spec returns the programs of the plan with its settings.
-func (e *Engine) spec() (*ebpf.CollectionSpec, error) {
-	spec, err := csrc.LoadProbes()
+// shared are the maps of the runtime's set that all sets use.
+var shared = []string{".data.control", csrc.ProbesMapCounts, csrc.ProbesMapEvents, csrc.ProbesMapListed, csrc.ProbesMapRecentStacks,
+	csrc.ProbesMapStacks, csrc.ProbesMapSystemStarts, csrc.ProbesMapWaits, csrc.ProbesMapWindows}
+
+// spec returns the programs of a set of the plan, with its settings.
+func (e *Engine) spec(set int) (*ebpf.CollectionSpec, error) {
+	planned := &e.plan.Sets[set]
+	spec, err := planned.Code.EBPF()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", planned.Name, err)
 	}
 	keep := map[string]bool{csrc.ProbesProgProcessExec: true}
 	for _, p := range e.plan.Probes {
-		keep["probe_"+p.Program] = true
+		if p.Set == set {
+			keep["probe_"+p.Program] = true
+		}
 	}
 	for name, prog := range spec.Programs {
 		if !keep[name] {
@@ -43,6 +52,15 @@ func (e *Engine) spec() (*ebpf.CollectionSpec, error) {
 	if err := spec.Variables[csrc.ProbesVarConfig].Set(&e.plan.Config); err != nil {
 		return nil, fmt.Errorf("settings of the probes: %w", err)
 	}
+	if err := spec.Variables["set"].Set(planned.Bytes()); err != nil {
+		return nil, fmt.Errorf("settings of the probes of %s: %w", planned.Name, err)
+	}
+	e.size(spec)
+	return spec, e.sizeTables(spec, planned)
+}
+
+// size sets the capacity of the maps.
+func (e *Engine) size(spec *ebpf.CollectionSpec) {
 	spec.Maps[csrc.ProbesMapEvents].MaxEntries = uint32(e.plan.Want.BufferBytes)
 	spec.Maps[csrc.ProbesMapListed].MaxEntries = uint32(max(minFilter, 2*len(e.plan.Want.Goroutines)))
 	spec.Maps[csrc.ProbesMapSystemStarts].MaxEntries = uint32(max(1, len(e.plan.SystemStarts)))
@@ -52,7 +70,35 @@ func (e *Engine) spec() (*ebpf.CollectionSpec, error) {
 	if e.plan.Config.StackDepth == 0 {
 		spec.Maps[csrc.ProbesMapStacks].MaxEntries = 1
 	}
-	return spec, nil
+}
+
+// tableMap is the name of the map with a table of a set.
+func tableMap(name string) string { return "table_" + name }
+
+const overflowMap = "overflow"
+
+// sizeTables sets the capacity of a set's tables.
+func (e *Engine) sizeTables(spec *ebpf.CollectionSpec, set *probe.PlannedSet) error {
+	for _, t := range set.Set.Tables {
+		m := spec.Maps[tableMap(t.Name)]
+		if m == nil || int(m.ValueSize) != 8*(1+t.Values) {
+			return fmt.Errorf("%s: the C source has no table %s with %s", set.Name, t.Name, english.Count(t.Values, "value"))
+		}
+		m.MaxEntries = uint32(t.Keys)
+	}
+	return nil
+}
+
+// options makes a set use the maps of the runtime's set.
+func (e *Engine) options() ebpf.CollectionOptions {
+	var opt ebpf.CollectionOptions
+	if len(e.colls) > 0 {
+		opt.MapReplacements = map[string]*ebpf.Map{}
+		for _, name := range shared {
+			opt.MapReplacements[name] = e.colls[0].Maps[name]
+		}
+	}
+	return opt
 }
 
 // programError returns the program that caused an error of loading a collection.

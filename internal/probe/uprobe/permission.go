@@ -14,39 +14,6 @@ import (
 	"github.com/loupe-go/loupe/internal/probe"
 )
 
-// capabilities are those that attaching eBPF probes requires (capabilities(7)). CAP_SYS_ADMIN includes both. Kernels before
-// 5.8 have only that one.
-var capabilities = []struct {
-	name string
-	bit  uint
-}{
-	{"CAP_BPF", unix.CAP_BPF},
-	{"CAP_PERFMON", unix.CAP_PERFMON},
-}
-
-// checkCapabilities names the missing capabilities. The kernel itself only returns EPERM.
-func checkCapabilities() error {
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var data [2]unix.CapUserData
-	if err := unix.Capget(&header, &data[0]); err != nil {
-		return nil // the kernel returns an error later
-	}
-	has := func(bit uint) bool { return data[bit/32].Effective>>(bit%32)&1 != 0 }
-	if has(unix.CAP_SYS_ADMIN) {
-		return nil
-	}
-	var missing []string
-	for _, c := range capabilities {
-		if !has(c.bit) {
-			missing = append(missing, c.name)
-		}
-	}
-	if len(missing) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%w: %s missing", probe.ErrPermission, strings.Join(missing, " and "))
-}
-
 // lockdownFile has the kernel's lockdown mode (kernel_lockdown(7)).
 const lockdownFile = "/sys/kernel/security/lockdown"
 

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/loupe-go/loupe/internal/probe/nap"
+	"github.com/loupe-go/loupe/internal/probe/ring"
 )
 
 // waker waits for records at little cost for the target: waking a reader is work for the thread that hits a probe, so
@@ -70,23 +71,23 @@ func (w *waker) open(pid, ringFD int) error {
 }
 
 // wait returns true if there may be records, false if no more will come.
-func (w *waker) wait(ctx context.Context, r *ring, control *controlPage) bool {
+func (w *waker) wait(ctx context.Context, r *ring.Ring, control *controlPage) bool {
 	if w.ended || w.stopped.Load() || ctx.Err() != nil {
 		return false
 	}
 	release := context.AfterFunc(ctx, w.stop)
 	defer release()
 	pause := pauseQuiet
-	if w.rate.Fast(r.since()) {
+	if w.rate.Fast(r.Since()) {
 		pause = pauseBusy
 	}
 	w.nap.Sleep(pause)
-	if !r.empty() {
+	if !r.Empty() {
 		return !w.stopped.Load()
 	}
 	control.sleep(true)
 	defer control.sleep(false)
-	if !r.empty() { // a record came before the probes saw the request
+	if !r.Empty() { // a record came before the probes saw the request
 		return true
 	}
 	var events [4]unix.EpollEvent
@@ -95,7 +96,7 @@ func (w *waker) wait(ctx context.Context, r *ring, control *controlPage) bool {
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}
-		if n == 0 && err == nil && timeout == lookAgain && r.empty() {
+		if n == 0 && err == nil && timeout == lookAgain && r.Empty() {
 			timeout = lookLater
 			continue
 		}

@@ -13,9 +13,10 @@ type blob struct {
 	settingsSize uint64
 	probes       []uint64
 	stack        int
+	fixups       []uint32 // of the instructions whose distance to the settings is in the code
 }
 
-const settingsSymbol = "native"
+const settingsSymbol = "settings"
 
 // flatten lays out the sections of an object that are needed at run time, one after the other, and applies its relocations.
 func flatten(path string, page uint64, probes []string) (*blob, error) {
@@ -82,7 +83,7 @@ func (b *blob) findProbes(symbols []elf.Symbol, places map[elf.SectionIndex]uint
 	for _, p := range probes {
 		s, ok := named["probe_"+p]
 		if !ok {
-			return fmt.Errorf("probe %s is declared but not there", p)
+			return fmt.Errorf("probe %s is declared but not defined", p)
 		}
 		at, err := b.address(s, places)
 		if err != nil {
@@ -110,9 +111,14 @@ func (b *blob) relocate(f *elf.File, rela *elf.Section, symbols []elf.Symbol, pl
 		if n == 0 || n > uint64(len(symbols)) {
 			return fmt.Errorf("relocation at %#x: no symbol %d", at, n)
 		}
-		target, err := b.address(symbols[n-1], places)
+		symbol := symbols[n-1]
+		target, err := b.address(symbol, places)
 		if err != nil {
 			return fmt.Errorf("relocation at %#x: %w", at, err)
+		}
+		page := elf.R_AARCH64(uint32(info)) == elf.R_AARCH64_ADR_PREL_PG_HI21
+		if symbol.Section == elf.SHN_UNDEF && (f.Machine != elf.EM_AARCH64 || page) {
+			b.fixups = append(b.fixups, uint32(at))
 		}
 		if f.Machine == elf.EM_AARCH64 {
 			err = b.relocateARM(elf.R_AARCH64(uint32(info)), at, target+addend)

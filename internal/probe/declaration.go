@@ -1,0 +1,83 @@
+package probe
+
+import (
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/probe/csrc"
+)
+
+// A Place is the position of a probe in a function.
+type Place uint8
+
+const (
+	AtEntry  Place = iota // the cheapest position at which the arguments are still available
+	AtCall                // at the calls of another function, with the arguments of that call
+	AtReturn              // where the function returns
+)
+
+// A Declaration declares a probe: its functions, its place in them, and its requirements.
+type Declaration struct {
+	Program string // its name in the C source
+
+	// Kinds are the kinds of events that it reports. It is attached if one of them is selected, or if it reports none.
+	Kinds event.Kinds
+
+	// Since and Until are the releases that require it: Go 1.Since and later, before Go 1.Until. 0 means no bound.
+	Since, Until int
+	// Modules are the versions of modules that require it. The program must contain all of them. Two declarations with the
+	// same Program must not apply to the same executable.
+	Modules []Module
+
+	Funcs  []string // functions to attach to; functions that the executable does not have are ignored
+	Place  Place
+	Callee string // AtCall: the function that is called
+	// Last lists the functions in which only the last call is probed: the others are frequent and redundant.
+	Last []string
+
+	// Words is the number of argument words that the probe reads at its entry: at most 9 on amd64 and 16 on arm64, which are
+	// in registers. The C source names a word by its number and, for releases that pass arguments on the stack, by its offset.
+	Words int
+
+	// Alternatives for an engine that cannot use the place. AtEntry: the calls by the only function that calls this
+	// one, or the only call of a function to which this one passes its arguments. AtReturn: the store of a word at an offset
+	// in the object that the function creates.
+	Caller string
+	Passes string
+	Stores func(*csrc.Config) uint32
+
+	NeedsG bool // requires the current g
+	Reads  bool // reads memory that need not be valid (read_foreign in C)
+	Fence  Fence
+
+	// Settings are the names of the set's settings that the probe requires.
+	Settings []string
+
+	// Quiet suppresses the warning if the executable has none of the functions: other releases do not have them, or
+	// the linker has removed them because the program does not call them.
+	Quiet bool
+
+	// Without describes the events that are missing if it cannot be attached.
+	Without string
+}
+
+// A Fence determines whether all instructions before a probe's place must have completed when engine inline reads the
+// time. A fence takes a third of the time of an event.
+//
+// Without a fence the processor may read the time a little early. Earlier events of the same thread and of the same
+// goroutine still have earlier times (event_time in native.h): a goroutine never starts before it was made runnable,
+// and is never made runnable before it blocked, whichever threads did it. So a probe requires no fence if the causes of
+// its events are among these, or if they precede the event by many more instructions than a processor executes ahead,
+// as when a thread is woken after the world was stopped. Events with other causes, such as preemption, the phases of a
+// collection and values from channels, require it.
+type Fence uint8
+
+const (
+	Fenced    Fence = iota
+	Unfenced        // events of the goroutine itself order this one
+	FenceProc       // unfenced unless events contain the P: in that case a start depends on what other threads did on this P
+	Untimed         // the time is not read: for a probe that counts in tables. The times of its notes have no meaning
+)
+
+// inRelease reports whether a Go release requires the probe.
+func (d *Declaration) inRelease(minor int) bool {
+	return minor >= d.Since && (d.Until == 0 || minor < d.Until)
+}
