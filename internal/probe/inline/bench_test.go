@@ -110,7 +110,7 @@ func (w *world) fill(lanes, perLane int) int {
 			if q.Mask+1-at < recordSize {
 				continue
 			}
-			*(*csrc.Record)(unsafe.Pointer(&ring[at])) = csrc.Record{Time: ticks(), Kind: uint8(event.GoStart), G: 5}
+			*(*csrc.Record)(unsafe.Pointer(&ring[at])) = csrc.Record{Time: ticks(), Kind: uint8(event.GoStart), G: 5, Words: uint16(recordSize / 8)}
 			q.Head += recordSize
 			n++
 		}
@@ -182,4 +182,45 @@ func BenchmarkObserved(b *testing.B) {
 	group.Wait()
 	b.ReportMetric(float64(reading)/float64(records), "ns/read")
 	b.ReportMetric(100*float64(w.region.Lost())/float64(b.N), "%lost")
+}
+
+// BenchmarkForeign measures a probe that reads memory which need not be valid: the chain of one parcel, in eleven reads.
+func BenchmarkForeign(b *testing.B) {
+	for _, allowed := range []bool{true, false} {
+		b.Run(fmt.Sprintf("allowed=%t", allowed), func(b *testing.B) {
+			w := newSetWorld(b)
+			w.region.AllowReads(allowed)
+			th := w.thread(7, 1234, 1)
+			parcel, to, city, text := w.object(64), w.object(64), w.object(64), w.object(64)
+			for _, s := range []uint64{parcel + 16, to, city} {
+				put(s, text)
+				put(s+8, 20)
+			}
+			put(parcel+8, to)
+			put(to+16, city)
+			th.args(0, parcel)
+			w.benchmark(b, w.body(Place{Set: 1, Probe: 0, G: gRegister}), th)
+		})
+	}
+}
+
+// BenchmarkTable measures a probe that counts by a key.
+func BenchmarkTable(b *testing.B) {
+	w := newSetWorld(b)
+	th := w.thread(7, 1234, 1)
+	th.args(0, 5, 10)
+	w.benchmark(b, w.body(Place{Set: 2, Probe: 0, G: gRegister}), th)
+}
+
+func (w *world) benchmark(b *testing.B, body uintptr, th *thread) {
+	lane := w.region.lanes[1]
+	for i := 0; b.Loop(); i++ {
+		trampoline.Call(body, &th.r)
+		if i%64 == 0 {
+			lane.EventsTail = lane.Events.Head
+		}
+	}
+	if lost := w.region.Lost(); lost > 0 {
+		b.Errorf("%d lost", lost)
+	}
 }
