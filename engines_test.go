@@ -13,7 +13,7 @@ import (
 // the first engine requires.
 func TestExitedBetweenEngines(t *testing.T) {
 	exited := fmt.Errorf("process 7: %w", ErrExited)
-	_, err := Options{}.withEngine(func(engine probe.Engine) (*probe.Session, error) {
+	_, err := Options{}.withEngine(func(engine probe.Engine) (*Session, error) {
 		if _, second := engine.(*inline.Engine); second {
 			return nil, exited
 		}

@@ -194,6 +194,25 @@ func TestSlowConsumer(t *testing.T) {
 	}
 }
 
+// TestLossThenQuiet lets the buffer overflow in a program that then does nothing. The stream says so without another event.
+func TestLossThenQuiet(t *testing.T) {
+	p := startMill(t, testtarget.Latest())
+	s := attach(t, p.PID(), loupe.Options{BufferBytes: 64 << 10})
+	p.Command("spawn 20000") // nobody reads
+	closing := time.AfterFunc(20*time.Second, func() { s.Close() })
+	var told uint64
+	for ev := range s.Events() {
+		if ev.Kind == event.Lost {
+			if told += uint64(ev.Value); told == s.Stats().Lost {
+				break
+			}
+		}
+	}
+	if !closing.Stop() || told == 0 {
+		t.Errorf("the stream told of %d lost events, there were %d", told, s.Stats().Lost)
+	}
+}
+
 // TestBlockedConsumer ends the context while the consumer of Events is blocked: the probes are removed at once, and what is
 // in the buffer is yielded later.
 func TestBlockedConsumer(t *testing.T) {

@@ -1,10 +1,12 @@
 package loupe_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -229,6 +231,8 @@ func together(t *testing.T, p *shared, trace tracer, usual, ours []breakpoint, d
 			o.close(t)
 		} else if !debugger && (!errors.Is(err, loupe.ErrUnsupported) || !strings.Contains(err.Error(), "another tracer has a breakpoint at runtime.")) {
 			t.Errorf("attached where another tracer has breakpoints: %v", err)
+		} else if !debugger && strings.Count(err.Error(), "runtime.") > 3 {
+			t.Errorf("too many places: %v", err)
 		}
 		p.check(t, "", false)
 		stop()
@@ -301,18 +305,19 @@ func (p *shared) repair(t *testing.T) {
 	}
 }
 
-// foreignReleases are those to test: all of them when it may take long.
-func foreignReleases() []string {
+// foreignReleases returns the releases to test: all of them if the test may take long.
+func foreignReleases(t *testing.T) []string {
+	t.Helper()
 	if *torture >= 10*time.Second {
 		return testtarget.Versions()
 	}
-	return []string{"1.12.17", testtarget.Latest()}
+	return append(testtarget.Rare(t, "1.12.17"), testtarget.Latest())
 }
 
 // TestTortureForeignProbes has the kernel's uprobes, which bpftrace, perf and others use, come and go at the entries and
 // returns of all functions that engine inline changes, and at all of its places.
 func TestTortureForeignProbes(t *testing.T) {
-	for _, release := range foreignReleases() {
+	for _, release := range foreignReleases(t) {
 		t.Run("go"+release, func(t *testing.T) {
 			p := share(t, release)
 			t.Logf("%d entries and returns, %d places", len(p.usual), len(p.ours))
@@ -355,11 +360,7 @@ func uprobes(t *testing.T, p *shared, at []breakpoint) func() {
 
 // TestTortureForeignTools does the same with tracers that people use.
 func TestTortureForeignTools(t *testing.T) {
-	releases := []string{"1.12.17", testtarget.Latest()}
-	if *torture >= 10*time.Second {
-		releases = testtarget.Versions()
-	}
-	for _, release := range releases {
+	for _, release := range foreignReleases(t) {
 		for name, tool := range map[string]tracer{"bpftrace": bpftrace, "perf": perf, "gdb": gdb} {
 			t.Run(name+"/go"+release, func(t *testing.T) {
 				p := share(t, release)
@@ -486,7 +487,7 @@ func perf(t *testing.T, p *shared, at []breakpoint) func() {
 	// perf refuses a name that an event of any group has, as in a test of this kind that runs at the same time.
 	group := fmt.Sprintf("loupe_%d_%d", os.Getpid(), perfGroups.Add(1))
 	add := []string{"probe", "-x", p.Path()}
-	args := []string{"record", "-q", "-o", filepath.Join(t.TempDir(), "perf.data"), "-c", "1000", "-p", strconv.Itoa(p.PID()), "-e", group + ":*"}
+	args := []string{"record", "-o", filepath.Join(t.TempDir(), "perf.data"), "-c", "1000", "-p", strconv.Itoa(p.PID()), "-e", group + ":*", "--control", "fd:3,4"}
 	for i, pt := range at {
 		add = append(add, "--add", fmt.Sprintf("%s:%s_%d=%s+%d", group, group, i, pt.function, pt.offset))
 	}
@@ -499,18 +500,56 @@ func perf(t *testing.T, p *shared, at []breakpoint) func() {
 	if out, err := testcmd.Combined(testcmd.Command(t, "perf", add...)); err != nil {
 		t.Fatalf("perf probe --add: %v: %s", err, out)
 	}
-	// It gives up when a thread of the program ends between its reading of the list of threads and the opening of events.
 	var by *tool
-	for deadline := time.Now().Add(time.Minute); by == nil || !p.await(t, at, by); {
+	for deadline := time.Now().Add(time.Minute); by == nil; by = record(t, args) {
 		if time.Now().After(deadline) {
-			t.Fatalf("perf record ends again and again: %v\n%s", by.cmd.ProcessState, by.out)
+			t.Fatal("perf record ends again and again")
 		}
-		by = start(t, testcmd.Command(t, "perf", args...))
+	}
+	if !p.await(t, at, by) {
+		t.Fatalf("perf record ended: %v\n%s", by.cmd.ProcessState, by.out)
 	}
 	return func() {
 		by.stop(t)
 		remove()
 	}
+}
+
+// record starts perf record and waits until it records. It returns nil if perf has ended before: it gives up without a word
+// when a thread of the program ends after perf has read the list of threads and before perf has opened its events and read
+// the thread's name.
+func record(t *testing.T, args []string) *tool {
+	t.Helper()
+	cmd := testcmd.Command(t, "perf", args...)
+	read, commands, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.ExtraFiles = []*os.File{read, write}
+	by := start(t, cmd)
+	go func() { // not earlier: perf gives up when its commands end
+		<-by.ended
+		commands.Close()
+		answers.Close()
+	}()
+	read.Close()
+	write.Close()
+	commands.WriteString("ping\n") // an error means that perf has ended, as does the end of its answers
+	answers.SetReadDeadline(time.Now().Add(2 * time.Minute))
+	answer, err := bufio.NewReader(answers).ReadString('\n')
+	switch {
+	case errors.Is(err, io.EOF) || errors.Is(err, os.ErrClosed):
+		t.Logf("perf record gave up:\n%s", by.out)
+		return nil
+	case err != nil || answer != "ack\n":
+		cmd.Process.Kill()
+		t.Fatalf("perf record answers %q: %v\n%s", answer, err, by.out)
+	}
+	return by
 }
 
 // perfGroups counts the groups of probes that perf has defined. Their names are the kernel's, for all processes.

@@ -163,27 +163,40 @@ func (o observers) start(t *testing.T, pid int) (cmd *exec.Cmd, said func() stri
 	}
 }
 
-// pointsOf returns the points of an observer of a process that it is not disturbed at, in their order.
+// commonPoints returns the points that two undisturbed observations have in common, in the order of the first one. The numbers
+// of calls differ between observations, by the number of threads for instance.
+func commonPoints(t *testing.T, o observers, first, second int) []point {
+	t.Helper()
+	again := pointsOf(t, o, second)
+	return slices.DeleteFunc(pointsOf(t, o, first), func(p point) bool { return !slices.Contains(again, p) })
+}
+
+// pointsOf returns the points of an undisturbed observer of a process, in their order.
 func pointsOf(t *testing.T, o observers, pid int) []point {
 	t.Helper()
-	var points []point
-	p := pointer{seen: map[point]int{}}
-	cmd, said := o.start(t, pid)
-	status, err := inject.Run(cmd, func(c inject.Call) bool {
-		if !c.After {
-			if at, ok := p.next(c); ok {
-				points = append(points, at)
+	sections := 0
+	for range 20 {
+		var points []point
+		p := pointer{seen: map[point]int{}}
+		cmd, said := o.start(t, pid)
+		status, err := inject.Run(cmd, func(c inject.Call) bool {
+			if !c.After {
+				if at, ok := p.next(c); ok {
+					points = append(points, at)
+				}
 			}
+			return true
+		})
+		if line := said(); err != nil || status.ExitStatus() != 0 || line != "ended: <nil>" {
+			t.Fatalf("the observer: %#x, %v, %s", status, err, line)
 		}
-		return true
-	})
-	if line := said(); err != nil || status.ExitStatus() != 0 || line != "ended: <nil>" {
-		t.Fatalf("the observer: %#x, %v, %s", status, err, line)
+		if sections = p.section; sections == unmapSection {
+			return points
+		}
+		// It had to stop the program again, because a thread was in the code to be changed.
 	}
-	if p.section != unmapSection {
-		t.Fatalf("%d sections", p.section)
-	}
-	return points
+	t.Fatalf("%d sections, again and again", sections)
+	return nil
 }
 
 // distinct returns points at which something else is being done each time: all of the first call that a thread makes; of the
@@ -234,7 +247,7 @@ func TestInlineKilledAtCall(t *testing.T) {
 			}
 			p := testtarget.Start(t, testtarget.Build(t, spec), "1")
 			expectWork(t, p)
-			all := pointsOf(t, o, p.PID())
+			all := commonPoints(t, o, p.PID(), p.PID())
 			first := distinct(all)
 			points := first
 			if thorough() {
@@ -328,13 +341,15 @@ func repairAll(t *testing.T, pid int) bool {
 // TestInlineTargetKilledAtCall kills the program at the same calls: the observer ends, and says why in one line if at all.
 func TestInlineTargetKilledAtCall(t *testing.T) {
 	path := testtarget.Build(t, testtarget.Spec{Program: "mill"})
-	target := testtarget.Start(t, path)
+	targets := []*testtarget.Process{testtarget.Start(t, path), testtarget.Start(t, path)}
 	o := observers{path: os.Args[0]}
-	points := pointsOf(t, o, target.PID())
+	points := commonPoints(t, o, targets[0].PID(), targets[1].PID())
 	if !thorough() {
 		points = distinct(points)
 	}
-	target.Stop()
+	for _, target := range targets {
+		target.Stop()
+	}
 	killed := 0
 	for _, at := range points {
 		target := testtarget.Start(t, path)

@@ -17,10 +17,10 @@ import (
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/probe/inline"
 	"github.com/loupe-go/loupe/internal/ptrace"
-	"github.com/loupe-go/loupe/internal/sched"
 	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
 	"github.com/loupe-go/loupe/internal/tracetruth"
+	"github.com/loupe-go/loupe/sched"
 )
 
 // TestInlineKilled kills a Loupe with engine inline: the program goes on, nobody else attaches to what is left, and it can
@@ -238,7 +238,7 @@ func TestLibrary(t *testing.T) {
 				if err := s.Close(); err != nil {
 					t.Error(err)
 				}
-				warned := strings.Contains(strings.Join(s.Warnings(), "\n"), "the location of the current goroutine is unknown in runtime.")
+				warned := strings.Contains(strings.Join(event.WarningTexts(s.Warnings()), "\n"), "the location of the current goroutine is unknown in runtime.")
 				if want := engine == loupe.EngineInline && release != testtarget.Latest(); warned != want {
 					t.Errorf("warnings: %q", s.Warnings())
 				}
@@ -280,7 +280,7 @@ func TestFixedStub(t *testing.T) {
 		t.Errorf("%d channels are made", c.kinds[event.ChanMake])
 	}
 	c.expect(t, event.ChanClose, 300, 5)
-	if w := strings.Join(attach(t, p.PID(), opt).Warnings(), "\n"); !strings.Contains(w, "channel creation is not reported") {
+	if w := strings.Join(event.WarningTexts(attach(t, p.PID(), opt).Warnings()), "\n"); !strings.Contains(w, "channel creation is not reported") {
 		t.Errorf("warnings %q", w)
 	}
 }

@@ -62,7 +62,7 @@ type checker struct {
 	wrong  []string
 	waits  []time.Duration   // lengths that GoBlock tells
 	last   map[uint64]string // by goroutine, its latest events
-	stats  loupe.Stats
+	stats  event.Stats
 	lost   bool
 }
 

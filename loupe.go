@@ -10,9 +10,18 @@ import (
 // Options configures [Attach]. The zero value observes the lifecycle of all goroutines of the program, and the garbage
 // collector.
 type Options struct {
-	// Kinds is the set of event kinds to observe. Zero means event.KindsDefault. Kinds that are not observed cost the
-	// target nothing.
+	// Kinds is the set of event kinds to observe. Zero means event.KindsDefault, or no events if Allocs is set. Kinds that
+	// are not observed cost the target nothing.
 	Kinds event.Kinds
+
+	// MemoryInterval is the time between two samples of the memory statistics, if Kinds includes one of event.KindsMemory.
+	// Zero means DefaultMemoryInterval. The end of a garbage collection also causes a sample, at most every 10 ms. Sampling
+	// reads the memory of the target and costs it nothing.
+	MemoryInterval time.Duration
+
+	// Allocs counts the allocations of all goroutines, for [Session.Allocs]. Goroutines, System and SampleOneIn do not apply
+	// to it. If Allocs.By is set, EngineAuto prefers EngineInline.
+	Allocs AllocOptions
 
 	// StackDepth is the maximum number of return addresses recorded for a stack, at most MaxStackDepth. Zero means
 	// DefaultStackDepth. A negative value disables stacks. A stack can have more frames than this, because one return
@@ -38,7 +47,7 @@ type Options struct {
 	Procs bool
 
 	// BufferBytes is the size of the buffer between the target and this process, rounded up to a power of two. Zero
-	// means DefaultBufferBytes. Events that do not fit into the buffer are lost, and counted in Stats.
+	// means DefaultBufferBytes. Events that do not fit into the buffer are lost, and counted in [Session.Stats].
 	BufferBytes int
 
 	// Engine selects how the target is observed. Empty means EngineAuto.
@@ -59,7 +68,7 @@ type Engine string
 
 // The engines.
 const (
-	EngineAuto   Engine = "auto"   // EngineUprobe if it is permitted and supported, otherwise EngineInline with a warning
+	EngineAuto   Engine = "auto"   // EngineUprobe if it is permitted and supported, otherwise EngineInline with a warning; the other way round for Options.Allocs.By
 	EngineUprobe Engine = "uprobe" // eBPF programs attached to uprobes
 	EngineInline Engine = "inline" // machine code patched into the target by ptrace: needs no BPF and has much less overhead
 )
@@ -71,7 +80,7 @@ type Clock string
 const (
 	ClockAuto    Clock = "auto"    // ClockPrecise if the processor's counter is usable as a clock, otherwise ClockCoarse with a warning
 	ClockPrecise Clock = "precise" // the processor's counter (TSC, CNTVCT), continuously calibrated to CLOCK_MONOTONIC
-	ClockCoarse  Clock = "coarse"  // cheaper: events carry sequence numbers, and times are accurate to within Stats.TimeError; incompatible with MinBlock
+	ClockCoarse  Clock = "coarse"  // cheaper: events carry sequence numbers, and times are accurate to within event.Stats.TimeError; incompatible with MinBlock
 )
 
 // Defaults and limits of Options.
@@ -82,37 +91,3 @@ const (
 	// MaxStackDepth is the maximum value of Options.StackDepth.
 	MaxStackDepth = 128
 )
-
-// Stats holds the event counts of a [Session].
-type Stats struct {
-	Events uint64                // events that Events has yielded, not counting event.Lost, which only marks a gap
-	Lost   uint64                // events that happened but could not be delivered
-	Kinds  map[event.Kind]Counts // counts by kind; kinds without events are absent
-
-	// Err is not nil if the counts are incomplete: either they could not be read, in which case Lost and Kinds have
-	// the counts that were read last, or some records could not be decoded.
-	Err error
-
-	// Unreadable is the part of Lost for which the target's memory could not be read. The rest was lost because the
-	// buffer was full.
-	Unreadable uint64
-
-	// TimeError is the error bound of event times with ClockCoarse. It is zero with other clocks. Times are accurate to
-	// the interval between two samples of the reader: 0.5 to 2 ms, or longer if this process is not scheduled.
-	TimeError TimeError
-}
-
-// TimeError is an upper bound on the error of event times.
-type TimeError struct {
-	P99, Max time.Duration // the bound for 99% of the events, and for all of them
-}
-
-// Counts holds the counts of one kind of event. Once the session is closed and all events have been read, Produced
-// equals Received plus Lost.
-type Counts struct {
-	Produced uint64 // events for which a probe fired and the filters matched
-	Received uint64 // events read from the buffer
-	Lost     uint64 // events lost because the buffer was full or the target's memory could not be read
-
-	Unreadable uint64 // part of Lost: the target's memory could not be read
-}

@@ -31,18 +31,23 @@ func start(ctx context.Context, target Target, opt Options) (*Session, error) {
 	stopped := &stoppedProgram{cmd}
 	pid := cmd.Process.Pid
 	var p *goproc.Process
-	probes, err := opt.withEngine(func(engine probe.Engine) (*probe.Session, error) {
+	s, err := opt.withEngine(func(engine probe.Engine) (*Session, error) {
 		var err error
 		if p, err = goproc.Open(pid, goproc.Options{Log: opt.Log, Starting: true}); err != nil {
 			return nil, err
 		}
-		return probe.Open(ctx, p, engine, opt.want())
+		want, allocs, err := opt.observed(p, false)
+		if err != nil {
+			return nil, err
+		}
+		s, err := probe.Open(ctx, p, engine, want)
+		return counting(s, allocs, err)
 	})
 	if err != nil {
 		stopped.kill()
 		return nil, err
 	}
-	s := &Session{probes: probes, program: &program{cmd: cmd, ended: make(chan struct{})}}
+	s.program = &program{cmd: cmd, ended: make(chan struct{})}
 	stopped.release()
 	go s.program.await()
 	go s.verify(p)

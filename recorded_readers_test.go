@@ -13,7 +13,7 @@ import (
 	xtrace "golang.org/x/exp/trace"
 
 	"github.com/loupe-go/loupe/event"
-	"github.com/loupe-go/loupe/internal/record"
+	recording "github.com/loupe-go/loupe/internal/record"
 	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
@@ -37,8 +37,8 @@ func TestRecordedReaders(t *testing.T) {
 				time.Sleep(20 * time.Millisecond)
 			})
 			var file bytes.Buffer
-			version := record.VersionFor("go" + release)
-			sink, err := record.NewSink(&file, record.Go, record.Options{Kinds: event.KindsDefault, Version: version})
+			version := recording.VersionFor("go" + release)
+			sink, err := recording.NewSink(&file, recording.Go, recording.Options{Kinds: event.KindsDefault, Version: version})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -3,6 +3,7 @@ package loupe_test
 import (
 	"debug/elf"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -17,11 +18,26 @@ import (
 // sampleRate is how many stacks are sampled in a second of processor time.
 const sampleRate = 1999
 
-// sampleStacks has the kernel sample the stacks of a process until the result is called. That returns the number of
-// samples whose goroutine, if any, is known, and how many of these are of goroutines other than the runtime's own. A
-// program's own CPU profile is no measure for that: its timers of processor time are looked at with the clock's ticks only,
-// which finds the scheduler, where threads come and go between two ticks, too seldom.
-func sampleStacks(t *testing.T, pid int) func() (goroutines, all int) {
+// stackSamples counts sampled stacks of threads that run a goroutine or the runtime.
+type stackSamples struct {
+	all        int
+	goroutines int // of goroutines other than the runtime's own, outside of observers
+	observers  int // the thread executes a probe, or perf's own work when the thread gets a processor
+}
+
+// shares returns the least and the greatest share of the processor time that goroutines used, and the standard deviation of
+// the greater one. The time of observers may count for goroutines or for the runtime: a probe reads the time of its event
+// somewhere between its begin and its end, and perf starts a timer each time that a thread gets a processor, which takes
+// 20 µs on some virtual machines, as long as everything else that the thread does between two waits.
+func (s stackSamples) shares() (least, most, deviation float64) {
+	least, most = float64(s.goroutines)/float64(s.all), float64(s.goroutines+s.observers)/float64(s.all)
+	return least, most, math.Sqrt(4 * most * (1 - most) / float64(s.all)) // a sample depends on the one before
+}
+
+// sampleStacks has the kernel sample the stacks of a process until the result is called. A program's own CPU profile does
+// not serve here: the kernel checks its timers only at clock ticks, which find the scheduler too seldom, since threads
+// come and go between two ticks.
+func sampleStacks(t *testing.T, pid int) func() stackSamples {
 	t.Helper()
 	b, err := gobin.Open(fmt.Sprintf("/proc/%d/exe", pid))
 	if err != nil {
@@ -42,14 +58,14 @@ func sampleStacks(t *testing.T, pid int) func() (goroutines, all int) {
 			t.Fatal("perf does not begin")
 		}
 	}
-	return func() (goroutines, all int) {
+	return func() (s stackSamples) {
 		t.Helper()
 		defer b.Close()
 		if err := record.Process.Signal(os.Interrupt); err != nil {
 			t.Fatal(err)
 		}
 		_ = record.Wait() // it ends by the signal
-		status, stacks, stderr := testcmd.Run(t, testcmd.Command(t, "perf", "script", "--input", file, "--fields", "ip"))
+		status, stacks, stderr := testcmd.Run(t, testcmd.Command(t, "perf", "script", "--input", file, "--fields", "ip,sym"))
 		if status != 0 {
 			t.Fatalf("perf script: status %d, %s", status, stderr)
 		}
@@ -58,12 +74,15 @@ func sampleStacks(t *testing.T, pid int) func() (goroutines, all int) {
 			if root == "" {
 				continue // the thread begins or ends
 			}
-			all++
-			if !strings.HasPrefix(root, "runtime.") || root == "runtime.main" {
-				goroutines++
+			s.all++
+			switch {
+			case strings.Contains(stack, " uprobe_"), strings.Contains(stack, "exc_int3"), strings.Contains(stack, " finish_task_switch"):
+				s.observers++
+			case !strings.HasPrefix(root, "runtime.") || root == "runtime.main":
+				s.goroutines++
 			}
 		}
-		return goroutines, all
+		return s
 	}
 }
 
@@ -83,11 +102,13 @@ func codeSegment(t *testing.T, b *gobin.Binary) elf.ProgHeader {
 	return elf.ProgHeader{}
 }
 
-// goRoot returns the outermost Go function of a stack; empty if it has none. The stack has an address a line, those of the
-// executable as offsets in its file. Every goroutine's stack begins with goexit, which says nothing.
+// goRoot returns the outermost Go function of a stack; empty if it has none. Each line of the stack has an address and a symbol;
+// addresses of the executable are offsets in its file. The function goexit, at which the stack of each goroutine begins, does
+// not count.
 func goRoot(b *gobin.Binary, code elf.ProgHeader, stack string) (root string) {
 	for line := range strings.Lines(stack) {
-		offset, err := strconv.ParseUint(strings.TrimSpace(line), 16, 64)
+		address, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+		offset, err := strconv.ParseUint(address, 16, 64)
 		if err != nil || offset < code.Off || offset-code.Off >= code.Filesz {
 			continue
 		}

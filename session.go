@@ -1,37 +1,49 @@
 package loupe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"math/bits"
 	"os/exec"
+	"slices"
+	"sync/atomic"
+	"time"
 
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/probe"
 	"github.com/loupe-go/loupe/internal/probe/inline"
 	"github.com/loupe-go/loupe/internal/probe/uprobe"
+	"github.com/loupe-go/loupe/internal/ptrace"
 )
 
-// Reasons why a process cannot be observed. Errors returned by [Attach], and by [Session.Err], wrap one of these where
-// one applies.
+// Reasons why a process cannot be observed. The errors of this package wrap one of these where one applies.
 var (
 	ErrNoProcess   = goproc.ErrNoProcess   // the process does not exist
 	ErrNotGo       = goproc.ErrNotGo       // the process does not run a Go program
 	ErrPermission  = goproc.ErrPermission  // the user is not permitted to observe the process
+	ErrTraced      = ptrace.ErrTraced      // another process traces the process, such as a debugger; also matches ErrPermission
+	ErrUnreadable  = goproc.ErrUnreadable  // the user is not permitted to read the executable; also matches ErrPermission
 	ErrUnsupported = goproc.ErrUnsupported // the program, the kernel or the machine is not supported
 	ErrLayout      = goproc.ErrLayout      // the runtime's data structures are not laid out as expected
 	ErrExited      = goproc.ErrExited      // the process has exited
 	ErrExec        = goproc.ErrReplaced    // the process has executed another program (execve(2))
+	ErrProfileOff  = goproc.ErrProfileOff  // the program does not record the profile
 )
 
 // A Session is an observation of one process. It must be closed with [Session.Close].
 type Session struct {
 	probes    *probe.Session
-	program   *program    // nil when the target was running already
-	unwatched func() bool // the context no longer ends the session
+	allocs    *allocSet      // nil unless Options.Allocs is set
+	memory    *memorySampler // nil unless Options.Kinds includes one of event.KindsMemory
+	opt       Options
+	began     time.Time
+	program   *program                  // nil when the target was running already
+	unwatched func() bool               // the context no longer ends the session
+	detached  atomic.Pointer[time.Time] // when Detach or Close was first called; nil if it was not
 }
 
 // Attach starts to observe the target. It returns when the probes are in place and the existing goroutines have been
@@ -54,66 +66,64 @@ func Attach(ctx context.Context, target Target, opt Options) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.opt, s.began = opt, time.Now()
+	s.memory = newMemorySampler(s)
 	s.unwatched = context.AfterFunc(ctx, func() { s.Detach() })
 	return s, nil
 }
 
 // running begins to observe a program that runs already.
 func running(ctx context.Context, target Target, opt Options) (*Session, error) {
-	probes, err := opt.withEngine(func(engine probe.Engine) (*probe.Session, error) {
+	return opt.withEngine(func(engine probe.Engine) (*Session, error) {
 		p, err := goproc.Open(target.pid, goproc.Options{Log: opt.Log})
 		if err != nil {
 			return nil, err
 		}
-		return probe.OpenRunning(ctx, p, engine, opt.want())
+		want, allocs, err := opt.observed(p, true)
+		if err != nil {
+			return nil, errors.Join(err, p.Close())
+		}
+		s, err := probe.OpenRunning(ctx, p, engine, want)
+		return counting(s, allocs, err)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &Session{probes: probes}, nil
 }
 
 // withEngine opens a session with the engine that the options want. That is eBPF's unless they say otherwise: the kernel
-// answers for it. The other one is for where this one is not permitted, or not there.
-func (o Options) withEngine(open func(probe.Engine) (*probe.Session, error)) (*probe.Session, error) {
-	if o.Engine == EngineInline {
-		s, err := open(o.inline())
-		return s, sentinel(err)
+// answers for it. The other one is for where this one is not permitted, or not there. For allocations it is the reverse,
+// because they are too frequent.
+func (o Options) withEngine(open func(probe.Engine) (*Session, error)) (*Session, error) {
+	engines := []struct {
+		name Engine
+		of   func() probe.Engine
+	}{
+		{EngineUprobe, func() probe.Engine { return uprobe.New(uprobe.Options{Log: o.Log, SingleUprobes: o.singleUprobes}) }},
+		{EngineInline, func() probe.Engine { return inline.New(o.Log, inline.Source(o.Clock)) }},
 	}
-	s, err := open(uprobe.New(uprobe.Options{Log: o.Log, SingleUprobes: o.singleUprobes}))
-	if err == nil || o.Engine == EngineUprobe || !errors.Is(err, probe.ErrPermission) && !errors.Is(err, probe.ErrUnsupported) {
-		return s, sentinel(err)
+	if o.Engine == EngineInline || o.Allocs.By != 0 && o.Engine != EngineUprobe {
+		slices.Reverse(engines)
 	}
-	s, inlineErr := open(o.inline())
-	if errors.Is(inlineErr, ErrExited) || errors.Is(inlineErr, ErrNoProcess) || errors.Is(inlineErr, ErrExec) {
-		return nil, inlineErr // whatever engine uprobe requires
+	first, second := engines[0], engines[1]
+	s, err := open(first.of())
+	if err == nil && o.Allocs.By != 0 {
+		s.warnAllocs(first.name, o.Engine)
 	}
-	if inlineErr != nil {
-		return nil, sentinel(fmt.Errorf("%w; engine inline: %w", err, inlineErr))
+	if err == nil || o.Engine == first.name || !errors.Is(err, probe.ErrPermission) && !errors.Is(err, probe.ErrUnsupported) {
+		return s, err
 	}
-	s.Warn(event.Warnf(event.WarnEngine, "using engine inline (patches the process): engine uprobe is unavailable: %v", err))
+	s, secondErr := open(second.of())
+	if errors.Is(secondErr, ErrExited) || errors.Is(secondErr, ErrNoProcess) || errors.Is(secondErr, ErrExec) {
+		return nil, secondErr // whatever the first engine requires
+	}
+	if secondErr != nil {
+		return nil, fmt.Errorf("%w; engine %s: %w", err, second.name, secondErr)
+	}
+	if second.name == EngineInline {
+		s.probes.Warn(event.Warnf(event.WarnEngine, "using engine inline (patches the process): engine uprobe is unavailable: %v", err))
+	} else {
+		s.probes.Warn(event.Warnf(event.WarnEngine, "using engine uprobe (1 µs or more for each allocation): engine inline is unavailable: %v", err))
+	}
 	return s, nil
 }
-
-// inline returns engine inline.
-func (o Options) inline() probe.Engine { return inline.New(o.Log, inline.Source(o.Clock)) }
-
-// sentinel adds this package's sentinel to an engine's error.
-func sentinel(err error) error {
-	switch {
-	case errors.Is(err, probe.ErrPermission):
-		return reasonError{ErrPermission, err}
-	case errors.Is(err, probe.ErrUnsupported), errors.Is(err, probe.ErrNothing):
-		return reasonError{ErrUnsupported, err}
-	}
-	return err
-}
-
-// reasonError is an error that counts as one of the package's reasons, without saying more.
-type reasonError struct{ reason, err error }
-
-func (e reasonError) Error() string   { return e.err.Error() }
-func (e reasonError) Unwrap() []error { return []error{e.reason, e.err} }
 
 // check refuses options that make no sense.
 func (o Options) check() error {
@@ -122,8 +132,16 @@ func (o Options) check() error {
 		return fmt.Errorf("stack depth %d is too large: the maximum is %d", o.StackDepth, MaxStackDepth)
 	case o.MinBlock < 0:
 		return fmt.Errorf("MinBlock is %v: must not be negative", o.MinBlock)
+	case o.MemoryInterval < 0:
+		return fmt.Errorf("MemoryInterval is %v: must not be negative", o.MemoryInterval)
 	case o.SampleOneIn < 0:
 		return fmt.Errorf("SampleOneIn is %d: must not be negative", o.SampleOneIn)
+	case o.Allocs.Sample && o.Allocs.By != 0:
+		return errors.New("Allocs.Sample and Allocs.By exclude each other")
+	case o.Allocs.By&^(AllocsByGoroutine|AllocsByPlace) != 0:
+		return fmt.Errorf("Allocs.By is %d: must be AllocsByGoroutine, AllocsByPlace or both", o.Allocs.By)
+	case o.Allocs.Goroutines < 0 || o.Allocs.Places < 0 || o.Allocs.Goroutines > maxAllocKeys || o.Allocs.Places > maxAllocKeys:
+		return fmt.Errorf("Allocs has room for %d goroutines and %d places: must be between 0 and %d", o.Allocs.Goroutines, o.Allocs.Places, maxAllocKeys)
 	case o.BufferBytes < 0 || o.BufferBytes > maxBufferBytes:
 		return fmt.Errorf("BufferBytes is %d: must be between 0 and %d", o.BufferBytes, maxBufferBytes)
 	case o.Engine != "" && o.Engine != EngineAuto && o.Engine != EngineUprobe && o.Engine != EngineInline:
@@ -140,23 +158,32 @@ const (
 	maxBufferBytes = 1 << 30
 )
 
-// want returns the options with the defaults filled in.
+// want returns what probes observe, with the defaults filled in.
 func (o Options) want() probe.Want {
+	kinds := o.Kinds.Without(event.KindsMemory)
+	if kinds.IsEmpty() && !o.Kinds.IsEmpty() {
+		kinds = event.KindsOf(event.GCEnd) // causes a sample
+	}
 	w := probe.Want{
-		Kinds: o.Kinds, StackDepth: o.StackDepth, MinBlock: o.MinBlock, Goroutines: o.Goroutines, System: o.System,
+		Kinds: kinds, StackDepth: o.StackDepth, MinBlock: o.MinBlock, Goroutines: o.Goroutines, System: o.System,
 		SampleOneIn: o.SampleOneIn, BufferBytes: o.BufferBytes, Procs: o.Procs,
 	}
-	if w.Kinds.IsEmpty() {
+	if w.Kinds.IsEmpty() && o.Allocs.By == 0 && !o.Allocs.Sample {
 		w.Kinds = event.KindsDefault
 	}
 	if w.StackDepth == 0 {
 		w.StackDepth = DefaultStackDepth
 	}
-	if w.BufferBytes == 0 {
-		w.BufferBytes = DefaultBufferBytes
+	if w.Kinds.IsEmpty() && o.Allocs.By&AllocsByPlace == 0 && !o.Allocs.Sample {
+		w.StackDepth = 0
 	}
-	w.BufferBytes = 1 << bits.Len(uint(max(w.BufferBytes, minBufferBytes)-1))
+	w.BufferBytes = bufferBytes(w.BufferBytes)
 	return w
+}
+
+// bufferBytes returns the size of a buffer for which a size was requested: a power of two. Zero selects the default.
+func bufferBytes(requested int) int {
+	return 1 << bits.Len(uint(max(cmp.Or(requested, DefaultBufferBytes), minBufferBytes)-1))
 }
 
 // Events returns an iterator over the events of the target. The iteration ends when the target exits, when the context
@@ -167,18 +194,22 @@ func (o Options) want() probe.Want {
 // copy it to keep it. The events can be iterated only once.
 //
 // After the loop, [Session.Err] reports whether the events ended early, and [Session.Stats] how many were lost.
-func (s *Session) Events() iter.Seq[*event.Event] { return s.probes.Events() }
+func (s *Session) Events() iter.Seq[*event.Event] {
+	if s.memory == nil {
+		return s.probes.Events()
+	}
+	return s.memory.events(s.probes.Events(), func() { s.Detach() })
+}
 
 // Err returns the error that ended the events. It returns nil if they ended because the target exited, the context was
 // done or the session was closed.
 func (s *Session) Err() error { return s.probes.Err() }
 
 // Stats returns the event counts so far. It is safe to call at any time and from any goroutine.
-func (s *Session) Stats() Stats {
-	n := s.probes.Stats()
-	stats := Stats{Events: n.Events, Lost: n.Lost, Kinds: map[event.Kind]Counts{}, Err: n.Err, Unreadable: n.Unreadable, TimeError: TimeError(n.TimeError)}
-	for k, c := range n.Kinds {
-		stats.Kinds[k] = Counts(c)
+func (s *Session) Stats() event.Stats {
+	stats := s.probes.Stats()
+	if s.memory != nil {
+		s.memory.count(&stats)
 	}
 	return stats
 }
@@ -191,19 +222,19 @@ func (s *Session) Alive() ([]uint64, error) { return s.probes.Process().Alive() 
 func (s *Session) Observed() ([]uint64, error) { return s.probes.Observed() }
 
 // Usage returns the current resource usage of the target, and the goroutines that currently have a P.
-func (s *Session) Usage() (Usage, error) {
+func (s *Session) Usage() (event.Usage, error) {
 	u, err := s.probes.Process().Usage()
 	if err != nil {
-		return Usage{}, sentinel(err)
+		return event.Usage{}, err
 	}
-	usage := Usage{CPU: u.CPU, RSS: u.RSS, Procs: u.Procs, Err: u.Err}
+	usage := event.Usage{CPU: u.CPU, RSS: u.RSS, Procs: u.Procs, Err: u.Err}
 	_, inner := s.probes.Engine().(*inline.Engine) // it has the numbers that the runtime knows
 	for _, t := range u.Threads {
 		id := t.ID
 		if inner {
 			id = t.Inner
 		}
-		usage.Threads = append(usage.Threads, ThreadUsage{TID: int32(id), CPU: t.CPU, Wait: t.Wait})
+		usage.Threads = append(usage.Threads, event.ThreadUsage{TID: int32(id), CPU: t.CPU, Wait: t.Wait})
 	}
 	if u.Running != nil {
 		usage.Running = map[uint64]event.Proc{}
@@ -214,10 +245,16 @@ func (s *Session) Usage() (Usage, error) {
 	return usage, nil
 }
 
-// Warnings returns messages for the user about this session, one line each. For example, a probe could not be attached,
+// Warnings returns messages for the user about this session. Use errors.Is to match a warning with its kind, such as
+// event.WarnMissing. For example, a probe could not be attached,
 // or the kernel lacks a feature. Warnings can be added until the session is closed: [EngineInline] reports breakpoints of
 // other tracers at its probe sites.
-func (s *Session) Warnings() []string { return event.WarningTexts(s.probes.Warnings()) }
+func (s *Session) Warnings() []event.Warning {
+	if s.memory == nil {
+		return s.probes.Warnings()
+	}
+	return append(s.probes.Warnings(), s.memory.warnings()...)
+}
 
 // PID returns the process ID of the target.
 func (s *Session) PID() int { return s.probes.PID() }
@@ -225,15 +262,25 @@ func (s *Session) PID() int { return s.probes.PID() }
 // Detach removes the probes and restores the target to its original state. [Session.Events] still yields what is in the
 // buffer, so Detach may be called while the consumer of Events is blocked. It may be called more than once. A program
 // that [Attach] started continues to run.
-func (s *Session) Detach() error { return s.probes.Detach() }
+func (s *Session) Detach() error {
+	s.ends()
+	return s.probes.Detach()
+}
 
 // Close detaches from the target, as [Session.Detach] does, and releases the session's resources. Events that are still
 // in the buffer are discarded, unless [Session.Events] is being iterated at the time. Close may be called more than
 // once. If the session uses [EngineInline] and a debugger is attached to the target, or its cgroup is frozen, Close fails after
 // some seconds and can be called again.
 func (s *Session) Close() error {
+	s.ends()
 	s.unwatched()
 	return s.probes.Close()
+}
+
+// ends notes that no events follow but those in the buffer.
+func (s *Session) ends() {
+	now := time.Now()
+	s.detached.CompareAndSwap(nil, &now)
 }
 
 // ExitStatus waits for a program that [Attach] started to exit, and returns its exit status as a shell reports it: for a

@@ -184,7 +184,7 @@ func observeWhile(t *testing.T, pid int, kinds event.Kinds, do func()) ([]event.
 
 // observeEach returns all events of a process while something is done, bounds for what has to be subtracted from their times
 // to have those of CLOCK_MONOTONIC, and the session's numbers. It calls each after each event.
-func observeEach(t *testing.T, pid int, opt loupe.Options, each func(), do func()) ([]event.Event, tracetruth.Bounds, loupe.Stats) {
+func observeEach(t *testing.T, pid int, opt loupe.Options, each func(), do func()) ([]event.Event, tracetruth.Bounds, event.Stats) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()

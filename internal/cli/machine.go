@@ -29,11 +29,11 @@ type process interface {
 type session interface {
 	Events() iter.Seq[*event.Event]
 	Err() error
-	Stats() loupe.Stats
+	Stats() event.Stats
 	Warnings() []string
 	Alive() ([]uint64, error)
 	Observed() ([]uint64, error)
-	Usage() (loupe.Usage, error)
+	Usage() (event.Usage, error)
 	PID() int
 	Detach() error
 	Close() error
@@ -94,8 +94,14 @@ func (machine) attach(ctx context.Context, target watched, opt loupe.Options) (s
 	if err != nil {
 		return nil, err
 	}
-	return s, nil
+	return attached{s}, nil
 }
+
+// attached is a session of package loupe.
+type attached struct{ *loupe.Session }
+
+// Warnings returns the texts of the session's warnings.
+func (s attached) Warnings() []string { return event.WarningTexts(s.Session.Warnings()) }
 
 func (machine) checkInline(ctx context.Context, pid int) error { return inline.Check(ctx, pid) }
 

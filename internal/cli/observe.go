@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/loupe-go/loupe"
+	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/report"
 	"github.com/loupe-go/loupe/internal/term"
 )
@@ -185,7 +186,7 @@ func (a *app) tellWarnings(s session) (end func()) {
 }
 
 // tellTimeError tells the user how exact times by a coarse clock are.
-func (a *app) tellTimeError(e loupe.TimeError) {
+func (a *app) tellTimeError(e event.TimeError) {
 	if e.Max > 0 {
 		a.note("note: times are exact to %s for 99 %% of the events and to %s for all (coarse clock)", report.ShortTime(e.P99), report.ShortTime(e.Max))
 	}

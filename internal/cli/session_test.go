@@ -17,7 +17,7 @@ type fakeStream struct {
 	repeat    bool // the events come again and again until the session ends
 	goesOn    bool // after the events the session lasts until it is ended
 	err       error
-	stats     loupe.Stats // Events is counted
+	stats     event.Stats // Events is counted
 	warnings  []string
 	late      string        // a warning that comes during the session
 	leaving   chan struct{} // unless nil, detaching takes until it is closed, and the events go on until then
@@ -92,7 +92,7 @@ func (s *fakeSession) Events() iter.Seq[*event.Event] {
 }
 
 func (s *fakeSession) Err() error         { return s.err }
-func (s *fakeSession) Stats() loupe.Stats { return s.stats }
+func (s *fakeSession) Stats() event.Stats { return s.stats }
 
 func (s *fakeSession) Warnings() []string {
 	if s.late != "" && atomic.LoadUint64(&s.consumed) > 0 {
@@ -122,7 +122,7 @@ func (s *fakeSession) Detach() error {
 	return nil
 }
 
-func (s *fakeSession) Usage() (loupe.Usage, error) { return loupe.Usage{}, nil }
+func (s *fakeSession) Usage() (event.Usage, error) { return event.Usage{}, nil }
 
 func (s *fakeSession) Alive() ([]uint64, error) { return s.alive, nil }
 

@@ -294,7 +294,7 @@ func (w *watching) unread() []string {
 }
 
 // uncounted says why the number of lost events is incomplete.
-func uncounted(stats loupe.Stats) []string {
+func uncounted(stats event.Stats) []string {
 	if stats.Err == nil {
 		return nil
 	}

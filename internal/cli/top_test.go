@@ -39,7 +39,7 @@ func TestTopUsage(t *testing.T) {
 func TestTopUncounted(t *testing.T) {
 	sys := newStream()
 	sys.stream.goesOn = true
-	sys.stream.stats = loupe.Stats{Lost: 7, Err: errors.New("no counters")}
+	sys.stream.stats = event.Stats{Lost: 7, Err: errors.New("no counters")}
 	r := run(t, sys, "top", "app", "-n", "1", "--json")
 	if r.status != exitDone || !strings.Contains(r.out, `"warnings":["more events may have been lost: no counters"]`) || !strings.Contains(r.out, `"lost":7`) {
 		t.Errorf("%+v", r)
@@ -101,7 +101,7 @@ func livelier() *fakeSystem {
 
 func TestTopJSON(t *testing.T) {
 	sys := livelier()
-	sys.stream.stats = loupe.Stats{Lost: 7}
+	sys.stream.stats = event.Stats{Lost: 7}
 	r := run(t, sys, "top", "42", "--json", "--interval", "100ms", "-n", "2", "--history", "0", "--stack", "5")
 	lines := parseTop(t, r.out)
 	if r.status != exitDone || len(lines) != 2 || !strings.Contains(r.errOut, "7 events were lost") {
@@ -311,7 +311,7 @@ func TestTopMends(t *testing.T) {
 	} {
 		feed.Add(&e)
 	}
-	fake := &fakeSession{fakeStream: &fakeStream{stats: loupe.Stats{Lost: 3}}, alive: []uint64{1}}
+	fake := &fakeSession{fakeStream: &fakeStream{stats: event.Stats{Lost: 3}}, alive: []uint64{1}}
 	w := &watching{session: fake, feed: feed}
 	if lost := w.mend(slog.New(slog.DiscardHandler), 0, now+2); lost != 3 {
 		t.Errorf("%d events lost, want 3", lost)

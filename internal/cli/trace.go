@@ -192,7 +192,7 @@ func (a *app) aliveNow(s session, tally *stream.Tally) (n int, uncertain bool) {
 }
 
 // unread returns how many events were left in the buffer.
-func unread(stats loupe.Stats) uint64 {
+func unread(stats event.Stats) uint64 {
 	n := uint64(0)
 	for _, c := range stats.Kinds {
 		if done := c.Received + c.Lost; c.Produced > done {
@@ -203,14 +203,14 @@ func unread(stats loupe.Stats) uint64 {
 }
 
 // tellLoss tells the user what was lost, with --quiet too.
-func (a *app) tellLoss(stats loupe.Stats) {
+func (a *app) tellLoss(stats event.Stats) {
 	if full := stats.Lost - stats.Unreadable; full > 0 {
 		fmt.Fprintf(a.Stderr, "loupe: %s: the buffer was full; increase --buffer or select fewer events\n",
-			report.LossWords(full, countsByKind(stats, func(c loupe.Counts) uint64 { return c.Lost - c.Unreadable })))
+			report.LossWords(full, countsByKind(stats, func(c event.Counts) uint64 { return c.Lost - c.Unreadable })))
 	}
 	if stats.Unreadable > 0 {
 		fmt.Fprintf(a.Stderr, "loupe: %s: could not read the target's memory; a larger --buffer does not help\n",
-			report.LossWords(stats.Unreadable, countsByKind(stats, func(c loupe.Counts) uint64 { return c.Unreadable })))
+			report.LossWords(stats.Unreadable, countsByKind(stats, func(c event.Counts) uint64 { return c.Unreadable })))
 	}
 	if stats.Err != nil {
 		fmt.Fprintf(a.Stderr, "loupe: more events may have been lost: %s\n", term.Escape(stats.Err.Error()))
@@ -218,12 +218,12 @@ func (a *app) tellLoss(stats loupe.Stats) {
 }
 
 // lostByKind returns what was lost of each kind.
-func lostByKind(stats loupe.Stats) map[event.Kind]uint64 {
-	return countsByKind(stats, func(c loupe.Counts) uint64 { return c.Lost })
+func lostByKind(stats event.Stats) map[event.Kind]uint64 {
+	return countsByKind(stats, func(c event.Counts) uint64 { return c.Lost })
 }
 
 // countsByKind returns one of the counts of each kind that has some.
-func countsByKind(stats loupe.Stats, count func(loupe.Counts) uint64) map[event.Kind]uint64 {
+func countsByKind(stats event.Stats, count func(event.Counts) uint64) map[event.Kind]uint64 {
 	counts := map[event.Kind]uint64{}
 	for kind, c := range stats.Kinds {
 		if n := count(c); n > 0 {

@@ -150,7 +150,7 @@ func TestTraceFilters(t *testing.T) {
 // TestTimeError reports how exact the times of a coarse clock are, for every command with live events.
 func TestTimeError(t *testing.T) {
 	sys := newStream()
-	sys.stream.stats.TimeError = loupe.TimeError{P99: 1900 * time.Microsecond, Max: 14 * time.Millisecond}
+	sys.stream.stats.TimeError = event.TimeError{P99: 1900 * time.Microsecond, Max: 14 * time.Millisecond}
 	const note = "loupe: note: times are exact to 1.9ms for 99 % of the events and to 14ms for all (coarse clock)\n"
 	for _, line := range [][]string{
 		{"trace", "app", "--json"}, {"top", "app", "-n", "1"}, {"record", "app", "-o", filepath.Join(t.TempDir(), "trace")},
@@ -170,8 +170,8 @@ func TestTimeError(t *testing.T) {
 func TestTraceTellsLoss(t *testing.T) {
 	sys := newStream()
 	sys.stream.events = append(sys.stream.events, event.Event{Kind: event.Lost, PID: 42, Value: 1234})
-	sys.stream.stats = loupe.Stats{Lost: 1234, Unreadable: 30, Kinds: map[event.Kind]loupe.Counts{event.GoStart: {Lost: 234}, event.GoBlock: {Lost: 1000, Unreadable: 30}, event.GoStop: {Received: 1}}}
-	if r := run(t, &fakeSystem{pids: sys.pids, stream: fakeStream{stats: loupe.Stats{Err: errors.New("no\x1b numbers")}}}, "trace", "app", "-q"); r.errOut != "loupe: more events may have been lost: no\\x1b numbers\n" {
+	sys.stream.stats = event.Stats{Lost: 1234, Unreadable: 30, Kinds: map[event.Kind]event.Counts{event.GoStart: {Lost: 234}, event.GoBlock: {Lost: 1000, Unreadable: 30}, event.GoStop: {Received: 1}}}
+	if r := run(t, &fakeSystem{pids: sys.pids, stream: fakeStream{stats: event.Stats{Err: errors.New("no\x1b numbers")}}}, "trace", "app", "-q"); r.errOut != "loupe: more events may have been lost: no\\x1b numbers\n" {
 		t.Errorf("%+v", r)
 	}
 	sys.stream.warnings, sys.stream.late = []string{"a kernel\x1b feature is missing"}, "a probe failed"
@@ -420,7 +420,7 @@ func TestOneOfEach(t *testing.T) {
 	} {
 		sys := newStream()
 		sys.stream.events = []event.Event{{Kind: event.Lost, PID: 42, Value: lost}}
-		sys.stream.stats = loupe.Stats{Lost: uint64(lost), Kinds: map[event.Kind]loupe.Counts{event.GoStart: {Lost: uint64(lost)}}}
+		sys.stream.stats = event.Stats{Lost: uint64(lost), Kinds: map[event.Kind]event.Counts{event.GoStart: {Lost: uint64(lost)}}}
 		r := run(t, sys, "trace", "app")
 		for _, text := range want {
 			if !strings.Contains(r.out+r.errOut, text) {
