@@ -1,0 +1,131 @@
+package loupe_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/loupe-go/loupe"
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/goproc"
+	cpuperf "github.com/loupe-go/loupe/internal/perf"
+	"github.com/loupe-go/loupe/internal/testtarget"
+	"golang.org/x/sys/unix"
+)
+
+// gcSampler is a sampler with or without eBPF.
+type gcSampler interface {
+	Start() error
+	Stop() error
+	Drain(f func(*cpuperf.Sample)) error
+	Close() error
+}
+
+// TestCPUGCPhase compares the phases of the garbage collector in samples with the events of the same collections. Samples close to
+// the begin or the end of a collection are left out, as are those taken while the program was stopped in between.
+func TestCPUGCPhase(t *testing.T) {
+	for _, version := range testtarget.Among(t, "1.12.17", "1.21.13", testtarget.Latest()) {
+		for name, open := range map[string]func(*goproc.Process, cpuperf.Options) (gcSampler, error){
+			"eBPF":    func(p *goproc.Process, opt cpuperf.Options) (gcSampler, error) { return cpuperf.New(p, opt) },
+			"no eBPF": func(p *goproc.Process, opt cpuperf.Options) (gcSampler, error) { return cpuperf.NewPlain(p, opt) },
+		} {
+			t.Run(version+"/"+name, func(t *testing.T) {
+				target := burn(t, testtarget.Spec{Go: version, Stripped: true}, "gc")
+				defer target.Stop()
+				p, err := goproc.Open(target.PID(), goproc.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer p.Close()
+				sampler, err := open(p, cpuperf.Options{Rate: 999, BufferBytes: 1 << 24, GC: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer sampler.Close()
+				ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+				defer cancel()
+				s, err := loupe.Attach(ctx, loupe.PID(target.PID()), loupe.Options{Engine: loupe.EngineUprobe, Kinds: event.KindsOf(event.GCBegin, event.GCEnd)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer s.Close()
+				if err := sampler.Start(); err != nil {
+					t.Fatal(err)
+				}
+				var samples []cpuperf.Sample
+				drained := make(chan error)
+				go func() {
+					var err error
+					for err == nil && ctx.Err() == nil {
+						err = sampler.Drain(func(s *cpuperf.Sample) {
+							samples = append(samples, cpuperf.Sample{Time: s.Time, GC: s.GC, Late: s.Late})
+						})
+						time.Sleep(10 * time.Millisecond)
+					}
+					drained <- err
+				}()
+				var begins, ends []time.Duration
+				offset := wallOffset(t)
+				for e := range s.Events() {
+					switch e.Kind {
+					case event.GCBegin:
+						begins = append(begins, time.Duration(e.Time)-offset)
+					case event.GCEnd:
+						ends = append(ends, time.Duration(e.Time)-offset)
+					}
+				}
+				if err := <-drained; err != nil {
+					t.Fatal(err)
+				}
+				comparePhases(t, samples, begins, ends)
+			})
+		}
+	}
+}
+
+// wallOffset returns the difference of the wall clock and CLOCK_MONOTONIC.
+func wallOffset(t *testing.T) time.Duration {
+	t.Helper()
+	var mono unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &mono); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(time.Now().UnixNano() - mono.Nano())
+}
+
+func comparePhases(t *testing.T, samples []cpuperf.Sample, begins, ends []time.Duration) {
+	t.Helper()
+	const margin = 2 * time.Millisecond
+	phases := map[string]int{}
+	var inside, outside, wrong int
+	for i := range samples {
+		at := &samples[i]
+		b, _ := slices.BinarySearch(begins, at.Time)
+		e, _ := slices.BinarySearch(ends, at.Time)
+		if at.Late || b == 0 || b == len(begins) || e == len(ends) {
+			continue
+		}
+		phases[at.GC]++
+		near := func(list []time.Duration, i int) bool {
+			return i > 0 && at.Time-list[i-1] < margin || i < len(list) && list[i]-at.Time < margin
+		}
+		if near(begins, b) || near(ends, e) {
+			continue
+		}
+		// A collection is in progress if the last begin is after the last end.
+		collecting := e == 0 || begins[b-1] > ends[e-1]
+		if collecting {
+			inside++
+		} else {
+			outside++
+		}
+		if collecting != (at.GC != "") {
+			wrong++
+		}
+	}
+	t.Logf("%d collections; phases %v; %d samples within, %d between, %d wrong", len(begins), phases, inside, outside, wrong)
+	if inside < 20 || outside < 20 || float64(wrong) > 0.02*float64(inside+outside) {
+		t.Errorf("%d samples within collections, %d between, %d wrong", inside, outside, wrong)
+	}
+}
