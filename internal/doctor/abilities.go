@@ -7,6 +7,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/loupe-go/loupe/checkup"
 	"github.com/loupe-go/loupe/internal/ptrace"
 )
 
@@ -17,33 +18,35 @@ type need struct {
 }
 
 // abilities tells what can be done on this machine, or to the target when there is one.
-func (f Facts) abilities(t *Target) []Ability {
+func (f Facts) abilities(t *Target) []checkup.Ability {
 	memory := need{f.ReadMemory == nil, "reading other processes' memory is refused: see \"reading memory\""}
-	with := func(name, does string, needs ...need) Ability {
+	with := func(name, does string, needs ...need) checkup.Ability {
 		return ability(name, does, append([]need{memory}, needs...))
 	}
 	if t != nil {
 		readable, sameArch, untraced := f.needReadable(t), f.needSameArch(t), needUntraced(t)
-		return []Ability{
-			with("snapshot", "goroutines and profiles, without stopping the program", readable),
-			with("pause", "--pause: goroutines and profiles of the stopped program", f.needPtrace(), readable, untraced),
-			with("uprobe", "live events with eBPF (--engine uprobe)", append(f.uprobeNeeds(), readable, sameArch, needFree(t))...),
-			with("inline", "live events without eBPF (--engine inline)", f.needPtrace(), readable, untraced, sameArch, f.needRoom(t), needFree(t)),
+		return []checkup.Ability{
+			with(checkup.Snapshot, "goroutines and profiles, without stopping the program", readable),
+			with(checkup.Pause, "--pause: goroutines and profiles of the stopped program", f.needPtrace(), readable, untraced),
+			with(checkup.Uprobe, "live events with eBPF (--engine uprobe)", append(f.uprobeNeeds(), readable, sameArch, needFree(t))...),
+			with(checkup.Inline, "live events without eBPF (--engine inline)", f.needPtrace(), readable, untraced, sameArch, f.needRoom(t), needFree(t)),
+			with(checkup.CPU, "CPU profiles (profile --type cpu)", append(f.cpuNeeds(), readable, sameArch)...),
 		}
 	}
-	return []Ability{
-		with("snapshot", "goroutines and profiles of your own processes", f.needOwn()),
-		with("snapshot of all", "goroutines and profiles of all users' processes", f.needAll()),
-		with("uprobe", "live events with eBPF (--engine uprobe)", append(f.uprobeNeeds(), f.needOwn())...),
-		with("inline", "live events without eBPF (--engine inline)", f.needPtrace(), f.needOwn()),
+	return []checkup.Ability{
+		with(checkup.Snapshot, "goroutines and profiles of your own processes", f.needOwn()),
+		with(checkup.SnapshotAll, "goroutines and profiles of all users' processes", f.needAll()),
+		with(checkup.Uprobe, "live events with eBPF (--engine uprobe)", append(f.uprobeNeeds(), f.needOwn())...),
+		with(checkup.Inline, "live events without eBPF (--engine inline)", f.needPtrace(), f.needOwn()),
+		with(checkup.CPU, "CPU profiles (profile --type cpu)", append(f.cpuNeeds(), f.needOwn())...),
 	}
 }
 
-func ability(name, does string, needs []need) Ability {
-	a := Ability{Name: name, Does: does, Met: true}
+func ability(name, does string, needs []need) checkup.Ability {
+	a := checkup.Ability{Name: name, Does: does, Available: true}
 	for _, n := range needs {
 		if !n.met {
-			a.Met = false
+			a.Available = false
 			a.Missing = append(a.Missing, n.lacked)
 		}
 	}
@@ -104,10 +107,22 @@ func needUntraced(t *Target) need {
 
 // uprobeNeeds are the requirements of the uprobe engine on the machine.
 func (f Facts) uprobeNeeds() []need {
+	return append(f.bpfNeeds(), need{f.UprobePMU, "a kernel with uprobes"})
+}
+
+// cpuNeeds are the requirements of CPU profiles, without those of the target.
+func (f Facts) cpuNeeds() []need {
+	if f.PerfEvents {
+		return nil // BPF is used where it is permitted
+	}
+	return append(f.bpfNeeds(), need{!errors.Is(f.TaskRegs, ebpf.ErrNotSupported), "Linux 5.15 or later"}, need{f.BTF, "a kernel with BTF (CONFIG_DEBUG_INFO_BTF)"})
+}
+
+// bpfNeeds are the requirements of all eBPF programs that observe a process.
+func (f Facts) bpfNeeds() []need {
 	return []need{
 		{f.mayTraceWithBPF(), "CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN: sudo loupe ..."},
 		{!f.NestedUser, "the initial user namespace: run on the host"},
-		{f.UprobePMU, "a kernel with uprobes"},
 		{!errors.Is(f.RingBuffer, ebpf.ErrNotSupported), "a kernel with BPF ring buffers (5.8)"},
 		{f.BPF == nil || !f.mayTraceWithBPF(), "loading BPF programs: see \"BPF\""},
 	}

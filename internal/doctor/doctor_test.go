@@ -12,6 +12,8 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/loupe-go/loupe/checkup"
+	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/ptrace"
 	"github.com/loupe-go/loupe/internal/testcmd"
@@ -28,12 +30,12 @@ func healthy() Facts {
 func TestHealthyMachine(t *testing.T) {
 	r := Examine(healthy(), nil)
 	for _, c := range r.Machine {
-		if c.Status != OK || c.Remedy != "" {
+		if c.Status != checkup.OK || c.Remedy != "" {
 			t.Errorf("%s: %+v", c.Name, c)
 		}
 	}
 	for _, a := range r.Abilities {
-		if !a.Met || len(a.Missing) > 0 {
+		if !a.Available || len(a.Missing) > 0 {
 			t.Errorf("%s: %+v", a.Name, a)
 		}
 	}
@@ -52,38 +54,39 @@ func TestAilments(t *testing.T) {
 		name   string
 		change func(*Facts)
 		check  string
-		status Status
+		status checkup.Status
 		lost   string
 	}{
-		{"foreign architecture", func(f *Facts) { f.Arch = "riscv64" }, "kernel", Fail, ""},
-		{"no process_vm_readv", func(f *Facts) { f.ReadMemory = unix.EPERM }, "reading memory", Fail, "snapshot, snapshot of all, uprobe, inline"},
-		{"no ptrace", func(f *Facts) { f.Ptrace = unix.EPERM }, "ptrace", Warn, "inline"},
-		{"nobody may trace", func(f *Facts) { f.PtraceScope = 3 }, "Yama ptrace_scope", Fail, "snapshot, snapshot of all, uprobe, inline"},
-		{"Yama 1", func(f *Facts) { noCaps(f); f.PtraceScope = 1 }, "Yama ptrace_scope", Warn, "snapshot, snapshot of all, uprobe, inline"},
-		{"Yama 2", func(f *Facts) { noCaps(f); f.PtraceScope = 2 }, "Yama ptrace_scope", Warn, "snapshot, snapshot of all, uprobe, inline"},
-		{"Yama 1, root", func(f *Facts) { f.PtraceScope = 1 }, "Yama ptrace_scope", OK, ""},
-		{"ordinary user", noCaps, "capabilities", Warn, "snapshot of all, uprobe"},
-		{"ordinary user, BPF", noCaps, "BPF", Warn, "snapshot of all, uprobe"},
-		{"user namespace", func(f *Facts) { f.NestedUser = true; f.BPF = unix.EPERM }, "namespaces", Warn, "uprobe"},
-		{"PID namespace", func(f *Facts) { f.NestedPID = true }, "namespaces", Warn, ""},
-		{"hidepid", func(f *Facts) { noCaps(f); f.HidePID = "2" }, "/proc", Warn, "snapshot of all, uprobe"},
-		{"hidepid, root", func(f *Facts) { f.HidePID = "2" }, "/proc", OK, ""},
-		{"BPF filtered", func(f *Facts) { f.BPF = unix.EPERM }, "BPF", Warn, "uprobe"},
-		{"no BPF", func(f *Facts) { f.BPF = ebpf.ErrNotSupported }, "BPF", Warn, "uprobe"},
-		{"no uprobes", func(f *Facts) { f.UprobePMU = false }, "uprobes", Warn, "uprobe"},
-		{"no perf", func(f *Facts) { f.UprobePMU, f.PerfParanoid = false, -1 }, "perf_event_paranoid", Warn, "uprobe"},
-		{"no ring buffer", func(f *Facts) { f.RingBuffer = fmt.Errorf("x: %w", ebpf.ErrNotSupported) }, "BPF ring buffer", Warn, "uprobe"},
-		{"no uprobe_multi", func(f *Facts) { f.UprobeMulti = fmt.Errorf("x: %w", ebpf.ErrNotSupported) }, "uprobe_multi", Warn, ""},
-		{"no BTF", func(f *Facts) { f.BTF = false }, "BTF", Warn, ""},
-		{"lockdown", func(f *Facts) { f.Lockdown = "integrity" }, "lockdown", OK, ""},
-		{"strict lockdown", func(f *Facts) { f.Lockdown = "confidentiality" }, "lockdown", Warn, ""},
-		{"unprivileged BPF on", func(f *Facts) { f.UnprivilegedBPF = 0 }, "unprivileged_bpf_disabled", OK, ""},
-		{"seccomp", func(f *Facts) { f.Seccomp = 2 }, "seccomp", OK, ""},
+		{"foreign architecture", func(f *Facts) { f.Arch = "riscv64" }, "kernel", checkup.Fail, ""},
+		{"no process_vm_readv", func(f *Facts) { f.ReadMemory = unix.EPERM }, "reading memory", checkup.Fail, "snapshot, snapshot of all, uprobe, inline, cpu"},
+		{"no ptrace", func(f *Facts) { f.Ptrace = unix.EPERM }, "ptrace", checkup.Warn, "inline"},
+		{"nobody may trace", func(f *Facts) { f.PtraceScope = 3 }, "Yama ptrace_scope", checkup.Fail, "snapshot, snapshot of all, uprobe, inline, cpu"},
+		{"Yama 1", func(f *Facts) { noCaps(f); f.PtraceScope = 1 }, "Yama ptrace_scope", checkup.Warn, "snapshot, snapshot of all, uprobe, inline, cpu"},
+		{"Yama 2", func(f *Facts) { noCaps(f); f.PtraceScope = 2 }, "Yama ptrace_scope", checkup.Warn, "snapshot, snapshot of all, uprobe, inline, cpu"},
+		{"Yama 1, root", func(f *Facts) { f.PtraceScope = 1 }, "Yama ptrace_scope", checkup.OK, ""},
+		{"ordinary user", noCaps, "capabilities", checkup.Warn, "snapshot of all, uprobe, cpu"},
+		{"ordinary user, BPF", noCaps, "BPF", checkup.Warn, "snapshot of all, uprobe, cpu"},
+		{"user namespace", func(f *Facts) { f.NestedUser = true; f.BPF = unix.EPERM }, "namespaces", checkup.Warn, "uprobe, cpu"},
+		{"PID namespace", func(f *Facts) { f.NestedPID = true }, "namespaces", checkup.Warn, ""},
+		{"hidepid", func(f *Facts) { noCaps(f); f.HidePID = "2" }, "/proc", checkup.Warn, "snapshot of all, uprobe, cpu"},
+		{"hidepid, root", func(f *Facts) { f.HidePID = "2" }, "/proc", checkup.OK, ""},
+		{"BPF filtered", func(f *Facts) { f.BPF = unix.EPERM }, "BPF", checkup.Warn, "uprobe, cpu"},
+		{"no BPF", func(f *Facts) { f.BPF = ebpf.ErrNotSupported }, "BPF", checkup.Warn, "uprobe, cpu"},
+		{"no uprobes", func(f *Facts) { f.UprobePMU = false }, "uprobes", checkup.Warn, "uprobe"},
+		{"no perf", func(f *Facts) { f.UprobePMU, f.PerfParanoid = false, -1 }, "perf_event_paranoid", checkup.Warn, "uprobe"},
+		{"no ring buffer", func(f *Facts) { f.RingBuffer = fmt.Errorf("x: %w", ebpf.ErrNotSupported) }, "BPF ring buffer", checkup.Warn, "uprobe, cpu"},
+		{"no uprobe_multi", func(f *Facts) { f.UprobeMulti = fmt.Errorf("x: %w", ebpf.ErrNotSupported) }, "uprobe_multi", checkup.Warn, ""},
+		{"no registers", func(f *Facts) { f.TaskRegs = fmt.Errorf("x: %w", ebpf.ErrNotSupported) }, "kernel", checkup.OK, "cpu"},
+		{"no BTF", func(f *Facts) { f.BTF = false }, "BTF", checkup.Warn, "cpu"},
+		{"lockdown", func(f *Facts) { f.Lockdown = "integrity" }, "lockdown", checkup.OK, ""},
+		{"strict lockdown", func(f *Facts) { f.Lockdown = "confidentiality" }, "lockdown", checkup.Warn, ""},
+		{"unprivileged BPF on", func(f *Facts) { f.UnprivilegedBPF = 0 }, "unprivileged_bpf_disabled", checkup.OK, ""},
+		{"seccomp", func(f *Facts) { f.Seccomp = 2 }, "seccomp", checkup.OK, ""},
 	} {
 		f := healthy()
 		test.change(&f)
 		r := Examine(f, nil)
-		i := slices.IndexFunc(r.Machine, func(c Check) bool { return c.Name == test.check })
+		i := slices.IndexFunc(r.Machine, func(c checkup.Finding) bool { return c.Name == test.check })
 		if i < 0 {
 			t.Errorf("%s: no check %q", test.name, test.check)
 			continue
@@ -92,26 +95,26 @@ func TestAilments(t *testing.T) {
 		if c.Status != test.status {
 			t.Errorf("%s: %+v, want %s", test.name, c, test.status)
 		}
-		if c.Status == Warn && (c.Means == "" && c.Remedy == "" || c.Remedy == "") {
+		if c.Status == checkup.Warn && (c.Means == "" && c.Remedy == "" || c.Remedy == "") {
 			t.Errorf("%s: no remedy: %+v", test.name, c)
 		}
 		var lost []string
 		for _, a := range r.Abilities {
-			if !a.Met {
+			if !a.Available {
 				lost = append(lost, a.Name)
 			}
 		}
 		if got := strings.Join(lost, ", "); got != test.lost {
 			t.Errorf("%s: abilities lost: %q, want %q", test.name, got, test.lost)
 		}
-		if usable := test.status != Fail; r.Usable() != usable {
+		if usable := test.status != checkup.Fail; r.Usable() != usable {
 			t.Errorf("%s: usable %v, want %v", test.name, r.Usable(), usable)
 		}
 	}
 }
 
 func TestTarget(t *testing.T) {
-	good := Target{PID: 7, Owner: 0, Info: goproc.Info{PID: 7, User: "www", Exe: "/bin/app", GoVersion: "go1.22.1", Arch: "amd64",
+	good := Target{PID: 7, Owner: 0, Info: event.ProcessInfo{PID: 7, User: "www", Exe: "/bin/app", GoVersion: "go1.22.1", Arch: "amd64",
 		Linkage: "static", Symbols: "stripped", Goroutines: 12, Layout: "table", Module: "example.com/app", ModuleVersion: "v1.0.0"}}
 	for _, test := range []struct {
 		name    string
@@ -128,29 +131,29 @@ func TestTarget(t *testing.T) {
 		{"left", func(t *Target) { t.Inline = &Inline{Loupe: 5, Places: 9, Memory: true} }, true, "uprobe, inline", "a Loupe (process 5) was killed and left code at 9 places"},
 		{"remains", func(t *Target) { t.Inline = &Inline{} }, true, "", "a Loupe was killed and left memory"},
 		{"executable", func(t *Target) { t.Err = fmt.Errorf("process 7: %w", goproc.ErrUnreadable) }, false,
-			"snapshot, pause, uprobe, inline", "CAP_DAC_READ_SEARCH"},
+			"snapshot, pause, uprobe, inline, cpu", "CAP_DAC_READ_SEARCH"},
 		{"breakpoints", func(t *Target) { t.Breakpoints = []goproc.Breakpoint{{Func: "runtime.gopark", Offset: 4}} }, true, "", "runtime.gopark+0x4"},
-		{"other architecture", func(t *Target) { t.Info.Arch = "arm64" }, true, "uprobe, inline", "arm64"},
+		{"other architecture", func(t *Target) { t.Info.Arch = "arm64" }, true, "uprobe, inline, cpu", "arm64"},
 		{"deleted", func(t *Target) { t.Info.Deleted = true }, true, "", "removed or replaced"},
 		{"warned", func(t *Target) { t.Warnings = []string{"nearest layout"} }, true, "", "nearest layout"},
 		{"not Go", func(t *Target) { t.Err = fmt.Errorf("process 7: %w", goproc.ErrNotGo) }, false,
-			"snapshot, pause, uprobe, inline", "loupe ps lists"},
+			"snapshot, pause, uprobe, inline, cpu", "loupe ps lists"},
 		{"denied", func(t *Target) { t.Err = fmt.Errorf("process 7: %w", goproc.ErrPermission) }, false,
-			"snapshot, pause, uprobe, inline", "security module"},
+			"snapshot, pause, uprobe, inline, cpu", "security module"},
 	} {
 		target := good
 		test.change(&target)
 		r := Examine(healthy(), &target)
 		var lost []string
 		for _, a := range r.Abilities {
-			if !a.Met {
+			if !a.Available {
 				lost = append(lost, a.Name)
 			}
 		}
 		if r.Usable() != test.usable || strings.Join(lost, ", ") != test.lost {
 			t.Errorf("%s: usable %v, abilities lost %v", test.name, r.Usable(), lost)
 		}
-		if !slices.ContainsFunc(r.Target, func(c Check) bool {
+		if !slices.ContainsFunc(r.Target, func(c checkup.Finding) bool {
 			return strings.Contains(c.Found+c.Means+c.Remedy, test.mention)
 		}) {
 			t.Errorf("%s: no mention of %q in %+v", test.name, test.mention, r.Target)

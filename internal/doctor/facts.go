@@ -10,9 +10,11 @@ import (
 	"strings"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/features"
 	"golang.org/x/sys/unix"
 
+	"github.com/loupe-go/loupe/internal/perf"
 	"github.com/loupe-go/loupe/internal/probe/uprobe"
 )
 
@@ -31,6 +33,8 @@ type Facts struct {
 	BPF         error // loading a BPF program of the kind uprobes run
 	RingBuffer  error // making a BPF ring buffer
 	UprobeMulti error // attaching many uprobes at once; wraps ebpf.ErrNotSupported where the kernel cannot do so for one process
+	PerfEvents  bool  // perf events of the user's own threads, which CPU profiles use without BPF
+	TaskRegs    error // reading the registers of a thread in user mode from a BPF program on a perf event
 	UprobePMU   bool  // the kernel has uprobes
 
 	UnprivilegedBPF int    // kernel.unprivileged_bpf_disabled; -1 when there is no such setting
@@ -61,6 +65,8 @@ func Gather(root string) Facts {
 	f.BPF = features.HaveProgramType(ebpf.Kprobe)
 	f.RingBuffer = features.HaveMapType(ebpf.RingBuf)
 	f.UprobeMulti = uprobe.MultiUsable()
+	f.PerfEvents = perf.Permitted() == nil
+	f.TaskRegs = features.HaveProgramHelper(ebpf.PerfEvent, asm.FnTaskPtRegs)
 	return f
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/loupe-go/loupe/checkup"
 	"github.com/loupe-go/loupe/internal/probe/uprobe"
 )
 
@@ -23,26 +24,26 @@ var observerCaps = []struct {
 }
 
 // machine checks the machine.
-func (f Facts) machine() []Check {
-	return []Check{
+func (f Facts) machine() []checkup.Finding {
+	return []checkup.Finding{
 		f.checkArch(), f.checkMemory(), f.checkPtrace(), f.checkPtraceScope(), f.checkCaps(), f.checkSeccomp(),
 		f.checkNamespaces(), f.checkHidePID(), f.checkBPF(), f.checkUnprivilegedBPF(), f.checkPerf(), f.checkUprobes(),
 		f.checkUprobeMulti(), f.checkRingBuffer(), f.checkBTF(), f.checkLockdown(),
 	}
 }
 
-func (f Facts) checkArch() Check {
-	c := Check{Name: "kernel", Status: OK, Found: fmt.Sprintf("Linux %s on %s", f.Kernel, f.Arch)}
+func (f Facts) checkArch() checkup.Finding {
+	c := checkup.Finding{Name: "kernel", Status: checkup.OK, Found: fmt.Sprintf("Linux %s on %s", f.Kernel, f.Arch)}
 	if f.Arch != "amd64" && f.Arch != "arm64" {
-		c.Status, c.Means = Fail, "Loupe supports amd64 and arm64"
+		c.Status, c.Means = checkup.Fail, "Loupe supports amd64 and arm64"
 	}
 	return c
 }
 
-func (f Facts) checkMemory() Check {
-	c := Check{Name: "reading memory", Status: OK, Found: "process_vm_readv works"}
+func (f Facts) checkMemory() checkup.Finding {
+	c := checkup.Finding{Name: "reading memory", Status: checkup.OK, Found: "process_vm_readv works"}
 	if f.ReadMemory != nil {
-		c.Status, c.Found = Fail, fmt.Sprintf("process_vm_readv: %v", f.ReadMemory)
+		c.Status, c.Found = checkup.Fail, fmt.Sprintf("process_vm_readv: %v", f.ReadMemory)
 		c.Means = "no process can be read"
 		c.Remedy = "run Loupe outside of the sandbox, or allow the process_vm_readv system call in its seccomp profile " +
 			"(Docker: --cap-add=SYS_PTRACE)"
@@ -50,39 +51,39 @@ func (f Facts) checkMemory() Check {
 	return c
 }
 
-func (f Facts) checkPtrace() Check {
-	c := Check{Name: "ptrace", Status: OK, Found: "available"}
+func (f Facts) checkPtrace() checkup.Finding {
+	c := checkup.Finding{Name: "ptrace", Status: checkup.OK, Found: "available"}
 	if f.Ptrace != nil {
-		c.Status, c.Found = Warn, fmt.Sprintf("refused: %v", f.Ptrace)
+		c.Status, c.Found = checkup.Warn, fmt.Sprintf("refused: %v", f.Ptrace)
 		c.Means = "no --pause, no inline engine"
 		c.Remedy = "allow the ptrace system call in the sandbox's seccomp profile (Docker: --cap-add=SYS_PTRACE)"
 	}
 	return c
 }
 
-func (f Facts) checkPtraceScope() Check {
-	c := Check{Name: "Yama ptrace_scope", Status: OK, Found: fmt.Sprint(f.PtraceScope)}
+func (f Facts) checkPtraceScope() checkup.Finding {
+	c := checkup.Finding{Name: "Yama ptrace_scope", Status: checkup.OK, Found: fmt.Sprint(f.PtraceScope)}
 	switch {
 	case f.PtraceScope < 0:
 		c.Found = "no Yama: your own processes can be read"
 	case f.PtraceScope == 0:
 		c.Found = "0: your own processes can be read"
 	case f.PtraceScope == 3:
-		c.Status, c.Means = Fail, "no process can be read or traced, whatever the privileges, until the next boot"
+		c.Status, c.Means = checkup.Fail, "no process can be read or traced, whatever the privileges, until the next boot"
 		c.Remedy = "reboot with kernel.yama.ptrace_scope set to 2 or less (/etc/sysctl.d)"
 	case f.Caps.Has(unix.CAP_SYS_PTRACE):
 		c.Found += ": requires CAP_SYS_PTRACE, which Loupe has"
 	case f.PtraceScope == 1:
-		c.Status, c.Means = Warn, "without CAP_SYS_PTRACE only programs that Loupe itself started can be read"
+		c.Status, c.Means = checkup.Warn, "without CAP_SYS_PTRACE only programs that Loupe itself started can be read"
 		c.Remedy = "sudo loupe ..., or start the program with loupe ... -- PROG, or sudo sysctl kernel.yama.ptrace_scope=0"
 	default:
-		c.Status, c.Means = Warn, "without CAP_SYS_PTRACE no process can be read"
+		c.Status, c.Means = checkup.Warn, "without CAP_SYS_PTRACE no process can be read"
 		c.Remedy = "sudo loupe ..., or sudo sysctl kernel.yama.ptrace_scope=0"
 	}
 	return c
 }
 
-func (f Facts) checkCaps() Check {
+func (f Facts) checkCaps() checkup.Finding {
 	var have, lack []string
 	for _, cap := range observerCaps {
 		if f.Caps.Has(cap.bit) {
@@ -91,7 +92,7 @@ func (f Facts) checkCaps() Check {
 			lack = append(lack, cap.name)
 		}
 	}
-	c := Check{Name: "capabilities", Status: OK, Found: "none of " + strings.Join(lack, ", ")}
+	c := checkup.Finding{Name: "capabilities", Status: checkup.OK, Found: "none of " + strings.Join(lack, ", ")}
 	if len(have) > 0 {
 		c.Found = strings.Join(have, ", ")
 	}
@@ -103,7 +104,7 @@ func (f Facts) checkCaps() Check {
 		means = append(means, "no uprobe engine (CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN)")
 	}
 	if len(means) > 0 {
-		c.Status, c.Means = Warn, strings.Join(means, "; ")
+		c.Status, c.Means = checkup.Warn, strings.Join(means, "; ")
 		c.Remedy = "sudo loupe ..., or run once: sudo setcap cap_sys_ptrace,cap_bpf,cap_perfmon+ep $(command -v loupe)"
 	}
 	return c
@@ -114,8 +115,8 @@ func (f Facts) mayTraceWithBPF() bool {
 	return f.Caps.Has(unix.CAP_SYS_ADMIN) || f.Caps.Has(unix.CAP_BPF) && f.Caps.Has(unix.CAP_PERFMON)
 }
 
-func (f Facts) checkSeccomp() Check {
-	c := Check{Name: "seccomp", Status: OK, Found: "no filter"}
+func (f Facts) checkSeccomp() checkup.Finding {
+	c := checkup.Finding{Name: "seccomp", Status: checkup.OK, Found: "no filter"}
 	if f.Seccomp != 0 {
 		c.Found = fmt.Sprintf("mode %d", f.Seccomp)
 		c.Means = "a sandbox may refuse system calls; the checks here show which"
@@ -123,8 +124,8 @@ func (f Facts) checkSeccomp() Check {
 	return c
 }
 
-func (f Facts) checkNamespaces() Check {
-	c := Check{Name: "namespaces", Status: OK, Found: "the machine's own"}
+func (f Facts) checkNamespaces() checkup.Finding {
+	c := checkup.Finding{Name: "namespaces", Status: checkup.OK, Found: "those of the host"}
 	var found, means []string
 	if f.NestedPID {
 		found = append(found, "PID namespace of a container")
@@ -135,28 +136,28 @@ func (f Facts) checkNamespaces() Check {
 		means = append(means, "capabilities in it do not allow BPF")
 	}
 	if len(found) > 0 {
-		c.Status, c.Found, c.Means = Warn, strings.Join(found, ", "), strings.Join(means, "; ")
+		c.Status, c.Found, c.Means = checkup.Warn, strings.Join(found, ", "), strings.Join(means, "; ")
 		c.Remedy = "run Loupe on the host, or in a container with --pid=host (Kubernetes: hostPID or an ephemeral container " +
 			"that targets the pod)"
 	}
 	return c
 }
 
-func (f Facts) checkHidePID() Check {
-	c := Check{Name: "/proc", Status: OK, Found: "shows the processes of all users"}
+func (f Facts) checkHidePID() checkup.Finding {
+	c := checkup.Finding{Name: "/proc", Status: checkup.OK, Found: "shows the processes of all users"}
 	if f.HidePID != "" {
 		c.Found = "mounted with hidepid=" + f.HidePID
 		if !f.Caps.Has(unix.CAP_SYS_PTRACE) {
-			c.Status, c.Means, c.Remedy = Warn, "processes of other users are not visible", "sudo loupe ..."
+			c.Status, c.Means, c.Remedy = checkup.Warn, "processes of other users are not visible", "sudo loupe ..."
 		}
 	}
 	return c
 }
 
-func (f Facts) checkBPF() Check {
-	c := Check{Name: "BPF", Status: OK, Found: "programs can be loaded"}
+func (f Facts) checkBPF() checkup.Finding {
+	c := checkup.Finding{Name: "BPF", Status: checkup.OK, Found: "programs can be loaded"}
 	if f.BPF != nil {
-		c.Status, c.Found, c.Means = Warn, brief(f.BPF), "no uprobe engine"
+		c.Status, c.Found, c.Means = checkup.Warn, brief(f.BPF), "no uprobe engine"
 		c.Remedy = f.bpfRemedy()
 	}
 	return c
@@ -176,8 +177,8 @@ func (f Facts) bpfRemedy() string {
 	}
 }
 
-func (f Facts) checkUnprivilegedBPF() Check {
-	c := Check{Name: "unprivileged_bpf_disabled", Status: OK, Found: fmt.Sprint(f.UnprivilegedBPF)}
+func (f Facts) checkUnprivilegedBPF() checkup.Finding {
+	c := checkup.Finding{Name: "unprivileged_bpf_disabled", Status: checkup.OK, Found: fmt.Sprint(f.UnprivilegedBPF)}
 	switch f.UnprivilegedBPF {
 	case -1:
 		c.Found = "no such setting"
@@ -192,11 +193,11 @@ func (f Facts) checkUnprivilegedBPF() Check {
 	return c
 }
 
-func (f Facts) checkPerf() Check {
-	c := Check{Name: "perf_event_paranoid", Status: OK, Found: fmt.Sprint(f.PerfParanoid)}
+func (f Facts) checkPerf() checkup.Finding {
+	c := checkup.Finding{Name: "perf_event_paranoid", Status: checkup.OK, Found: fmt.Sprint(f.PerfParanoid)}
 	switch {
 	case f.PerfParanoid < 0 && !f.UprobePMU:
-		c.Status, c.Found = Warn, "no perf events"
+		c.Status, c.Found = checkup.Warn, "no perf events"
 		c.Means, c.Remedy = "no uprobe engine", "a kernel with CONFIG_PERF_EVENTS"
 	case f.PerfParanoid < 0:
 		c.Found = "no such setting"
@@ -208,56 +209,56 @@ func (f Facts) checkPerf() Check {
 	return c
 }
 
-func (f Facts) checkUprobes() Check {
-	c := Check{Name: "uprobes", Status: OK, Found: "available"}
+func (f Facts) checkUprobes() checkup.Finding {
+	c := checkup.Finding{Name: "uprobes", Status: checkup.OK, Found: "available"}
 	if !f.UprobePMU {
-		c.Status, c.Found = Warn, "not found in /sys/bus/event_source/devices"
+		c.Status, c.Found = checkup.Warn, "not found in /sys/bus/event_source/devices"
 		c.Means, c.Remedy = "no uprobe engine", "a kernel with CONFIG_UPROBE_EVENTS (4.17 or later), and /sys mounted"
 	}
 	return c
 }
 
-func (f Facts) checkUprobeMulti() Check {
-	c := Check{Name: "uprobe_multi", Status: OK, Found: "available"}
+func (f Facts) checkUprobeMulti() checkup.Finding {
+	c := checkup.Finding{Name: "uprobe_multi", Status: checkup.OK, Found: "available"}
 	switch {
 	case f.UprobeMulti == nil:
 	case errors.Is(f.UprobeMulti, ebpf.ErrNotSupported):
-		c.Status, c.Found = Warn, "not supported by this kernel"
+		c.Status, c.Found = checkup.Warn, "not supported by this kernel"
 		c.Means, c.Remedy = "attaching many probes takes longer", fmt.Sprintf("Linux %v or later", uprobe.MultiKernel)
 	default:
-		c.Status, c.Found, c.Remedy = Warn, "check failed: "+brief(f.UprobeMulti), f.bpfRemedy()
+		c.Status, c.Found, c.Remedy = checkup.Warn, "check failed: "+brief(f.UprobeMulti), f.bpfRemedy()
 	}
 	return c
 }
 
-func (f Facts) checkRingBuffer() Check {
-	c := Check{Name: "BPF ring buffer", Status: OK, Found: "available"}
+func (f Facts) checkRingBuffer() checkup.Finding {
+	c := checkup.Finding{Name: "BPF ring buffer", Status: checkup.OK, Found: "available"}
 	switch {
 	case f.RingBuffer == nil:
 	case errors.Is(f.RingBuffer, ebpf.ErrNotSupported):
-		c.Status, c.Found, c.Means, c.Remedy = Warn, "not supported by this kernel", "no uprobe engine", "Linux 5.8 or later"
+		c.Status, c.Found, c.Means, c.Remedy = checkup.Warn, "not supported by this kernel", "no uprobe engine", "Linux 5.8 or later"
 	default:
-		c.Status, c.Found, c.Remedy = Warn, "check failed: "+brief(f.RingBuffer), f.bpfRemedy()
+		c.Status, c.Found, c.Remedy = checkup.Warn, "check failed: "+brief(f.RingBuffer), f.bpfRemedy()
 	}
 	return c
 }
 
-func (f Facts) checkBTF() Check {
-	c := Check{Name: "BTF", Status: OK, Found: "/sys/kernel/btf/vmlinux"}
+func (f Facts) checkBTF() checkup.Finding {
+	c := checkup.Finding{Name: "BTF", Status: checkup.OK, Found: "/sys/kernel/btf/vmlinux"}
 	if !f.BTF {
-		c.Status, c.Found = Warn, "not provided by this kernel"
+		c.Status, c.Found = checkup.Warn, "not provided by this kernel"
 		c.Means, c.Remedy = "BPF programs cannot adapt to this kernel", "a kernel with CONFIG_DEBUG_INFO_BTF"
 	}
 	return c
 }
 
-func (f Facts) checkLockdown() Check {
-	c := Check{Name: "lockdown", Status: OK, Found: f.Lockdown}
+func (f Facts) checkLockdown() checkup.Finding {
+	c := checkup.Finding{Name: "lockdown", Status: checkup.OK, Found: f.Lockdown}
 	switch f.Lockdown {
 	case "":
 		c.Found = "not in this kernel, or not visible"
 	case "confidentiality":
-		c.Status, c.Means = Warn, "BPF programs cannot read kernel memory"
+		c.Status, c.Means = checkup.Warn, "BPF programs cannot read kernel memory"
 		c.Remedy = "reboot with lockdown set to integrity or none, if that is acceptable (often enforced by Secure Boot)"
 	}
 	return c

@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/loupe-go/loupe/checkup"
+	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/ptrace"
@@ -103,24 +105,24 @@ func Detach(tracer string, uprobe bool) string {
 }
 
 // target checks a target.
-func (f Facts) target(t *Target) []Check {
+func (f Facts) target(t *Target) []checkup.Finding {
 	if t.Err != nil {
-		return append([]Check{f.checkRefused(t)}, f.checkTracer(t)...)
+		return append([]checkup.Finding{f.checkRefused(t)}, f.checkTracer(t)...)
 	}
 	i := t.Info
-	checks := []Check{
-		{Name: "process", Status: OK, Found: processWords(t)},
-		{Name: "Go", Status: OK, Found: fmt.Sprintf("%s, %s", i.GoVersion, i.Arch)},
-		{Name: "executable", Status: OK, Found: executableWords(i)},
-		{Name: "layout", Status: OK, Found: fmt.Sprintf("from %s, verified against the live process", i.Layout)},
-		{Name: "goroutines", Status: OK, Found: fmt.Sprint(i.Goroutines)},
+	checks := []checkup.Finding{
+		{Name: "process", Status: checkup.OK, Found: processWords(t)},
+		{Name: "Go", Status: checkup.OK, Found: fmt.Sprintf("%s, %s", i.GoVersion, i.Arch)},
+		{Name: "executable", Status: checkup.OK, Found: executableWords(i)},
+		{Name: "layout", Status: checkup.OK, Found: fmt.Sprintf("from %s, verified against the live process", i.Layout)},
+		{Name: "goroutines", Status: checkup.OK, Found: fmt.Sprint(i.Goroutines)},
 	}
 	if i.Deleted {
-		checks = append(checks, Check{Name: "file", Status: OK, Found: i.Exe + " was removed or replaced after the start",
+		checks = append(checks, checkup.Finding{Name: "file", Status: checkup.OK, Found: i.Exe + " was removed or replaced after the start",
 			Means: "Loupe reads the running executable"})
 	}
 	for _, w := range t.Warnings {
-		checks = append(checks, Check{Name: "note", Status: Warn, Found: w})
+		checks = append(checks, checkup.Finding{Name: "note", Status: checkup.Warn, Found: w})
 	}
 	return slices.Concat(checks, f.checkTracer(t), t.checkInline(), t.checkBreakpoints())
 }
@@ -128,7 +130,7 @@ func (f Facts) target(t *Target) []Check {
 // namedBreakpoints is how many breakpoints a check names.
 const namedBreakpoints = 8
 
-func (t *Target) checkBreakpoints() []Check {
+func (t *Target) checkBreakpoints() []checkup.Finding {
 	if len(t.Breakpoints) == 0 {
 		return nil
 	}
@@ -140,7 +142,7 @@ func (t *Target) checkBreakpoints() []Check {
 	if more := len(t.Breakpoints) - len(names); more > 0 {
 		found += fmt.Sprintf(" and %d more", more)
 	}
-	return []Check{{Name: "breakpoints", Status: Warn, Found: found,
+	return []checkup.Finding{{Name: "breakpoints", Status: checkup.Warn, Found: found,
 		Means:  "engine inline cannot attach if a breakpoint is on an instruction that it must replace; snapshots and engine uprobe work",
 		Remedy: "stop that tracer first: bpftrace, perf, a debugger or another user of uprobes (bpftool link, perf probe --list)"}}
 }
@@ -173,27 +175,27 @@ func needFree(t *Target) need {
 	return need{lacked: fmt.Sprintf("%s was killed and left code in the target: loupe doctor %d --repair", i.words(), t.PID)}
 }
 
-func (t *Target) checkInline() []Check {
+func (t *Target) checkInline() []checkup.Finding {
 	switch i := t.Inline; {
 	case i == nil:
 		return nil
 	case i.Alive:
-		return []Check{{Name: "inline engine", Status: Warn, Found: fmt.Sprintf("%s observes it with engine inline, with code at %s", i.words(), english.Count(i.Places, "place")),
+		return []checkup.Finding{{Name: "inline engine", Status: checkup.Warn, Found: fmt.Sprintf("%s observes it with engine inline, with code at %s", i.words(), english.Count(i.Places, "place")),
 			Means: "live events are unavailable to others; snapshots work", Remedy: "stop that Loupe"}}
 	case i.Memory:
-		return []Check{{Name: "inline engine", Status: Warn,
+		return []checkup.Finding{{Name: "inline engine", Status: checkup.Warn,
 			Found:  fmt.Sprintf("%s was killed and left code at %s", i.words(), english.Count(i.Places, "place")),
 			Means:  "the program runs correctly, a few nanoseconds slower at these places; live events are unavailable; snapshots work",
 			Remedy: fmt.Sprintf("loupe doctor %d --repair", t.PID)}}
 	default:
-		return []Check{{Name: "inline engine", Status: Warn, Found: "a Loupe was killed and left memory, a file descriptor, or bytes after the end of the code",
+		return []checkup.Finding{{Name: "inline engine", Status: checkup.Warn, Found: "a Loupe was killed and left memory, a file descriptor, or bytes after the end of the code",
 			Means: "the program runs correctly", Remedy: fmt.Sprintf("loupe doctor %d --repair", t.PID)}}
 	}
 }
 
 // checkRefused tells why the target cannot be observed.
-func (f Facts) checkRefused(t *Target) Check {
-	c := Check{Name: "process", Status: Fail, Found: t.Err.Error(), Means: "the target cannot be observed"}
+func (f Facts) checkRefused(t *Target) checkup.Finding {
+	c := checkup.Finding{Name: "process", Status: checkup.Fail, Found: t.Err.Error(), Means: "the target cannot be observed"}
 	switch {
 	case errors.Is(t.Err, goproc.ErrUnreadable):
 		c.Remedy = Remedy(t.Err)
@@ -225,12 +227,12 @@ func Remedy(err error) string {
 	return ""
 }
 
-func (f Facts) checkTracer(t *Target) []Check {
+func (f Facts) checkTracer(t *Target) []checkup.Finding {
 	if t.Tracer == 0 {
 		return nil
 	}
 	tracer := ptrace.TracerWords(t.Tracer, t.TracedBy)
-	return []Check{{Name: "tracer", Status: Warn, Found: tracer + " traces it",
+	return []checkup.Finding{{Name: "tracer", Status: checkup.Warn, Found: tracer + " traces it",
 		Means: "--pause and engine inline are unavailable; snapshots and engine uprobe work", Remedy: Detach(tracer, true)}}
 }
 
@@ -245,7 +247,7 @@ func processWords(t *Target) string {
 	return s
 }
 
-func executableWords(i goproc.Info) string {
+func executableWords(i event.ProcessInfo) string {
 	s := i.Exe
 	if i.Module != "" {
 		s += ", module " + i.Module
@@ -253,7 +255,7 @@ func executableWords(i goproc.Info) string {
 			s += "@" + i.ModuleVersion
 		}
 	}
-	symbols := map[string]string{"full": "with symbols and DWARF", "nodwarf": "without DWARF", "stripped": "stripped"}[string(i.Symbols)]
+	symbols := map[string]string{"full": "with symbols and DWARF", "nodwarf": "without DWARF", "stripped": "stripped"}[i.Symbols]
 	s += fmt.Sprintf(", %s, %s", i.Linkage, symbols)
 	if i.CGO {
 		s += ", with cgo"

@@ -7,15 +7,15 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/loupe-go/loupe/internal/doctor"
+	"github.com/loupe-go/loupe/checkup"
 	"github.com/loupe-go/loupe/internal/term"
 )
 
-// CheckUp writes a doctor's report for people. Lines are broken to fit width columns; 0 means no limit.
-func CheckUp(out io.Writer, style term.Style, width int, r *doctor.Report) error {
+// CheckUp writes the report of a check-up as text. Lines are wrapped at width columns; 0 means no limit.
+func CheckUp(out io.Writer, style term.Style, width int, r *checkup.Report) error {
 	w := bufio.NewWriter(out)
 	c := checkUpWriter{w: w, style: style, width: width}
-	for _, check := range append(append([]doctor.Check(nil), r.Machine...), r.Target...) {
+	for _, check := range append(append([]checkup.Finding(nil), r.Machine...), r.Target...) {
 		c.name = max(c.name, utf8.RuneCountInString(check.Name))
 	}
 	c.checks("This machine", r.Machine)
@@ -35,7 +35,7 @@ func CheckUp(out io.Writer, style term.Style, width int, r *doctor.Report) error
 	return w.Flush()
 }
 
-// checkUpWriter lays out checks in three columns: verdict, name, finding.
+// checkUpWriter writes findings in three columns: verdict, name, text.
 type checkUpWriter struct {
 	w     io.Writer
 	style term.Style
@@ -43,10 +43,10 @@ type checkUpWriter struct {
 	name  int // width of the names
 }
 
-// verdictWidth is that of the longest verdict.
+// verdictWidth is the width of the longest verdict.
 const verdictWidth = len("unavailable")
 
-func (c *checkUpWriter) checks(title string, checks []doctor.Check) {
+func (c *checkUpWriter) checks(title string, checks []checkup.Finding) {
 	fmt.Fprintln(c.w, c.style.Bold(title))
 	for _, check := range checks {
 		c.line(string(check.Status), c.judge(check.Status), check.Name, check.Found)
@@ -55,8 +55,8 @@ func (c *checkUpWriter) checks(title string, checks []doctor.Check) {
 	}
 }
 
-func (c *checkUpWriter) ability(a doctor.Ability) {
-	if a.Met {
+func (c *checkUpWriter) ability(a checkup.Ability) {
+	if a.Available {
 		c.line("available", c.style.Good, a.Name, a.Does)
 	} else {
 		c.line("unavailable", c.style.Warn, a.Name, a.Does)
@@ -66,7 +66,7 @@ func (c *checkUpWriter) ability(a doctor.Ability) {
 	}
 }
 
-// line writes a verdict, what it is about, and what was found.
+// line writes a verdict, its name, and its text.
 func (c *checkUpWriter) line(verdict string, judge func(string) string, name, found string) {
 	pad := strings.Repeat(" ", verdictWidth-len(verdict))
 	fmt.Fprintf(c.w, "  %s%s  %-*s  %s\n", judge(verdict), pad, c.name, name, term.Wrap(term.Escape(found), c.width, c.indent()))
@@ -84,11 +84,11 @@ func (c *checkUpWriter) more(what, text string) {
 // indent is the column of the findings.
 func (c *checkUpWriter) indent() int { return 2 + verdictWidth + 2 + c.name + 2 }
 
-func (c *checkUpWriter) judge(s doctor.Status) func(string) string {
+func (c *checkUpWriter) judge(s checkup.Status) func(string) string {
 	switch s {
-	case doctor.OK:
+	case checkup.OK:
 		return c.style.Good
-	case doctor.Warn:
+	case checkup.Warn:
 		return c.style.Warn
 	}
 	return c.style.Bad

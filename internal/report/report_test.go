@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/loupe-go/loupe/checkup"
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/census"
-	"github.com/loupe-go/loupe/internal/doctor"
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/term"
 )
@@ -155,14 +155,14 @@ func TestProcesses(t *testing.T) {
 }
 
 func TestCheckUp(t *testing.T) {
-	r := &doctor.Report{
-		Machine: []doctor.Check{
-			{Name: "kernel", Status: doctor.OK, Found: "Linux 6.1.0 on amd64"},
-			{Name: "Yama ptrace_scope", Status: doctor.Warn, Found: "1", Means: "without CAP_SYS_PTRACE only programs that Loupe itself started can be read",
+	r := &checkup.Report{
+		Machine: []checkup.Finding{
+			{Name: "kernel", Status: checkup.OK, Found: "Linux 6.1.0 on amd64"},
+			{Name: "Yama ptrace_scope", Status: checkup.Warn, Found: "1", Means: "without CAP_SYS_PTRACE only programs that Loupe itself started can be read",
 				Remedy: "sudo loupe ..., or start the program with loupe ... -- PROG, or sudo sysctl kernel.yama.ptrace_scope=0"},
 		},
-		Target:    []doctor.Check{{Name: "process", Status: doctor.Fail, Found: "process 1: not a \x1b[1mGo program"}},
-		Abilities: []doctor.Ability{{Name: "snapshot", Does: "goroutines", Met: true}, {Name: "uprobe", Does: "events", Missing: []string{"CAP_BPF: sudo loupe ..."}}},
+		Target:    []checkup.Finding{{Name: "process", Status: checkup.Fail, Found: "process 1: not a \x1b[1mGo program"}},
+		Abilities: []checkup.Ability{{Name: "snapshot", Does: "goroutines", Available: true}, {Name: "uprobe", Does: "events", Missing: []string{"CAP_BPF: sudo loupe ..."}}},
 	}
 	var b bytes.Buffer
 	if err := CheckUp(&b, term.Style{}, 80, r); err != nil {
