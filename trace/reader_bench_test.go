@@ -11,7 +11,7 @@ import (
 	"golang.org/x/exp/trace"
 
 	"github.com/loupe-go/loupe/event"
-	"github.com/loupe-go/loupe/internal/sched"
+	"github.com/loupe-go/loupe/sched"
 )
 
 // benchTrace returns the trace in the file that the environment variable TRACE names, or else one that this program

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/event"
-	"github.com/loupe-go/loupe/internal/sched"
 	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
+	"github.com/loupe-go/loupe/sched"
 	"github.com/loupe-go/loupe/trace/raw"
 )
 
@@ -144,8 +144,8 @@ func expectTotals(t *testing.T, data []byte) {
 		m.ApplyBatch(events)
 	}
 	got := m.Totals()
-	if got.Repairs != 0 || got.Found != 0 || got.EndedUnseen != 0 || got.Ignored != 0 || got.Strange != 0 {
-		t.Errorf("%d repairs, %d found, %d ended unseen, %d ignored, %d strange", got.Repairs, got.Found, got.EndedUnseen, got.Ignored, got.Strange)
+	if got.Repairs != 0 || got.Found != 0 || got.EndedUnseen != 0 || got.Ignored != 0 || got.UnknownKinds != 0 {
+		t.Errorf("%d repairs, %d found, %d ended unseen, %d ignored, %d strange", got.Repairs, got.Found, got.EndedUnseen, got.Ignored, got.UnknownKinds)
 	}
 	want, live := stateTimes(t, data, r.Version(), got.Now)
 	times := got.Time()

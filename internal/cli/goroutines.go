@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/loupe-go/loupe/census"
 	"github.com/loupe-go/loupe/event"
-	"github.com/loupe-go/loupe/internal/census"
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/report"
 )

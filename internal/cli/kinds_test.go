@@ -12,10 +12,10 @@ import (
 	"github.com/loupe-go/loupe/internal/eventtest"
 	"github.com/loupe-go/loupe/internal/record"
 	"github.com/loupe-go/loupe/internal/report"
-	"github.com/loupe-go/loupe/internal/sched"
 	"github.com/loupe-go/loupe/internal/stream"
 	"github.com/loupe-go/loupe/internal/term"
 	"github.com/loupe-go/loupe/internal/tracefile"
+	"github.com/loupe-go/loupe/sched"
 	"github.com/loupe-go/loupe/trace"
 )
 
@@ -102,8 +102,8 @@ func everyKindSched(t *testing.T, e *event.Event) {
 		counted = 0 // all counts begin anew
 	}
 	m.Apply(e)
-	if got := m.Totals(); got.Kinds[e.Kind] != counted+1 || got.Strange != 0 {
-		t.Errorf("sched: counted %d, %d of unknown kinds", got.Kinds[e.Kind]-counted, got.Strange)
+	if got := m.Totals(); got.Kinds[e.Kind] != counted+1 || got.UnknownKinds != 0 {
+		t.Errorf("sched: counted %d, %d of unknown kinds", got.Kinds[e.Kind]-counted, got.UnknownKinds)
 	}
 	history := m.History(0, 1)
 	if len(history) != 1 || history[0].Kind != e.Kind || history[0].Value != e.Value {

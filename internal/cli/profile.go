@@ -8,8 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/loupe-go/loupe/internal/census"
+	"github.com/loupe-go/loupe/census"
 	"github.com/loupe-go/loupe/internal/english"
+	"github.com/loupe-go/loupe/internal/export/pprof"
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/output"
 	"github.com/loupe-go/loupe/internal/report"
@@ -148,11 +149,11 @@ func (a *app) profile(ctx context.Context, p process, flags *profileFlags, out *
 	if err != nil {
 		return err
 	}
-	prof := census.Profile(snap, p.Mapping())
+	prof := pprof.Goroutines(snap, p.Mapping())
 	if err := finish(out, prof.Write(out)); err != nil || flags.output == output.Stdout {
 		return err
 	}
-	done := profileJSON{File: out.Name, Type: goroutineProfile, Goroutines: len(census.Program(snap)), Samples: prof.Samples(), Bytes: out.Bytes()}
+	done := profileJSON{File: out.Name, Type: goroutineProfile, Goroutines: len(census.Program(snap)), Samples: len(prof.Sample), Bytes: out.Bytes()}
 	if a.json {
 		return report.WriteJSON(a.Stdout, done)
 	}

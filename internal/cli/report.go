@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/loupe-go/loupe"
-	"github.com/loupe-go/loupe/internal/census"
+	"github.com/loupe-go/loupe/census"
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/report"
 	"github.com/loupe-go/loupe/internal/term"

@@ -7,7 +7,7 @@ import (
 
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/internal/report"
-	"github.com/loupe-go/loupe/internal/sched"
+	"github.com/loupe-go/loupe/sched"
 )
 
 // watchLive observes a process for a while and returns what was seen, or why nothing was. It never fails: the report goes

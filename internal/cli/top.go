@@ -18,9 +18,9 @@ import (
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/goproc"
-	"github.com/loupe-go/loupe/internal/sched"
 	"github.com/loupe-go/loupe/internal/term"
 	"github.com/loupe-go/loupe/internal/tui"
+	"github.com/loupe-go/loupe/sched"
 )
 
 // topFlags are the flags of loupe top.
@@ -256,11 +256,11 @@ func (w *watching) mend(log *slog.Logger, repaired uint64, at int64) uint64 {
 }
 
 // books reads what the kernel accounts of the process.
-func (w *watching) books() (sched.Books, bool) {
+func (w *watching) books() (event.Usage, bool) {
 	u, err := w.session.Usage()
 	select {
 	case <-w.over:
-		return sched.Books{}, false // it has ended
+		return event.Usage{}, false // it has ended
 	default:
 	}
 	w.mu.Lock()
@@ -269,18 +269,7 @@ func (w *watching) books() (sched.Books, bool) {
 	if err = cmp.Or(err, u.Err); err != nil {
 		w.noted = fmt.Sprintf("processor time and running goroutines are less accurate: %v", err)
 	}
-	b := sched.Books{CPU: u.CPU, RSS: u.RSS, Procs: u.Procs}
-	for _, t := range u.Threads {
-		b.Threads = append(b.Threads, sched.ThreadBooks(t))
-	}
-	if u.Running != nil {
-		b.OnP = []sched.OnP{}
-		for g, p := range u.Running {
-			id, _ := p.ID()
-			b.OnP = append(b.OnP, sched.OnP{G: g, P: id})
-		}
-	}
-	return b, len(u.Threads) > 0
+	return u, len(u.Threads) > 0
 }
 
 // unread says why books could not be read in full.

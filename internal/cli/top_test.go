@@ -10,8 +10,8 @@ import (
 
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/event"
-	"github.com/loupe-go/loupe/internal/sched"
 	"github.com/loupe-go/loupe/internal/tui"
+	"github.com/loupe-go/loupe/sched"
 )
 
 func TestTopUsage(t *testing.T) {

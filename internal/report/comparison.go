@@ -6,10 +6,11 @@ import (
 	"io"
 	"strings"
 
+	"github.com/loupe-go/loupe/census"
 	"github.com/loupe-go/loupe/event"
-	"github.com/loupe-go/loupe/internal/census"
 	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/internal/place"
 	"github.com/loupe-go/loupe/internal/term"
 )
 
@@ -78,7 +79,7 @@ func (c *Comparison) JSON(w io.Writer) error {
 			if crowd.After == 0 {
 				continue
 			}
-			place := census.Place(crowd.Stack, c.Info.Module)
+			place := place.Of(crowd.Stack, c.Info.Module)
 			group.Doing = append(group.Doing, activityJSON{Count: crowd.After, Words: crowd.Activity().Doing, State: crowd.State,
 				Reason: crowd.Reason, Place: frameOrNil(place)})
 		}
@@ -157,7 +158,7 @@ func (c *Comparison) population(w io.Writer, style term.Style, width int, p *cen
 		if crowd.After < p.After {
 			words = fmt.Sprintf("%s %s", english.Number(crowd.After), words)
 		}
-		if place := census.Place(crowd.Stack, c.Info.Module); !place.IsZero() {
+		if place := place.Of(crowd.Stack, c.Info.Module); !place.IsZero() {
 			words += ", at " + c.placeFrom(place, startedAt(p))
 		}
 		fmt.Fprintf(w, "%s%s\n", indent, term.Wrap(term.Escape(words), width, populationIndent+2))
@@ -169,7 +170,7 @@ func (c *Comparison) population(w io.Writer, style term.Style, width int, p *cen
 
 // populationName names a population by its function and by where it was started.
 func (c *Comparison) populationName(p *census.Population) string {
-	name := census.ShortFunc(p.Name())
+	name := place.ShortFunc(p.Name())
 	switch {
 	case name == "":
 		return "(unknown function)"
@@ -197,7 +198,7 @@ func (c *Comparison) placeFrom(place, other event.Frame) string {
 }
 
 func (c *Comparison) shortPosition(f event.Frame) string {
-	return fmt.Sprintf("%s:%d", census.ShortFile(f, c.Info.Module), f.Line)
+	return fmt.Sprintf("%s:%d", place.ShortFile(f, c.Info.Module), f.Line)
 }
 
 // suspect writes a suspected leak with what speaks for it.
@@ -214,7 +215,7 @@ func (c *Comparison) suspect(w io.Writer, style term.Style, width int, s *census
 			lines = append(lines, struct{ name, text string }{name, words + f.Func}, struct{ name, text string }{"", position(f)})
 		}
 	}
-	at("", "in ", census.Place(s.Stack, c.Info.Module))
+	at("", "in ", place.Of(s.Stack, c.Info.Module))
 	at("started", "by ", s.Population.CreatedBy)
 	if s.Population.Task != s.Population.Start {
 		at("", "for ", s.Population.Task)

@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/loupe-go/loupe/event"
-	"github.com/loupe-go/loupe/internal/census"
 	"github.com/loupe-go/loupe/internal/english"
+	"github.com/loupe-go/loupe/internal/place"
 	"github.com/loupe-go/loupe/internal/stream"
 	"github.com/loupe-go/loupe/internal/term"
 )
@@ -101,7 +101,7 @@ func appendDetail(b []byte, e *event.Event, ended *stream.Interval) []byte {
 	case event.GoCreate:
 		w.id("by g ", e.Parent)
 		if e.Origin != nil {
-			w.add(census.ShortFunc(e.Origin.Start.Func))
+			w.add(place.ShortFunc(e.Origin.Start.Func))
 		}
 	case event.GoStart:
 		w.spent(ended, event.StateRunnable, "runnable ")
@@ -244,7 +244,7 @@ func appendShortTime(b []byte, nanos int64) []byte {
 func (t *EventText) place(e *event.Event) []byte {
 	switch {
 	case e.Stack != nil:
-		return t.stacks.get(e.Stack, func(b []byte, s *event.Stack) []byte { return t.appendPlace(b, census.PlaceOf(s, "")) })
+		return t.stacks.get(e.Stack, func(b []byte, s *event.Stack) []byte { return t.appendPlace(b, place.OfEvent(s, "")) })
 	case e.Origin != nil:
 		return t.origins.get(e.Origin, func(b []byte, o *event.Origin) []byte { return t.appendPlace(b, o.CreatedBy) })
 	}
@@ -255,7 +255,7 @@ func (t *EventText) appendPlace(b []byte, f event.Frame) []byte {
 	if f.IsZero() {
 		return b
 	}
-	b = append(b, t.style.Name(term.Escape(census.ShortFunc(f.Func)))...)
+	b = append(b, t.style.Name(term.Escape(place.ShortFunc(f.Func)))...)
 	return append(b, term.Escape(" "+path.Base(f.File)+":"+strconv.Itoa(f.Line))...)
 }
 
@@ -265,7 +265,7 @@ func PlaceOf(s *event.Stack, o *event.Origin) string {
 	var f event.Frame
 	switch {
 	case s != nil:
-		f = census.PlaceOf(s, "")
+		f = place.OfEvent(s, "")
 	case o != nil:
 		f = o.Start
 	}

@@ -7,10 +7,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/loupe-go/loupe/census"
 	"github.com/loupe-go/loupe/event"
-	"github.com/loupe-go/loupe/internal/census"
 	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/internal/place"
 	"github.com/loupe-go/loupe/internal/term"
 )
 
@@ -175,7 +176,7 @@ func (l *Goroutines) creators(g *goproc.Goroutine) string {
 	var names []string
 	for _, c := range census.Creators(l.Snapshot, g) {
 		if !c.CreatedBy.IsZero() {
-			names = append(names, census.ShortFunc(c.CreatedBy.Func))
+			names = append(names, place.ShortFunc(c.CreatedBy.Func))
 		}
 	}
 	return strings.Join(names, " < ")

@@ -6,8 +6,8 @@ import (
 	"io"
 	"time"
 
+	"github.com/loupe-go/loupe/census"
 	"github.com/loupe-go/loupe/event"
-	"github.com/loupe-go/loupe/internal/census"
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/term"
 )

@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/event"
-	"github.com/loupe-go/loupe/internal/census"
 	"github.com/loupe-go/loupe/internal/english"
-	"github.com/loupe-go/loupe/internal/sched"
+	"github.com/loupe-go/loupe/internal/place"
 	"github.com/loupe-go/loupe/internal/stream"
 	"github.com/loupe-go/loupe/internal/term"
+	"github.com/loupe-go/loupe/sched"
 )
 
 // Live is what is reported of a stream of events, in short.
@@ -111,7 +111,7 @@ func (l *Live) contended() []contention {
 		if p.Count == 0 || p.Stack == nil {
 			continue
 		}
-		c := contention{reason: p.Reason, at: census.PlaceOf(p.Stack, "")}
+		c := contention{reason: p.Reason, at: place.OfEvent(p.Stack, "")}
 		i := slices.IndexFunc(list, func(o contention) bool { return o.reason == c.reason && o.at == c.at })
 		if i < 0 {
 			i = len(list)
@@ -183,7 +183,7 @@ func (l *Live) text(w io.Writer, style term.Style, width int, position func(even
 	}
 	name = "contended"
 	for _, c := range l.contended() {
-		line(name, fmt.Sprintf("%s for %s in %s, %s; %s on average", l.rate(c.count), c.reason, census.ShortFunc(c.at.Func), position(c.at),
+		line(name, fmt.Sprintf("%s for %s in %s, %s; %s on average", l.rate(c.count), c.reason, place.ShortFunc(c.at.Func), position(c.at),
 			ShortTime(c.time.Per(c.count))))
 		name = ""
 	}
@@ -210,11 +210,11 @@ func siteWords(o *event.Origin, position func(event.Frame) string) string {
 		return "(unknown function)"
 	}
 	if o.CreatedBy.IsZero() {
-		return census.ShortFunc(o.Start.Func)
+		return place.ShortFunc(o.Start.Func)
 	}
 	started := "started at " + position(o.CreatedBy)
 	if o.Start.IsZero() || wrapped.MatchString(o.Start.Func) {
-		return started + strings.TrimSuffix(" in "+census.ShortFunc(o.CreatedBy.Func), " in ")
+		return started + strings.TrimSuffix(" in "+place.ShortFunc(o.CreatedBy.Func), " in ")
 	}
-	return census.ShortFunc(o.Start.Func) + ", " + started
+	return place.ShortFunc(o.Start.Func) + ", " + started
 }

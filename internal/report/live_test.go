@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/event"
-	"github.com/loupe-go/loupe/internal/sched"
 	"github.com/loupe-go/loupe/internal/term"
+	"github.com/loupe-go/loupe/sched"
 )
 
 // sampleLive is two seconds in the life of a program with a contended lock.

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/loupe-go/loupe/census"
 	"github.com/loupe-go/loupe/checkup"
 	"github.com/loupe-go/loupe/event"
-	"github.com/loupe-go/loupe/internal/census"
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/term"
 )

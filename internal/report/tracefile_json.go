@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/event"
-	"github.com/loupe-go/loupe/internal/sched"
 	"github.com/loupe-go/loupe/internal/tracefile"
+	"github.com/loupe-go/loupe/sched"
 )
 
 // traceSummaryJSON is a trace file for programs.

@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/event"
-	"github.com/loupe-go/loupe/internal/census"
 	"github.com/loupe-go/loupe/internal/english"
-	"github.com/loupe-go/loupe/internal/sched"
+	"github.com/loupe-go/loupe/internal/place"
 	"github.com/loupe-go/loupe/internal/term"
 	"github.com/loupe-go/loupe/internal/tracefile"
+	"github.com/loupe-go/loupe/sched"
 	"github.com/loupe-go/loupe/trace/raw"
 )
 
@@ -116,7 +116,7 @@ func (t *traceText) groups(s *tracefile.Summary) {
 
 // groupName names the goroutines of a group.
 func groupName(gr *tracefile.Group) string {
-	name := census.ShortFunc(gr.Frame.Func)
+	name := place.ShortFunc(gr.Frame.Func)
 	if gr.Frame.IsZero() {
 		name = "(unknown function)"
 	}
@@ -201,7 +201,7 @@ func placeName(p *sched.Place) string {
 	case p.Stack == nil || len(p.Stack.Frames) == 0:
 		return "(stack not recorded)"
 	}
-	at, name := census.PlaceOf(p.Stack, ""), func(f event.Frame) string { return census.ShortFunc(f.Func) }
+	at, name := place.OfEvent(p.Stack, ""), func(f event.Frame) string { return place.ShortFunc(f.Func) }
 	where := name(at) + " " + path.Base(at.File) + ":" + strconv.Itoa(at.Line)
 	if leaf := p.Stack.Frames[0]; leaf != at {
 		where += " in " + name(leaf)

@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"github.com/loupe-go/loupe/event"
-	"github.com/loupe-go/loupe/internal/sched"
 	"github.com/loupe-go/loupe/internal/term"
 	"github.com/loupe-go/loupe/internal/tracefile"
+	"github.com/loupe-go/loupe/sched"
 	"github.com/loupe-go/loupe/trace"
 )
 

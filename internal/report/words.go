@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/loupe-go/loupe/internal/census"
+	"github.com/loupe-go/loupe/census"
 	"github.com/loupe-go/loupe/internal/english"
 )
 

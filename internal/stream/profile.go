@@ -10,7 +10,7 @@ import (
 	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/export/pprof"
 	"github.com/loupe-go/loupe/internal/gostate"
-	"github.com/loupe-go/loupe/internal/sched"
+	"github.com/loupe-go/loupe/sched"
 )
 
 // Profile adds up a stream of events by stacks.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/event"
-	"github.com/loupe-go/loupe/internal/sched"
+	"github.com/loupe-go/loupe/sched"
 	"github.com/loupe-go/loupe/trace"
 )
 

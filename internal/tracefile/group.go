@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/event"
-	"github.com/loupe-go/loupe/internal/sched"
+	"github.com/loupe-go/loupe/sched"
 )
 
 // By says which goroutines are counted together.

@@ -9,8 +9,8 @@ import (
 	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/export/pprof"
 	"github.com/loupe-go/loupe/internal/gostate"
-	"github.com/loupe-go/loupe/internal/sched"
 	"github.com/loupe-go/loupe/internal/stream"
+	"github.com/loupe-go/loupe/sched"
 )
 
 // The types of profile that only traces give, beside those of package stream.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/loupe-go/loupe/internal/sched"
+	"github.com/loupe-go/loupe/sched"
 )
 
 // A Spread is how a length of time is spread over goroutines. The zero value is empty. Few lengths are kept one by one, and

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/event"
-	"github.com/loupe-go/loupe/internal/census"
-	"github.com/loupe-go/loupe/internal/sched"
+	"github.com/loupe-go/loupe/internal/place"
+	"github.com/loupe-go/loupe/sched"
 )
 
 // listLimit is how many goroutines a list has at most: the first in its order. How many there are is told.
@@ -100,7 +100,7 @@ func lasted(d time.Duration) []piece {
 func whereIs(g *goroutineLine) string {
 	switch {
 	case g.Stack != nil:
-		return spot(census.PlaceOf(g.Stack, g.module))
+		return spot(place.OfEvent(g.Stack, g.module))
 	case g.Origin != nil && !g.Origin.Start.IsZero():
 		return siteFunc(g.Origin, false)
 	}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/gostate"
-	"github.com/loupe-go/loupe/internal/sched"
 	"github.com/loupe-go/loupe/internal/term"
+	"github.com/loupe-go/loupe/sched"
 )
 
 // JSONPrinter writes pictures for programs, one object a line.

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/internal/report"
-	"github.com/loupe-go/loupe/internal/sched"
+	"github.com/loupe-go/loupe/sched"
 )
 
 // latencyPage shows how long goroutines that can run wait for a processor.

@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/event"
-	"github.com/loupe-go/loupe/internal/census"
+	"github.com/loupe-go/loupe/internal/place"
 	"github.com/loupe-go/loupe/internal/report"
-	"github.com/loupe-go/loupe/internal/sched"
+	"github.com/loupe-go/loupe/sched"
 )
 
 // onePage shows one goroutine: what it does, where, who made and woke it, and what happened to it.
@@ -288,7 +288,7 @@ func happened(th theme, now int64, before, e *event.Event, module string, w int)
 	ago := pad(span(time.Duration(max(now-e.Time, 0)))+" ago", 12, true)
 	segments := []segment{seg(0, piece{" " + ago, dim}), seg(0, piece{what, t})}
 	if e.Stack != nil && len(e.Stack.Frames) > 0 {
-		segments = append(segments, seg(1, piece{spot(census.PlaceOf(e.Stack, module)), name}))
+		segments = append(segments, seg(1, piece{spot(place.OfEvent(e.Stack, module)), name}))
 	}
 	return th.line(w, "  ", segments...)
 }

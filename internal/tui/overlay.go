@@ -184,7 +184,7 @@ func oddities(p *Picture) []string {
 		{t.Untracked, " not counted: too many goroutines to track"},
 		{t.Overflow.Sites + t.Overflow.Places + t.Overflow.Reasons,
 			" exceeded the limit of distinct sites, stacks or reasons and count as \"other\""},
-		{t.Strange, " of kinds that this version of Loupe does not know"},
+		{t.UnknownKinds, " of kinds that this version of Loupe does not know"},
 	} {
 		if o.n > 0 {
 			list = append(list, plural(o.n, "event")+o.text)

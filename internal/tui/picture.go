@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/event"
-	"github.com/loupe-go/loupe/internal/sched"
+	"github.com/loupe-go/loupe/sched"
 )
 
 // Picture is what was seen at one moment. It does not change.

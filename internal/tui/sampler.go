@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/event"
-	"github.com/loupe-go/loupe/internal/sched"
+	"github.com/loupe-go/loupe/sched"
 )
 
 // Sampler takes pictures of a source. It is for one goroutine at a time.
@@ -31,7 +31,7 @@ type SamplerOptions struct {
 	Clock  func() int64  // what time it is, in nanoseconds since the Unix epoch
 	Health func() Health // of the observation
 	// Books reads what the kernel accounts of the process; false if it cannot be read. nil if there is no process.
-	Books func() (sched.Books, bool)
+	Books func() (event.Usage, bool)
 	// Window is the shortest time that differences are told of. A picture that is taken sooner after another one tells
 	// of the same time as that one, and of what came since.
 	Window time.Duration
@@ -82,7 +82,7 @@ func (s *Sampler) Take(q Query) *Picture {
 
 // account brings the source up to date, and returns the time of that.
 func (s *Sampler) account() int64 {
-	var books sched.Books
+	var books event.Usage
 	read := false
 	if s.opt.Books != nil {
 		books, read = s.opt.Books()

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/loupe-go/loupe/event"
-	"github.com/loupe-go/loupe/internal/census"
-	"github.com/loupe-go/loupe/internal/sched"
+	"github.com/loupe-go/loupe/internal/place"
+	"github.com/loupe-go/loupe/sched"
 )
 
 // places finds the lines where goroutines wait. Stacks, which goroutines share, are looked through once.
@@ -22,7 +22,7 @@ func newPlaces(module string) *places { return &places{module, map[*event.Stack]
 func (p *places) line(s *event.Stack) event.Frame {
 	f, known := p.lines[s]
 	if !known {
-		f = census.PlaceOf(s, p.module)
+		f = place.OfEvent(s, p.module)
 		p.lines[s] = f
 	}
 	return f

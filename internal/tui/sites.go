@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/event"
-	"github.com/loupe-go/loupe/internal/census"
 	"github.com/loupe-go/loupe/internal/english"
-	"github.com/loupe-go/loupe/internal/sched"
+	"github.com/loupe-go/loupe/internal/place"
+	"github.com/loupe-go/loupe/sched"
 )
 
 // siteLine is a row of the view by creation site.
@@ -132,7 +132,7 @@ func siteFunc(o *event.Origin, other bool) string {
 		return "go in " + shortFunc(o.CreatedBy)
 	}
 	if i := strings.LastIndex(o.Start.Func, goWrapper); i > 0 {
-		return "go in " + safe(census.ShortFunc(o.Start.Func[:i]))
+		return "go in " + safe(place.ShortFunc(o.Start.Func[:i]))
 	}
 	return shortFunc(o.Start)
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/event"
-	"github.com/loupe-go/loupe/internal/sched"
+	"github.com/loupe-go/loupe/sched"
 )
 
 // Source is what pictures are taken of. A *sched.Machine is one, a Feed another.
@@ -15,7 +15,7 @@ type Source interface {
 	Advance(now int64)
 
 	// Account takes what the kernel accounts of the process, of now.
-	Account(b sched.Books)
+	Account(b event.Usage)
 
 	Totals() sched.Totals
 	Runtime() sched.Runtime

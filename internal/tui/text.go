@@ -13,11 +13,11 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/loupe-go/loupe/event"
-	"github.com/loupe-go/loupe/internal/census"
 	"github.com/loupe-go/loupe/internal/english"
+	"github.com/loupe-go/loupe/internal/place"
 	"github.com/loupe-go/loupe/internal/report"
-	"github.com/loupe-go/loupe/internal/sched"
 	"github.com/loupe-go/loupe/internal/term"
+	"github.com/loupe-go/loupe/sched"
 )
 
 // maxName is how many bytes of a foreign text are looked at; no screen has room for more.
@@ -173,7 +173,7 @@ func shortFunc(f event.Frame) string {
 	if f.Func == "" {
 		return "(unknown)"
 	}
-	return safe(census.ShortFunc(f.Func))
+	return safe(place.ShortFunc(f.Func))
 }
 
 // position is a line of the source, in short; empty when it is not known.

@@ -3,7 +3,7 @@ package tui
 import (
 	"time"
 
-	"github.com/loupe-go/loupe/internal/sched"
+	"github.com/loupe-go/loupe/sched"
 )
 
 // track remembers earlier values, to tell what has changed over at least some time.

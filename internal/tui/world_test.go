@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/event"
-	"github.com/loupe-go/loupe/internal/sched"
+	"github.com/loupe-go/loupe/sched"
 )
 
 // began is when observations of tests begin.
@@ -37,9 +37,9 @@ func (w *world) apply(e event.Event) {
 }
 
 // books are those of two threads, which run for a third of the time and wait for a tenth of it, and one that ran always.
-func (w *world) books() (sched.Books, bool) {
+func (w *world) books() (event.Usage, bool) {
 	d := time.Duration(w.now - began)
-	return sched.Books{CPU: d + d/3, RSS: 96 << 20, Procs: 2, Threads: []sched.ThreadBooks{
+	return event.Usage{CPU: d + d/3, RSS: 96 << 20, Procs: 2, Threads: []event.ThreadUsage{
 		{TID: connThread, CPU: d / 3, Wait: d / 10}, {TID: workThread, CPU: d}}}, true
 }
 

@@ -7,7 +7,7 @@ import (
 	xtrace "golang.org/x/exp/trace"
 
 	"github.com/loupe-go/loupe/event"
-	"github.com/loupe-go/loupe/internal/sched"
+	"github.com/loupe-go/loupe/sched"
 )
 
 // transitionKinds has what the transitions of a trace are called in a stream.
