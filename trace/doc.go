@@ -61,6 +61,8 @@
 //   - ChanMake, ChanSend, ChanReceive, ChanClose, Select, SemAcquire and SemRelease are written as runtime/trace log
 //     messages. The category is the name of the kind. The message is Event.Object in hexadecimal and Event.Value in
 //     decimal, separated by a space, without those that are 0: "0xc000012345 16".
+//   - AllocBytes and AllocObjects are written as log messages of the category "loupe", such as "AllocBytes 1048576". A
+//     Reader returns these as the original kinds.
 //   - Exec is written as a log message, and ends all goroutines and tasks.
 //
 // Times in the trace are nanoseconds since the Unix epoch, and from raw.Go125 on the trace says so. The times of CPU

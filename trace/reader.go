@@ -30,7 +30,7 @@ import (
 //     duration of the system call if the trace is of Go 1.22 or later and contains the beginning of the call.
 //   - A coroutine that switches to another one has a GoUnblock, a GoBlock and a GoStart. The reason of the GoBlock is
 //     "coroutine". If the coroutine exits, it has a GoDestroy instead of the GoBlock.
-//   - A log message with which a Writer has recorded lost events is a Lost.
+//   - A log message with which a Writer has recorded lost events is a Lost. Likewise AllocBytes and AllocObjects.
 //
 // TID is the thread ID; before Go 1.22 it is the number by which the runtime identifies the thread. PID is 0. All other
 // events of a trace are only counted, see [Stats].
@@ -62,7 +62,6 @@ type Stats struct {
 	Sweeps      uint64 // starts and ends of sweeping
 	MarkAssists uint64 // starts and ends of mark assists
 	GCActive    uint64 // marks that a garbage collection is in progress
-	HeapGoals   uint64 // heap goals of the garbage collector
 	MaxProcs    uint64 // values of GOMAXPROCS
 	Labels      uint64 // labels of goroutines
 	Experiments uint64 // events of experiments

@@ -54,6 +54,8 @@ func smallTrace(tb testing.TB, v raw.Version) []byte {
 		{Kind: event.Lost, Value: 3},
 		{Kind: event.GCEnd, TID: 5, P: p},
 		{Kind: event.HeapAlloc, Value: 1 << 20, TID: 5, P: p},
+		{Kind: event.AllocBytes, Value: 1 << 21},
+		{Kind: event.HeapGoal, Value: 1 << 22},
 		{Kind: event.GoStop, G: 1, Reason: event.StopPreempted, TID: 5, P: p},
 		{Kind: event.GoDestroy, G: 7, TID: 6},
 	} {

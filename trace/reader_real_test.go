@@ -91,7 +91,7 @@ func recordTrace(t *testing.T, godebug, program string, args ...string) []byte {
 func TestReal(t *testing.T) {
 	for _, release := range realReleases(t) {
 		t.Run("go"+release, func(t *testing.T) {
-			program := buildRecorder(t, "raw/testdata/recorder", release)
+			program := buildRecorder(t, "internal/rawtruth/testdata/recorder", release)
 			expectReal(t, recordTrace(t, "", program, "4", "1100ms"))
 			if minorRelease(t, release) < 23 {
 				return
@@ -145,7 +145,7 @@ func expectTotals(t *testing.T, data []byte) {
 	}
 	got := m.Totals()
 	if got.Repairs != 0 || got.Found != 0 || got.EndedUnseen != 0 || got.Ignored != 0 || got.UnknownKinds != 0 {
-		t.Errorf("%d repairs, %d found, %d ended unseen, %d ignored, %d strange", got.Repairs, got.Found, got.EndedUnseen, got.Ignored, got.UnknownKinds)
+		t.Errorf("%d repairs, %d found, %d ended unseen, %d ignored, %d of unknown kinds", got.Repairs, got.Found, got.EndedUnseen, got.Ignored, got.UnknownKinds)
 	}
 	want, live := stateTimes(t, data, r.Version(), got.Now)
 	times := got.Time()

@@ -29,8 +29,8 @@ type WriterOptions struct {
 	// Text writes the trace in the text format of package raw.
 	Text bool
 
-	// OmitOperations drops events of the kinds in event.KindsChannel and event.KindsLock, which have no equivalent in
-	// traces. Otherwise they are written as log messages, see the package documentation.
+	// OmitOperations drops events of the kinds in event.KindsChannel and event.KindsLock, AllocBytes and AllocObjects, which
+	// have no equivalent in traces. Otherwise they are written as log messages, see the package documentation.
 	OmitOperations bool
 }
 

@@ -19,9 +19,6 @@ func (t *Trace) canonical(kinds event.Kinds, used RuleCounts) []Record {
 		}
 		c.add(r)
 	}
-	if n := beginsLast(c.out); n > 0 {
-		c.used[RuleGCBegin] += n
-	}
 	return c.out
 }
 
@@ -78,48 +75,6 @@ func (c *truthCanon) add(r Record) {
 		c.switched[r.G] = r.Switch
 	}
 	c.out = append(c.out, r)
-}
-
-// beginsLast moves each GCBegin after the stops and starts that follow it, if the goroutine was stopped within gcStart and
-// has no other record in between (RuleGCBegin). It returns the number of moves.
-func beginsLast(list []Record) (moved int) {
-	type begin struct {
-		at      int
-		stopped bool
-	}
-	begins := map[uint64]begin{} // GCBegins whose goroutine has no other record since
-	for i := range list {
-		r := &list[i]
-		if r.Kind == event.GCBegin {
-			begins[r.G] = begin{at: i}
-			continue
-		}
-		delete(begins, r.By) // the creator or waker of another goroutine
-		b, ok := begins[r.G]
-		if !ok {
-			continue
-		}
-		if !b.stopped && r.Kind == event.GoStop && r.TraceReason == event.StopPreempted && r.within("runtime.gcStart") {
-			begins[r.G] = begin{b.at, true}
-			continue
-		}
-		delete(begins, r.G)
-		if !b.stopped || r.Kind != event.GoStart {
-			continue
-		}
-		first := list[b.at]
-		first.Instant = true
-		copy(list[b.at:i], list[b.at+1:i+1])
-		list[i] = first
-		for g, other := range begins {
-			if other.at > b.at {
-				begins[g] = begin{other.at - 1, other.stopped}
-			}
-		}
-		begins[r.G] = begin{at: i}
-		moved++
-	}
-	return moved
 }
 
 // isResize reports whether a stop was written by procresize, which runs while the world is started again. There a
@@ -187,7 +142,6 @@ func canonicalEvents(events []event.Event, release int, kinds event.Kinds, used 
 		}
 		s.records = append(s.records, r)
 	}
-	beginsLast(s.records)
 	return s
 }
 

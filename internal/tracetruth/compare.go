@@ -138,6 +138,10 @@ func (c *comparison) compareLanes(truth, seen map[uint64]lane) {
 		}
 	}
 	for _, g := range slices.Sorted(maps.Keys(ids)) {
+		if n := truth[g].beginsLast(g); n > 0 {
+			c.report.Rules[RuleGCBegin] += n
+		}
+		seen[g].beginsLast(g)
 		inside := truth[g].window(c.truth.Begin, c.truth.End)
 		c.compareLane(g, inside, seen[g].around(inside, c.truth.Begin+c.shift-c.slack, c.truth.End+c.shift+c.slack), truth[g].after(c.truth.End))
 	}

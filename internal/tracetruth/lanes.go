@@ -50,6 +50,21 @@ func isRuntimeWait(wait string, release int) bool {
 	return ok && byRuntime[traced]
 }
 
+// beginsLast moves each GCBegin of a goroutine after the preemptions that follow it in its lane (RuleGCBegin). It returns the number
+// of moves.
+func (l lane) beginsLast(g uint64) (moved int) {
+	for i := 0; i+2 < len(l); i++ {
+		begin, stop, start := l[i], l[i+1], l[i+2]
+		if begin.Kind == event.GCBegin && begin.G == g && stop.Kind == event.GoStop && stop.TraceReason == event.StopPreempted && start.Kind == event.GoStart {
+			begin.Instant = true
+			l[i], l[i+1], l[i+2] = stop, start, begin
+			i++ // begin is next
+			moved++
+		}
+	}
+	return moved
+}
+
 // window returns the part of a lane between two times. Lanes are ordered by cause; by time only nearly, so the part goes
 // from the first record within to the last. A record that was moved beyond the end may have been within.
 func (l lane) window(begin, end int64) lane {

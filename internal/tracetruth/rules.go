@@ -25,8 +25,9 @@ const (
 	// RuleSwitchReason: the trace has no reason for the block of a coroutine that hands over.
 	RuleSwitchReason
 	// RuleGCBegin: the tracer writes the begin of a garbage collection right before gcStart calls gcBgMarkStartWorkers.
-	// Loupe sees it at that call or behind the prologue of the function. A goroutine that is preempted within gcStart may
-	// stop between the two, and its stack does not show whether it did.
+	// Loupe sees it at that call or behind the prologue of the function. A goroutine may be preempted between the two. Its
+	// stack does not show whether it was: it may have called gcStart again, and the trace lacks a frame (RuleStopFrame).
+	// Wakes that may be the runtime's own do not count in between, for only the trace gives them to the goroutine.
 	RuleGCBegin
 	// RuleSelfWake: when the unlock function of gopark finds that there is nothing to wait for any more, the goroutine
 	// goes on at once. In the trace nobody woke it. An observer may say that it woke itself.

@@ -105,7 +105,8 @@ func (c *scriptCheck) of(g uint64) *deeds {
 func (c *scriptCheck) add(r *Record) {
 	d := c.of(r.G)
 	d.steps = append(d.steps, r)
-	if r.Kind == event.GoCreate && r.By != 0 {
+	// Before Go 1.14 the first sleep on a processor starts a goroutine of the runtime.
+	if r.Kind == event.GoCreate && r.By != 0 && r.Start != "runtime.timerproc" {
 		by := c.of(r.By)
 		by.children = append(by.children, r)
 	}

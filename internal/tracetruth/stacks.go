@@ -125,6 +125,7 @@ func (c *comparison) sameStack(p pair, truth, seen []Frame) (Rule, bool) {
 	}
 	interrupted := slices.ContainsFunc(truth, func(f Frame) bool { return f.Func == "runtime.asyncPreempt" })
 	own, got := slices.DeleteFunc(slices.Clone(truth), isRuntimeFrame), slices.DeleteFunc(slices.Clone(seen), isRuntimeFrame)
+	stopped := p.truth.Kind == event.GoStop && p.truth.TraceReason == event.StopPreempted && c.truth.Release < minorStopFrame
 	rule := Rule(0)
 	if len(seen) >= minDeep && len(truth) >= minDeep {
 		// Both have the innermost frames up to a limit, of which the runtime's count too.
@@ -134,6 +135,9 @@ func (c *comparison) sameStack(p pair, truth, seen []Frame) (Rule, bool) {
 	}
 	if slices.Equal(own, got) {
 		return rule, true
+	}
+	if n := len(got) - 1; rule == RuleDepth && stopped && n > 0 && slices.Equal(own[:n], got[1:]) {
+		return RuleStopFrame, true // the frame that the tracer leaves out makes room for another one at the limit
 	}
 	if interrupted {
 		return RuleInterrupted, sameInterrupted(own, got)
@@ -145,7 +149,7 @@ func (c *comparison) sameStack(p pair, truth, seen []Frame) (Rule, bool) {
 	if left <= 0 || !slices.Equal(own, got[left:]) {
 		return 0, false
 	}
-	if p.truth.Kind == event.GoStop && p.truth.TraceReason == event.StopPreempted && c.truth.Release < minorStopFrame && left == 1 {
+	if stopped && left == 1 {
 		return RuleStopFrame, true
 	}
 	return RuleSkip, !slices.ContainsFunc(got[:left], isProgram)

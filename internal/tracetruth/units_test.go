@@ -1,6 +1,7 @@
 package tracetruth
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -232,14 +233,16 @@ func FuzzCompare(f *testing.F) {
 	})
 }
 
-// TestBeginsLast has goroutine 1 be stopped within gcStart before or after a begin was seen: both are the same then.
+// TestBeginsLast has goroutine 1 be preempted before or after a begin was seen: both are the same then. A wake that the runtime may
+// have done is not of the goroutine that the trace names.
 func TestBeginsLast(t *testing.T) {
 	begin := Record{Kind: event.GCBegin, G: 1}
-	stop := Record{Kind: event.GoStop, G: 1, TraceReason: event.StopPreempted, Stack: []Frame{{Func: "runtime.gcStart"}, {Func: "main.main"}}}
+	stop := Record{Kind: event.GoStop, G: 1, TraceReason: event.StopPreempted}
 	start, block := Record{Kind: event.GoStart, G: 1}, Record{Kind: event.GoBlock, G: 1}
 	create := Record{Kind: event.GoCreate, G: 3, By: 1}
-	other, elsewhere := Record{Kind: event.GCBegin, G: 2}, stop
-	elsewhere.Stack = []Frame{{Func: "main.main"}}
+	wake, wakeWorker := Record{Kind: event.GoUnblock, G: 2, By: 1}, Record{Kind: event.GoUnblock, G: 4, By: 1}
+	yield := stop
+	yield.TraceReason = event.StopGosched
 	for _, test := range []struct {
 		list  []Record
 		want  string
@@ -247,21 +250,42 @@ func TestBeginsLast(t *testing.T) {
 	}{
 		{[]Record{begin, stop, start, block}, "GoStop GoStart GCBegin GoBlock", 1},
 		{[]Record{stop, start, begin, block}, "GoStop GoStart GCBegin GoBlock", 0},
-		{[]Record{begin, stop, other, start, block}, "GoStop GCBegin GoStart GCBegin GoBlock", 1},
+		{[]Record{begin, wakeWorker, stop, start, block}, "GoStop GoStart GCBegin GoBlock", 1},
+		{[]Record{begin, wake, stop, start, block}, "GCBegin GoUnblock GoStop GoStart GoBlock", 0},
 		{[]Record{begin, stop, start, stop, start, create}, "GoStop GoStart GoStop GoStart GCBegin GoCreate", 2},
 		{[]Record{begin, create, stop, start}, "GCBegin GoCreate GoStop GoStart", 0},
 		{[]Record{begin, stop, start, create, stop, start}, "GoStop GoStart GCBegin GoCreate GoStop GoStart", 1},
-		{[]Record{begin, elsewhere, start}, "GCBegin GoStop GoStart", 0},
+		{[]Record{begin, yield, start}, "GCBegin GoStop GoStart", 0},
 		{[]Record{begin, block, start}, "GCBegin GoBlock GoStart", 0},
 		{[]Record{begin, stop}, "GCBegin GoStop", 0},
 	} {
-		moved := beginsLast(test.list)
+		l := lanes(test.list, map[uint64]bool{4: true}, 16)[1]
+		moved := l.beginsLast(1)
 		var got []string
-		for _, r := range test.list {
+		for _, r := range l {
 			got = append(got, r.Kind.String())
 		}
 		if text := strings.Join(got, " "); text != test.want || moved != test.moved {
 			t.Errorf("%s, %d moved, want %s, %d", text, moved, test.want, test.moved)
+		}
+	}
+}
+
+// TestDeepStop compares stacks that are cut off at a limit, of a goroutine that was preempted where a function begins.
+func TestDeepStop(t *testing.T) {
+	deep := slices.Repeat([]Frame{{Func: "main.dive", Line: 196}}, minDeep)
+	inner := append([]Frame{{Func: "main.dive", Line: 189}}, deep[1:]...)
+	other := append([]Frame{{Func: "main.dive", Line: 189}, {Func: "main.other", Line: 1}}, deep[2:]...)
+	for _, test := range []struct {
+		release int
+		seen    []Frame
+		rule    Rule
+		same    bool
+	}{{18, deep, RuleDepth, true}, {18, inner, RuleStopFrame, true}, {18, other, 0, false}, {minorStopFrame, inner, 0, false}} {
+		c := &comparison{truth: &Trace{Release: test.release}}
+		p := pair{truth: &Record{Kind: event.GoStop, TraceReason: event.StopPreempted}}
+		if rule, same := c.sameStack(p, deep, test.seen); same != test.same || same && rule != test.rule {
+			t.Errorf("Go 1.%d, %v: %v, %v", test.release, test.seen[:2], rule, same)
 		}
 	}
 }

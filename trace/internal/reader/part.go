@@ -30,7 +30,6 @@ type Stats struct {
 	Sweeps      uint64
 	MarkAssists uint64
 	GCActive    uint64
-	HeapGoals   uint64
 	MaxProcs    uint64
 	Labels      uint64
 	Experiments uint64

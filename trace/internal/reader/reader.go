@@ -158,6 +158,8 @@ func (r *Reader) event(c *order.Cursor) {
 		r.add(event.GoSyscallEnd, t, ctx, ctx.G).Value = r.syscallTime(c, t)
 	case raw.EvHeapAlloc:
 		r.add(event.HeapAlloc, t, ctx, 0).Value = Int64(c.Args[0])
+	case raw.EvHeapGoal:
+		r.add(event.HeapGoal, t, ctx, 0).Value = Int64(c.Args[0])
 	case raw.EvGoCreate, raw.EvGoCreateBlocked:
 		e := r.add(event.GoCreate, t, ctx, c.Args[0])
 		e.Parent, e.Stack, e.Origin = GoID(ctx.G), r.stack(c.Args[2]), r.origin(c.Args[2], c.Args[1])
@@ -224,8 +226,6 @@ func (r *Reader) count(kind raw.Type) {
 		s.Sweeps++
 	case raw.EvGCMarkAssistActive, raw.EvGCMarkAssistBegin, raw.EvGCMarkAssistEnd:
 		s.MarkAssists++
-	case raw.EvHeapGoal:
-		s.HeapGoals++
 	case raw.EvGoLabel:
 		s.Labels++
 	default:
@@ -308,6 +308,10 @@ func (r *Reader) userEvent(c *order.Cursor, t int64) bool {
 		category, message := r.name(c.Args[1]), r.text(c.Args[2])
 		if n, ok := LostEvents(category, message); ok {
 			r.add(event.Lost, t, &order.Context{M: generation.None, P: generation.None, G: generation.None}, 0).Value = n
+			break
+		}
+		if kind, n, ok := Counter(category, message); ok {
+			r.add(kind, t, ctx, 0).Value = n
 			break
 		}
 		e := r.add(event.UserLog, t, ctx, ctx.G)

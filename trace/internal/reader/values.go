@@ -49,5 +49,19 @@ func LostEvents(category, message string) (int64, bool) {
 	return n, err == nil && n >= 0
 }
 
+// Counter returns the kind and the value of an event that a Writer has written as a message, if it is one.
+func Counter(category, message string) (event.Kind, int64, bool) {
+	name, number, ok := strings.Cut(message, " ")
+	if category != logCategory || !ok {
+		return 0, 0, false
+	}
+	kind, _ := event.ParseKind(name)
+	if kind != event.AllocBytes && kind != event.AllocObjects {
+		return 0, 0, false
+	}
+	n, err := strconv.ParseInt(number, 10, 64)
+	return kind, n, err == nil && n >= 0
+}
+
 // logCategory is the category of the messages of a Writer.
 const logCategory = "loupe"

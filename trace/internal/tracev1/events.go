@@ -184,6 +184,10 @@ func (m *Mapper) user(ev *trace.Event) {
 			e.TID, e.P, e.Value = 0, 0, n
 			return
 		}
+		if kind, n, ok := reader.Counter(l.Category, l.Message); ok {
+			m.new(kind, ev, 0).Value = n
+			return
+		}
 		e = m.new(event.UserLog, ev, g)
 		e.Value, e.Reason, e.Text = int64(l.Task), l.Category, l.Message
 	}

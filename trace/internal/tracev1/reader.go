@@ -230,7 +230,7 @@ func (m *Mapper) metric(ev *trace.Event) {
 	case "/memory/classes/heap/objects:bytes":
 		m.new(event.HeapAlloc, ev, 0).Value = reader.Int64(metric.Value.Uint64())
 	case "/gc/heap/goal:bytes":
-		m.Stats.HeapGoals++
+		m.new(event.HeapGoal, ev, 0).Value = reader.Int64(metric.Value.Uint64())
 	default:
 		m.Stats.MaxProcs++
 	}

@@ -141,7 +141,7 @@ func otherText(e *event.Event, tasks map[int64]string) string {
 		return "RangeBegin stop-the-world (" + e.Reason + ")\n"
 	case event.STWEnd:
 		return "RangeEnd stop-the-world (GC mark termination)\n"
-	case event.HeapAlloc:
+	case event.HeapAlloc, event.HeapGoal:
 		return fmt.Sprintf("heap %d\n", e.Value)
 	case event.ChanSend:
 		return fmt.Sprintf("G%d log 0 ChanSend 0x%x\n%s", e.G, e.Object, stack)

@@ -174,14 +174,27 @@ func (w *Writer) endSTW(g *goroutine) {
 	w.emit(g.m, raw.EvSTWEnd)
 }
 
-// heapAlloc takes HeapAlloc.
-func (w *Writer) heapAlloc(e *event.Event) {
+// heapSize takes HeapAlloc and HeapGoal.
+func (w *Writer) heapSize(e *event.Event, kind raw.Type) {
 	m, p := w.placeOf(e), e.P
 	if m == nil || m.back != 0 || m.p == nil && m.g != nil {
 		m, p = w.aside(), 0
 	}
 	w.acquire(m, p)
-	w.emit(m, raw.EvHeapAlloc, uint64(max(e.HeapBytes(), 0)))
+	w.emit(m, kind, uint64(max(e.Value, 0)))
+}
+
+// counterLog writes a counter that traces have no event for as a message.
+func (w *Writer) counterLog(e *event.Event) {
+	if w.opt.OmitOperations {
+		w.stats.Skipped[e.Kind]++
+		return
+	}
+	m := w.user()
+	w.stats.Logged[e.Kind]++
+	text := e.Kind.String() + " " + strconv.FormatInt(max(e.Value, 0), 10)
+	w.emit(m, raw.EvUserLog, 0, w.string(logCategory), w.string(text), 0)
+	w.leave(m)
 }
 
 // operationLog writes an operation that traces have no event for as a message.

@@ -362,7 +362,11 @@ func (s *simulation) collect(g *simG) {
 		s.emit(event.Event{Kind: event.GCBegin, G: g.id}, g.m)
 		s.gc = true
 	}
-	s.emit(event.Event{Kind: event.HeapAlloc, Value: s.rng.Int64N(1 << 30)}, g.m)
+	e := event.Event{Kind: event.HeapAlloc, Value: s.rng.Int64N(1 << 30)}
+	if e.Value%2 == 0 {
+		e.Kind = event.HeapGoal
+	}
+	s.emit(e, g.m)
 }
 
 // annotate lets a goroutine tell something.

@@ -198,7 +198,11 @@ func (w *Writer) handleRare(e *event.Event) {
 	case event.STWEnd:
 		w.stwEnd(e)
 	case event.HeapAlloc:
-		w.heapAlloc(e)
+		w.heapSize(e, raw.EvHeapAlloc)
+	case event.HeapGoal:
+		w.heapSize(e, raw.EvHeapGoal)
+	case event.AllocBytes, event.AllocObjects:
+		w.counterLog(e)
 	case event.UserTaskBegin, event.UserTaskEnd:
 		w.userTask(e)
 	case event.UserRegionBegin, event.UserRegionEnd:
