@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -66,6 +67,6 @@ func (a *app) profileSession(ctx context.Context, s session, kind stream.Profile
 		return report.WriteJSON(a.Stdout, eventProfileJSON{File: flags.output, Type: kind.Name, Seconds: elapsed.Seconds(), Counted: doc.Counted,
 			Uncertain: doc.Uncertain, Lost: stats.Lost, Samples: doc.Samples(), Bytes: out.Bytes()})
 	}
-	a.note("wrote %s in %s to %s; view with: go tool pprof -top %s", english.Count(doc.Counted, doc.Noun), english.Count(doc.Samples(), "distinct stack"), flags.output, flags.output)
+	a.note("wrote %s in %s to %s; view with: go tool pprof -top %s", english.Count(doc.Counted, strings.TrimSuffix(kind.Values[0].Type, "s")), english.Count(doc.Samples(), "distinct stack"), flags.output, flags.output)
 	return nil
 }

@@ -3,5 +3,6 @@
 // pprof.
 //
 // The central types are [Transitions], which stores the last change of each goroutine and nothing else, and [Profile],
-// which is computed by package sched. The only input is events, which can come from any source.
+// which is computed by package sched. The only input is events, which can come from any source. A [Merger] merges samples into a
+// stream.
 package stream

@@ -48,7 +48,7 @@ func (s *Selector) wantsReason(e *event.Event, ended *Interval) bool {
 	if len(s.filter.Reasons) == 0 {
 		return true
 	}
-	reason := e.Reason
+	reason := e.WaitReason()
 	if e.Kind == event.GoUnblock {
 		reason = ended.Reason
 	}

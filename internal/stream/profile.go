@@ -3,7 +3,6 @@ package stream
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/loupe-go/loupe/event"
@@ -16,7 +15,8 @@ import (
 // Profile adds up a stream of events by stacks.
 type Profile struct {
 	kind    ProfileType
-	reasons []string // texts that are looked for in a reason; without any, the type's own waits count
+	wanted  event.Kinds // that are added
+	reasons []string    // texts that are looked for in a reason; without any, the type's own waits count
 	machine *sched.Machine
 }
 
@@ -26,16 +26,19 @@ func NewProfile(kind ProfileType, reasons []string) *Profile {
 	if kind.Waits != nil && slices.ContainsFunc(reasons, func(r string) bool { return !gostate.Contended(r) }) {
 		kind.Values = append([]pprof.ValueType{waitCount}, kind.Values[1:]...)
 	}
-	return &Profile{kind: kind, reasons: reasons, machine: sched.New(sched.Options{Kinds: kind.Kinds})}
+	return &Profile{kind: kind, wanted: kind.Kinds.Union(event.GroupStream.Kinds()), reasons: reasons, machine: sched.New(sched.Options{Kinds: kind.Kinds})}
 }
 
-// Add takes an event in.
-func (p *Profile) Add(e *event.Event) { p.machine.Apply(e) }
+// Add takes an event in. Events of kinds that the profile does not require are ignored.
+func (p *Profile) Add(e *event.Event) {
+	if p.wanted.Has(e.Kind) {
+		p.machine.Apply(e)
+	}
+}
 
 // Document is a profile that is ready to be written.
 type Document struct {
 	*pprof.Builder
-	Noun      string // what is counted: "goroutine", "wait", "contention", "start"
 	Counted   uint64 // events, or waits, that the profile counts
 	Uncertain uint64 // waits over which events were lost: they are not counted
 }
@@ -45,7 +48,7 @@ func (p *Profile) Build(since time.Time, length time.Duration) *Document {
 	b := pprof.NewBuilder(since, pprof.Mapping{}, p.kind.Values...)
 	b.Prefer(p.kind.Values[len(p.kind.Values)-1].Type)
 	b.Lasted(length)
-	doc := &Document{Builder: b, Noun: strings.TrimSuffix(p.kind.Values[0].Type, "s")}
+	doc := &Document{Builder: b}
 	stacks, truncated := 0, 0
 	p.kind.samples(p.machine, func(s sample) {
 		if p.kind.Waits != nil && !p.wants(s.reason) {

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/loupe-go/loupe/event"
@@ -64,7 +65,7 @@ func (t *Transitions) Next(e *event.Event) *Interval {
 // move takes an event that changes the state of a goroutine.
 func (t *Transitions) move(e *event.Event) *Interval {
 	s := t.goroutines.Find(e.G)
-	ended, reason := &t.none, e.Reason
+	ended := &t.none
 	if s != nil && s.state != gostate.Unknown && s.state == gostate.Before(e.Kind) {
 		ended = t.end(s, e.Time)
 	}
@@ -79,11 +80,10 @@ func (t *Transitions) move(e *event.Event) *Interval {
 			if s = t.goroutines.Insert(e.G); s == nil {
 				break
 			}
-		} else if e.Kind == event.GoUnblock {
-			reason = s.reason
 		}
-		if e.Kind == event.GoCreate {
-			reason = ""
+		reason := cmp.Or(e.WaitReason(), e.StopReason())
+		if e.Kind == event.GoUnblock {
+			reason = s.reason
 		}
 		*s = situation{since: e.Time, reason: reason, losses: t.losses, state: next, partial: e.Kind == event.GoStatus}
 	case s != nil:
