@@ -210,7 +210,7 @@ func (s *sink) Counter(at int64, c timeline.Counter, value int64) {
 	b := append(w.openAt('C', at, w.pid, 0), `,"name":"`...)
 	b = append(append(b, c.String()...), `","args":{"`...)
 	unit := "count"
-	if c == timeline.Heap {
+	if c.Bytes() {
 		unit = "bytes"
 	}
 	b = append(append(b, unit...), `":`...)

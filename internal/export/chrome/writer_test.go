@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -156,7 +157,7 @@ func item(t testing.TB, e *jsonEvent) (exporttest.Item, bool) {
 	}
 	if i.What == 'C' {
 		i.Track = e.Name
-		unit := map[bool]string{true: "bytes", false: "count"}[e.Name == "heap"]
+		unit := map[bool]string{true: "bytes", false: "count"}[slices.Contains([]string{"heap", "heap goal", "allocated bytes"}, e.Name)]
 		v, err := e.Args[unit].(json.Number).Int64()
 		if err != nil || len(e.Args) != 1 {
 			t.Fatalf("counter %+v", e)
@@ -210,10 +211,11 @@ func TestScript(t *testing.T) {
 		`{"ph":"i","pid":1234,"tid":1,"ts":0.600,"s":"t","cat":"wake","name":"unblock","args":{"goroutine":18,"stack":["main.main /src/main.go:12"]}},` + "\n" +
 			`{"ph":"s","pid":1234,"tid":1,"ts":0.600,"cat":"flow","name":"flow","id":2},` + "\n",
 		`{"ph":"f","pid":1234,"tid":18,"ts":0.800,"bp":"e","cat":"flow","name":"flow","id":2},` + "\n",
-		`{"ph":"b","pid":1234,"tid":0,"ts":1.300,"id":"stw 0","cat":"stw","name":"start GC","args":{"by_goroutine":18}},` + "\n",
+		`{"ph":"b","pid":1234,"tid":0,"ts":1.600,"id":"stw 0","cat":"stw","name":"start GC","args":{"by_goroutine":18}},` + "\n",
 		`{"ph":"C","pid":1234,"tid":0,"ts":1.100,"name":"heap","args":{"bytes":1048576}},` + "\n",
+		`{"ph":"C","pid":1234,"tid":0,"ts":1.200,"name":"heap goal","args":{"bytes":4194304}},` + "\n",
 		`{"ph":"M","pid":4195538,"tid":0,"name":"process_name","args":{"name":"threads of orders"}},` + "\n",
-		`{"ph":"E","pid":4195538,"tid":7,"ts":3.800,"args":{"cut":"the observation ended"}}` + "\n]}\n",
+		`{"ph":"E","pid":4195538,"tid":7,"ts":4.100,"args":{"cut":"the observation ended"}}` + "\n]}\n",
 	} {
 		if !strings.Contains(string(trace), want) {
 			t.Errorf("%s\nis not in\n%s", want, trace)

@@ -30,6 +30,9 @@ func Script() []event.Event {
 		{Kind: event.GoSyscallBegin, G: 18, TID: 7, Stack: recvStack},
 		{Kind: event.GoSyscallEnd, G: 18, TID: 7, Value: 100},
 		{Kind: event.HeapAlloc, Value: 1 << 20},
+		{Kind: event.HeapGoal, Value: 4 << 20},
+		{Kind: event.AllocBytes, Value: 1 << 30},
+		{Kind: event.AllocObjects, Value: 1 << 24},
 		{Kind: event.GCBegin, G: 18},
 		{Kind: event.STWBegin, G: 18, Reason: "start GC"},
 		{Kind: event.STWEnd},
@@ -49,7 +52,7 @@ func Script() []event.Event {
 		{Kind: event.ChanMake, G: 1, Object: 0xc000020000, Value: 8},
 		{Kind: event.Select, G: 1, Value: 2},
 		{Kind: event.SemAcquire, G: 1, Object: 0xc000030000},
-		{Kind: event.GoCreate, G: 19, Parent: 1, State: event.StateWaiting, Reason: "coroutine"},
+		{Kind: event.GoCreate, G: 19, Parent: 1, State: event.StateWaiting},
 		{Kind: event.GoStart, G: 19, TID: 8},
 		{Kind: event.GoBlock, G: 19, Reason: "coroutine"},
 		{Kind: event.GoStart, G: 19, TID: 8},
@@ -66,7 +69,7 @@ func Script() []event.Event {
 }
 
 // AllKinds is what Script has.
-var AllKinds = event.KindsAll.Union(event.KindsUser)
+var AllKinds = event.KindsAll.Union(event.KindsMemory, event.KindsUser)
 
 // HostileTexts are texts as a program may make them to do harm.
 var HostileTexts = []string{"", `"`, `\`, `"}],"x":[{"`, "a\x00b", "\x1b[31mred\x1b[0m", "\xff\xfe", "bad \xc3 middle", "\u202egnp.exe", "tab\tnewline\n",

@@ -261,7 +261,7 @@ func (d *decoder) track(b []byte) error {
 	if c, ok, _ := one(list, 8); ok {
 		t.counter = true
 		unit, err := parse(c.bytes, "CounterDescriptor", wires{3: 'v'})
-		if err != nil || len(unit) != 1 || unit[0].value == 3 != (t.name == "heap") {
+		if err != nil || len(unit) != 1 || unit[0].value == 3 != slices.Contains([]string{"heap", "heap goal", "allocated bytes"}, t.name) {
 			return fmt.Errorf("counter %q: %v %v", t.name, unit, err)
 		}
 	}

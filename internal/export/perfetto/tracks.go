@@ -118,7 +118,7 @@ func (w *Writer) counterTrack(c timeline.Counter) uint64 {
 		b = appendText(b, trackName, c.String())
 		b, d := openMessage(b, trackCounter)
 		unit := uint64(counterUnitCount)
-		if c == timeline.Heap {
+		if c.Bytes() {
 			unit = counterUnitSizeByte
 		}
 		b = closeMessage(appendUint(b, counterUnit, unit), d)

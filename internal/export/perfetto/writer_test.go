@@ -66,12 +66,12 @@ func TestScript(t *testing.T) {
 		t.Errorf("the trace begins at %d", d.base)
 	}
 	var names []string
-	for uuid := uint64(1); d.tracks[uuid] != nil || uuid < 10; uuid++ {
+	for uuid := uint64(1); d.tracks[uuid] != nil || uuid < 13; uuid++ {
 		if track := d.tracks[uuid]; track != nil {
 			names = append(names, track.what)
 		}
 	}
-	const want = "process|goroutines|tasks|goroutines alive|goroutines running|goroutines runnable|heap|g 1|thread 7|g 2|g 18|thread 8|GC|" +
+	const want = "process|goroutines|tasks|goroutines alive|goroutines running|goroutines runnable|heap|heap goal|allocated bytes|allocated objects|g 1|thread 7|g 2|g 18|thread 8|GC|" +
 		"stop the world|task 3|g 18 regions|lost events|g 19|g 1|thread 7"
 	if got := strings.Join(names, "|"); got != want {
 		t.Errorf("tracks %s\nwant %s", got, want)

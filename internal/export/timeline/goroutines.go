@@ -1,6 +1,8 @@
 package timeline
 
 import (
+	"cmp"
+
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/gostate"
 )
@@ -19,60 +21,26 @@ type goroutine struct {
 	stays   bool // the slice on a thread continues over the next change of state
 }
 
-const chunkSize = 256
-
-// roster finds goroutines by ID. It reuses the memory of ended ones.
-type roster struct {
-	byID   map[uint64]*goroutine
-	chunks []*[chunkSize]goroutine
-	used   int // slots of the chunks that were ever used
-	free   []*goroutine
-}
-
-func (r *roster) add(id uint64) *goroutine {
-	var g *goroutine
-	if n := len(r.free); n > 0 {
-		g, r.free = r.free[n-1], r.free[:n-1]
-	} else {
-		if r.used == len(r.chunks)*chunkSize {
-			r.chunks = append(r.chunks, new([chunkSize]goroutine))
-		}
-		g = &r.chunks[r.used/chunkSize][r.used%chunkSize]
-		r.used++
-	}
-	*g = goroutine{}
-	r.byID[id] = g
-	return g
-}
-
-func (r *roster) remove(id uint64, g *goroutine) {
-	delete(r.byID, id)
-	g.track.ID = 0
-	r.free = append(r.free, g)
-}
-
-// each visits the live goroutines in a deterministic order.
-func (r *roster) each(visit func(*goroutine)) {
-	for i := range r.used {
-		if g := &r.chunks[i/chunkSize][i%chunkSize]; g.track.ID != 0 {
-			visit(g)
-		}
-	}
-}
-
 // goroutineOf returns a goroutine, and announces its track if it is new.
 func (tl *Timeline) goroutineOf(id uint64, o *event.Origin) *goroutine {
-	g := tl.roster.byID[id]
+	g := tl.goroutines.Find(id)
 	if g == nil {
-		g = tl.roster.add(id)
-		g.origin = o
-		g.lane = tl.newLane(GoroutineTrack, id, Description{Origin: o})
-		tl.count(Alive, 1)
-	} else if g.origin == nil && o != nil {
+		return tl.addGoroutine(id, o)
+	}
+	if g.origin == nil && o != nil {
 		g.origin = o
 		tl.described = Description{Origin: o}
 		tl.sink.Open(g.track, &tl.described)
 	}
+	return g
+}
+
+// addGoroutine adds a goroutine that is not in the table, and announces its track.
+func (tl *Timeline) addGoroutine(id uint64, o *event.Origin) *goroutine {
+	g := tl.goroutines.Insert(id)
+	g.origin = o
+	g.lane = tl.newLane(GoroutineTrack, id, Description{Origin: o})
+	tl.count(Alive, 1)
 	return g
 }
 
@@ -105,8 +73,8 @@ func (tl *Timeline) life(e *event.Event, at int64) {
 		g := tl.goroutineOf(e.G, nil)
 		tl.change(g, at, tl.rules.Fit[e.Kind][g.state])
 		tl.enter(g, gostate.Waiting, at, e, tl.wait(e))
-		if e.Value > 0 {
-			tl.waitIsOver(g, at, e.Value)
+		if wait := int64(e.Wait()); wait > 0 {
+			tl.waitIsOver(g, at, wait)
 		}
 	case event.GoSyscallBegin:
 		g := tl.goroutineOf(e.G, nil)
@@ -131,19 +99,16 @@ func (tl *Timeline) stopped(e *event.Event, at int64) {
 	g := tl.goroutineOf(e.G, nil)
 	tl.change(g, at, tl.rules.Fit[e.Kind][g.state])
 	s := tl.slice(Runnable, "runnable")
-	s.text(KeyReason, e.Reason)
+	s.text(KeyReason, e.StopReason())
 	s.Stack = e.Stack
 	tl.enter(g, gostate.Runnable, at, e, s)
 }
 
 // wait returns the slice of a wait.
 func (tl *Timeline) wait(e *event.Event) *Slice {
-	name := e.Reason
-	if name == "" {
-		name = "blocked"
-	}
-	s := tl.slice(Blocked, name)
-	if e.TraceReason != e.Reason {
+	reason := e.WaitReason()
+	s := tl.slice(Blocked, cmp.Or(reason, "blocked"))
+	if e.TraceReason != reason {
 		s.text(KeyTraceText, e.TraceReason)
 	}
 	s.Stack = e.Stack
@@ -177,18 +142,18 @@ func (tl *Timeline) found(e *event.Event, at int64) {
 		s = tl.slice(Syscall, "syscall")
 	}
 	s.Stack = e.Stack
-	s.number(KeyWaited, e.Value)
+	s.number(KeyWaited, int64(e.Wait()))
 	tl.enter(g, next, at, e, s)
 }
 
 // created draws a GoCreate.
 func (tl *Timeline) created(e *event.Event, at int64) {
-	known := tl.roster.byID[e.G] != nil
-	g := tl.goroutineOf(e.G, e.Origin)
-	if known {
+	if tl.goroutines.Find(e.G) != nil {
+		tl.goroutineOf(e.G, e.Origin)
 		tl.stats.Ignored++ // except for the origin
 		return
 	}
+	g := tl.addGoroutine(e.G, e.Origin)
 	if e.Parent != 0 {
 		by := tl.goroutineOf(e.Parent, nil)
 		s := tl.slice(Create, "")
@@ -254,7 +219,7 @@ func (tl *Timeline) woken(e *event.Event, at int64) {
 
 // destroyed draws a GoDestroy. A goroutine without any other event is omitted.
 func (tl *Timeline) destroyed(e *event.Event, at int64) {
-	g := tl.roster.byID[e.G]
+	g := tl.goroutines.Find(e.G)
 	if g == nil {
 		tl.stats.Ignored++
 		return
@@ -263,7 +228,8 @@ func (tl *Timeline) destroyed(e *event.Event, at int64) {
 	tl.endRegions(g, at, 0, CutGoroutine)
 	tl.count(Alive, -1)
 	tl.dropGoroutine(g)
-	tl.roster.remove(e.G, g)
+	*g = goroutine{}
+	tl.goroutines.Remove(e.G)
 }
 
 func (tl *Timeline) dropGoroutine(g *goroutine) {
@@ -306,11 +272,11 @@ func (tl *Timeline) change(g *goroutine, at int64, f gostate.Fit) {
 func (tl *Timeline) enter(g *goroutine, next gostate.State, at int64, e *event.Event, s *Slice) {
 	g.epoch = tl.epoch
 	// A wait of known length is drawn even if the events that end waits are not observed.
-	if wait := e.Kind == event.GoBlock && e.Value > 0; !wait && !tl.draws(next) {
+	if wait := e.Kind == event.GoBlock && e.Wait() > 0; !wait && !tl.draws(next) {
 		return
 	}
 	g.state = next
-	g.handed = next == gostate.Waiting && e.Reason == gostate.Coroutine
+	g.handed = next == gostate.Waiting && e.WaitReason() == gostate.Coroutine
 	switch next {
 	case gostate.Running:
 		tl.count(NowRunning, 1)

@@ -22,15 +22,23 @@ func (tl *Timeline) program(e *event.Event, at int64) {
 		tl.endWhole(&tl.stw, at)
 	case event.HeapAlloc:
 		tl.set(Heap, e.HeapBytes())
+	case event.HeapGoal:
+		tl.set(HeapGoal, e.HeapGoalBytes())
+	case event.AllocBytes:
+		tl.set(AllocBytes, e.AllocatedBytes())
+	case event.AllocObjects:
+		tl.set(AllocObjects, e.AllocatedObjects())
 	case event.Lost:
 		tl.lost(e, at)
 	case event.Exec:
 		tl.finishAll(at, CutExec)
-		tl.roster.each(tl.dropGoroutine)
+		for _, g := range tl.goroutines.All() {
+			tl.dropGoroutine(g)
+		}
 		for _, t := range tl.threads {
 			tl.drop(&t.lane)
 		}
-		tl.roster = roster{byID: map[uint64]*goroutine{}}
+		tl.goroutines.Clear()
 		clear(tl.threads)
 		clear(tl.tasks)
 		tl.set(Alive, 0)

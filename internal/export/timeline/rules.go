@@ -19,7 +19,7 @@ func newConduct(kinds event.Kinds, minBlock time.Duration) conduct {
 		c.rules.Fit[kind][gostate.Unknown] = gostate.Fits // no slice contradicts the event
 	}
 	c.counts = [NumCounters]bool{Alive: c.rules.Observed(event.KindsOf(event.GoStatus, event.GoCreate, event.GoDestroy)),
-		NowRunning: c.draws(gostate.Running), NowRunnable: c.draws(gostate.Runnable), Heap: true}
+		NowRunning: c.draws(gostate.Running), NowRunnable: c.draws(gostate.Runnable), Heap: true, HeapGoal: true, AllocBytes: true, AllocObjects: true}
 	return c
 }
 

@@ -254,18 +254,24 @@ type Counter uint8
 
 // The counters.
 const (
-	Alive       Counter = iota // goroutines
-	NowRunning                 // goroutines
-	NowRunnable                // goroutines
-	Heap                       // bytes
+	Alive        Counter = iota // goroutines
+	NowRunning                  // goroutines
+	NowRunnable                 // goroutines
+	Heap                        // bytes
+	HeapGoal                    // bytes
+	AllocBytes                  // bytes since the program started
+	AllocObjects                // objects since the program started
 	NumCounters
 )
 
 var counterNames = [NumCounters]string{Alive: "goroutines alive", NowRunning: "goroutines running", NowRunnable: "goroutines runnable",
-	Heap: "heap"}
+	Heap: "heap", HeapGoal: "heap goal", AllocBytes: "allocated bytes", AllocObjects: "allocated objects"}
 
 // String returns the counter's name.
 func (c Counter) String() string { return counterNames[c] }
+
+// Bytes reports whether the counter is a number of bytes.
+func (c Counter) Bytes() bool { return c == Heap || c == HeapGoal || c == AllocBytes }
 
 // Label returns what a goroutine is called: "g 18 main.worker".
 func Label(g uint64, o *event.Origin) Name {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/gostate"
 )
 
 const maxTime = math.MaxInt64
@@ -19,34 +20,34 @@ type Timeline struct {
 	interval        int64
 	conduct
 
-	started   bool
-	base      int64 // the time of the first event
-	at        int64 // time of the current event
-	before    int64 // time of the previous event
-	now       int64 // the latest time of all
-	floor     int64 // the latest time on closed tracks; new tracks start there
-	epoch     uint32
-	losses    lossRing
-	tracks    uint64
-	flows     uint64
-	roster    roster
-	threads   map[int32]*thread
-	tasks     map[uint64]*whole
-	process   whole
-	gc, stw   whole
-	lossTrack whole
-	counters  [NumCounters]counter
-	pending   bool // a counter has a pending value
-	scratch   Slice
-	described Description
-	stats     Stats
+	started    bool
+	base       int64 // the time of the first event
+	at         int64 // time of the current event
+	before     int64 // time of the previous event
+	now        int64 // the latest time of all
+	floor      int64 // the latest time on closed tracks; new tracks start there
+	epoch      uint32
+	losses     lossRing
+	tracks     uint64
+	flows      uint64
+	goroutines gostate.Table[goroutine]
+	threads    map[int32]*thread
+	tasks      map[uint64]*whole
+	process    whole
+	gc, stw    whole
+	lossTrack  whole
+	counters   [NumCounters]counter
+	pending    bool // a counter has a pending value
+	scratch    Slice
+	described  Description
+	stats      Stats
 }
 
 // New returns a Timeline that draws on a sink. With flowsNeedSlices a flow begins only where a slice is open around its
 // beginning, which some formats ask for.
 func New(sink Sink, opt Options, flowsNeedSlices bool) *Timeline {
 	tl := &Timeline{sink: sink, opt: opt, flowsNeedSlices: flowsNeedSlices, conduct: newConduct(opt.Kinds, opt.MinBlock),
-		roster: roster{byID: map[uint64]*goroutine{}}, threads: map[int32]*thread{}, tasks: map[uint64]*whole{}}
+		goroutines: gostate.NewTable[goroutine](0), threads: map[int32]*thread{}, tasks: map[uint64]*whole{}}
 	tl.interval = int64(opt.CounterInterval)
 	if opt.CounterInterval == 0 {
 		tl.interval = int64(DefaultCounterInterval)
@@ -103,7 +104,7 @@ var groups = func() (g [event.KindLimit]group) {
 	for to, kinds := range map[group]event.Kinds{
 		groupLife:    event.KindsGoroutine.Union(event.KindsSyscall),
 		groupUse:     event.KindsChannel.Union(event.KindsLock),
-		groupProgram: event.KindsGC.Union(event.GroupStream.Kinds()),
+		groupProgram: event.KindsGC.Union(event.KindsMemory, event.GroupStream.Kinds()),
 		groupUser:    event.KindsUser,
 	} {
 		for _, k := range kinds.List() {
@@ -143,13 +144,13 @@ func (tl *Timeline) Close() {
 
 // finishAll ends all open slices.
 func (tl *Timeline) finishAll(at int64, how Ending) {
-	tl.roster.each(func(g *goroutine) {
+	for _, g := range tl.goroutines.All() {
 		tl.finish(&g.lane, at, Name{}, how)
 		tl.endRegions(g, at, 0, how)
 		if g.thread {
 			tl.finish(&tl.threads[g.tid].lane, at, Name{}, how)
 		}
-	})
+	}
 	for _, t := range byTrack(tl.tasks) {
 		tl.finish(&t.lane, at, t.name, how)
 	}

@@ -66,7 +66,7 @@ func TestScript(t *testing.T) {
 	if got != string(want) {
 		t.Errorf("drawn:\n%swant:\n%s", got, want)
 	}
-	if stats != (timeline.Stats{Events: 39, Losses: 1, Lost: 4, Tracks: 14, Slices: 33, Instants: 11, Flows: 6, Counters: 34, Cut: 6,
+	if stats != (timeline.Stats{Events: 42, Losses: 1, Lost: 4, Tracks: 14, Slices: 33, Instants: 11, Flows: 6, Counters: 37, Cut: 6,
 		Uncertain: 2, Unknown: 2}) {
 		t.Errorf("stats %+v", stats)
 	}
