@@ -30,7 +30,7 @@ type session interface {
 	Events() iter.Seq[*event.Event]
 	Err() error
 	Stats() event.Stats
-	Warnings() []string
+	Warnings() []event.Warning
 	Alive() ([]uint64, error)
 	Observed() ([]uint64, error)
 	Usage() (event.Usage, error)
@@ -94,14 +94,8 @@ func (machine) attach(ctx context.Context, target watched, opt loupe.Options) (s
 	if err != nil {
 		return nil, err
 	}
-	return attached{s}, nil
+	return s, nil
 }
-
-// attached is a session of package loupe.
-type attached struct{ *loupe.Session }
-
-// Warnings returns the texts of the session's warnings.
-func (s attached) Warnings() []string { return event.WarningTexts(s.Session.Warnings()) }
 
 func (machine) checkInline(ctx context.Context, pid int) error { return inline.Check(ctx, pid) }
 

@@ -150,7 +150,7 @@ func (a *app) tellWarnings(s session) (end func()) {
 	printed := map[string]int{} // how often each warning was printed
 	tell := func() {
 		now := map[string]int{}
-		for _, w := range s.Warnings() {
+		for _, w := range event.WarningTexts(s.Warnings()) {
 			if now[w]++; now[w] <= printed[w] {
 				continue
 			}

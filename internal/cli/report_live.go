@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe"
+	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/report"
 	"github.com/loupe-go/loupe/sched"
 )
@@ -36,10 +37,10 @@ func (a *app) watchLive(ctx context.Context, pid int, engine loupe.Engine, inter
 	stats := s.Stats()
 	live.Lost, live.Warnings = stats.Lost, s.Warnings()
 	if stats.Err != nil {
-		live.Warnings = append(live.Warnings, "more events may have been lost: "+stats.Err.Error())
+		live.Warnings = append(live.Warnings, event.Warnf(event.WarnMissing, "more events may have been lost: %v", stats.Err))
 	}
 	if err := s.Err(); err != nil {
-		live.Warnings = append(live.Warnings, err.Error())
+		live.Warnings = append(live.Warnings, event.Warnf(event.WarnMissing, "%v", err))
 	}
 	return live
 }

@@ -94,11 +94,14 @@ func (s *fakeSession) Events() iter.Seq[*event.Event] {
 func (s *fakeSession) Err() error         { return s.err }
 func (s *fakeSession) Stats() event.Stats { return s.stats }
 
-func (s *fakeSession) Warnings() []string {
-	if s.late != "" && atomic.LoadUint64(&s.consumed) > 0 {
-		return append(s.warnings[:len(s.warnings):len(s.warnings)], s.late)
+func (s *fakeSession) Warnings() (list []event.Warning) {
+	for _, w := range s.warnings {
+		list = append(list, event.Warning{Text: w})
 	}
-	return s.warnings
+	if s.late != "" && atomic.LoadUint64(&s.consumed) > 0 {
+		list = append(list, event.Warning{Text: s.late})
+	}
+	return list
 }
 
 func (s *fakeSession) PID() int {

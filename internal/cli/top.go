@@ -191,7 +191,7 @@ func (a *app) watch(ctx context.Context, s session, flags *topFlags, named func(
 	w.target = tui.Target{PID: s.PID(), System: flags.system, Syscalls: flags.syscalls}
 	w.sampler = tui.NewSampler(w.feed, tui.SamplerOptions{Clock: w.feed.Now, CatchUp: w.feed.CatchUp, Window: flags.interval / 2, Books: w.books, Health: func() tui.Health {
 		stats := s.Stats()
-		return tui.Health{Lost: stats.Lost, Unreadable: stats.Unreadable, Warnings: slices.Concat(s.Warnings(), w.unread(), uncounted(stats))}
+		return tui.Health{Lost: stats.Lost, Unreadable: stats.Unreadable, Warnings: slices.Concat(event.WarningTexts(s.Warnings()), w.unread(), uncounted(stats))}
 	}})
 	go func() {
 		for e := range s.Events() {

@@ -9,19 +9,18 @@ import (
 	"github.com/loupe-go/loupe/census"
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/english"
-	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/place"
 	"github.com/loupe-go/loupe/internal/term"
 )
 
-// Comparison is the report of two snapshots of one process.
+// A Comparison is the report on two snapshots of one process.
 type Comparison struct {
-	Info   goproc.Info
+	Info   event.ProcessInfo
 	Census *census.Comparison
-	Live   *Live // what was seen in between; nil when nobody asked
+	Live   *Live // the live events between the snapshots; nil if they were not requested
 }
 
-// comparisonJSON is the document for programs.
+// comparisonJSON is the JSON document.
 type comparisonJSON struct {
 	PID       int              `json:"pid"`
 	GoVersion string           `json:"goVersion"`
@@ -37,7 +36,7 @@ type comparisonJSON struct {
 type populationJSON struct {
 	CreatedBy *event.Frame   `json:"createdBy,omitempty"` // absent for the main goroutine
 	Start     *event.Frame   `json:"start,omitempty"`
-	Task      *event.Frame   `json:"task,omitempty"` // start, or what it calls when start belongs to a helper
+	Task      *event.Frame   `json:"task,omitempty"` // start, or the function that it calls if start belongs to a helper
 	Before    int            `json:"before"`
 	After     int            `json:"after"`
 	Doing     []activityJSON `json:"doing"`
@@ -62,10 +61,10 @@ type suspectJSON struct {
 	Reason          string       `json:"reason"`
 	Stack           []frameJSON  `json:"stack"`
 	Evidence        string       `json:"evidence"`
-	Certain         bool         `json:"certain"` // the Go runtime itself says so
+	Certain         bool         `json:"certain"` // reported by the Go runtime itself
 }
 
-// JSON writes the comparison for programs.
+// JSON writes the comparison as JSON.
 func (c *Comparison) JSON(w io.Writer) error {
 	doc := comparisonJSON{PID: c.Info.PID, GoVersion: c.Info.GoVersion, Seconds: c.Census.Interval.Seconds(),
 		Before: c.Census.Before, After: c.Census.After, Groups: []populationJSON{}, Suspects: []suspectJSON{}}
@@ -79,9 +78,9 @@ func (c *Comparison) JSON(w io.Writer) error {
 			if crowd.After == 0 {
 				continue
 			}
-			place := place.Of(crowd.Stack, c.Info.Module)
+			at := place.Of(crowd.Stack, c.Info.Module)
 			group.Doing = append(group.Doing, activityJSON{Count: crowd.After, Words: crowd.Activity().Doing, State: crowd.State,
-				Reason: crowd.Reason, Place: frameOrNil(place)})
+				Reason: crowd.Reason, Place: frameOrNil(at)})
 		}
 		doc.Groups = append(doc.Groups, group)
 	}
@@ -93,7 +92,7 @@ func (c *Comparison) JSON(w io.Writer) error {
 	return WriteJSON(w, doc)
 }
 
-// Text writes the comparison for people. Lines are broken to fit width columns; 0 means no limit.
+// Text writes the comparison as text. Lines are wrapped at width columns; 0 means no limit.
 func (c *Comparison) Text(out io.Writer, style term.Style, width int) error {
 	w := bufio.NewWriter(out)
 	fmt.Fprintf(w, "%s  pid %d, %s\n", style.Bold(term.Escape(programName(c.Info))), c.Info.PID, term.Escape(c.Info.GoVersion))
@@ -109,7 +108,7 @@ func (c *Comparison) Text(out io.Writer, style term.Style, width int) error {
 		c.population(w, style, width, p)
 	}
 	if gone > 0 {
-		fmt.Fprintln(w, style.Dim(fmt.Sprintf("  %s of the first snapshot ended and had no successor.", english.Count(gone, "goroutine"))))
+		fmt.Fprintln(w, style.Dim(fmt.Sprintf("  %s of the first snapshot ended without a successor.", english.Count(gone, "goroutine"))))
 	}
 	fmt.Fprintln(w)
 	if c.Live != nil {
@@ -158,8 +157,8 @@ func (c *Comparison) population(w io.Writer, style term.Style, width int, p *cen
 		if crowd.After < p.After {
 			words = fmt.Sprintf("%s %s", english.Number(crowd.After), words)
 		}
-		if place := place.Of(crowd.Stack, c.Info.Module); !place.IsZero() {
-			words += ", at " + c.placeFrom(place, startedAt(p))
+		if at := place.Of(crowd.Stack, c.Info.Module); !at.IsZero() {
+			words += ", at " + c.placeFrom(at, startedAt(p))
 		}
 		fmt.Fprintf(w, "%s%s\n", indent, term.Wrap(term.Escape(words), width, populationIndent+2))
 	}
@@ -168,7 +167,7 @@ func (c *Comparison) population(w io.Writer, style term.Style, width int, p *cen
 	}
 }
 
-// populationName names a population by its function and by where it was started.
+// populationName returns the name of a population: its function and the line at which it was started.
 func (c *Comparison) populationName(p *census.Population) string {
 	name := place.ShortFunc(p.Name())
 	switch {
@@ -180,8 +179,8 @@ func (c *Comparison) populationName(p *census.Population) string {
 	return fmt.Sprintf("%s, started at %s", name, c.shortPosition(startedAt(p)))
 }
 
-// startedAt returns the line to look at for where a population comes from: its go statement, or its task when the go
-// statement belongs to a helper.
+// startedAt returns the source line that explains a population: its go statement, or its task if the go statement
+// belongs to a helper.
 func startedAt(p *census.Population) event.Frame {
 	if p.Task != p.Start && !p.CreatedBy.IsZero() {
 		return p.Task
@@ -189,7 +188,7 @@ func startedAt(p *census.Population) event.Frame {
 	return p.CreatedBy
 }
 
-// placeFrom names a place to a reader who has just read another: the line alone when both are in one file.
+// placeFrom returns the name of a place that follows another one: only the line if both are in the same file.
 func (c *Comparison) placeFrom(place, other event.Frame) string {
 	if place.File == other.File {
 		return fmt.Sprintf("line %d", place.Line)
@@ -201,7 +200,7 @@ func (c *Comparison) shortPosition(f event.Frame) string {
 	return fmt.Sprintf("%s:%d", place.ShortFile(f, c.Info.Module), f.Line)
 }
 
-// suspect writes a suspected leak with what speaks for it.
+// suspect writes a suspected leak and its evidence.
 func (c *Comparison) suspect(w io.Writer, style term.Style, width int, s *census.Suspect) {
 	verdict := "LOOKS LEAKED"
 	if s.Certain {
@@ -231,7 +230,7 @@ func (c *Comparison) suspect(w io.Writer, style term.Style, width int, s *census
 	}
 }
 
-// oldest tells how long the longest-blocked goroutine has been so.
+// oldest describes how long the longest-blocked goroutine has been blocked.
 func oldest(s *census.Suspect) string {
 	switch {
 	case s.Oldest == 0:

@@ -11,8 +11,8 @@ import (
 	"github.com/loupe-go/loupe/internal/term"
 )
 
-// EventJSON writes events for programs, one object a line. It is made for millions of events a second: the text of stacks
-// and origins, which recur, is kept.
+// EventJSON encodes events as JSON, one object per line. It is optimized for millions of events a second: it caches the
+// text of stacks and origins.
 type EventJSON struct {
 	clock   clock
 	kinds   [event.KindLimit]kindJSON
@@ -20,14 +20,14 @@ type EventJSON struct {
 	origins textCache[event.Origin]
 }
 
-// kindJSON is how the events of a kind are written. The keys have their punctuation.
+// kindJSON is the encoding of the events of a kind. The keys include their punctuation.
 type kindJSON struct {
-	name         string // from the end of the time to the process
+	name         string // the text between the time and the process ID
 	reason, text string
 	object       string
 	value        string // empty if the kind has no value
 	objectID     bool   // the object is an ID, not an address
-	optional     bool   // a value of zero means that it is unknown
+	optional     bool   // a value of zero means unknown
 }
 
 // NewEventJSON returns an encoder.
@@ -56,7 +56,7 @@ func jsonOf(k event.Kind) kindJSON {
 		value: key("Value", ""), objectID: object.Unit == event.ID, optional: value.Optional}
 }
 
-// Append adds an event as one line to b.
+// Append appends an event to b as one line.
 func (j *EventJSON) Append(b []byte, e *event.Event, _ *stream.Interval) []byte {
 	b = append(b, `{"time":"`...)
 	kind := &j.kinds[e.Kind]
@@ -98,7 +98,7 @@ func (j *EventJSON) Append(b []byte, e *event.Event, _ *stream.Interval) []byte 
 	return append(b, '}', '\n')
 }
 
-// appendID adds a field with a goroutine's ID; nothing when there is none.
+// appendID appends a field with the ID of a goroutine, or nothing if it is 0.
 func appendID(b []byte, key string, id uint64) []byte {
 	if id == 0 {
 		return b
@@ -106,7 +106,7 @@ func appendID(b []byte, key string, id uint64) []byte {
 	return strconv.AppendUint(append(b, key...), id, 10)
 }
 
-// appendText adds a field with a text; nothing when it is empty.
+// appendText appends a field with a text, or nothing if the text is empty.
 func appendText(b []byte, key, text string) []byte {
 	if text == "" {
 		return b
@@ -114,7 +114,7 @@ func appendText(b []byte, key, text string) []byte {
 	return appendQuoted(append(b, key...), text)
 }
 
-// appendOrigin adds the fields of where a goroutine comes from.
+// appendOrigin appends the fields of the origin of a goroutine.
 func appendOrigin(b []byte, o *event.Origin) []byte {
 	if !o.CreatedBy.IsZero() {
 		b = appendFrame(append(b, `,"createdBy":`...), o.CreatedBy)
@@ -128,7 +128,7 @@ func appendOrigin(b []byte, o *event.Origin) []byte {
 	return b
 }
 
-// appendStack adds the fields of a stack.
+// appendStack appends the fields of a stack.
 func appendStack(b []byte, s *event.Stack) []byte {
 	b = append(b, `,"stack":[`...)
 	for i, f := range s.Frames {
@@ -152,7 +152,7 @@ func appendFrame(b []byte, f event.Frame) []byte {
 	return append(strconv.AppendInt(b, int64(f.Line), 10), '}')
 }
 
-// appendQuoted adds a text as a JSON string that is harmless to a terminal.
+// appendQuoted appends a text as a JSON string that is harmless to a terminal.
 func appendQuoted(b []byte, s string) []byte {
 	for i := 0; i < len(s); i++ {
 		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
@@ -168,14 +168,14 @@ func appendQuoted(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// maxCachedText bounds the memory for texts that are kept.
+// maxCachedText is the maximum size of the cached texts.
 const maxCachedText = 32 << 20
 
-// textCache holds the text of what an observation shares by pointer.
+// textCache caches the text of values that an observation shares by pointer.
 type textCache[T any] struct {
 	texts  map[*T][]byte
 	bytes  int
-	recent [64]recentText[T] // those asked for last, found without a hash
+	recent [64]recentText[T] // the most recently used texts, found without hashing
 }
 
 type recentText[T any] struct {
@@ -183,7 +183,7 @@ type recentText[T any] struct {
 	text []byte
 }
 
-// get returns the text of v, which write makes. When the cache is full it starts anew.
+// get returns the text of v, which write creates. A full cache is cleared.
 func (c *textCache[T]) get(v *T, write func([]byte, *T) []byte) []byte {
 	recent := &c.recent[uintptr(unsafe.Pointer(v))/unsafe.Sizeof(*v)%uintptr(len(c.recent))]
 	if recent.of != v {
@@ -205,7 +205,7 @@ func (c *textCache[T]) find(v *T, write func([]byte, *T) []byte) []byte {
 	return text
 }
 
-// clock writes times. The part that changes once a second is kept.
+// clock formats times. It caches the part that changes once a second.
 type clock struct {
 	zone   *time.Location
 	layout string // down to the second
@@ -213,7 +213,7 @@ type clock struct {
 	text   []byte
 }
 
-// appendTo adds a time in nanoseconds since the Unix epoch, with so many digits of a second.
+// appendTo appends a time in nanoseconds since the Unix epoch, with the given number of fractional digits.
 func (c *clock) appendTo(b []byte, nanos int64, digits int) []byte {
 	second := nanos / 1e9
 	if nanos%1e9 < 0 {

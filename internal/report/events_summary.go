@@ -15,33 +15,33 @@ import (
 	"github.com/loupe-go/loupe/internal/term"
 )
 
-// EventSummary is what is said at the end of a stream of events.
+// An EventSummary is the summary at the end of a stream of events.
 type EventSummary struct {
 	Elapsed    time.Duration
 	Events     uint64 // that were received
-	Shown      uint64 // of them: written; the same when nothing was filtered out
+	Shown      uint64 // number of events that were written; the same as Events without a filter
 	Lost       uint64
-	Unreadable uint64                // of Lost: the target's memory could not be read
+	Unreadable uint64                // part of Lost for which the target's memory could not be read
 	LostByKind map[event.Kind]uint64 // kinds without loss are absent
 
-	TimeErrorP99, TimeErrorMax time.Duration // how far times can be off, for 99 % of the events and for all; 0 when they are exact
+	TimeErrorP99, TimeErrorMax time.Duration // error bound of times, for 99 % of the events and for all; 0 if times are exact
 
-	Kinds      event.Kinds // that were observed: what tells of others is left out
+	Kinds      event.Kinds // the kinds that were observed; counts that require others are omitted
 	Created    uint64
 	Ended      uint64
-	Goroutines int // alive at the end, of those that were observed
-	// Uncertain is set when Goroutines counts events of which some were lost.
+	Goroutines int // number of observed goroutines that are alive at the end
+	// Uncertain is set if Goroutines was computed from events of which some were lost.
 	Uncertain bool
 }
 
-// summaryJSON is the last line of a stream for programs.
+// summaryJSON is the last line of a JSON stream.
 type summaryJSON struct {
 	Kind       string            `json:"kind"` // "Summary"
 	Seconds    float64           `json:"seconds"`
 	Events     uint64            `json:"events"`
-	Shown      *uint64           `json:"shown,omitempty"` // when a filter has left some out
+	Shown      *uint64           `json:"shown,omitempty"` // if a filter has excluded some
 	Lost       uint64            `json:"lost"`
-	Unreadable uint64            `json:"unreadable,omitempty"` // of lost: the target's memory could not be read; the rest found the buffer full
+	Unreadable uint64            `json:"unreadable,omitempty"` // part of lost for which the target's memory could not be read; the rest was lost because the buffer was full
 	LostByKind map[string]uint64 `json:"lostByKind,omitempty"`
 	TimeError  *timeErrorJSON    `json:"timeError,omitempty"` // with a coarse clock
 	Created    *uint64           `json:"created,omitempty"`
@@ -50,13 +50,13 @@ type summaryJSON struct {
 	Uncertain  bool              `json:"goroutinesUncertain,omitempty"`
 }
 
-// timeErrorJSON says how far times can be off.
+// timeErrorJSON is the error bound of times.
 type timeErrorJSON struct {
 	P99 float64 `json:"p99Seconds"`
 	Max float64 `json:"maxSeconds"`
 }
 
-// JSON writes the summary for programs, as one line.
+// JSON writes the summary as one line of JSON.
 func (s *EventSummary) JSON(w io.Writer) error {
 	line := summaryJSON{Kind: "Summary", Seconds: s.Elapsed.Seconds(), Events: s.Events, Lost: s.Lost, Unreadable: s.Unreadable}
 	if s.Shown != s.Events {
@@ -88,7 +88,7 @@ func (s *EventSummary) JSON(w io.Writer) error {
 	return err
 }
 
-// Text writes the summary for people, as one line.
+// Text writes the summary as one line of text.
 func (s *EventSummary) Text(w io.Writer, style term.Style) error {
 	parts := []string{english.Count(s.Events, "event") + " in " + ShortTime(s.Elapsed)}
 	if seconds := s.Elapsed.Seconds(); seconds > 0 {
@@ -119,7 +119,7 @@ func (s *EventSummary) Text(w io.Writer, style term.Style) error {
 	return err
 }
 
-// LossWords tells people what was lost: "1,200 events were lost (GoBlock 1,000, GoStart 200)".
+// LossWords describes a loss of events: "1,200 events were lost (GoBlock 1,000, GoStart 200)".
 func LossWords(lost uint64, byKind map[event.Kind]uint64) string {
 	kinds := slices.Collect(maps.Keys(byKind))
 	slices.SortFunc(kinds, func(a, b event.Kind) int {

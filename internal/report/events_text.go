@@ -16,16 +16,16 @@ import (
 	"github.com/loupe-go/loupe/internal/term"
 )
 
-// EventText writes events for people, one a line: when, which goroutine, what, why, where.
+// EventText encodes events as text, one per line: time, goroutine, kind, detail, place.
 type EventText struct {
 	style   term.Style
 	clock   clock
-	kinds   [event.KindLimit]string // names in colour, filled up to the column
+	kinds   [event.KindLimit]string // names in color, padded to the column width
 	stacks  textCache[event.Stack]
 	origins textCache[event.Origin]
 }
 
-// NewEventText returns an encoder for events of some kinds, in local time.
+// NewEventText returns an encoder for events of the given kinds, in local time.
 func NewEventText(style term.Style, kinds event.Kinds) *EventText {
 	t := &EventText{style: style, clock: clock{zone: time.Local, layout: "15:04:05"}}
 	columns := 0
@@ -46,7 +46,7 @@ const (
 	detailColumns    = 28
 )
 
-// Append adds an event as one line to b.
+// Append appends an event to b as one line.
 func (t *EventText) Append(b []byte, e *event.Event, ended *stream.Interval) []byte {
 	b = t.clock.appendTo(b, e.Time, 6)
 	b = append(b, "  "...)
@@ -66,7 +66,7 @@ func (t *EventText) Append(b []byte, e *event.Event, ended *stream.Interval) []b
 	return append(b, '\n')
 }
 
-// paint gives the name of a kind its colour.
+// paint colors the name of a kind.
 func (t *EventText) paint(k event.Kind, name string) string {
 	switch k.Describe().Tone {
 	case event.ToneGood:
@@ -81,7 +81,7 @@ func (t *EventText) paint(k event.Kind, name string) string {
 	return name
 }
 
-// fill adds so many blanks, if any.
+// fill appends n blanks.
 func fill(b []byte, n int) []byte {
 	const blanks = "                                "
 	for ; n > len(blanks); n -= len(blanks) {
@@ -90,7 +90,7 @@ func fill(b []byte, n int) []byte {
 	return append(b, blanks[:max(n, 0)]...)
 }
 
-// appendDetail tells what is particular to the event.
+// appendDetail appends the details that are specific to the kind of the event.
 func appendDetail(b []byte, e *event.Event, ended *stream.Interval) []byte {
 	w := words{buf: b}
 	switch e.Kind {
@@ -149,7 +149,7 @@ func appendDetail(b []byte, e *event.Event, ended *stream.Interval) []byte {
 // EventDetail returns the fields of an event in words, without the kind, the goroutine and the stack.
 func EventDetail(e *event.Event) string { return string(appendDetail(nil, e, &stream.Interval{})) }
 
-// described adds the reason and the value of an event whose kind has no words of its own, by the table of kinds.
+// described appends the reason and the value of an event whose kind has no special text, using the table of kinds.
 func (w *words) described(e *event.Event) {
 	w.add(e.Reason)
 	f, ok := e.Kind.Describe().Field("Value")
@@ -191,7 +191,7 @@ func (w *words) id(word string, id uint64) {
 	}
 }
 
-// span adds a length of time in nanoseconds; zero is one that is not known.
+// span appends a duration in nanoseconds, or nothing if it is 0, which means unknown.
 func (w *words) span(word string, nanos int64) {
 	if nanos > 0 {
 		w.next()
@@ -199,7 +199,7 @@ func (w *words) span(word string, nanos int64) {
 	}
 }
 
-// spent adds how long the goroutine was in the state that the event ends.
+// spent appends the duration of the state that the event ends.
 func (w *words) spent(ended *stream.Interval, state event.State, word string) {
 	if ended.State != state {
 		return
@@ -213,16 +213,16 @@ func (w *words) spent(ended *stream.Interval, state event.State, word string) {
 	w.span(word, int64(ended.Duration))
 }
 
-// timeUnits are what short times are written in.
+// timeUnits are the units of short times.
 var timeUnits = []struct {
 	nanos int64
 	name  string
 }{{int64(time.Second), "s"}, {int64(time.Millisecond), "ms"}, {int64(time.Microsecond), "µs"}}
 
-// ShortTime writes a length of time with two or three digits that matter: "850ns", "1.2ms", "35ms", "12.5s", "2m5s".
+// ShortTime formats a duration with two or three significant digits: "850ns", "1.2ms", "35ms", "12.5s", "2m5s".
 func ShortTime(d time.Duration) string { return string(appendShortTime(nil, int64(max(d, 0)))) }
 
-// appendShortTime adds a length of time as ShortTime writes it.
+// appendShortTime appends a duration in the format of ShortTime.
 func appendShortTime(b []byte, nanos int64) []byte {
 	if nanos >= int64(time.Minute) {
 		return append(b, Duration(time.Duration(nanos))...)
@@ -240,7 +240,7 @@ func appendShortTime(b []byte, nanos int64) []byte {
 	return append(strconv.AppendInt(b, nanos, 10), "ns"...)
 }
 
-// place tells where: of a stack the line that its authors would look at.
+// place appends the place of the event: the innermost line of its stack that belongs to the program.
 func (t *EventText) place(e *event.Event) []byte {
 	switch {
 	case e.Stack != nil:
@@ -259,8 +259,8 @@ func (t *EventText) appendPlace(b []byte, f event.Frame) []byte {
 	return append(b, term.Escape(" "+path.Base(f.File)+":"+strconv.Itoa(f.Line))...)
 }
 
-// PlaceOf names where a goroutine is, by its stack: "main.transfer (/src/bank.go:12)". Without a stack it is the function
-// that the goroutine starts with; empty when that is not known either.
+// PlaceOf returns the place of a goroutine from its stack, such as "main.transfer (/src/bank.go:12)". Without a stack
+// it returns the start function of the goroutine, or "" if that is unknown.
 func PlaceOf(s *event.Stack, o *event.Origin) string {
 	var f event.Frame
 	switch {

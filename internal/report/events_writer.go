@@ -9,20 +9,21 @@ import (
 	"github.com/loupe-go/loupe/internal/stream"
 )
 
-// EventEncoder is a form that events are written in.
+// An EventEncoder encodes events, as text or as JSON.
 type EventEncoder interface {
-	// Append adds an event to b, with the end of its line. ended is the interval that the event ends, as
-	// stream.Transitions tells it; its zero value when there is none, or nobody asked.
+	// Append appends an event to b, including the end of its line. ended is the interval that the event ends, as returned
+	// by stream.Transitions. It is zero if there is none or if it was not requested.
 	Append(b []byte, e *event.Event, ended *stream.Interval) []byte
 }
 
-// What an EventWriter keeps back: up to so many bytes, and nothing for longer than that.
+// Limits on the size and the age of the data that an EventWriter buffers.
 const (
 	liveBufferBytes = 64 << 10
 	liveFlushPeriod = 50 * time.Millisecond
 )
 
-// EventWriter writes events as they happen: in large pieces when there are many, soon when there are few.
+// An EventWriter writes events as they happen. It writes large pieces if there are many events, and without much delay
+// if there are few.
 type EventWriter struct {
 	encoder EventEncoder
 	out     io.Writer
@@ -31,18 +32,19 @@ type EventWriter struct {
 	buf   []byte
 	held  uint64      // events in buf
 	total uint64      // events that were written
-	err   error       // of the first write that failed; nothing is written after that
-	timer *time.Timer // flushes what came liveFlushPeriod ago; while nothing comes, nobody wakes up
+	err   error       // error of the first failed write; nothing is written after it
+	timer *time.Timer // flushes data that is liveFlushPeriod old; it does not run if there is no data
 }
 
-// NewEventWriter starts a writer. It must be closed.
+// NewEventWriter returns an EventWriter, which must be closed.
 func NewEventWriter(out io.Writer, encoder EventEncoder) *EventWriter {
 	w := &EventWriter{encoder: encoder, out: out, buf: make([]byte, 0, 2*liveBufferBytes)}
 	w.timer = time.AfterFunc(liveFlushPeriod, w.flushNow)
 	return w
 }
 
-// Write writes an event, and tells of the interval that it ends if the form has a place for that. The error may be that of an event before.
+// Write writes an event, and the interval that it ends if the encoder supports that. The error may be that of an
+// earlier event.
 func (w *EventWriter) Write(e *event.Event, ended *stream.Interval) error {
 	w.mu.Lock()
 	if len(w.buf) == 0 {
@@ -58,14 +60,14 @@ func (w *EventWriter) Write(e *event.Event, ended *stream.Interval) error {
 	return err
 }
 
-// Close writes what is left.
+// Close writes the buffered data.
 func (w *EventWriter) Close() error {
 	w.timer.Stop()
 	w.flushNow()
 	return w.err
 }
 
-// Written returns how many events were written, after Close.
+// Written returns the number of events that were written. It must be called after Close.
 func (w *EventWriter) Written() uint64 { return w.total }
 
 func (w *EventWriter) flushNow() {

@@ -10,23 +10,22 @@ import (
 	"github.com/loupe-go/loupe/census"
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/english"
-	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/place"
 	"github.com/loupe-go/loupe/internal/term"
 )
 
-// Goroutines is a goroutine listing: a snapshot, what was selected from it, and how it is to be shown.
+// Goroutines is a list of goroutines: a snapshot, the selected goroutines, and the format.
 type Goroutines struct {
-	Info      goproc.Info
-	Snapshot  *goproc.Snapshot
+	Info      event.ProcessInfo
+	Snapshot  *event.Snapshot
 	Selection census.Selection
 
-	Group        bool // put goroutines with the same stack together
-	HiddenFrames bool // show the frames that a Go traceback leaves out, too
-	Limit        int  // list at most so many groups or goroutines; 0 means all
+	Group        bool // group goroutines with the same stack
+	HiddenFrames bool // include the frames that a Go traceback omits
+	Limit        int  // maximum number of groups or goroutines in the list; 0 means all
 }
 
-// How much of what may be long is shown for one group.
+// Limits on the texts of one group.
 const (
 	maxIDs      = 8
 	maxCreators = 3
@@ -34,7 +33,7 @@ const (
 	maxLabel    = 64 // characters
 )
 
-// Text writes the listing for people: headings and frames as in a Go traceback.
+// Text writes the list as text, with headings and frames as in a Go traceback.
 func (l *Goroutines) Text(out io.Writer, style term.Style) error {
 	w := bufio.NewWriter(out)
 	l.header(w, style)
@@ -71,7 +70,7 @@ func (l *Goroutines) Text(out io.Writer, style term.Style) error {
 	return w.Flush()
 }
 
-// limited returns the first n of a list; all of it when n is 0.
+// limited returns the first n elements of a list, or all elements if n is 0.
 func limited[T any](list []T, n int) []T {
 	if n <= 0 || n >= len(list) {
 		return list
@@ -79,7 +78,7 @@ func limited[T any](list []T, n int) []T {
 	return list[:n]
 }
 
-// header says what was looked at and how many goroutines there are.
+// header writes the process, the number of goroutines, and how they were read.
 func (l *Goroutines) header(w io.Writer, style term.Style) {
 	all := len(l.Snapshot.Goroutines) - l.Selection.System
 	listed := len(l.Selection.Goroutines)
@@ -105,7 +104,7 @@ func (l *Goroutines) header(w io.Writer, style term.Style) {
 		Duration(l.Snapshot.Elapsed), how)))
 }
 
-// notes says what is not in the listing, and what is uncertain in it.
+// notes writes what is not in the list, and what is uncertain.
 func (l *Goroutines) notes() []string {
 	var notes []string
 	if n := l.Selection.System; n > 0 {
@@ -171,8 +170,8 @@ func (l *Goroutines) group(w io.Writer, style term.Style, g *census.Group) {
 	}
 }
 
-// creators names the functions that created a goroutine's creators, as far as they are alive: "main.serve < main.main".
-func (l *Goroutines) creators(g *goproc.Goroutine) string {
+// creators returns the functions of a goroutine's live creators: "main.serve < main.main".
+func (l *Goroutines) creators(g *event.Goroutine) string {
 	var names []string
 	for _, c := range census.Creators(l.Snapshot, g) {
 		if !c.CreatedBy.IsZero() {
@@ -182,8 +181,8 @@ func (l *Goroutines) creators(g *goproc.Goroutine) string {
 	return strings.Join(names, " < ")
 }
 
-// commonParent returns the goroutine that has created all the others; 0 when there is no such.
-func commonParent(goroutines []*goproc.Goroutine) uint64 {
+// commonParent returns the ID of the goroutine that has created all others, or 0 if there is no such goroutine.
+func commonParent(goroutines []*event.Goroutine) uint64 {
 	for _, g := range goroutines {
 		if g.Parent != goroutines[0].Parent {
 			return 0
@@ -192,8 +191,8 @@ func commonParent(goroutines []*goproc.Goroutine) uint64 {
 	return goroutines[0].Parent
 }
 
-// goroutine writes one goroutine as a Go traceback would.
-func (l *Goroutines) goroutine(w io.Writer, style term.Style, g *goproc.Goroutine) {
+// goroutine writes one goroutine in the format of a Go traceback.
+func (l *Goroutines) goroutine(w io.Writer, style term.Style, g *event.Goroutine) {
 	what := []string{stateWords(g.State, event.WaitText(g.Reason, census.RuntimeWork(g.Stack)))}
 	var wait census.Wait
 	if g.WaitKnown {
@@ -245,7 +244,7 @@ func heading(w io.Writer, style term.Style, who string, what []string, bestEffor
 	fmt.Fprintln(w, line+":")
 }
 
-// stateWords names what a goroutine does as a Go traceback does: by its wait reason when it waits.
+// stateWords returns the state of a goroutine as in a Go traceback: its wait reason if it is waiting.
 func stateWords(state event.State, reason string) string {
 	switch {
 	case reason == "":
@@ -257,8 +256,8 @@ func stateWords(state event.State, reason string) string {
 	}
 }
 
-// frames writes a stack, leaf first. A truncated one has more frames than are known.
-func frames(w io.Writer, style term.Style, stack []goproc.Frame, truncated bool) {
+// frames writes a stack, innermost frame first. A truncated stack has more frames than are known.
+func frames(w io.Writer, style term.Style, stack []event.StackFrame, truncated bool) {
 	if len(stack) == 0 {
 		fmt.Fprintln(w, "\t(its stack could not be read)")
 		return
@@ -272,10 +271,10 @@ func frames(w io.Writer, style term.Style, stack []goproc.Frame, truncated bool)
 	}
 }
 
-// position writes a frame's file and line.
+// position returns the file and line of a frame.
 func position(f event.Frame) string {
 	if f.File == "" {
-		return "(file not known)"
+		return "(unknown file)"
 	}
 	return fmt.Sprintf("%s:%d", term.Escape(f.File), f.Line)
 }
@@ -285,7 +284,7 @@ func labelWords(key, value string) string {
 }
 
 // ids lists the IDs of the first goroutines.
-func ids(goroutines []*goproc.Goroutine) string {
+func ids(goroutines []*event.Goroutine) string {
 	var shown []string
 	for _, g := range limited(goroutines, maxIDs) {
 		shown = append(shown, fmt.Sprint(g.ID))

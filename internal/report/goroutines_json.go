@@ -8,20 +8,19 @@ import (
 
 	"github.com/loupe-go/loupe/census"
 	"github.com/loupe-go/loupe/event"
-	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/term"
 )
 
-// snapshotJSON is the head of the goroutine document; the goroutines follow it.
+// snapshotJSON is the beginning of the goroutine document. The goroutines follow it.
 type snapshotJSON struct {
 	Time       string   `json:"time"` // RFC 3339, nanoseconds
 	PID        int      `json:"pid"`
 	GoVersion  string   `json:"goVersion"`
 	Count      int      `json:"count"` // goroutines listed
-	Total      int      `json:"total"` // goroutines in the process, the runtime's own included
+	Total      int      `json:"total"` // number of goroutines in the process, including those of the runtime
 	Paused     bool     `json:"paused"`
-	Unsettled  int      `json:"unsettled"`  // stacks that kept changing while they were read
-	Incomplete int      `json:"incomplete"` // stacks that could not be followed to the end
+	Unsettled  int      `json:"unsettled"`  // number of stacks that changed during every read
+	Incomplete int      `json:"incomplete"` // number of stacks that could not be unwound completely
 	Warnings   []string `json:"warnings,omitempty"`
 }
 
@@ -29,19 +28,19 @@ type snapshotJSON struct {
 type goroutineJSON struct {
 	G              uint64            `json:"g"`
 	Parent         uint64            `json:"parent,omitempty"`
-	Creators       []ancestorJSON    `json:"creators,omitempty"` // the parent, its parent and so on, as far as they are alive
+	Creators       []ancestorJSON    `json:"creators,omitempty"` // the parent, its parent and so on, up to the first one that has ended
 	State          event.State       `json:"state"`
 	Reason         string            `json:"reason,omitempty"`
 	RuntimeWork    string            `json:"runtimeWork,omitempty"`    // see event.RuntimeWork
-	WaitSeconds    *float64          `json:"waitSeconds,omitempty"`    // absent while the runtime has not noted it
-	WaitSecondsMax *float64          `json:"waitSecondsMax,omitempty"` // then: the most that it can be
+	WaitSeconds    *float64          `json:"waitSeconds,omitempty"`    // absent if the runtime has not recorded it
+	WaitSecondsMax *float64          `json:"waitSecondsMax,omitempty"` // in this case the upper bound
 	CreatedBy      *event.Frame      `json:"createdBy,omitempty"`
 	Start          *event.Frame      `json:"start,omitempty"`
 	BestEffort     bool              `json:"bestEffort,omitempty"`
 	Truncated      bool              `json:"truncated,omitempty"` // the stack has further frames
 	System         bool              `json:"system"`
 	LockedToThread bool              `json:"lockedToThread"`
-	ThreadID       int               `json:"threadId,omitempty"`
+	ThreadID       int32             `json:"threadId,omitempty"`
 	Labels         map[string]string `json:"labels,omitempty"`
 }
 
@@ -51,9 +50,9 @@ type groupJSON struct {
 	State      event.State   `json:"state"`
 	Reason     string        `json:"reason,omitempty"`
 	Work       string        `json:"runtimeWork,omitempty"` // see event.RuntimeWork
-	MinWait    *float64      `json:"minWait,omitempty"`     // of those whose wait is known
+	MinWait    *float64      `json:"minWait,omitempty"`     // of the goroutines whose wait is known
 	MaxWait    *float64      `json:"maxWait,omitempty"`
-	WaitBound  *float64      `json:"waitBound,omitempty"` // of the others: the most that it can be
+	WaitBound  *float64      `json:"waitBound,omitempty"` // upper bound for the other goroutines
 	BestEffort bool          `json:"bestEffort,omitempty"`
 	Truncated  bool          `json:"truncated,omitempty"` // the stack has further frames
 	CreatedBy  []creatorJSON `json:"createdBy,omitempty"`
@@ -61,7 +60,7 @@ type groupJSON struct {
 	Labels     []labelJSON   `json:"labels,omitempty"`
 }
 
-// ancestorJSON is a living goroutine that created another one, with the go statement that it was itself created by.
+// ancestorJSON is a live goroutine that created another one, with the go statement by which it was created itself.
 type ancestorJSON struct {
 	G         uint64       `json:"g"`
 	CreatedBy *event.Frame `json:"createdBy,omitempty"`
@@ -82,10 +81,10 @@ type labelJSON struct {
 // frameJSON is one frame of a stack.
 type frameJSON struct {
 	event.Frame
-	Hidden bool `json:"hidden,omitempty"` // a Go traceback leaves it out
+	Hidden bool `json:"hidden,omitempty"` // omitted in a Go traceback
 }
 
-// JSON writes the listing for programs: an object that holds the goroutines, or an array of groups.
+// JSON writes the list as JSON: an object with the goroutines, or an array of groups.
 func (l *Goroutines) JSON(out io.Writer) error {
 	w := bufio.NewWriter(out)
 	stacks := stackCache{}
@@ -103,7 +102,7 @@ func (l *Goroutines) JSON(out io.Writer) error {
 	return w.Flush()
 }
 
-// snapshotJSON writes goroutine by goroutine, since the whole document of a large program would not fit a small memory.
+// snapshotJSON encodes one goroutine at a time, because the document of a large program takes much memory.
 func (l *Goroutines) snapshotJSON(w *bufio.Writer, stacks stackCache) error {
 	listed := limited(l.Selection.Goroutines, l.Limit)
 	s := l.Snapshot
@@ -114,7 +113,7 @@ func (l *Goroutines) snapshotJSON(w *bufio.Writer, stacks stackCache) error {
 	}
 	w.Write(term.EscapeJSON(head[:len(head)-1]))
 	w.WriteString(`,"goroutines":`)
-	err = writeArray(w, listed, func(g *goproc.Goroutine) (any, []byte) {
+	err = writeArray(w, listed, func(g *event.Goroutine) (any, []byte) {
 		return l.goroutineJSON(g), stacks.json(g.Stack, l.HiddenFrames)
 	})
 	if err != nil {
@@ -123,10 +122,10 @@ func (l *Goroutines) snapshotJSON(w *bufio.Writer, stacks stackCache) error {
 	return w.WriteByte('}')
 }
 
-func (l *Goroutines) goroutineJSON(g *goproc.Goroutine) goroutineJSON {
+func (l *Goroutines) goroutineJSON(g *event.Goroutine) goroutineJSON {
 	j := goroutineJSON{G: g.ID, Parent: g.Parent, State: g.State, Reason: g.Reason, RuntimeWork: census.RuntimeWork(g.Stack), CreatedBy: frameOrNil(g.CreatedBy),
 		Start: frameOrNil(g.Start), BestEffort: g.BestEffort, Truncated: g.Truncated, System: g.System,
-		LockedToThread: g.Locked, ThreadID: int(g.TID), Labels: g.Labels}
+		LockedToThread: g.Locked, ThreadID: g.TID, Labels: g.Labels}
 	for _, c := range census.Creators(l.Snapshot, g) {
 		j.Creators = append(j.Creators, ancestorJSON{c.ID, frameOrNil(c.CreatedBy), frameOrNil(c.Start)})
 	}
@@ -159,15 +158,15 @@ func (l *Goroutines) groupJSON(g *census.Group) groupJSON {
 	return j
 }
 
-// stackCache holds the escaped JSON of stacks by where they are held: many goroutines share one.
+// stackCache caches the escaped JSON of stacks by their address, because many goroutines share one.
 type stackCache map[stackAddr][]byte
 
 type stackAddr struct {
-	first *goproc.Frame
+	first *event.StackFrame
 	n     int
 }
 
-func (c stackCache) json(stack []goproc.Frame, hidden bool) []byte {
+func (c stackCache) json(stack []event.StackFrame, hidden bool) []byte {
 	if len(stack) == 0 {
 		return []byte("[]")
 	}
@@ -188,7 +187,7 @@ func (c stackCache) json(stack []goproc.Frame, hidden bool) []byte {
 	return doc
 }
 
-func framesJSON(stack []goproc.Frame) []frameJSON {
+func framesJSON(stack []event.StackFrame) []frameJSON {
 	list := make([]frameJSON, len(stack))
 	for i := range stack {
 		list[i] = frameJSON{stack[i].Frame, stack[i].Hidden}
@@ -220,7 +219,7 @@ func writeArray[T any](w *bufio.Writer, list []T, element func(T) (object any, s
 	return w.WriteByte(']')
 }
 
-// WriteJSON writes a small document for programs, indented for the people who look at it.
+// WriteJSON writes a small document as indented JSON.
 func WriteJSON(w io.Writer, v any) error {
 	doc, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {

@@ -17,19 +17,19 @@ import (
 	"github.com/loupe-go/loupe/sched"
 )
 
-// Live is what is reported of a stream of events, in short.
+// Live is the summary of a stream of events in a Comparison.
 type Live struct {
-	Machine *sched.Machine // that has seen the events; nil when there was no stream
-	Refused string         // why there was none
+	Machine *sched.Machine // has processed the events; nil if there was no stream
+	Refused string         // the reason why there was no stream
 
 	Elapsed  time.Duration
 	Lost     uint64
-	Warnings []string
+	Warnings []event.Warning
 }
 
-// liveJSON is the part of a document for programs. Counts and times are of all events.
+// liveJSON is the part of the JSON document for live events. Counts and times are those of all events.
 type liveJSON struct {
-	Refused string `json:"refused,omitempty"` // why there was no stream of events; nothing else is there then
+	Refused string `json:"refused,omitempty"` // the reason why there was no stream of events; all other fields are then absent
 
 	Seconds   float64         `json:"seconds,omitempty"`
 	Events    uint64          `json:"events,omitempty"`
@@ -48,14 +48,14 @@ type createdJSON struct {
 	Start     *event.Frame `json:"start,omitempty"`
 }
 
-// latencyJSON is how long goroutines that could run waited for a processor.
+// latencyJSON is the time that runnable goroutines waited for a processor.
 type latencyJSON struct {
 	Count          uint64 `json:"count"`
 	P50Nanoseconds int64  `json:"p50Nanoseconds"`
 	P99Nanoseconds int64  `json:"p99Nanoseconds"`
 }
 
-// waitJSON is the waits for one reason that are over.
+// waitJSON is the completed waits for one reason.
 type waitJSON struct {
 	Reason  string  `json:"reason"`
 	Work    string  `json:"runtimeWork,omitempty"` // see event.RuntimeWork
@@ -75,7 +75,7 @@ type contendedJSON struct {
 	Place event.Frame `json:"place"`
 }
 
-// Of each thing the first few are reported.
+// Maximum numbers of entries that are reported.
 const (
 	shownSites     = 3
 	shownReasons   = 5
@@ -89,7 +89,7 @@ func (l *Live) creators() []sched.Site {
 	return sites[:min(len(sites), shownSites)]
 }
 
-// reasons returns the reasons that goroutines waited for most often.
+// reasons returns the most frequent wait reasons.
 func (l *Live) reasons() []sched.Wait {
 	waits := slices.DeleteFunc(l.Machine.Waits(), func(w sched.Wait) bool { return w.Count == 0 || w.Reason == "" })
 	slices.SortStableFunc(waits, func(a, b sched.Wait) int { return cmp.Compare(b.Count, a.Count) })
@@ -129,7 +129,7 @@ func (l *Live) json() *liveJSON {
 		return &liveJSON{Refused: l.Refused}
 	}
 	totals, latency := l.Machine.Totals(), l.Machine.Latency()
-	doc := &liveJSON{Seconds: l.Elapsed.Seconds(), Events: totals.Events, Lost: &l.Lost, Warnings: l.Warnings}
+	doc := &liveJSON{Seconds: l.Elapsed.Seconds(), Events: totals.Events, Lost: &l.Lost, Warnings: event.WarningTexts(l.Warnings)}
 	for _, s := range l.creators() {
 		created := createdJSON{Count: s.Created}
 		if s.Origin != nil {
@@ -149,10 +149,10 @@ func (l *Live) json() *liveJSON {
 	return doc
 }
 
-// liveIndent is the column of what is said in a line of the live part.
+// liveIndent is the column of the text in a line of the live part.
 const liveIndent = 12
 
-// text writes the live part for people. position names a place in the source.
+// text writes the live part as text. position returns the name of a place in the source.
 func (l *Live) text(w io.Writer, style term.Style, width int, position func(event.Frame) string) {
 	line := func(name, text string) {
 		fmt.Fprintf(w, "  %-*s%s\n", liveIndent-2, name, term.Wrap(term.Escape(text), width, liveIndent))
@@ -187,12 +187,12 @@ func (l *Live) text(w io.Writer, style term.Style, width int, position func(even
 			ShortTime(c.time.Per(c.count))))
 		name = ""
 	}
-	for _, warning := range l.Warnings {
+	for _, warning := range event.WarningTexts(l.Warnings) {
 		line("note", warning)
 	}
 }
 
-// rate writes how often something happened.
+// rate formats a frequency.
 func (l *Live) rate(count uint64) string {
 	perSecond := sched.Rate(count, l.Elapsed)
 	if perSecond < 10 {
@@ -201,10 +201,10 @@ func (l *Live) rate(count uint64) string {
 	return english.Number(int(perSecond+0.5)) + "/s"
 }
 
-// wrapped matches what the compiler adds to the name of a function for a go statement that calls another one.
+// wrapped matches the suffix that the compiler adds to the name of a function for a go statement with arguments.
 var wrapped = regexp.MustCompile(`\.gowrap\d+$`)
 
-// siteWords names the goroutines of an origin.
+// siteWords returns a name for the goroutines of an origin.
 func siteWords(o *event.Origin, position func(event.Frame) string) string {
 	if o == nil || o.Start.IsZero() && o.CreatedBy.IsZero() {
 		return "(unknown function)"

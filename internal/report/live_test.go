@@ -47,7 +47,7 @@ func sampleLive() *Live {
 		apply(20*time.Microsecond, event.Event{Kind: event.GoStart, G: g})
 		apply(time.Microsecond, event.Event{Kind: event.GoDestroy, G: g})
 	}
-	return &Live{Machine: m, Elapsed: 2 * time.Second, Lost: 1200, Warnings: []string{"an odd\x1b thing"}}
+	return &Live{Machine: m, Elapsed: 2 * time.Second, Lost: 1200, Warnings: []event.Warning{{Text: "an odd\x1b thing"}}}
 }
 
 func TestLive(t *testing.T) {

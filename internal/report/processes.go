@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/english"
-	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/term"
 )
 
@@ -25,17 +25,17 @@ type processJSON struct {
 	Linkage       string   `json:"linkage"`
 	Symbols       string   `json:"symbols"`
 	CGO           bool     `json:"cgo"`
-	Goroutines    *int     `json:"goroutines"` // null when they could not be counted
+	Goroutines    *int     `json:"goroutines"` // null if they could not be counted
 	Engines       []string `json:"engines"`
 	Container     string   `json:"container"`
 }
 
-// ProcessesJSON writes Go processes for programs.
-func ProcessesJSON(w io.Writer, list []goproc.Info) error {
+// ProcessesJSON writes a list of Go processes as JSON.
+func ProcessesJSON(w io.Writer, list []event.ProcessInfo) error {
 	docs := make([]processJSON, 0, len(list))
 	for _, p := range list {
 		doc := processJSON{PID: p.PID, PPID: p.PPID, User: p.User, Exe: p.Exe, GoVersion: p.GoVersion, Module: p.Module,
-			ModuleVersion: p.ModuleVersion, Arch: p.Arch, Linkage: string(p.Linkage), Symbols: string(p.Symbols), CGO: p.CGO,
+			ModuleVersion: p.ModuleVersion, Arch: p.Arch, Linkage: p.Linkage, Symbols: p.Symbols, CGO: p.CGO,
 			Engines: append([]string{}, p.Engines...), Container: p.Container}
 		if p.Goroutines >= 0 {
 			doc.Goroutines = &p.Goroutines
@@ -45,8 +45,8 @@ func ProcessesJSON(w io.Writer, list []goproc.Info) error {
 	return WriteJSON(w, docs)
 }
 
-// Processes writes Go processes as a table for people. Its last column is cut to fit width columns; 0 means no limit.
-func Processes(w io.Writer, style term.Style, width int, list []goproc.Info) error {
+// Processes writes a list of Go processes as a text table. Lines are cut at width columns; 0 means no limit.
+func Processes(w io.Writer, style term.Style, width int, list []event.ProcessInfo) error {
 	if len(list) == 0 {
 		_, err := fmt.Fprintln(w, "no Go process found")
 		return err
@@ -63,20 +63,20 @@ func Processes(w io.Writer, style term.Style, width int, list []goproc.Info) err
 	return t.write(w, style, width)
 }
 
-// buildWords tells how an executable was built, as far as it differs from what the go command does by itself.
-func buildWords(p goproc.Info) string {
-	words := []string{string(p.Linkage)}
+// buildWords describes how an executable was built, as far as it differs from the defaults of the go command.
+func buildWords(p event.ProcessInfo) string {
+	words := []string{p.Linkage}
 	if p.CGO {
 		words = append(words, "cgo")
 	}
 	if p.Symbols != "full" {
-		words = append(words, string(p.Symbols))
+		words = append(words, p.Symbols)
 	}
 	return strings.Join(words, ",")
 }
 
-// originWords tells where a program comes from and where it runs: its module and version, its container.
-func originWords(p goproc.Info) string {
+// originWords describes the origin of a program, which is its module and version, and its container.
+func originWords(p event.ProcessInfo) string {
 	var words []string
 	if p.Module != "" {
 		module := p.Module
@@ -91,8 +91,8 @@ func originWords(p goproc.Info) string {
 	return orDash(strings.Join(words, " "))
 }
 
-// programName is what people call a process: the base name of its executable.
-func programName(p goproc.Info) string {
+// programName returns the short name of a process: the base name of its executable.
+func programName(p event.ProcessInfo) string {
 	if p.Exe == "" {
 		return "pid " + strconv.Itoa(p.PID)
 	}

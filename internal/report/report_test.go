@@ -13,7 +13,6 @@ import (
 	"github.com/loupe-go/loupe/census"
 	"github.com/loupe-go/loupe/checkup"
 	"github.com/loupe-go/loupe/event"
-	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/term"
 )
 
@@ -37,43 +36,43 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
-func frame(function, file string, line int) goproc.Frame {
-	return goproc.Frame{Frame: event.Frame{Func: function, File: file, Line: line}}
+func frame(function, file string, line int) event.StackFrame {
+	return event.StackFrame{Frame: event.Frame{Func: function, File: file, Line: line}}
 }
 
-func hidden(function string) goproc.Frame {
+func hidden(function string) event.StackFrame {
 	f := frame(function, "/go/src/runtime/proc.go", 435)
 	f.Hidden = true
 	return f
 }
 
 // sampleInfo and sampleSnapshot are a program with something of everything, hostile names included.
-func sampleInfo() goproc.Info {
-	return goproc.Info{PID: 4711, PPID: 1, User: "www", Exe: "/srv/or\x1b[31mders", GoVersion: "go1.22.12", Module: "example.com/orders",
+func sampleInfo() event.ProcessInfo {
+	return event.ProcessInfo{PID: 4711, PPID: 1, User: "www", Exe: "/srv/or\x1b[31mders", GoVersion: "go1.22.12", Module: "example.com/orders",
 		ModuleVersion: "v1.4.0", Arch: "amd64", Linkage: "static", Symbols: "stripped", CGO: true, Goroutines: 12,
 		Engines: []string{"uprobe", "inline"}}
 }
 
-func sampleSnapshot() *goproc.Snapshot {
-	send := []goproc.Frame{hidden("runtime.gopark"), hidden("runtime.chansend1"),
+func sampleSnapshot() *event.Snapshot {
+	send := []event.StackFrame{hidden("runtime.gopark"), hidden("runtime.chansend1"),
 		frame("example.com/orders.ask", "/src/orders/search.go", 41)}
 	creator := event.Frame{Func: "example.com/orders.search", File: "/src/orders/search.go", Line: 33}
 	start := event.Frame{Func: "example.com/orders.ask", File: "/src/orders/search.go", Line: 38}
-	snap := &goproc.Snapshot{Time: time.Date(2026, 3, 1, 14, 3, 22, 123456789, time.UTC), Elapsed: 3210 * time.Microsecond, PID: 4711,
+	snap := &event.Snapshot{Time: time.Date(2026, 3, 1, 14, 3, 22, 123456789, time.UTC), Elapsed: 3210 * time.Microsecond, PID: 4711,
 		GoVersion: "go1.22.12", Unsettled: 1, Incomplete: 1, Warnings: []event.Warning{{Text: "one thing is uncertain"}}}
-	add := func(g goproc.Goroutine) { snap.Goroutines = append(snap.Goroutines, g) }
-	add(goproc.Goroutine{ID: 1, State: event.StateRunning, BestEffort: true, TID: 4711,
-		Stack: []goproc.Frame{frame("main.main", "/src/orders/main.go", 12)}})
-	add(goproc.Goroutine{ID: 2, State: event.StateWaiting, Reason: "force gc (idle)", System: true,
-		Stack: []goproc.Frame{hidden("runtime.gopark"), hidden("runtime.forcegchelper")}, WaitMax: time.Hour})
+	add := func(g event.Goroutine) { snap.Goroutines = append(snap.Goroutines, g) }
+	add(event.Goroutine{ID: 1, State: event.StateRunning, BestEffort: true, TID: 4711,
+		Stack: []event.StackFrame{frame("main.main", "/src/orders/main.go", 12)}})
+	add(event.Goroutine{ID: 2, State: event.StateWaiting, Reason: "force gc (idle)", System: true,
+		Stack: []event.StackFrame{hidden("runtime.gopark"), hidden("runtime.forcegchelper")}, WaitMax: time.Hour})
 	for i := range 10 {
-		add(goproc.Goroutine{ID: uint64(18 + i), Parent: 1, State: event.StateWaiting, Reason: "chan send", Stack: send,
+		add(event.Goroutine{ID: uint64(18 + i), Parent: 1, State: event.StateWaiting, Reason: "chan send", Stack: send,
 			Wait: time.Duration(i*80) * time.Second, WaitKnown: i > 0, WaitMax: 35 * time.Second, CreatedBy: creator, Start: start,
 			Labels: map[string]string{"tenant": "acme", "note": "bad\u202etxt"}})
 	}
-	add(goproc.Goroutine{ID: 40, State: event.StateSyscall, Locked: true, TID: 4714, Truncated: true, WaitMax: 500 * time.Millisecond,
-		CreatedBy: creator, Stack: []goproc.Frame{frame("evil.\x1b]0;owned\x07", "/src/\u2066evil.go", 1)}})
-	add(goproc.Goroutine{ID: 41, State: event.StateLeaked, Reason: "chan receive", Wait: 26 * time.Hour, WaitKnown: true})
+	add(event.Goroutine{ID: 40, State: event.StateSyscall, Locked: true, TID: 4714, Truncated: true, WaitMax: 500 * time.Millisecond,
+		CreatedBy: creator, Stack: []event.StackFrame{frame("evil.\x1b]0;owned\x07", "/src/\u2066evil.go", 1)}})
+	add(event.Goroutine{ID: 41, State: event.StateLeaked, Reason: "chan receive", Wait: 26 * time.Hour, WaitKnown: true})
 	return snap
 }
 
@@ -133,9 +132,9 @@ func TestGoroutinesJSON(t *testing.T) {
 }
 
 func TestProcesses(t *testing.T) {
-	other := goproc.Info{PID: 7, User: "root", Exe: "/usr/bin/x", GoVersion: "go1.26.8", Linkage: "pie", Symbols: "full", Goroutines: -1,
+	other := event.ProcessInfo{PID: 7, User: "root", Exe: "/usr/bin/x", GoVersion: "go1.26.8", Linkage: "pie", Symbols: "full", Goroutines: -1,
 		Container: "4f2a9c0d1e2b3a4f2a9c0d1e2b3a4f2a9c0d1e2b3a4f2a9c0d1e2b3a4f2a9c0d"}
-	list := []goproc.Info{sampleInfo(), other}
+	list := []event.ProcessInfo{sampleInfo(), other}
 	for name, width := range map[string]int{"ps.txt": 0, "ps_80.txt": 80} {
 		var b bytes.Buffer
 		if err := Processes(&b, term.Style{}, width, list); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/loupe-go/loupe/internal/term"
 )
 
-// table is text in columns that are as wide as they need to be. Cells are escaped when they are added.
+// A table is text in columns whose width depends on their contents. Cells are escaped when they are added.
 type table struct {
 	head  []string
 	right map[int]bool // columns of numbers
@@ -22,7 +22,7 @@ func (t *table) add(cells ...string) {
 	t.rows = append(t.rows, cells)
 }
 
-// write prints the table. Lines are cut after width columns; 0 means no limit.
+// write prints the table. Lines are cut at width columns; 0 means no limit.
 func (t *table) write(w io.Writer, style term.Style, width int) error {
 	wide := make([]int, len(t.head))
 	for _, row := range append([][]string{t.head}, t.rows...) {
@@ -39,7 +39,7 @@ func (t *table) write(w io.Writer, style term.Style, width int) error {
 	return err
 }
 
-// line lays out one row.
+// line formats one row.
 func (t *table) line(row []string, wide []int, width int) string {
 	var b strings.Builder
 	for i, cell := range row {

@@ -9,25 +9,25 @@ import (
 	"github.com/loupe-go/loupe/sched"
 )
 
-// traceSummaryJSON is a trace file for programs.
+// traceSummaryJSON is the summary of a trace file as JSON.
 type traceSummaryJSON struct {
 	File        string                   `json:"file"`
 	Format      string                   `json:"format"` // "Go1.26": the release that introduced it
 	Bytes       int64                    `json:"bytes"`
 	Generations uint64                   `json:"generations"`
-	Error       string                   `json:"error,omitempty"` // why the file was not read to its end; all else is about what was read
-	Begin       string                   `json:"begin,omitempty"` // RFC 3339, when the trace tells the time of day
-	Nanoseconds int64                    `json:"nanoseconds"`     // from the first to the last event
+	Error       string                   `json:"error,omitempty"` // the reason why the file was not read completely; all other fields describe the part that was read
+	Begin       string                   `json:"begin,omitempty"` // RFC 3339, if the trace has the time of day
+	Nanoseconds int64                    `json:"nanoseconds"`     // the time from the first to the last event
 	Events      uint64                   `json:"events"`
 	Lost        uint64                   `json:"lost"`
 	Kinds       map[string]uint64        `json:"kinds"`
 	Goroutines  goroutineCounts          `json:"goroutines"`
 	By          string                   `json:"by"`
 	Groups      []groupStatJSON          `json:"groups"`
-	Rest        *groupStatJSON           `json:"rest,omitempty"`   // groups that are not listed, together
-	Hidden      uint64                   `json:"hidden,omitempty"` // the runtime's own goroutines that are in no group
+	Rest        *groupStatJSON           `json:"rest,omitempty"`   // all groups that are not listed, combined
+	Hidden      uint64                   `json:"hidden,omitempty"` // the runtime's own goroutines, which are not in a group
 	Waits       []placeJSON              `json:"waits"`            // by place
-	Places      int                      `json:"places"`           // of waits, those included that are not listed
+	Places      int                      `json:"places"`           // of waits, including those that are not listed
 	Latency     map[string]histogramJSON `json:"latency"`
 	GC          phaseJSON                `json:"gc"`
 	STW         phaseJSON                `json:"stopTheWorld"`
@@ -42,13 +42,13 @@ type goroutineCounts struct {
 	Alive   uint64 `json:"alive"` // at the end
 }
 
-// groupStatJSON is goroutines that are counted together.
+// groupStatJSON is a group of goroutines.
 type groupStatJSON struct {
 	G         uint64       `json:"g,omitempty"`
 	Start     *event.Frame `json:"start,omitempty"`
 	CreatedBy *event.Frame `json:"createdBy,omitempty"`
 	System    bool         `json:"system,omitempty"`
-	Groups    int          `json:"groups,omitempty"` // how many are put together
+	Groups    int          `json:"groups,omitempty"` // number of groups that are combined
 	Count     uint64       `json:"count"`
 	AtStart   uint64       `json:"atStart"`
 	Ended     uint64       `json:"ended"`
@@ -68,7 +68,7 @@ type reasonJSON struct {
 	spreadJSON
 }
 
-// spreadJSON is a time, spread over goroutines.
+// spreadJSON is the distribution of a time over goroutines.
 type spreadJSON struct {
 	Total int64 `json:"totalNanoseconds"`
 	Min   int64 `json:"minNanoseconds"`
@@ -82,10 +82,10 @@ type spreadJSON struct {
 type placeJSON struct {
 	Reason string        `json:"reason"`
 	Work   string        `json:"runtimeWork,omitempty"` // see event.RuntimeWork
-	Count  uint64        `json:"count"`                 // waits that are over
-	Now    uint64        `json:"now"`                   // goroutines that wait there at the end
+	Count  uint64        `json:"count"`                 // number of completed waits
+	Now    uint64        `json:"now"`                   // number of goroutines that wait there at the end
 	Total  int64         `json:"totalNanoseconds"`
-	Max    int64         `json:"maxNanoseconds"` // of those that are over
+	Max    int64         `json:"maxNanoseconds"` // of the completed waits
 	Stack  []event.Frame `json:"stack"`
 }
 
@@ -100,10 +100,10 @@ type histogramJSON struct {
 
 type phaseJSON struct {
 	Begun     uint64 `json:"begun"`
-	Count     uint64 `json:"count"` // seen from begin to end
+	Count     uint64 `json:"count"` // observed from start to end
 	Total     int64  `json:"totalNanoseconds"`
 	Max       int64  `json:"maxNanoseconds"`
-	Uncertain uint64 `json:"uncertain,omitempty"` // of which the begin or the end was not seen
+	Uncertain uint64 `json:"uncertain,omitempty"` // number of those whose start or end was not observed
 }
 
 type heapJSON struct {
@@ -112,7 +112,7 @@ type heapJSON struct {
 	End int64 `json:"endBytes"`
 }
 
-// TraceSummaryJSON writes what is in a trace file for programs.
+// TraceSummaryJSON writes the summary of a trace file as JSON.
 func TraceSummaryJSON(out io.Writer, s *tracefile.Summary) error {
 	f := &s.Totals.Flow
 	atStart := uint64(max(f.AtStart+f.Found, 0))

@@ -21,7 +21,7 @@ import (
 	"github.com/loupe-go/loupe/trace/raw"
 )
 
-// TraceSummary writes what is in a trace file for people. Lines of the list of events are wrapped after width columns; 0
+// TraceSummary writes the summary of a trace file as text. Lines of the list of events are wrapped at width columns; 0
 // means no limit.
 func TraceSummary(out io.Writer, style term.Style, width int, s *tracefile.Summary) error {
 	w := bufio.NewWriter(out)
@@ -50,7 +50,7 @@ func (t *traceText) title(text, rest string) {
 	t.line("\n%s%s", t.style.Bold(text), rest)
 }
 
-// formatReleases tells the releases whose programs write a format.
+// formatReleases lists the releases whose programs write a format.
 var formatReleases = map[raw.Version]string{
 	raw.Go111: "Go 1.11 to 1.18", raw.Go119: "Go 1.19 and 1.20", raw.Go121: "Go 1.21", raw.Go122: "Go 1.22",
 	raw.Go123: "Go 1.23 and 1.24", raw.Go125: "Go 1.25", raw.Go126: "Go 1.26 and 1.27",
@@ -79,7 +79,7 @@ func (t *traceText) head(s *tracefile.Summary) {
 	}
 }
 
-// groupTitles tell what goroutines are grouped by.
+// groupTitles describe the grouping of goroutines.
 var groupTitles = map[tracefile.By]string{
 	tracefile.ByStart:   " by the function that they start with",
 	tracefile.ByCreator: " by the go statement that created them",
@@ -114,7 +114,7 @@ func (t *traceText) groups(s *tracefile.Summary) {
 	}
 }
 
-// groupName names the goroutines of a group.
+// groupName returns the name of a group of goroutines.
 func groupName(gr *tracefile.Group) string {
 	name := place.ShortFunc(gr.Frame.Func)
 	if gr.Frame.IsZero() {
@@ -193,7 +193,8 @@ func (t *traceText) blockers(s *tracefile.Summary) {
 	}
 }
 
-// placeName tells where goroutines wait: the line that its authors would look at, and the one at which they stop.
+// placeName describes where goroutines wait: the innermost line that belongs to the program, and the line at which they
+// stop.
 func placeName(p *sched.Place) string {
 	switch {
 	case p.Other:

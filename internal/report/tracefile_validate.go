@@ -9,7 +9,7 @@ import (
 	"github.com/loupe-go/loupe/trace"
 )
 
-// TraceProblems writes what is wrong in a trace file for people: a line for each problem, and one with the numbers.
+// TraceProblems writes the problems of a trace file as text: one line for each problem, and a line with the counts.
 func TraceProblems(out io.Writer, style term.Style, file string, r *trace.Report) error {
 	w := bufio.NewWriter(out)
 	for i := range r.Problems {
@@ -31,7 +31,7 @@ func TraceProblems(out io.Writer, style term.Style, file string, r *trace.Report
 	return w.Flush()
 }
 
-// traceReportJSON is a validation for programs.
+// traceReportJSON is the result of a validation as JSON.
 type traceReportJSON struct {
 	File        string         `json:"file"`
 	Format      string         `json:"format"`
@@ -44,8 +44,8 @@ type traceReportJSON struct {
 	Events      int64          `json:"events"`
 	Bytes       int64          `json:"bytes"`
 	Problems    []problemJSON  `json:"problems"`
-	Omitted     int64          `json:"omitted"`   // problems that are not listed
-	Unchecked   int64          `json:"unchecked"` // what may be the consequence of parts that could not be read
+	Omitted     int64          `json:"omitted"`   // number of problems that are not listed
+	Unchecked   int64          `json:"unchecked"` // number of mismatches that may be caused by parts that could not be read
 }
 
 type problemJSON struct {
@@ -59,7 +59,7 @@ type problemJSON struct {
 	Text       string `json:"text"`
 }
 
-// TraceProblemsJSON writes what is wrong in a trace file for programs.
+// TraceProblemsJSON writes the problems of a trace file as JSON.
 func TraceProblemsJSON(out io.Writer, file string, r *trace.Report) error {
 	doc := traceReportJSON{File: file, Format: r.Version.String(), Valid: r.Valid(), Errors: r.Errors, Warnings: r.Warnings, Counts: map[string]int{},
 		Generations: r.Generations, Batches: r.Batches, Events: r.Events, Bytes: r.Bytes, Problems: []problemJSON{}, Omitted: r.Omitted, Unchecked: r.Unchecked}

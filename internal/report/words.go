@@ -10,7 +10,7 @@ import (
 	"github.com/loupe-go/loupe/internal/english"
 )
 
-// Duration writes a length of time with the two units that matter: "350ms", "12s", "3m12s", "2h5m", "3d4h".
+// Duration formats a duration with at most two units: "350ms", "12s", "3m12s", "2h5m", "3d4h".
 func Duration(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {
@@ -42,8 +42,8 @@ func twoUnits(d, large time.Duration, largeName string, small time.Duration, sma
 	return s
 }
 
-// waitWords writes how long the n goroutines of a group have been blocked: "3m12s", "12s..3m12s", "<35s" when only a
-// bound is known; empty when nothing is.
+// waitWords describes how long the n goroutines of a group have been blocked: "3m12s", "12s..3m12s", or "<35s" if only
+// an upper bound is known. It is empty if nothing is known.
 func waitWords(w census.Wait, n int) string {
 	var parts []string
 	switch low, high := Duration(w.Min), Duration(w.Max); {
@@ -63,7 +63,7 @@ func waitWords(w census.Wait, n int) string {
 	return strings.Join(parts, ", ")
 }
 
-// andMore lists the first texts and says how many there are beside them.
+// andMore lists the first texts and the number of further ones.
 func andMore(shown []string, total int) string {
 	s := strings.Join(shown, ", ")
 	if rest := total - len(shown); rest > 0 {
