@@ -10,11 +10,11 @@ import (
 
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/eventtest"
+	"github.com/loupe-go/loupe/internal/export"
 	"github.com/loupe-go/loupe/internal/record"
 	"github.com/loupe-go/loupe/internal/report"
 	"github.com/loupe-go/loupe/internal/stream"
 	"github.com/loupe-go/loupe/internal/term"
-	"github.com/loupe-go/loupe/internal/tracefile"
 	"github.com/loupe-go/loupe/sched"
 	"github.com/loupe-go/loupe/trace"
 )
@@ -114,10 +114,7 @@ func everyKindSched(t *testing.T, e *event.Event) {
 // everyKindFiles expects that the event makes a difference in each format of a file, and that formats with names of kinds
 // name it.
 func everyKindFiles(t *testing.T, e *event.Event) {
-	write := func(sink interface {
-		Write(*event.Event) error
-		Close() error
-	}, err error, events []event.Event) {
+	write := func(sink export.Sink, err error, events []event.Event) {
 		t.Helper()
 		for i := range events {
 			if err == nil {
@@ -139,29 +136,21 @@ func everyKindFiles(t *testing.T, e *event.Event) {
 			t.Errorf("%s: the event makes no difference", name)
 		}
 	}
-	for _, format := range record.Formats {
+	for _, format := range export.Formats() {
 		var out [2]bytes.Buffer
 		for i, events := range [][]event.Event{without, with} {
-			sink, err := record.NewSink(&out[i], format, record.Options{Process: "p", Kinds: eventtest.All()})
+			opt := export.Options{Process: "p", Kinds: eventtest.All(), Threads: true, Wall: true, Profile: "block"}
+			sink, err := format.New(&out[i], opt)
 			write(sink, err, events)
 		}
-		differ("record "+string(format), &out[0], &out[1])
-	}
-	for _, format := range tracefile.Formats() {
-		var out [2]bytes.Buffer
-		for i, events := range [][]event.Event{without, with} {
-			opt := tracefile.SinkOptions{Format: format, Threads: true, Wall: true, Profile: "block"}
-			sink, err := tracefile.NewSink(&out[i], opt)
-			write(sink, err, events)
-		}
-		switch format {
-		case tracefile.Pprof: // contains waits only
-		case tracefile.CSV:
+		switch format.Name {
+		case export.Pprof: // contains waits only
+		case export.CSV:
 			if row := "," + e.Kind.String() + ","; strings.Count(out[1].String(), row) != strings.Count(out[0].String(), row)+1 {
 				t.Errorf("CSV: no row of the event:\n%s", &out[1])
 			}
 		default:
-			differ("convert "+string(format), &out[0], &out[1])
+			differ(format.Name, &out[0], &out[1])
 		}
 	}
 }

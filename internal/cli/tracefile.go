@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/loupe-go/loupe/internal/english"
+	"github.com/loupe-go/loupe/internal/export"
 	"github.com/loupe-go/loupe/internal/footprint"
-	"github.com/loupe-go/loupe/internal/record"
 	"github.com/loupe-go/loupe/internal/report"
 	"github.com/loupe-go/loupe/internal/term"
 	"github.com/loupe-go/loupe/internal/tracefile"
@@ -198,22 +198,11 @@ func (a *app) written(flags *outputFlags, inputs []string, done *writtenJSON, si
 		a.note("note: %s", n)
 	}
 	what := english.Count(done.Events, "event")
-	if done.Format == string(tracefile.Pprof) {
+	if done.Format == export.Pprof {
 		what = "profile of " + what
 	}
 	a.note("wrote %s to %s, %s%s", what, flags.path, english.Size(size), viewer(done.Format, flags.path))
 	return nil
-}
-
-// viewer tells how a file of a format is looked at.
-func viewer(format, file string) string {
-	if f, err := record.ParseFormat(format); err == nil {
-		return "; view with: " + f.Viewer(file)
-	}
-	if tracefile.Format(format) == tracefile.Pprof {
-		return "; view it: go tool pprof -top " + file
-	}
-	return ""
 }
 
 // refuseSame refuses to write over an input.

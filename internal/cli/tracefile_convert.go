@@ -11,21 +11,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/loupe-go/loupe/internal/export"
 	"github.com/loupe-go/loupe/internal/tracefile"
 )
 
 // formatHelp explains the formats of verbs that write events.
-const formatHelp = `FORMAT is one of
-  go        Go execution trace, for go tool trace and gotraceui
-  text      the same trace as text, one event per line
-  perfetto  for ui.perfetto.dev and its trace processor
-  chrome    JSON, for chrome://tracing and ui.perfetto.dev
-  pprof     profile of the --type, for go tool pprof
-  csv       one line per event: time (nanoseconds since the Unix epoch, or since
-            the start of the trace if the trace has no time of day), kind, g,
-            parent, by, reason, thread, p, function, file, line, value, and
-            further columns
-
+func formatHelp() string {
+	return export.Formats().For(export.Convert).Help() + `
 TYPE of a profile is one of
   block      how often and how long goroutines waited for channels, locks and
              other types of package sync, by the stack that waited; --reason
@@ -35,6 +27,7 @@ TYPE of a profile is one of
   create     goroutines created, by the stack that created them
   goroutine  goroutines alive at the end, by their last stack
   cpu        samples of the CPU profiler, if it was running`
+}
 
 // sinkFlags are the flags of verbs that write events.
 type sinkFlags struct {
@@ -46,37 +39,38 @@ type sinkFlags struct {
 
 func (f *sinkFlags) add(cmd *cobra.Command, format string) {
 	f.outputFlags.add(cmd, "")
-	formats := wordsOf(tracefile.Formats())
+	addFormat(cmd, &f.format, export.Formats().For(export.Convert), format)
 	flags := cmd.Flags()
-	flags.StringVar(&f.format, "format", format, "write this `FORMAT`: "+strings.Join(formats, ", "))
-	flags.StringVar(&f.profile, "type", "", "pprof: `TYPE` of the profile: "+strings.Join(tracefile.ProfileTypes(), ", "))
-	flags.BoolVar(&f.threads, "threads", false, "perfetto, chrome: add one track per thread")
-	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
-	cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(tracefile.ProfileTypes(), cobra.ShellCompDirectiveNoFileComp))
+	flags.StringVar(&f.profile, "type", "", "pprof: `TYPE` of the profile: "+strings.Join(export.ProfileTypes(), ", "))
+	flags.BoolVar(&f.threads, "threads", false, timelines(", ")+": add one track per thread")
+	cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(export.ProfileTypes(), cobra.ShellCompDirectiveNoFileComp))
 }
 
 // options are the flags as package tracefile wants them.
-func (f *sinkFlags) options(path string) (tracefile.SinkOptions, error) {
-	opt := tracefile.SinkOptions{Format: tracefile.Format(f.format), Threads: f.threads, Profile: f.profile, Process: filepath.Base(path)}
+func (f *sinkFlags) options(path string) (tracefile.ConvertOptions, error) {
+	opt := tracefile.ConvertOptions{Options: export.Options{Threads: f.threads, Profile: f.profile, Process: filepath.Base(path)}}
 	if path == tracefile.Stdin {
 		opt.Process = ""
 	}
-	f.binary = opt.Format.Binary()
-	pprof := opt.Format == tracefile.Pprof
-	timeline := opt.Format == tracefile.Perfetto || opt.Format == tracefile.Chrome
+	formats, types := export.Formats().For(export.Convert), export.ProfileTypes()
+	if f.format == "" {
+		return opt, fmt.Errorf("missing --format %s", strings.Join(formats.Names(), "|"))
+	}
+	var err error
+	if opt.Format, err = formats.Find(f.format); err != nil {
+		return opt, err
+	}
+	f.binary = opt.Format.Binary
+	pprof := f.format == export.Pprof
 	switch {
-	case f.format == "":
-		return opt, fmt.Errorf("missing --format %s", strings.Join(wordsOf(tracefile.Formats()), "|"))
-	case !slices.Contains(tracefile.Formats(), opt.Format):
-		return opt, fmt.Errorf("unknown format %q: must be one of %s", f.format, strings.Join(wordsOf(tracefile.Formats()), ", "))
 	case pprof && f.profile == "":
-		return opt, fmt.Errorf("missing --type %s", strings.Join(tracefile.ProfileTypes(), "|"))
-	case pprof && !slices.Contains(tracefile.ProfileTypes(), f.profile):
-		return opt, fmt.Errorf("unknown profile type %q: must be one of %s", f.profile, strings.Join(tracefile.ProfileTypes(), ", "))
+		return opt, fmt.Errorf("missing --type %s", strings.Join(types, "|"))
+	case pprof && !slices.Contains(types, f.profile):
+		return opt, fmt.Errorf("unknown profile type %q: must be one of %s", f.profile, strings.Join(types, ", "))
 	case !pprof && f.profile != "":
 		return opt, errors.New("--type requires --format pprof")
-	case f.threads && !timeline:
-		return opt, errors.New("--threads requires --format perfetto or chrome")
+	case f.threads && !opt.Format.Timeline:
+		return opt, fmt.Errorf("--threads requires --format %s", timelines(" or "))
 	}
 	return opt, nil
 }
@@ -90,7 +84,7 @@ func (a *app) tracefileConvertCommand() *cobra.Command {
 		Short:                 "Convert a trace to another format",
 		Long: `Convert a trace to another format.
 
-` + formatHelp + `
+` + formatHelp() + `
 
 --format go converts a trace of a release before Go 1.22 to a newer format,
 which more tools support. With --partial it writes the part of a damaged trace
@@ -108,7 +102,7 @@ before the damage as a valid trace.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		opt, err := flags.options(args[0])
 		opt.Reasons = reasons
-		if err == nil && len(reasons) > 0 && (opt.Format != tracefile.Pprof || !tracefile.HasReasons(opt.Profile)) {
+		if err == nil && len(reasons) > 0 && (flags.format != export.Pprof || !export.HasReasons(opt.Profile)) {
 			err = errors.New("--reason requires --type block or mutex; loupe tracefile filter selects goroutines by reason")
 		}
 		if err != nil {
@@ -120,17 +114,17 @@ before the damage as a valid trace.`,
 }
 
 // convert writes the events of a file that a selection chooses.
-func (a *app) convert(cmd *cobra.Command, flags *sinkFlags, path string, opt tracefile.SinkOptions, sel *tracefile.Selection) error {
+func (a *app) convert(cmd *cobra.Command, flags *sinkFlags, path string, opt tracefile.ConvertOptions, sel *tracefile.Selection) error {
 	return a.writeFrom(cmd, &flags.outputFlags, path, func(ctx context.Context, out *tracefile.Output, in *tracefile.Input) (writtenJSON, error) {
 		done, err := tracefile.Convert(ctx, out, in, opt, sel)
-		return convertedJSON(opt.Format, &done), err
+		return convertedJSON(opt.Format.Name, &done), err
 	})
 }
 
 // convertedJSON tells what was written of events.
-func convertedJSON(format tracefile.Format, done *tracefile.Converted) writtenJSON {
+func convertedJSON(format string, done *tracefile.Converted) writtenJSON {
 	length := int64(done.Length())
-	doc := writtenJSON{Format: string(format), GoFormat: done.Version.String(), Read: done.Read, Events: done.Written, Nanoseconds: &length,
+	doc := writtenJSON{Format: format, GoFormat: done.Version.String(), Read: done.Read, Events: done.Written, Nanoseconds: &length,
 		Notes: done.Notes}
 	if done.Wall && done.Written > 0 {
 		doc.Begin = time.Unix(0, done.First).UTC().Format(time.RFC3339Nano)
@@ -164,7 +158,7 @@ T is a duration since the start of the trace, such as 1.5s, or a time such as
 2026-03-01T14:03:05.25Z if the trace has the time of day, as traces of Go 1.25
 and later do.
 
-` + formatHelp,
+` + formatHelp(),
 		Example: `  loupe tracefile filter app.trace -o second.trace --from 1s --to 2s
   loupe tracefile filter app.trace -o workers.trace --func 'main\.worker'
   loupe tracefile filter app.trace -o locks.pftrace --format perfetto --reason sync.Mutex.Lock
@@ -172,7 +166,7 @@ and later do.
 		Args:              oneFile,
 		ValidArgsFunction: completeFiles,
 	}
-	flags.add(cmd, string(tracefile.Go))
+	flags.add(cmd, export.Go)
 	f := cmd.Flags()
 	f.StringSliceVar(&flags.goroutines, "g", nil, "only the goroutines with these `IDS`, separated by commas")
 	f.StringVar(&flags.from, "from", "", "only events at or after `T`")

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/loupe-go/loupe/internal/english"
+	"github.com/loupe-go/loupe/internal/export"
 	"github.com/loupe-go/loupe/internal/tracefile"
 )
 
@@ -17,13 +18,14 @@ import (
 type mergeFlags struct {
 	outputFlags
 	format  string
+	to      *export.Format // that format names
 	align   string
 	names   []string
 	threads bool
 }
 
-// mergeFormats are the formats that traces are merged in.
-var mergeFormats = []string{string(tracefile.Perfetto), string(tracefile.Chrome), string(tracefile.Go), string(tracefile.GoText)}
+// mergeFormats returns the formats that traces are merged in.
+func mergeFormats() export.Table { return export.Formats().For(export.Merge) }
 
 func (a *app) tracefileMergeCommand() *cobra.Command {
 	var flags mergeFlags
@@ -52,12 +54,11 @@ gap between two traces. These traces must be of Go 1.22 or later.`,
 	}
 	flags.add(cmd, "")
 	f := cmd.Flags()
-	f.StringVar(&flags.format, "format", "", "write this `FORMAT`: "+strings.Join(mergeFormats, ", "))
+	addFormat(cmd, &flags.format, mergeFormats(), "")
 	aligns := []string{string(tracefile.AlignAuto), string(tracefile.AlignWall), string(tracefile.AlignBegin)}
-	f.StringVar(&flags.align, "align", aligns[0], "perfetto, chrome: `WAY` to align traces: "+strings.Join(aligns, ", "))
-	f.StringArrayVar(&flags.names, "name", nil, "perfetto, chrome: `NAME` of a process; repeat once per FILE, in the same order (default the file names)")
-	f.BoolVar(&flags.threads, "threads", false, "perfetto, chrome: add one track per thread")
-	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(mergeFormats, cobra.ShellCompDirectiveNoFileComp))
+	f.StringVar(&flags.align, "align", aligns[0], timelines(", ")+": `WAY` to align traces: "+strings.Join(aligns, ", "))
+	f.StringArrayVar(&flags.names, "name", nil, timelines(", ")+": `NAME` of a process; repeat once per FILE, in the same order (default the file names)")
+	f.BoolVar(&flags.threads, "threads", false, timelines(", ")+": add one track per thread")
 	cmd.RegisterFlagCompletionFunc("align", cobra.FixedCompletions(aligns, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		err := flags.check(cmd, len(args))
@@ -80,25 +81,24 @@ func someFiles(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// processes reports whether the format shows traces as processes beside each other.
-func (f *mergeFlags) processes() bool {
-	return f.format == string(tracefile.Perfetto) || f.format == string(tracefile.Chrome)
-}
-
 // check returns what is wrong with the flags.
 func (f *mergeFlags) check(cmd *cobra.Command, files int) error {
-	f.binary = tracefile.Format(f.format).Binary()
+	formats := mergeFormats()
+	if f.format == "" {
+		return fmt.Errorf("missing --format %s", strings.Join(formats.Names(), "|"))
+	}
+	var err error
+	if f.to, err = formats.Find(f.format); err != nil {
+		return fmt.Errorf("cannot merge traces to format %q: must be one of %s", f.format, strings.Join(formats.Names(), ", "))
+	}
+	f.binary = f.to.Binary
 	switch {
-	case f.format == "":
-		return fmt.Errorf("missing --format %s", strings.Join(mergeFormats, "|"))
-	case !slices.Contains(mergeFormats, f.format):
-		return fmt.Errorf("cannot merge traces to format %q: must be one of %s", f.format, strings.Join(mergeFormats, ", "))
 	case len(f.names) > 0 && len(f.names) != files:
 		return fmt.Errorf("%s (--name) for %s", english.Count(len(f.names), "name"), english.Count(files, "file"))
 	}
 	for _, name := range []string{"align", "name", "threads"} {
-		if cmd.Flags().Changed(name) && !f.processes() {
-			return fmt.Errorf("--%s requires --format perfetto or chrome", name)
+		if cmd.Flags().Changed(name) && !f.to.Timeline {
+			return fmt.Errorf("--%s requires --format %s", name, timelines(" or "))
 		}
 	}
 	return nil
@@ -110,10 +110,9 @@ func (a *app) tracefileMerge(cmd *cobra.Command, flags *mergeFlags, paths []stri
 		return err
 	}
 	return a.write(cmd, &flags.outputFlags, paths, func(ctx context.Context, out *tracefile.Output) (writtenJSON, error) {
-		format := tracefile.Format(flags.format)
-		if !flags.processes() {
-			done, err := tracefile.MergeParts(ctx, out, paths, tracefile.MergeOptions{Format: format, Partial: flags.partial, MaxMemory: int64(a.maxMemory)})
-			return convertedJSON(format, &done), err
+		if !flags.to.Timeline {
+			done, err := tracefile.MergeParts(ctx, out, paths, tracefile.MergeOptions{Format: flags.to, Partial: flags.partial, MaxMemory: int64(a.maxMemory)})
+			return convertedJSON(flags.format, &done), err
 		}
 		names := flags.names
 		if len(names) == 0 {
@@ -121,9 +120,9 @@ func (a *app) tracefileMerge(cmd *cobra.Command, flags *mergeFlags, paths []stri
 				names = append(names, filepath.Base(path))
 			}
 		}
-		done, err := tracefile.MergeProcesses(ctx, out, paths, tracefile.MergeOptions{Format: format, Align: tracefile.Align(flags.align),
+		done, err := tracefile.MergeProcesses(ctx, out, paths, tracefile.MergeOptions{Format: flags.to, Align: tracefile.Align(flags.align),
 			Threads: flags.threads, Names: names, Partial: flags.partial, MaxMemory: int64(a.maxMemory)})
-		return convertedJSON(format, &done), err
+		return convertedJSON(flags.format, &done), err
 	})
 }
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/pprof/profile"
 
-	"github.com/loupe-go/loupe/internal/tracefile"
+	"github.com/loupe-go/loupe/internal/export"
 )
 
 // tiny writes one of the small traces of package trace into a file.
@@ -77,9 +77,9 @@ func TestTracefileUsage(t *testing.T) {
 		{"stat FILE --sort name", "--sort name: must be one of running, runnable"},
 		{"stat FILE --top -1", "negative"},
 		{"validate FILE --limit -1", "negative"},
-		{"convert FILE -o x", "missing --format perfetto|chrome"},
+		{"convert FILE -o x", "missing --format go|text|perfetto|chrome"},
 		{"convert FILE --format go", "missing -o FILE"},
-		{"convert FILE -o x --format svg", `unknown format "svg": must be one of perfetto, chrome, pprof, csv, go, text`},
+		{"convert FILE -o x --format svg", `unknown format "svg": must be one of go, text, perfetto, chrome, pprof, csv`},
 		{"convert FILE -o x --format pprof", "missing --type create|block"},
 		{"convert FILE -o x --format pprof --type heap", `unknown profile type "heap"`},
 		{"convert FILE -o x --format go --type block", "--type requires --format pprof"},
@@ -95,7 +95,7 @@ func TestTracefileUsage(t *testing.T) {
 		{"filter FILE -o x --to -1s", "--to -1s is negative"},
 		{"merge FILE", "expected at least two FILEs"},
 		{"merge FILE FILE -o x", "missing --format"},
-		{"merge FILE FILE -o x --format csv", `cannot merge traces to format "csv": must be one of perfetto, chrome, go, text`},
+		{"merge FILE FILE -o x --format csv", `cannot merge traces to format "csv": must be one of go, text, perfetto, chrome`},
 		{"merge FILE FILE -o FILE --format go", "is the input file"},
 		{"merge FILE - -o x --format go", "cannot merge standard input"},
 		{"merge FILE FILE -o x --format go --align wall", "--align requires"},
@@ -260,26 +260,26 @@ func TestTracefileValidate(t *testing.T) {
 func TestTracefileConvert(t *testing.T) {
 	for _, release := range []string{newest, oldest} {
 		file := tiny(t, release)
-		for _, format := range tracefile.Formats() {
+		for _, format := range export.Formats().For(export.Convert).Names() {
 			out := filepath.Join(t.TempDir(), "out")
-			args := []string{"convert", file, "-o", out, "--format", string(format)}
-			if format == tracefile.Pprof {
+			args := []string{"convert", file, "-o", out, "--format", format}
+			if format == export.Pprof {
 				args = append(args, "--type", "create")
 			}
 			r := tracefileTest(t, args...)
 			data := content(t, out)
-			good := map[tracefile.Format]func() bool{
-				tracefile.Perfetto: func() bool { return data[0] == 0x0a },
-				tracefile.Chrome:   func() bool { return json.Valid(data) },
-				tracefile.Pprof:    func() bool { _, err := profile.ParseData(data); return err == nil },
-				tracefile.CSV:      func() bool { return bytes.HasPrefix(data, []byte("time,kind,g,")) },
-				tracefile.Go:       func() bool { return bytes.HasPrefix(data, []byte("go 1.2")) },
-				tracefile.GoText:   func() bool { return bytes.HasPrefix(data, []byte("Trace Go1.2")) },
+			good := map[string]func() bool{
+				export.Perfetto: func() bool { return data[0] == 0x0a },
+				export.Chrome:   func() bool { return json.Valid(data) },
+				export.Pprof:    func() bool { _, err := profile.ParseData(data); return err == nil },
+				export.CSV:      func() bool { return bytes.HasPrefix(data, []byte("time,kind,g,")) },
+				export.Go:       func() bool { return bytes.HasPrefix(data, []byte("go 1.2")) },
+				export.Text:     func() bool { return bytes.HasPrefix(data, []byte("Trace Go1.2")) },
 			}[format]
 			if r.status != exitDone || r.out != "" || !good() || !strings.Contains(r.errOut, "events to "+out) {
 				t.Errorf("go%s to %s: %+v, %.40q", release, format, r, data)
 			}
-			if r := tracefileTest(t, append(args, "--json")...); r.errOut != "" || !strings.Contains(r.out, `"format": "`+string(format)+`"`) {
+			if r := tracefileTest(t, append(args, "--json")...); r.errOut != "" || !strings.Contains(r.out, `"format": "`+format+`"`) {
 				t.Errorf("go%s to %s: %+v", release, format, r)
 			}
 		}

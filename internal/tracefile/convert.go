@@ -3,10 +3,13 @@ package tracefile
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/export"
+	"github.com/loupe-go/loupe/trace"
 	"github.com/loupe-go/loupe/trace/raw"
 )
 
@@ -23,9 +26,39 @@ type Converted struct {
 // Length returns how much time lies between the first and the last event that were written.
 func (c *Converted) Length() time.Duration { return time.Duration(c.Last - c.First) }
 
-// Convert writes the events of an input in some format, those that a selection chooses. Of opt, what follows from the
-// input need not be set. After a DamageError the output is complete and has what precedes the damage.
-func Convert(ctx context.Context, out *Output, in *Input, opt SinkOptions, sel *Selection) (Converted, error) {
+// ConvertOptions say how events are written. Convert itself sets what follows from the input: Version, Generation, Kinds, Wall
+// and Begin.
+type ConvertOptions struct {
+	Format *export.Format
+	export.Options
+}
+
+// create returns the sink.
+func (o *ConvertOptions) create(w io.Writer) (export.Sink, error) {
+	return o.Format.New(w, ofTrace(o.Options))
+}
+
+// ofTrace completes options for the events of a trace of a version. A Go trace keeps the version, so that nothing is lost
+// and the same tools can read it.
+//
+// The runtime reports goroutines that do nothing when a generation ends, after a second. A generation of the Writer is
+// longer, so that this report is in its first one, where the Writer can state that they were there before.
+func ofTrace(opt export.Options) export.Options {
+	opt.Kinds, opt.Generation = event.KindsTrace, 2*trace.DefaultGeneration
+	return opt
+}
+
+// notes returns what a closed sink reports.
+func notes(s export.Sink) []string {
+	if n, ok := s.(export.Noter); ok {
+		return n.Notes()
+	}
+	return nil
+}
+
+// Convert writes the events of an input in some format, those that a selection chooses.
+// After a DamageError the output is complete and has what precedes the damage.
+func Convert(ctx context.Context, out *Output, in *Input, opt ConvertOptions, sel *Selection) (Converted, error) {
 	chosen, err := search(ctx, in, sel)
 	if err != nil {
 		return Converted{}, err
@@ -86,11 +119,11 @@ func search(ctx context.Context, in *Input, sel *Selection) (func(g uint64) bool
 type converter struct {
 	ev     *Events
 	out    *Output
-	opt    SinkOptions
+	opt    ConvertOptions
 	sel    *Selection
 	chosen func(g uint64) bool
 
-	sink   Sink
+	sink   export.Sink
 	window window
 	before *roster // of chosen goroutines before the window; nil from then on
 	some   bool    // there was something about a goroutine
@@ -157,7 +190,7 @@ func (c *converter) begin() error {
 	}
 	c.done.Wall = wall
 	c.opt.Version, c.opt.Wall, c.opt.Begin = c.ev.Version(), wall, begin
-	c.sink, err = NewSink(c.out, c.opt)
+	c.sink, err = c.opt.create(c.out)
 	return err
 }
 
@@ -197,7 +230,7 @@ func (c *converter) finish(damaged bool) error {
 	switch {
 	case c.sink == nil: // there was no event
 		c.opt.Version = c.ev.Version()
-		sink, err := NewSink(c.out, c.opt)
+		sink, err := c.opt.create(c.out)
 		if err != nil {
 			return err
 		}
@@ -213,7 +246,7 @@ func (c *converter) finish(damaged bool) error {
 	if err := c.sink.Close(); err != nil {
 		return err
 	}
-	c.done.Notes = Notes(c.sink)
+	c.done.Notes = notes(c.sink)
 	return nil
 }
 

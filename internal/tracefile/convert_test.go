@@ -15,12 +15,13 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/export"
 	"github.com/loupe-go/loupe/internal/term"
 	"github.com/loupe-go/loupe/trace"
 )
 
 // converted writes a file in some format, and returns the path of the result.
-func converted(t *testing.T, path string, opt SinkOptions, sel *Selection) (string, Converted) {
+func converted(t *testing.T, path string, opt ConvertOptions, sel *Selection) (string, Converted) {
 	t.Helper()
 	var done Converted
 	return made(t, func(out *Output) error {
@@ -50,7 +51,7 @@ func eventsOf(t *testing.T, path string) (list []event.Event, wall bool) {
 func TestConvertToGo(t *testing.T) {
 	for _, r := range releases(t) {
 		path := record(t, r)
-		again, done := converted(t, path, SinkOptions{Format: Go}, &Selection{})
+		again, done := converted(t, path, as(export.Go), &Selection{})
 		report, err := Validate(t.Context(), open(t, again), trace.ValidateOptions{})
 		if err != nil || !report.Valid() {
 			t.Errorf("%v: %v, %v", r, report, err)
@@ -66,7 +67,7 @@ func TestConvertToGo(t *testing.T) {
 			kinds = event.KindsOf(event.GoStatus, event.GoCreate, event.GoBlock, event.GoUnblock, event.GoDestroy)
 		}
 		compareLives(t, r, before, after, kinds)
-		text, _ := converted(t, path, SinkOptions{Format: GoText}, &Selection{})
+		text, _ := converted(t, path, as(export.Text), &Selection{})
 		wire := copied(t, text, false, ToWire)
 		if r.minor < 22 { // read once more, in which events of one time have another order
 			if report, err := Validate(t.Context(), open(t, wire), trace.ValidateOptions{}); err != nil || !report.Valid() {
@@ -121,7 +122,7 @@ func compareLives(t *testing.T, r fmt.Stringer, before, after []event.Event, kin
 func TestConvertToCSV(t *testing.T) {
 	for _, r := range releases(t) {
 		path := record(t, r)
-		table, _ := converted(t, path, SinkOptions{Format: CSV}, &Selection{})
+		table, _ := converted(t, path, as(export.CSV), &Selection{})
 		rows, err := csv.NewReader(bytes.NewReader(contentOf(t, table))).ReadAll()
 		if err != nil {
 			t.Fatalf("%v: %v", r, err)
@@ -192,7 +193,7 @@ func rowOf(e *event.Event, begin int64) []string {
 // profileOf converts a file to a profile, and reads it.
 func profileOf(t *testing.T, path, kind string, reasons ...string) (*profile.Profile, Converted) {
 	t.Helper()
-	file, done := converted(t, path, SinkOptions{Format: Pprof, Profile: kind, Reasons: reasons}, &Selection{})
+	file, done := converted(t, path, as(export.Pprof, export.Options{Profile: kind, Reasons: reasons}), &Selection{})
 	p, err := profile.ParseData(contentOf(t, file))
 	if err != nil {
 		t.Fatal(err)
@@ -270,7 +271,7 @@ func waited(events []event.Event, reason string) (sum int64) {
 func TestConvertToTimelines(t *testing.T) {
 	for _, r := range releases(t) {
 		path := record(t, r)
-		file, _ := converted(t, path, SinkOptions{Format: Chrome, Process: "recorder", Threads: true}, &Selection{})
+		file, _ := converted(t, path, as(export.Chrome, export.Options{Process: "recorder", Threads: true}), &Selection{})
 		doc := contentOf(t, file)
 		var parsed struct {
 			TraceEvents []struct{ Ph string }
@@ -284,7 +285,7 @@ func TestConvertToTimelines(t *testing.T) {
 		if at := bytes.Index(doc, []byte("its end was not seen")); at >= 0 {
 			t.Errorf("%v: a slice is cut: %s", r, doc[max(0, at-1500):min(len(doc), at+500)])
 		}
-		whole, _ := converted(t, path, SinkOptions{Format: Perfetto}, &Selection{})
+		whole, _ := converted(t, path, as(export.Perfetto), &Selection{})
 		if len(contentOf(t, whole)) < 10_000 {
 			t.Errorf("%v: %d bytes for Perfetto", r, len(contentOf(t, whole)))
 		}
@@ -302,7 +303,7 @@ func TestConvertEmpty(t *testing.T) {
 	})
 	for _, opt := range formats {
 		if _, done := converted(t, empty, opt, &Selection{}); done.Written != 0 {
-			t.Errorf("%s: %+v", opt.Format, done)
+			t.Errorf("%s: %+v", opt.Format.Name, done)
 		}
 	}
 	if s, err := Stat(t.Context(), open(t, empty), StatOptions{By: ByStart}); err != nil || len(s.Groups) != 0 || s.Length() != 0 {

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/loupe-go/loupe/internal/export"
 	"github.com/loupe-go/loupe/internal/output"
 )
 
@@ -81,9 +82,20 @@ func TestIsFile(t *testing.T) {
 }
 
 // formats are all ways to write events.
-var formats = []SinkOptions{{Format: Perfetto}, {Format: Chrome, Threads: true}, {Format: CSV}, {Format: Go}, {Format: GoText},
-	{Format: Pprof, Profile: "block"}, {Format: Pprof, Profile: "mutex"}, {Format: Pprof, Profile: "sched"}, {Format: Pprof, Profile: "create"},
-	{Format: Pprof, Profile: "goroutine"}, {Format: Pprof, Profile: "cpu"}}
+var formats = []ConvertOptions{as(export.Perfetto), as(export.Chrome, export.Options{Threads: true}), as(export.CSV), as(export.Go),
+	as(export.Text), profiled("block"), profiled("mutex"), profiled("sched"), profiled("create"), profiled("goroutine"), profiled("cpu")}
+
+// as returns the options for a format.
+func as(name string, opt ...export.Options) ConvertOptions {
+	f, err := export.Formats().Find(name)
+	if err != nil {
+		panic(err)
+	}
+	return ConvertOptions{Format: f, Options: append(opt, export.Options{})[0]}
+}
+
+// profiled returns the options for a type of profile.
+func profiled(kind string) ConvertOptions { return as(export.Pprof, export.Options{Profile: kind}) }
 
 // TestWriteErrors writes to a full disk: each verb says so, and names the file.
 func TestWriteErrors(t *testing.T) {
@@ -91,16 +103,16 @@ func TestWriteErrors(t *testing.T) {
 	verbs := map[string]func(*Output) error{
 		"text": func(out *Output) error { _, err := ToText(t.Context(), out, open(t, path), false); return err },
 		"merge processes": func(out *Output) error {
-			_, err := MergeProcesses(t.Context(), out, []string{path, path}, MergeOptions{Format: Chrome, Align: AlignAuto, Names: []string{"a", "b"}})
+			_, err := MergeProcesses(t.Context(), out, []string{path, path}, MergeOptions{Format: as(export.Chrome).Format, Align: AlignAuto, Names: []string{"a", "b"}})
 			return err
 		},
 		"merge parts": func(out *Output) error {
-			_, err := MergeParts(t.Context(), out, []string{path, path}, MergeOptions{Format: Go})
+			_, err := MergeParts(t.Context(), out, []string{path, path}, MergeOptions{Format: as(export.Go).Format})
 			return err
 		},
 	}
 	for _, opt := range formats {
-		verbs[string(opt.Format)+opt.Profile] = func(out *Output) error {
+		verbs[opt.Format.Name+opt.Profile] = func(out *Output) error {
 			_, err := Convert(t.Context(), out, open(t, path), opt, &Selection{})
 			return err
 		}
@@ -130,9 +142,9 @@ func TestInterrupted(t *testing.T) {
 	}
 	_, textErr := ToText(ctx, out, open(t, path), false)
 	_, statErr := Stat(ctx, open(t, path), StatOptions{})
-	_, convertErr := Convert(ctx, out, open(t, path), SinkOptions{Format: GoText}, &Selection{})
-	_, partsErr := MergeParts(ctx, out, []string{path}, MergeOptions{Format: Go})
-	_, mergeErr := MergeProcesses(ctx, out, []string{path}, MergeOptions{Format: Perfetto, Names: []string{"a"}})
+	_, convertErr := Convert(ctx, out, open(t, path), as(export.Text), &Selection{})
+	_, partsErr := MergeParts(ctx, out, []string{path}, MergeOptions{Format: as(export.Go).Format})
+	_, mergeErr := MergeProcesses(ctx, out, []string{path}, MergeOptions{Format: as(export.Perfetto).Format, Names: []string{"a"}})
 	for _, err := range []error{textErr, statErr, convertErr, partsErr, mergeErr} {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%v", err)
@@ -167,7 +179,7 @@ func TestDamage(t *testing.T) {
 			if err != nil && strings.Contains(err.Error(), "\n") {
 				t.Errorf("%v, %d: not one line: %v", r, i, err)
 			}
-			if opt.Format != Go {
+			if opt.Format.Name != export.Go {
 				continue
 			}
 			if s, err := Stat(t.Context(), open(t, path), StatOptions{}); err != nil || s.Err != nil {

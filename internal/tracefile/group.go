@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"container/heap"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/stream"
 	"github.com/loupe-go/loupe/sched"
 )
 
@@ -212,21 +212,7 @@ func originByStack(s *event.Stack) *event.Origin {
 		return nil
 	}
 	root := s.Frames[len(s.Frames)-1]
-	return &event.Origin{Start: event.Frame{Func: root.Func, File: root.File}, System: isSystem(s)}
-}
-
-// isSystem reports whether a stack is one of the runtime's own goroutines: they start with a function of package runtime
-// (runtime.isSystemGoroutine). Traces leave out runtime.main, with which the program's first goroutine starts.
-func isSystem(s *event.Stack) bool {
-	if s == nil || len(s.Frames) == 0 || s.Truncated {
-		return false
-	}
-	switch root := s.Frames[len(s.Frames)-1].Func; root {
-	case "runtime.main", "runtime.corostart", "runtime.handleAsyncEvent":
-		return false
-	default:
-		return strings.HasPrefix(root, "runtime.")
-	}
+	return &event.Origin{Start: event.Frame{Func: root.Func, File: root.File}, System: stream.IsSystem(s)}
 }
 
 func (s *groups) other() *Group {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+
+	"github.com/loupe-go/loupe/internal/export"
 )
 
 // A join puts several documents of one format together into one. The documents were written on their own, so the numbers
@@ -18,14 +20,14 @@ type join interface {
 	close() error
 }
 
-func newJoin(w io.Writer, format Format) (join, error) {
-	switch format {
-	case Perfetto:
+func newJoin(w io.Writer, format *export.Format) (join, error) {
+	switch format.Name {
+	case export.Perfetto:
 		return &perfettoJoin{w: w}, nil
-	case Chrome:
+	case export.Chrome:
 		return &chromeJoin{w: w}, nil
 	}
-	return nil, fmt.Errorf("cannot merge processes to format %s: must be perfetto or chrome", format)
+	return nil, fmt.Errorf("cannot merge processes to format %s: must be perfetto or chrome", format.Name)
 }
 
 // partShift is where a part's number stands in the numbers that it changes. There are not 1<<40 things in a part.

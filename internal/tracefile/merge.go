@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/export"
 	"github.com/loupe-go/loupe/trace/raw"
 )
 
@@ -23,9 +24,9 @@ const (
 
 // MergeOptions say how traces are put together.
 type MergeOptions struct {
-	Format    Format // Perfetto or Chrome for MergeProcesses, Go or GoText for MergeParts
-	Partial   bool   // take of a damaged input what precedes the damage, instead of giving up
-	MaxMemory int64  // bounds the memory that reading an input takes, in bytes; 0 means trace.DefaultMaxMemory
+	Format    *export.Format // one of timelines for MergeProcesses, export.Go or export.Text for MergeParts
+	Partial   bool           // take of a damaged input what precedes the damage, instead of giving up
+	MaxMemory int64          // bounds the memory that reading an input takes, in bytes; 0 means trace.DefaultMaxMemory
 
 	// For MergeProcesses.
 	Align   Align
@@ -164,7 +165,7 @@ func (m *merger) add(p *part, w io.WriteCloser, pid int32, name string) error {
 	if err != nil {
 		return err
 	}
-	sink, err := NewSink(w, SinkOptions{Format: m.opt.Format, Version: p.version, Process: name, Threads: m.opt.Threads})
+	sink, err := m.opt.Format.New(w, ofTrace(export.Options{Version: p.version, Process: name, Threads: m.opt.Threads}))
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/export"
 	"github.com/loupe-go/loupe/internal/output"
 	"github.com/loupe-go/loupe/trace"
 	"github.com/loupe-go/loupe/trace/raw"
@@ -33,7 +34,7 @@ type chromeEvent struct {
 // mergeChrome merges files, and reads what is written.
 func mergeChrome(t *testing.T, paths []string, opt MergeOptions) ([]chromeEvent, Converted) {
 	t.Helper()
-	opt.Format = Chrome
+	opt.Format = as(export.Chrome).Format
 	var done Converted
 	path := made(t, func(out *Output) error {
 		var err error
@@ -66,7 +67,7 @@ func TestMergeChrome(t *testing.T) {
 		for i, n := range test.releases {
 			path := record(t, all[n])
 			paths, names = append(paths, path), append(names, string(rune('a'+i)))
-			file, _ := converted(t, path, SinkOptions{Format: Chrome, Process: names[i], Threads: true}, &Selection{})
+			file, _ := converted(t, path, as(export.Chrome, export.Options{Process: names[i], Threads: true}), &Selection{})
 			var doc struct{ TraceEvents []chromeEvent }
 			if err := json.Unmarshal(contentOf(t, file), &doc); err != nil {
 				t.Fatal(err)
@@ -252,12 +253,12 @@ func TestMergePerfetto(t *testing.T) {
 	all := releases(t)
 	paths := []string{record(t, all[5]), record(t, all[4]), record(t, all[5])}
 	merged := packetsOf(t, contentOf(t, made(t, func(out *Output) error {
-		_, err := MergeProcesses(t.Context(), out, paths, MergeOptions{Format: Perfetto, Align: AlignWall, Names: []string{"a", "b", "c"}})
+		_, err := MergeProcesses(t.Context(), out, paths, MergeOptions{Format: as(export.Perfetto).Format, Align: AlignWall, Names: []string{"a", "b", "c"}})
 		return err
 	})))
 	begins := beginnings(t, paths)
 	for i, path := range paths {
-		file, _ := converted(t, path, SinkOptions{Format: Perfetto}, &Selection{})
+		file, _ := converted(t, path, as(export.Perfetto), &Selection{})
 		alone := packetsOf(t, contentOf(t, file))
 		var part []packet
 		for _, p := range merged {
@@ -311,16 +312,16 @@ func TestMergeRefuses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = MergeParts(t.Context(), out, paths, MergeOptions{Format: Go})
+		_, err = MergeParts(t.Context(), out, paths, MergeOptions{Format: as(export.Go).Format})
 		return err
 	}
 	for _, test := range []struct {
 		err  error
 		want string
 	}{
-		{processes(MergeOptions{Format: Perfetto, Align: AlignWall}, first, last), "has no time of day"},
-		{processes(MergeOptions{Format: CSV}, first, last), "cannot merge processes to format csv"},
-		{processes(MergeOptions{Format: Chrome}, Stdin, last), "read twice"},
+		{processes(MergeOptions{Format: as(export.Perfetto).Format, Align: AlignWall}, first, last), "has no time of day"},
+		{processes(MergeOptions{Format: as(export.CSV).Format}, first, last), "cannot merge processes to format csv"},
+		{processes(MergeOptions{Format: as(export.Chrome).Format}, Stdin, last), "read twice"},
 		{parts(Stdin, last), "read twice"},
 		{parts(old, last), "requires Go 1.22 or later"},
 		{parts(first, last), "not from the same process"},
@@ -339,9 +340,27 @@ func mergeParts(t *testing.T, paths ...string) (string, Converted) {
 	var done Converted
 	return made(t, func(out *Output) error {
 		var err error
-		done, err = MergeParts(t.Context(), out, paths, MergeOptions{Format: Go})
+		done, err = MergeParts(t.Context(), out, paths, MergeOptions{Format: as(export.Go).Format})
 		return err
 	}), done
+}
+
+// withoutFirst returns a copy of a trace without its first generation: a flight recorder that keeps less time writes that.
+func withoutFirst(t *testing.T, path string) string {
+	t.Helper()
+	rec, err := lookThrough(t.Context(), path)
+	if err != nil || len(rec.generations) < 2 {
+		t.Fatalf("%s: %v, %v", path, rec.generations, err)
+	}
+	later := filepath.Join(t.TempDir(), strings.TrimSuffix(filepath.Base(path), ".trace")+"-later.trace")
+	f, err := os.Create(later)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(dropUntil(f, open(t, path), rec.first().number), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return later
 }
 
 // TestMergeFlight merges the overlapping files of a flight recorder, and compares with the trace of the whole time.
@@ -351,11 +370,12 @@ func TestMergeFlight(t *testing.T) {
 	for _, name := range []string{"part2.trace", "part0.trace", "part1.trace"} {
 		parts = append(parts, filepath.Join(dir, name))
 	}
+	parts[0] = withoutFirst(t, parts[0])
 	merged, done := mergeParts(t, parts...)
 	if report, err := Validate(t.Context(), open(t, merged), trace.ValidateOptions{}); err != nil || !report.Valid() {
 		t.Errorf("%v, %v", report, err)
 	}
-	if notes := strings.Join(done.Notes, "\n"); !strings.Contains(notes, "generations of") || !strings.Contains(notes, "part 3, part2.trace, begins") ||
+	if notes := strings.Join(done.Notes, "\n"); !strings.Contains(notes, "generations of") || !strings.Contains(notes, "part 3, part2-later.trace, begins") ||
 		strings.Contains(notes, "transitions") {
 		t.Errorf("notes: %s", notes)
 	}
@@ -439,10 +459,10 @@ func TestMergePartial(t *testing.T) {
 	second := filepath.Join(dir, "later1.trace")
 	for _, merge := range []func(*Output, bool) (Converted, error){
 		func(out *Output, partial bool) (Converted, error) {
-			return MergeParts(t.Context(), out, []string{cut, second}, MergeOptions{Format: Go, Partial: partial})
+			return MergeParts(t.Context(), out, []string{cut, second}, MergeOptions{Format: as(export.Go).Format, Partial: partial})
 		},
 		func(out *Output, partial bool) (Converted, error) {
-			return MergeProcesses(t.Context(), out, []string{cut, second}, MergeOptions{Format: Chrome, Partial: partial, Names: []string{"a", "b"}})
+			return MergeProcesses(t.Context(), out, []string{cut, second}, MergeOptions{Format: as(export.Chrome).Format, Partial: partial, Names: []string{"a", "b"}})
 		},
 	} {
 		out, err := output.Create(t.Context(), Stdout, output.Options{Stdout: io.Discard})

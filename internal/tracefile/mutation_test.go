@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/loupe-go/loupe/internal/export"
 	"github.com/loupe-go/loupe/trace"
 )
 
@@ -56,25 +57,25 @@ func mutate(r *rand.Rand, data []byte) []byte {
 // mutationVerbs are what is done with mutated traces.
 var mutationVerbs = []struct {
 	name   string
-	format Format
+	format string
 	do     func(ctx context.Context, out *Output, paths []string, partial bool) error
 }{
-	{"merge processes", Chrome, func(ctx context.Context, out *Output, paths []string, partial bool) error {
-		_, err := MergeProcesses(ctx, out, paths, MergeOptions{Format: Chrome, Align: AlignAuto, Names: []string{"a", "b"}, Partial: partial, MaxMemory: 64 << 20})
+	{"merge processes", export.Chrome, func(ctx context.Context, out *Output, paths []string, partial bool) error {
+		_, err := MergeProcesses(ctx, out, paths, MergeOptions{Format: as(export.Chrome).Format, Align: AlignAuto, Names: []string{"a", "b"}, Partial: partial, MaxMemory: 64 << 20})
 		return err
 	}},
-	{"merge processes", Perfetto, func(ctx context.Context, out *Output, paths []string, partial bool) error {
-		_, err := MergeProcesses(ctx, out, paths, MergeOptions{Format: Perfetto, Align: AlignAuto, Threads: true, Names: []string{"a", "b"}, Partial: partial, MaxMemory: 64 << 20})
+	{"merge processes", export.Perfetto, func(ctx context.Context, out *Output, paths []string, partial bool) error {
+		_, err := MergeProcesses(ctx, out, paths, MergeOptions{Format: as(export.Perfetto).Format, Align: AlignAuto, Threads: true, Names: []string{"a", "b"}, Partial: partial, MaxMemory: 64 << 20})
 		return err
 	}},
-	{"merge parts", Go, func(ctx context.Context, out *Output, paths []string, partial bool) error {
-		_, err := MergeParts(ctx, out, paths, MergeOptions{Format: Go, Partial: partial, MaxMemory: 64 << 20})
+	{"merge parts", export.Go, func(ctx context.Context, out *Output, paths []string, partial bool) error {
+		_, err := MergeParts(ctx, out, paths, MergeOptions{Format: as(export.Go).Format, Partial: partial, MaxMemory: 64 << 20})
 		return err
 	}},
-	{"convert", Go, func(ctx context.Context, out *Output, paths []string, _ bool) error {
+	{"convert", export.Go, func(ctx context.Context, out *Output, paths []string, _ bool) error {
 		return convertFile(ctx, out, paths[0], &Selection{})
 	}},
-	{"filter", Go, func(ctx context.Context, out *Output, paths []string, _ bool) error {
+	{"filter", export.Go, func(ctx context.Context, out *Output, paths []string, _ bool) error {
 		sel := &Selection{Goroutines: []uint64{1, 2, 3, 17, 18, 19, 20}}
 		sel.From, _ = ParseMoment("10us")
 		return convertFile(ctx, out, paths[0], sel)
@@ -88,7 +89,7 @@ func convertFile(ctx context.Context, out *Output, path string, sel *Selection) 
 	}
 	defer in.Close()
 	in.MaxMemory = 64 << 20
-	_, err = Convert(ctx, out, in, SinkOptions{Format: Go}, sel)
+	_, err = Convert(ctx, out, in, as(export.Go), sel)
 	return err
 }
 
@@ -154,15 +155,15 @@ func TestMutations(t *testing.T) {
 }
 
 // expectWhole expects a file to be a whole document of a format.
-func expectWhole(t *testing.T, id, path string, format Format) {
+func expectWhole(t *testing.T, id, path string, format string) {
 	t.Helper()
 	data := contentOf(t, path)
 	switch format {
-	case Chrome:
+	case export.Chrome:
 		if !json.Valid(data) {
 			t.Errorf("%s: what is written is no JSON: %.200s", id, data)
 		}
-	case Go:
+	case export.Go:
 		report, err := trace.Validate(bytes.NewReader(data), trace.ValidateOptions{})
 		if err != nil {
 			t.Errorf("%s: %v", id, err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/english"
+	"github.com/loupe-go/loupe/internal/export"
 )
 
 // MergeParts writes traces that one process has made, one after the other or overlapping as those of flight recorders do,
@@ -27,7 +28,7 @@ func MergeParts(ctx context.Context, out *Output, paths []string, opt MergeOptio
 	if err := inOrder(list); err != nil {
 		return Converted{}, err
 	}
-	sink, err := NewSink(out, SinkOptions{Format: opt.Format, Version: list[0].version})
+	sink, err := opt.Format.New(out, ofTrace(export.Options{Version: list[0].version}))
 	if err != nil {
 		return Converted{}, err
 	}
@@ -50,7 +51,7 @@ func MergeParts(ctx context.Context, out *Output, paths []string, opt MergeOptio
 		err = outErr
 	}
 	if err == nil {
-		s.done.Notes = append(s.done.Notes, Notes(sink)...)
+		s.done.Notes = append(s.done.Notes, notes(sink)...)
 	}
 	return s.done, err
 }
@@ -58,7 +59,7 @@ func MergeParts(ctx context.Context, out *Output, paths []string, opt MergeOptio
 // A splicer is one run of MergeParts.
 type splicer struct {
 	ctx  context.Context
-	sink Sink
+	sink export.Sink
 	last uint64 // the last generation so far
 	part int    // number of the part, from 1 on
 	done Converted

@@ -76,7 +76,7 @@ func once(tb testing.TB, key any, make func() (string, error)) string {
 func record(tb testing.TB, r release) string {
 	tb.Helper()
 	return once(tb, r, func() (string, error) {
-		program, err := build(tb, r.String(), "../../trace/raw/testdata/recorder", r.version, r.minor)
+		program, err := build(tb, r.String(), "../../trace/internal/rawtruth/testdata/recorder", r.version, r.minor)
 		if err != nil {
 			return "", err
 		}

@@ -48,7 +48,7 @@ func (r *roster) apply(e *event.Event) {
 	}
 	switch e.Kind {
 	case event.GoStatus:
-		s.status.Time -= max(e.Value, 0)
+		s.status.Time -= max(int64(e.Wait()), 0)
 		s.status.Stack = e.Stack
 	case event.GoUnblock:
 		s.status.Reason, s.status.TraceReason = "", ""
@@ -68,7 +68,7 @@ func (r *roster) apply(e *event.Event) {
 func (s *lifeState) enter(e *event.Event, state event.State) {
 	st := &s.status
 	st.Time, st.PID, st.State = e.Time, e.PID, state
-	st.Reason, st.TraceReason = e.Reason, e.TraceReason
+	st.Reason, st.TraceReason = cmp.Or(e.WaitReason(), e.StopReason()), e.TraceReason
 	st.TID, st.P = 0, 0
 }
 

@@ -148,7 +148,7 @@ func (f *finder) look(e *event.Event) {
 		}
 	}
 	if len(f.sel.Reasons) > 0 && (e.Kind == event.GoBlock || e.Kind == event.GoStatus && e.State == event.StateWaiting) {
-		if f.fits(e.Reason) || f.fits(e.TraceReason) {
+		if f.fits(e.WaitReason()) || f.fits(e.TraceReason) {
 			f.byReason.add(e.G)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/stream"
 	"github.com/loupe-go/loupe/sched"
 	"github.com/loupe-go/loupe/trace"
 )
@@ -126,7 +127,7 @@ func (a *account) finish() *Summary {
 	s.Groups, s.Rest = a.groups.list(s.Options.Top)
 	s.Hidden = a.groups.hidden
 	s.Blockers = slices.DeleteFunc(a.machine.Contention(0), func(p sched.Place) bool {
-		return p.Count == 0 && p.Now == 0 || !s.Options.System && isSystem(p.Stack)
+		return p.Count == 0 && p.Now == 0 || !s.Options.System && stream.IsSystem(p.Stack)
 	})
 	s.Places = len(s.Blockers)
 	if top := s.Options.Top; top > 0 && len(s.Blockers) > top {

@@ -59,8 +59,9 @@ func (w *waitTimes) begin(e *event.Event) {
 		*r = waitsOfG{since: notWaiting, reasons: r.reasons[:0]}
 	}
 	r.since, r.losses = e.Time, w.losses
-	if i := int(r.current); i >= len(r.reasons) || r.reasons[i].reason != e.Reason {
-		r.current = r.index(e.Reason)
+	reason := e.WaitReason()
+	if i := int(r.current); i >= len(r.reasons) || r.reasons[i].reason != reason {
+		r.current = r.index(reason)
 	}
 }
 

@@ -2,9 +2,11 @@
 //
 //	flight DIR
 //
-// writes DIR/whole.trace and DIR/part0.trace, part1.trace and so on, each with what the last one and a half seconds have:
-// parts overlap, and together they have all. Then it records DIR/later0.trace and DIR/later1.trace with a pause between
-// them, in which goroutines end.
+// writes DIR/whole.trace and DIR/part0.trace, part1.trace and part2.trace. Each part begins when the recorder started and
+// contains the parts before it. Then it records DIR/later0.trace and DIR/later1.trace with a pause between them, in which
+// goroutines end.
+//
+// The amount of work is fixed, and the recorder keeps more time than the work takes on a busy machine.
 package main
 
 import (
@@ -24,7 +26,7 @@ func main() {
 }
 
 func run(dir string) error {
-	recorder := trace.NewFlightRecorder(trace.FlightRecorderConfig{MinAge: 1500 * time.Millisecond})
+	recorder := trace.NewFlightRecorder(trace.FlightRecorderConfig{MinAge: time.Hour, MaxBytes: 1 << 30})
 	if err := recorder.Start(); err != nil {
 		return err
 	}
@@ -36,7 +38,7 @@ func run(dir string) error {
 		return err
 	}
 	for i := 0; i < 3; i++ {
-		work(600 * time.Millisecond)
+		work(200)
 		part, err := os.Create(filepath.Join(dir, fmt.Sprintf("part%d.trace", i)))
 		if err != nil {
 			return err
@@ -70,7 +72,7 @@ func pause(dir string) error {
 		if err := trace.Start(later); err != nil {
 			return err
 		}
-		work(20 * time.Millisecond)
+		work(8)
 		trace.Stop()
 		if err := later.Close(); err != nil {
 			return err
@@ -83,9 +85,9 @@ func pause(dir string) error {
 	return nil
 }
 
-// work keeps goroutines busy.
-func work(d time.Duration) {
-	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Millisecond) {
+// work keeps goroutines busy for some rounds of about three milliseconds.
+func work(rounds int) {
+	for ; rounds > 0; rounds-- {
 		var wg sync.WaitGroup
 		ch := make(chan int)
 		for i := 0; i < 4; i++ {
@@ -102,5 +104,6 @@ func work(d time.Duration) {
 		}
 		close(ch)
 		wg.Wait()
+		time.Sleep(time.Millisecond)
 	}
 }
