@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/export"
 	"github.com/loupe-go/loupe/internal/output"
 	"github.com/loupe-go/loupe/internal/record"
 	"github.com/loupe-go/loupe/internal/report"
@@ -44,7 +45,7 @@ func (a *app) recordLast(ctx context.Context, s session, format record.Format, f
 	if flags.when.Any() {
 		keep += flags.after
 	}
-	kept, err := record.NewFlight(keep, int64(flags.memory), opt)
+	kept, err := record.NewFlight(keep, int64(flags.memory), export.Options{Process: opt.Process, Kinds: opt.Kinds, Version: opt.Version, Procs: opt.Procs})
 	if err != nil {
 		return err
 	}
@@ -186,10 +187,14 @@ func (f *flight) dump(out *output.File) (*recordJSON, error) {
 		out.Discard()
 		return nil, err
 	}
-	if err := finish(out, stretch.Write(out, f.format)); err != nil {
+	written, err := export.Formats().Find(string(f.format))
+	if err != nil {
 		return nil, err
 	}
-	if done.Goroutines, done.Alive, err = stretch.Goroutines(); err != nil {
+	if err := finish(out, stretch.Write(out, written)); err != nil {
+		return nil, err
+	}
+	if _, done.Goroutines, done.Alive, err = stretch.Count(); err != nil {
 		return nil, err
 	}
 	covered := stretch.To.Sub(stretch.From)

@@ -1,7 +1,7 @@
 // Package record writes the events of a live program to files that viewers can open: either all events, or only the most
 // recent ones.
 //
-// A [Sink] writes all events as they arrive. A [Flight] keeps the most recent events in memory, as generations of a Go
+// [Write] passes all events to an export.Sink as they arrive. A [Flight] keeps the most recent events in memory, as generations of a Go
 // execution trace, until they are requested. A [Trigger] watches the events for a condition that makes them worth
 // keeping.
 package record

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/export"
 	"github.com/loupe-go/loupe/trace"
 	"github.com/loupe-go/loupe/trace/raw"
 )
@@ -18,13 +19,14 @@ import (
 type Flight struct {
 	keep  time.Duration
 	room  int64
-	opt   Options
+	opt   export.Options
 	w     *trace.Writer
 	head  []byte // of the trace
 	parts []part
 	size  int64
 	now   int64 // time of the last event
 	short bool  // generations were forgotten for want of room
+	over  bool  // no event comes any more
 }
 
 // part is a generation.
@@ -38,7 +40,7 @@ type part struct {
 const flightGeneration = 500 * time.Millisecond
 
 // NewFlight keeps the last stretch of a length, as far as it fits into so many bytes.
-func NewFlight(keep time.Duration, room int64, opt Options) (*Flight, error) {
+func NewFlight(keep time.Duration, room int64, opt export.Options) (*Flight, error) {
 	f := &Flight{keep: keep, room: room, opt: opt}
 	var err error
 	f.w, err = trace.NewWriter((*flightOutput)(f), trace.WriterOptions{Version: opt.Version, Procs: opt.Procs, Generation: flightGeneration})
@@ -51,21 +53,30 @@ func (f *Flight) Write(e *event.Event) error {
 	return f.w.Write(e)
 }
 
+// Close completes the trace after the last event. Take still returns what is kept.
+func (f *Flight) Close() error {
+	f.over = true
+	return f.w.Close()
+}
+
 // Stretch is what a Flight has kept until a moment.
 type Stretch struct {
 	From, To time.Time
 	// Short says that less time is there than was asked for, since it did not fit into the memory that it may take.
 	Short bool
 
-	opt   Options
+	opt   export.Options
 	head  []byte
 	parts []part
 }
 
-// Take returns what is kept. The recording goes on, and the stretch stays as it is.
+// Take returns what is kept. Recording continues, and the stretch does not change. There is nothing to return before the first
+// event other than GoStatus, unless the Flight is closed.
 func (f *Flight) Take() (*Stretch, error) {
-	if err := f.w.Flush(); err != nil {
-		return nil, err
+	if !f.over {
+		if err := f.w.Flush(); err != nil {
+			return nil, err
+		}
 	}
 	if len(f.parts) == 0 {
 		return nil, errors.New("no events yet")
@@ -75,19 +86,19 @@ func (f *Flight) Take() (*Stretch, error) {
 }
 
 // Write writes the stretch in a format.
-func (s *Stretch) Write(out io.Writer, format Format) error {
-	switch format {
-	case Go:
+func (s *Stretch) Write(out io.Writer, format *export.Format) error {
+	switch format.Name {
+	case export.Go:
 		_, err := io.Copy(out, s.reader())
 		return err
-	case Text:
+	case export.Text:
 		return raw.WireToText(out, s.reader())
 	}
 	r, err := trace.NewReader(s.reader())
 	if err != nil {
 		return err
 	}
-	sink, err := NewSink(out, format, s.opt)
+	sink, err := format.New(out, s.opt)
 	if err != nil {
 		return err
 	}
@@ -102,24 +113,26 @@ func (s *Stretch) Write(out io.Writer, format Format) error {
 	return sink.Close()
 }
 
-// Goroutines counts the goroutines of the stretch, and those of them that are alive at its end.
-func (s *Stretch) Goroutines() (all, alive int, err error) {
+// Count returns the number of events of the stretch, of its goroutines, and of those that are alive at its end.
+func (s *Stretch) Count() (events uint64, goroutines, alive int, err error) {
 	r, err := trace.NewReader(s.reader())
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
 	for e, err := range r.Events() {
-		switch {
-		case err != nil:
-			return 0, 0, err
-		case e.Kind == event.GoStatus || e.Kind == event.GoCreate:
-			all++
+		if err != nil {
+			return 0, 0, 0, err
+		}
+		events++
+		switch e.Kind {
+		case event.GoStatus, event.GoCreate:
+			goroutines++
 			alive++
-		case e.Kind == event.GoDestroy:
+		case event.GoDestroy:
 			alive--
 		}
 	}
-	return all, alive, nil
+	return events, goroutines, alive, nil
 }
 
 // reader reads the trace that the generations are.

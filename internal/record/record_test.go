@@ -12,6 +12,7 @@ import (
 	xtrace "golang.org/x/exp/trace"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/export"
 	"github.com/loupe-go/loupe/trace"
 	"github.com/loupe-go/loupe/trace/raw"
 )
@@ -62,12 +63,16 @@ func read(t *testing.T, r io.Reader) map[xtrace.GoID][]int64 {
 	}
 }
 
+// formats are those that live events are recorded in. The first one is a Go trace.
+var formats = export.Formats().For(export.Record)
+
 // TestSinks reads back what each format has of the same events.
 func TestSinks(t *testing.T) {
-	files := map[Format]*bytes.Buffer{}
-	for _, f := range Formats {
+	files := map[string]*bytes.Buffer{}
+	for _, format := range formats {
+		f := format.Name
 		files[f] = &bytes.Buffer{}
-		sink, err := NewSink(files[f], f, Options{Process: "mill", Kinds: event.KindsDefault})
+		sink, err := format.New(files[f], export.Options{Process: "mill", Kinds: event.KindsDefault})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,10 +85,10 @@ func TestSinks(t *testing.T) {
 			t.Fatalf("%s: %v", f, err)
 		}
 	}
-	if got := len(read(t, bytes.NewReader(files[Go].Bytes()))[7]); got != 3001 { // the first one is from undetermined
+	if got := len(read(t, bytes.NewReader(files[export.Go].Bytes()))[7]); got != 3001 { // the first one is from undetermined
 		t.Errorf("goroutine 7 has %d transitions, it made 3000", got)
 	}
-	text, err := raw.NewTextReader(files[Text])
+	text, err := raw.NewTextReader(files[export.Text])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,15 +103,15 @@ func TestSinks(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(wire.Bytes(), files[Go].Bytes()) {
-		t.Errorf("the text is another trace: %d bytes as wire, not %d", wire.Len(), files[Go].Len())
+	if !bytes.Equal(wire.Bytes(), files[export.Go].Bytes()) {
+		t.Errorf("the text is another trace: %d bytes as wire, not %d", wire.Len(), files[export.Go].Len())
 	}
 	var doc struct{ TraceEvents []json.RawMessage }
-	if err := json.Unmarshal(files[Chrome].Bytes(), &doc); err != nil || len(doc.TraceEvents) < 3000 {
+	if err := json.Unmarshal(files[export.Chrome].Bytes(), &doc); err != nil || len(doc.TraceEvents) < 3000 {
 		t.Errorf("chrome: %d events, %v", len(doc.TraceEvents), err)
 	}
-	if files[Perfetto].Len() < 10_000 {
-		t.Errorf("perfetto: %d bytes", files[Perfetto].Len())
+	if files[export.Perfetto].Len() < 10_000 {
+		t.Errorf("perfetto: %d bytes", files[export.Perfetto].Len())
 	}
 }
 
@@ -124,15 +129,15 @@ func (b *broken) Write(p []byte) (int, error) {
 
 // TestFullDisk sees that the error of the file is reported, whatever the format, and nothing hangs.
 func TestFullDisk(t *testing.T) {
-	for _, f := range Formats {
+	for _, f := range formats {
 		for _, room := range []int{0, 20, 10_000} {
-			sink, err := NewSink(&broken{room}, f, Options{})
+			sink, err := f.New(&broken{room}, export.Options{})
 			if err == nil {
 				program(1, func(e *event.Event) { err = errors.Join(err, sink.Write(e)) })
 				err = errors.Join(err, sink.Close())
 			}
 			if !errors.Is(err, errFull) {
-				t.Errorf("%s, %d bytes: %v", f, room, err)
+				t.Errorf("%s, %d bytes: %v", f.Name, room, err)
 			}
 		}
 	}
@@ -140,7 +145,7 @@ func TestFullDisk(t *testing.T) {
 
 // TestFlight reads what is kept of a minute.
 func TestFlight(t *testing.T) {
-	f, err := NewFlight(3*time.Second, 1<<30, Options{Kinds: event.KindsDefault})
+	f, err := NewFlight(3*time.Second, 1<<30, export.Options{Kinds: event.KindsDefault})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +163,7 @@ func TestFlight(t *testing.T) {
 			t.Fatalf("from %v to %v (%v), short: %v", s.From, s.To, d, s.Short)
 		}
 		var out bytes.Buffer
-		if err := s.Write(&out, Go); err != nil {
+		if err := s.Write(&out, &formats[0]); err != nil {
 			t.Fatal(err)
 		}
 		times := read(t, bytes.NewReader(out.Bytes()))
@@ -172,9 +177,9 @@ func TestFlight(t *testing.T) {
 		if report, err := trace.Validate(bytes.NewReader(out.Bytes()), trace.ValidateOptions{}); err != nil || report.Errors > 0 {
 			t.Errorf("round %d: %+v, %v", round, report, err)
 		}
-		for _, format := range []Format{Text, Perfetto, Chrome} {
-			if err := s.Write(&out, format); err != nil {
-				t.Errorf("%s: %v", format, err)
+		for _, format := range formats[1:] {
+			if err := s.Write(&out, &format); err != nil {
+				t.Errorf("%s: %v", format.Name, err)
 			}
 		}
 	}
@@ -183,7 +188,7 @@ func TestFlight(t *testing.T) {
 // TestFlightMemory gives it less room than the time needs.
 func TestFlightMemory(t *testing.T) {
 	const room = 100_000
-	f, err := NewFlight(time.Minute, room, Options{})
+	f, err := NewFlight(time.Minute, room, export.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +208,7 @@ func TestFlightMemory(t *testing.T) {
 		t.Errorf("%v are kept, short: %v", s.To.Sub(s.From), s.Short)
 	}
 	var out bytes.Buffer
-	if err := s.Write(&out, Go); err != nil {
+	if err := s.Write(&out, &formats[0]); err != nil {
 		t.Fatal(err)
 	}
 	if len(read(t, &out)[7]) < 100 {
@@ -212,7 +217,7 @@ func TestFlightMemory(t *testing.T) {
 }
 
 func TestFlightEmpty(t *testing.T) {
-	f, err := NewFlight(time.Second, 1<<20, Options{})
+	f, err := NewFlight(time.Second, 1<<20, export.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

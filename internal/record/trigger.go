@@ -97,8 +97,11 @@ func (t *Trigger) Next(e *event.Event) Finding {
 		clear(t.current)
 		clear(t.places)
 	}
-	if n := t.tally.Alive(); t.Goroutines > 0 && n > t.Goroutines {
-		f := Finding{What: fmt.Sprintf("there %s %s, more than %d", english.Pick(n, "is", "are"), english.Count(n, "goroutine"), t.Goroutines), Stack: e.Stack, Origin: e.Origin}
+	if e.Kind == event.GoStatus { // the goroutines that the observation begins with may not be complete
+		return Finding{}
+	}
+	if f := t.crowd(); f.Met() {
+		f.Stack, f.Origin = e.Stack, e.Origin
 		if e.Kind == event.GoCreate {
 			f.What += fmt.Sprintf("; goroutine %d was created", e.G)
 		}
@@ -107,10 +110,22 @@ func (t *Trigger) Next(e *event.Event) Finding {
 	return t.due()
 }
 
-// Look tells what is worth keeping at a time when nothing has happened since.
+// Look returns which condition holds at a time until which there was no further event.
 func (t *Trigger) Look(now time.Time) Finding {
 	t.now = max(t.now, now.UnixNano())
+	if f := t.crowd(); f.Met() {
+		return f
+	}
 	return t.due()
+}
+
+// crowd reports whether there are too many goroutines.
+func (t *Trigger) crowd() Finding {
+	n := t.tally.Alive()
+	if t.Goroutines == 0 || n <= t.Goroutines {
+		return Finding{}
+	}
+	return Finding{What: fmt.Sprintf("there %s %s, more than %d", english.Pick(n, "is", "are"), english.Count(n, "goroutine"), t.Goroutines)}
 }
 
 // move follows the state of a goroutine.
@@ -119,8 +134,8 @@ func (t *Trigger) move(e *event.Event) Finding {
 	delete(t.current, e.G)
 	t.note(e)
 	switch next := gostate.After(e); {
-	case next == gostate.Waiting && e.Kind != event.GoCreate && t.Blocked > 0 && t.counts(e.Reason):
-		t.current[e.G] = span{since: e.Time, state: next, reason: e.Reason, stack: e.Stack, origin: e.Origin}
+	case next == gostate.Waiting && e.Kind != event.GoCreate && t.Blocked > 0 && t.counts(e.WaitReason()):
+		t.current[e.G] = span{since: e.Time, state: next, reason: e.WaitReason(), stack: e.Stack, origin: e.Origin}
 		t.waits.push(entry{e.G, e.Time})
 	case next == gostate.Runnable && t.Latency > 0:
 		t.current[e.G] = span{since: e.Time, state: next, stack: t.places[e.G], origin: e.Origin}

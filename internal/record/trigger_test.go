@@ -1,7 +1,6 @@
 package record
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -90,16 +89,5 @@ func TestTriggerMemory(t *testing.T) {
 	}
 	if len(trigger.current) != 0 {
 		t.Errorf("%d goroutines are remembered that run", len(trigger.current))
-	}
-}
-
-func TestParseFormat(t *testing.T) {
-	for _, f := range Formats {
-		if got, err := ParseFormat(string(f)); err != nil || got != f || f.Viewer("FILE") == "" {
-			t.Errorf("%s: %q, %v", f, got, err)
-		}
-	}
-	if _, err := ParseFormat("svg"); err == nil || !strings.Contains(err.Error(), "go, text, perfetto, chrome") {
-		t.Errorf("svg: %v", err)
 	}
 }
