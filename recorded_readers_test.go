@@ -13,7 +13,7 @@ import (
 	xtrace "golang.org/x/exp/trace"
 
 	"github.com/loupe-go/loupe/event"
-	recording "github.com/loupe-go/loupe/internal/record"
+	"github.com/loupe-go/loupe/internal/export"
 	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
@@ -37,8 +37,8 @@ func TestRecordedReaders(t *testing.T) {
 				time.Sleep(20 * time.Millisecond)
 			})
 			var file bytes.Buffer
-			version := recording.VersionFor("go" + release)
-			sink, err := recording.NewSink(&file, recording.Go, recording.Options{Kinds: event.KindsDefault, Version: version})
+			version := export.VersionFor("go" + release)
+			sink, err := goFormat(t).New(&file, export.Options{Kinds: event.KindsDefault, Version: version})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -62,6 +62,16 @@ func TestRecordedReaders(t *testing.T) {
 			}
 		})
 	}
+}
+
+// goFormat returns the format of Go execution traces.
+func goFormat(t *testing.T) *export.Format {
+	t.Helper()
+	f, err := export.Formats().Find(export.Go)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
 }
 
 // expectTool expects go tool trace of a release to read a trace.
