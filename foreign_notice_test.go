@@ -50,14 +50,16 @@ func TestForeignNoticed(t *testing.T) {
 		t.Fatalf("warnings without another tracer: %q", w)
 	}
 	time.Sleep(1500 * time.Millisecond)
-	if w := besidesTimes(o.s.Warnings()); len(w) > 0 || o.marks.Load() > 0 {
-		t.Fatalf("without another tracer: %d marks, warnings %q", o.marks.Load(), w)
+	// On a busy machine events are lost because the buffer is full. A mark without a number ends each such gap.
+	before := o.marks.Load()
+	if w, lost := besidesTimes(o.s.Warnings()), o.s.Stats().Lost; len(w) > 0 || before > 0 && lost == 0 {
+		t.Fatalf("without another tracer: %d marks, %d events lost, warnings %q", before, lost, w)
 	}
 	stop := uprobes(t, p, at)
 	told("another tracer has a breakpoint at runtime.", "runtime.gopark+", "runtime.makechan+")
 	stop()
 	told("was removed: events there are reported again", "events there are missing until Loupe attaches again")
-	for deadline := time.Now().Add(30 * time.Second); o.marks.Load() == 0; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); o.marks.Load() == before; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("no mark of missing events")
 		}

@@ -13,8 +13,12 @@ import (
 var engine = flag.String("engine", string(loupe.EngineUprobe), "engine to test: uprobe or inline")
 
 func TestMain(m *testing.M) {
-	if os.Getenv("LOUPE_EXAMPLE") == "orders" {
+	switch os.Getenv("LOUPE_EXAMPLE") {
+	case "orders":
 		takeOrders()
+		return
+	case "shop":
+		runShop()
 		return
 	}
 	if pid := os.Getenv(observedVariable); pid != "" {
