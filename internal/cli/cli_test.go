@@ -11,9 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/pprof/profile"
 	"github.com/spf13/cobra"
@@ -21,9 +19,6 @@ import (
 
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/event"
-	"github.com/loupe-go/loupe/internal/export/pprof"
-	"github.com/loupe-go/loupe/internal/goproc"
-	"github.com/loupe-go/loupe/internal/ptrace"
 )
 
 // TestMain lets this test executable be the sample program that loupe demo starts, and loupe tracefile.
@@ -36,109 +31,6 @@ func TestMain(m *testing.M) {
 		os.Exit(status)
 	}
 	os.Exit(m.Run())
-}
-
-// fakeSystem is a machine with made-up processes.
-type fakeSystem struct {
-	pids    map[string][]int
-	openErr error
-	snap    *goproc.Snapshot
-	snapErr error
-	infos   []goproc.Info
-	errs    []error
-	paused  bool
-	notGo   map[int]bool
-	opened  int
-	stream  fakeStream
-}
-
-func (f *fakeSystem) resolve(target string) ([]int, error) {
-	if pids, ok := f.pids[target]; ok {
-		return pids, nil
-	}
-	return nil, fmt.Errorf("%s: %w", target, goproc.ErrNoProcess)
-}
-
-func (f *fakeSystem) open(pid int, _ goproc.Options) (process, error) {
-	if f.openErr != nil {
-		return nil, f.openErr
-	}
-	if f.notGo[pid] {
-		return nil, fmt.Errorf("process %d: %w", pid, goproc.ErrNotGo)
-	}
-	f.opened = pid
-	return &fakeProcess{f}, nil
-}
-
-func (f *fakeSystem) checkInline(context.Context, int) error { return nil }
-
-func (f *fakeSystem) list(context.Context) ([]goproc.Info, []error) { return f.infos, f.errs }
-
-type fakeProcess struct{ f *fakeSystem }
-
-func (p *fakeProcess) Info() goproc.Info {
-	return goproc.Info{PID: p.f.opened, Exe: "/bin/app", Arch: "amd64"}
-}
-func (p *fakeProcess) Warnings() []string { return nil }
-func (p *fakeProcess) Breakpoints([]ptrace.Edit) ([]goproc.Breakpoint, error) {
-	return nil, nil
-}
-func (p *fakeProcess) Mapping() pprof.Mapping {
-	return pprof.Mapping{Start: 1, End: 1 << 40, File: "/bin/app"}
-}
-func (p *fakeProcess) Close() error { return nil }
-
-func (p *fakeProcess) Snapshot(_ context.Context, opt goproc.SnapshotOptions) (*goproc.Snapshot, error) {
-	p.f.paused = opt.Pause
-	return p.f.snap, p.f.snapErr
-}
-
-func newFake() *fakeSystem {
-	stack := []goproc.Frame{
-		{Frame: event.Frame{Func: "runtime.gopark", File: "proc.go", Line: 1}, PC: 0x10, Hidden: true},
-		{Frame: event.Frame{Func: "main.worker", File: "main.go", Line: 7}, PC: 0x20},
-	}
-	return &fakeSystem{
-		pids: map[string][]int{"app": {42}, "42": {42}, "many": {5, 6, 7}},
-		snap: &goproc.Snapshot{Time: time.Unix(1, 0), PID: 42, GoVersion: "go1.22.1", Warnings: []event.Warning{{Text: "odd\x1b thing"}}, Goroutines: []goproc.Goroutine{
-			{ID: 1, State: event.StateRunning, Stack: stack, BestEffort: true},
-			{ID: 2, State: event.StateWaiting, Reason: "GC worker (idle)", System: true, Stack: stack},
-			{ID: 3, State: event.StateWaiting, Reason: "chan receive", Stack: stack, Wait: time.Minute, WaitKnown: true, Labels: map[string]string{"k": "v"}},
-			{ID: 4, State: event.StateWaiting, Reason: "chan receive", Stack: stack, Wait: time.Hour, WaitKnown: true},
-		}},
-	}
-}
-
-// result is what a command line did.
-type result struct {
-	status      int
-	out, errOut string
-}
-
-func run(t *testing.T, sys system, args ...string) result {
-	t.Helper()
-	var out, errOut lockedBuffer
-	a := &app{Env: Env{Args: args, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errOut, Getenv: func(string) string { return "" }}, system: sys}
-	status := a.run(t.Context())
-	return result{status, out.String(), errOut.String()}
-}
-
-// lockedBuffer takes what Loupe and a program that it started write at the same time.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }
 
 func TestUsageErrors(t *testing.T) {
@@ -165,12 +57,16 @@ func TestUsageErrors(t *testing.T) {
 		{"goroutines --limit -1 app", "negative"},
 		{"goroutines --min-wait soon app", "invalid argument"},
 		{"profile app", "missing -o FILE"},
-		{"profile app -o x --type cpu", `unknown profile type "cpu": must be one of goroutine, create, block, mutex, sched`},
+		{"profile app -o x --type nonsense", `unknown profile type "nonsense": must be one of goroutine, cpu, heap, create, block, mutex, sched, wall`},
 		{"profile app -o x --duration 1s", "--duration does not apply to profiles of type goroutine"},
 		{"profile app -o x --type block --pause", "--pause does not apply to profiles of type block"},
 		{"profile app -o x --type sched --reason sleep", "--reason does not apply to profiles of type sched"},
 		{"profile -o x --type sched --after 1s -- true", "--after does not apply to profiles of type sched"},
 		{"profile app -o x --type sched --duration -1s", "negative"},
+		{"profile app -o x --type heap --pause", "--pause does not apply to profiles of type heap"},
+		{"profile app -o x --since-start", "--since-start does not apply to profiles of type goroutine"},
+		{"profile app -o x --type mutex --since-start --duration 1s", "--duration does not apply with --since-start"},
+		{"profile -o x --type mutex --since-start -- true", "requires a program that is running already"},
 		{"trace", "missing TARGET"},
 		{"trace app --kinds GoBlock,GoJump", `unknown kind "GoJump": must be one of default, all, goroutine`},
 		{"trace app --stack -1", "negative"},
@@ -186,6 +82,17 @@ func TestUsageErrors(t *testing.T) {
 		{"trace app --engine magic", "must be one of auto, uprobe, inline"},
 		{"trace app --after 1s", "unknown flag"},
 		{"profile app -o - --json", "both write to stdout"},
+		{"profile app -o x --rate 5", "--rate does not apply to profiles of type goroutine"},
+		{"profile app -o x --type wall --rate 0", "--rate 0: must be more than 0 and at most 1000"},
+		{"profile app -o x --type wall --rate NaN", "must be more than 0"},
+		{"profile app -o x --type wall --reason sleep", "--reason does not apply to profiles of type wall"},
+		{"profile app -o x --type block --rate 5", "--rate does not apply to profiles of type block"},
+		{"profile app -o x --format svg", "must be one of pprof, flamegraph, folded"},
+		{"profile app -o x --diff=", "--diff requires the name of a file"},
+		{"profile app --type cpu --rate 1000 -o x", "--rate 1000: must be more than 0 and at most 999"},
+		{"profile app --type cpu --rate 0 -o x", "--rate 0: must be more than 0 and at most 999"},
+		{"profile app --type cpu --tag color -o x", "unknown tag \"color\": must be one of goroutine, gc"},
+		{"profile app --type cpu --pause -o x", "--pause does not apply to profiles of type cpu"},
 		{"demo --duration 0s", "not positive"},
 		{"demo app", "unexpected argument"},
 		{"report", "missing TARGET"},
@@ -209,13 +116,13 @@ func TestTargetErrors(t *testing.T) {
 		status int
 		want   string
 	}{
-		{fmt.Errorf("process 42: %w", goproc.ErrNoProcess), exitUnobservable, "loupe ps lists"},
-		{fmt.Errorf("process 42: %w", goproc.ErrNotGo), exitUnobservable, "not a Go program"},
-		{fmt.Errorf("process 42: %w: 32-bit", goproc.ErrUnsupported), exitUnobservable, "not supported: 32-bit; "},
-		{fmt.Errorf("process 42: %w", goproc.ErrLayout), exitUnobservable, "report it"},
-		{fmt.Errorf("process 42: %w", goproc.ErrExited), exitUnobservable, "has exited"},
-		{fmt.Errorf("process 42: %w", goproc.ErrPermission), exitUnobservable, "permission denied: "},
-		{fmt.Errorf("process 42: %w of \x1b]0;x\x07\nits", goproc.ErrNotGo), exitUnobservable, `\x1b]0;x\x07\x0aits`},
+		{fmt.Errorf("process 42: %w", loupe.ErrNoProcess), exitUnobservable, "loupe ps lists"},
+		{fmt.Errorf("process 42: %w", loupe.ErrNotGo), exitUnobservable, "not a Go program"},
+		{fmt.Errorf("process 42: %w: 32-bit", loupe.ErrUnsupported), exitUnobservable, "not supported: 32-bit; "},
+		{fmt.Errorf("process 42: %w", loupe.ErrLayout), exitUnobservable, "report it"},
+		{fmt.Errorf("process 42: %w", loupe.ErrExited), exitUnobservable, "has exited"},
+		{fmt.Errorf("process 42: %w", loupe.ErrPermission), exitUnobservable, "permission denied: "},
+		{fmt.Errorf("process 42: %w of \x1b]0;x\x07\nits", loupe.ErrNotGo), exitUnobservable, `\x1b]0;x\x07\x0aits`},
 		{context.Canceled, exitFailed, "interrupted"},
 	} {
 		for _, command := range []string{"goroutines app", "profile app -o /dev/null", "trace app", "profile app --type block -o /dev/null"} {
@@ -321,17 +228,36 @@ func TestProfile(t *testing.T) {
 	}
 }
 
+func TestRecordedProfile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "p.pb.gz")
+	for _, kind := range []string{"heap", "block --since-start", "mutex --since-start"} {
+		args := append([]string{"profile", "app", "-o", file, "--type"}, strings.Fields(kind)...)
+		r := run(t, newFake(), args...)
+		if r.status != exitDone || r.out != "" || !strings.Contains(r.errOut, "half of it is missing") || !strings.Contains(r.errOut, "wrote 1 sample to ") {
+			t.Errorf("%s: %+v", kind, r)
+		}
+		r = run(t, newFake(), append(args, "--json")...)
+		var done recordedProfileJSON
+		if err := json.Unmarshal([]byte(r.out), &done); err != nil || done.Samples != 1 || done.Type != strings.Fields(kind)[0] || len(done.Notes) != 1 || done.Bytes == 0 {
+			t.Errorf("%s: %v: %s", kind, err, r.out)
+		}
+		off := newFake()
+		off.recordedErr = fmt.Errorf("process 42: %w: it sets the rate to 0", loupe.ErrProfileOff)
+		r = run(t, off, args...)
+		if r.status != exitUnobservable || !strings.Contains(r.errOut, "it sets the rate to 0") {
+			t.Errorf("%s that is off: %+v", kind, r)
+		}
+	}
+}
+
 func TestPs(t *testing.T) {
 	sys := newFake()
-	sys.infos = []goproc.Info{{PID: 42, User: "me", Exe: "/bin/app", GoVersion: "go1.22.1", Goroutines: 3}}
-	denied := func(pid int) error {
-		return &listError{pid, fmt.Errorf("process %d: %w", pid, goproc.ErrPermission)}
-	}
-	sys.errs = []error{denied(44)}
+	sys.infos = []event.ProcessInfo{{PID: 42, User: "me", Exe: "/bin/app", GoVersion: "go1.22.1", Goroutines: 3}}
+	sys.denied = []int{44}
 	if r := run(t, sys, "ps"); !strings.Contains(r.errOut, "loupe: cannot read 1 process: permission denied: PID 44; ") {
 		t.Errorf("one that may not be read: %+v", r)
 	}
-	sys.errs = []error{errors.New("process 43: odd\x1b"), denied(44), denied(45)}
+	sys.denied, sys.failed = []int{44, 45}, []error{errors.New("process 43: odd\x1b")}
 	r := run(t, sys, "ps")
 	if r.status != exitDone || !strings.Contains(r.out, "app") || !strings.Contains(r.errOut, `cannot list: process 43: odd\x1b`) ||
 		!strings.Contains(r.errOut, "cannot read 2 processes: permission denied: PIDs 44 45; ") || strings.Count(r.errOut, "\n") != 2 {
@@ -346,7 +272,7 @@ func TestPs(t *testing.T) {
 	if r := run(t, sys, "ps"); r.status != exitFailed {
 		t.Errorf("nothing but errors: %+v", r)
 	}
-	sys.errs = nil
+	sys.denied, sys.failed = nil, nil
 	if r := run(t, sys, "ps"); r.status != exitDone || !strings.Contains(r.out, "no Go process") {
 		t.Errorf("nothing at all: %+v", r)
 	}
@@ -363,7 +289,7 @@ func TestDoctor(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	sys := newFake()
-	sys.openErr = fmt.Errorf("process 42: %w", goproc.ErrNotGo)
+	sys.openErr = fmt.Errorf("process 42: %w", loupe.ErrNotGo)
 	r = run(t, sys, "doctor", "app")
 	if r.status != exitUnobservable || !strings.Contains(r.out, "not a Go program") || r.errOut != "" {
 		t.Errorf("%+v", r)
@@ -506,7 +432,7 @@ func TestHelp(t *testing.T) {
 
 func TestCompletion(t *testing.T) {
 	sys := newFake()
-	sys.infos = []goproc.Info{{PID: 42, Exe: "/bin/app"}, {PID: 43, Exe: "/opt/app"}, {PID: 44, Exe: "/bin/other"}, {PID: 45, Exe: "/bin/a\tb\nc"}}
+	sys.infos = []event.ProcessInfo{{PID: 42, Exe: "/bin/app"}, {PID: 43, Exe: "/opt/app"}, {PID: 44, Exe: "/bin/other"}, {PID: 45, Exe: "/bin/a\tb\nc"}}
 	want := "app\t2 processes\nother\tPID 44\n42\tapp\n43\tapp\n44\tother\n45\ta\\x09b\\x0ac\n:0\n"
 	if r := run(t, sys, "__complete", "goroutines", ""); r.out != want {
 		t.Errorf("targets: %q, want %q", r.out, want)

@@ -17,10 +17,12 @@ func (a *app) completeTarget(cmd *cobra.Command, args []string, _ string) ([]str
 	if len(args) > 0 || slices.Contains(a.Args, "--") {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
-	list, _ := a.system.list(cmd.Context()) // what cannot be read is not offered
 	pids := map[string][]string{}
 	var names, offers []string
-	for _, p := range list {
+	for p, err := range a.system.list(cmd.Context()) {
+		if err != nil {
+			continue // what cannot be read is not offered
+		}
 		name := filepath.Base(p.Exe)
 		offers = append(offers, cobra.CompletionWithDesc(fmt.Sprint(p.PID), term.Escape(name)))
 		if strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' }) || term.Escape(name) != name {

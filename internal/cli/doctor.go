@@ -2,15 +2,12 @@ package cli
 
 import (
 	"context"
-	"errors"
 
 	"github.com/spf13/cobra"
 
-	"github.com/loupe-go/loupe/internal/doctor"
+	"github.com/loupe-go/loupe"
+	"github.com/loupe-go/loupe/checkup"
 	"github.com/loupe-go/loupe/internal/english"
-	"github.com/loupe-go/loupe/internal/goproc"
-	"github.com/loupe-go/loupe/internal/probe/inline"
-	"github.com/loupe-go/loupe/internal/ptrace"
 	"github.com/loupe-go/loupe/internal/report"
 	"github.com/loupe-go/loupe/internal/term"
 )
@@ -50,7 +47,7 @@ Exit status: 0 if goroutines can be observed, 3 if not.`,
 			if repair {
 				return &usageError{problem: "--repair requires a TARGET", command: cmd.CommandPath()}
 			}
-			return a.doctor(nil)
+			return a.doctor(loupe.CheckMachine)
 		}
 		return a.onTarget(cmd, args, &flags, func(ctx context.Context, pid int) error {
 			if repair {
@@ -58,73 +55,38 @@ Exit status: 0 if goroutines can be observed, 3 if not.`,
 					return err
 				}
 			}
-			return a.doctor(a.examine(ctx, pid))
+			return a.doctor(func() (r *checkup.Report) {
+				a.state.hold.stopping(func() error { r = a.system.check(ctx, pid, a.processOptions()); return nil })
+				return r
+			})
 		})
 	}
 	return cmd
 }
 
-// examine looks at a target.
-func (a *app) examine(ctx context.Context, pid int) *doctor.Target {
-	t := doctor.LookAt(pid)
-	notes, notesErr := inline.Look(pid)
-	t.Err = a.withProcess(pid, func(p process) error {
-		t.Info, t.Warnings = p.Info(), p.Warnings()
-		var known []ptrace.Edit
-		if notes != nil {
-			known = notes.Edits
-		}
-		var err error
-		if t.Breakpoints, err = p.Breakpoints(known); err != nil {
-			t.Warnings = append(t.Warnings, err.Error())
-		}
-		return nil
-	})
-	var target *targetError
-	if errors.As(t.Err, &target) {
-		t.Err = target.err // the report has a remedy of its own
-	}
-	if t.Err == nil && t.Info.Goroutines < 0 {
-		t.Err = goproc.ErrExited
-	}
-	if notesErr != nil {
-		t.Warnings = append(t.Warnings, notesErr.Error())
-	} else if notes != nil {
-		t.Inline = &doctor.Inline{Loupe: int(notes.Loupe), Alive: notes.Alive(), Places: len(notes.Edits), Memory: notes.Shared != 0}
-	}
-	if t.Err == nil && t.Tracer == 0 && (t.Inline == nil || !t.Inline.Memory) { // engine inline is unavailable otherwise
-		t.Refusal = a.state.hold.stopping(func() error { return a.system.checkInline(ctx, pid) })
-	}
-	return t
-}
-
 // repair removes what a killed Loupe has left in a process.
 func (a *app) repair(pid int) error {
-	p, err := goproc.Open(pid, goproc.Options{Log: a.log()})
-	if err != nil {
-		return &targetError{pid: pid, err: err}
-	}
-	defer p.Close()
-	var notes *inline.Notes
-	err = a.state.hold.stopping(func() (err error) {
-		notes, err = inline.Repair(pid, p.SignalStacks)
+	var places int
+	var found bool
+	err := a.state.hold.stopping(func() (err error) {
+		places, found, err = loupe.Repair(pid, a.processOptions())
 		return err
 	})
 	switch {
 	case err != nil:
 		return &targetError{pid: pid, err: err}
-	case notes == nil:
+	case !found:
 		a.note("process %d: nothing to repair", pid)
 	default:
-		a.note("process %d: restored the code at %s, removed everything that Loupe left", pid, english.Count(len(notes.Edits), "place"))
+		a.note("process %d: restored the code at %s, removed everything that Loupe left", pid, english.Count(places, "place"))
 	}
 	return nil
 }
 
-// doctor prints the check-up of the machine and of a target, when there is one.
-func (a *app) doctor(t *doctor.Target) error {
+// doctor prints a check-up.
+func (a *app) doctor(check func() *checkup.Report) error {
 	progress := a.progress("checking")
-	r := doctor.Examine(doctor.Gather("/"), t)
+	r := check()
 	progress.Stop()
 	var err error
 	if a.json {

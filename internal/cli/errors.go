@@ -8,11 +8,7 @@ import (
 	"syscall"
 
 	"github.com/loupe-go/loupe"
-	"github.com/loupe-go/loupe/internal/doctor"
 	"github.com/loupe-go/loupe/internal/filelimit"
-	"github.com/loupe-go/loupe/internal/goproc"
-	"github.com/loupe-go/loupe/internal/probe"
-	"github.com/loupe-go/loupe/internal/ptrace"
 	"github.com/loupe-go/loupe/internal/term"
 )
 
@@ -51,7 +47,7 @@ type targetError struct {
 func (e *targetError) Unwrap() error { return e.err }
 
 func (e *targetError) Error() string {
-	why, remedy := e.explain()
+	why, remedy := loupe.Advise(e.err, e.pid, e.engine)
 	text := e.err.Error()
 	if why != "" {
 		text += ": " + why
@@ -62,49 +58,13 @@ func (e *targetError) Error() string {
 	return text
 }
 
-// explain returns what the error does not say, and what to do; both may be empty.
-func (e *targetError) explain() (why, remedy string) {
-	var traced *ptrace.TracedError
-	permission, unsupported := errors.Is(e.err, goproc.ErrPermission), errors.Is(e.err, goproc.ErrUnsupported)
-	switch {
-	case errors.As(e.err, &traced):
-		return "", doctor.Detach(ptrace.TracerWords(traced.Tracer, traced.Name), e.engine == loupe.EngineInline)
-	case errors.Is(e.err, goproc.ErrUnreadable):
-		return "", doctor.Remedy(e.err)
-	case permission && e.fromEngine() && e.engine != loupe.EngineInline:
-		if missing := engineLacks(e.engine); missing == "" {
-			return "", "run loupe doctor to see what is missing"
-		} else if e.engine == loupe.EngineUprobe {
-			return "", "run with sudo, or use --engine inline"
-		}
-		return "", "run with sudo"
-	case permission && e.pid != 0:
-		return doctor.GatherAccess("/").WhyDenied(doctor.LookAt(e.pid), e.engine == loupe.EngineUprobe)
-	case e.engine != "" && unsupported:
-		if missing := engineLacks(e.engine); missing != "" {
-			return "", "live events require " + missing
-		}
-		return "", "run loupe doctor to see what can be observed"
-	}
-	return "", doctor.Remedy(e.err)
-}
-
-// fromEngine reports whether the target could be read and an engine could not attach.
-func (e *targetError) fromEngine() bool {
-	return e.engine != "" && errors.Is(e.err, probe.ErrPermission)
-}
-
-// engineLacks tells what an engine needs and does not have on this machine; empty when it has everything.
+// engineLacks returns what an engine requires and does not have on this machine; empty if nothing is missing.
 func engineLacks(engine loupe.Engine) string {
 	if engine == loupe.EngineAuto {
 		engine = loupe.EngineUprobe
 	}
-	for _, ability := range doctor.Examine(doctor.Gather("/"), nil).Abilities {
-		if ability.Name == string(engine) {
-			return strings.Join(ability.Missing, "; ")
-		}
-	}
-	return ""
+	ability, _ := loupe.CheckMachine().Ability(string(engine))
+	return strings.Join(ability.Missing, "; ")
 }
 
 // reportedError has been told to the user already; only its exit status matters.
@@ -112,9 +72,9 @@ type reportedError struct{ status int }
 
 func (e *reportedError) Error() string { return fmt.Sprintf("exit status %d", e.status) }
 
-// unobservable lists the errors of package goproc that exit status 3 stands for.
-var unobservable = []error{goproc.ErrNoProcess, goproc.ErrPermission, goproc.ErrNotGo, goproc.ErrUnsupported,
-	goproc.ErrLayout, goproc.ErrExited}
+// unobservable lists the errors of package loupe that exit status 3 stands for.
+var unobservable = []error{loupe.ErrNoProcess, loupe.ErrPermission, loupe.ErrNotGo, loupe.ErrUnsupported,
+	loupe.ErrLayout, loupe.ErrExited, loupe.ErrProfileOff}
 
 // exitStatus returns the exit status that an error stands for.
 func exitStatus(err error) int {

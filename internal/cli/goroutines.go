@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/census"
 	"github.com/loupe-go/loupe/event"
-	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/report"
 )
 
@@ -91,7 +91,7 @@ A goroutine that ran while its stack was read is marked best effort.
 
 // goroutines lists a process's goroutines.
 func (a *app) goroutines(ctx context.Context, p process, flags *goroutinesFlags, filter *census.Filter) error {
-	snap, err := a.snapshot(ctx, p, goproc.SnapshotOptions{Pause: flags.pause})
+	snap, err := a.snapshot(ctx, p, loupe.SnapshotOptions{Pause: flags.pause})
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ type kindGroup struct {
 
 // kindGroups returns the groups that --kinds takes: those of the table of kinds, and sets of several groups.
 func kindGroups() []kindGroup {
-	groups := []kindGroup{{"default", event.KindsDefault}, {"all", event.KindsAll}}
+	groups := []kindGroup{{"default", event.KindsDefault}, {"all", event.KindsAll.Union(event.KindsMemory)}}
 	for _, g := range event.Groups() {
 		if selectable().Contains(g.Kinds()) {
 			groups = append(groups, kindGroup{string(g), g.Kinds()})
@@ -31,8 +31,8 @@ func kindGroups() []kindGroup {
 // is only counted.
 func selectable() event.Kinds {
 	var kinds event.Kinds
-	for _, k := range event.KindsAll.Without(event.GroupStream.Kinds()).List() {
-		if k.Describe().Sources&event.FromProcess != 0 {
+	for _, k := range event.KindsAll.Union(event.KindsMemory).Without(event.GroupStream.Kinds()).List() {
+		if k.Describe().Sources&(event.FromProcess|event.FromMemory) != 0 {
 			kinds = kinds.Union(event.KindsOf(k))
 		}
 	}

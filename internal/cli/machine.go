@@ -2,41 +2,45 @@ package cli
 
 import (
 	"context"
+	"io"
 	"iter"
 	"os/exec"
-	"strings"
+
+	"github.com/google/pprof/profile"
 
 	"github.com/loupe-go/loupe"
+	"github.com/loupe-go/loupe/allocs"
+	"github.com/loupe-go/loupe/checkup"
 	"github.com/loupe-go/loupe/event"
-	"github.com/loupe-go/loupe/internal/export/pprof"
-	"github.com/loupe-go/loupe/internal/goproc"
-	"github.com/loupe-go/loupe/internal/probe/inline"
-	"github.com/loupe-go/loupe/internal/procmap"
-	"github.com/loupe-go/loupe/internal/ptrace"
+	"github.com/loupe-go/loupe/live"
 )
 
-// process is one Go process under observation.
+// process is a process that is opened for reading; *loupe.Process is one.
 type process interface {
-	Info() goproc.Info
-	Warnings() []string
-	Snapshot(ctx context.Context, opt goproc.SnapshotOptions) (*goproc.Snapshot, error)
-	Breakpoints(known []ptrace.Edit) ([]goproc.Breakpoint, error)
+	Info() event.ProcessInfo
+	Snapshot(ctx context.Context, opt loupe.SnapshotOptions) (*event.Snapshot, error)
+	Memory(ctx context.Context, opt loupe.MemoryOptions) (*event.Memory, error)
+	Profile(snap *event.Snapshot) *profile.Profile
+	WallProfile(ctx context.Context, opt loupe.WallOptions) (*loupe.WallProfile, error)
+	CPUProfile(ctx context.Context, opt loupe.CPUOptions) (*loupe.CPUProfile, error)
+	HeapProfile() (*loupe.RecordedProfile, error)
+	BlockProfile() (*loupe.RecordedProfile, error)
+	MutexProfile() (*loupe.RecordedProfile, error)
 	Close() error
-	Mapping() pprof.Mapping // of its executable
 }
 
 // session is an observation of live events under way; *loupe.Session is one.
 type session interface {
-	Events() iter.Seq[*event.Event]
-	Err() error
-	Stats() event.Stats
-	Warnings() []event.Warning
-	Alive() ([]uint64, error)
+	live.Source
+	live.MemorySource
 	Observed() ([]uint64, error)
-	Usage() (event.Usage, error)
+	Record(w io.Writer, opt loupe.RecordOptions) (loupe.Recording, error)
+	FlightRecorder(opt loupe.FlightOptions) (*loupe.FlightRecorder, error)
+	Profile(opt loupe.ProfileOptions) (*loupe.EventProfile, error)
+	Allocs() (*allocs.Counts, error)
+	AllocProfile(c *allocs.Counts) *profile.Profile
 	PID() int
 	Detach() error
-	Close() error
 	ExitStatus() (status int, ok bool)
 }
 
@@ -49,40 +53,14 @@ type watched struct {
 // machine is the real system.
 type machine struct{}
 
-func (machine) resolve(target string) ([]int, error) { return goproc.Resolve(target) }
+func (machine) resolve(target string) ([]int, error) { return loupe.Find(target) }
 
-func (machine) open(pid int, opt goproc.Options) (process, error) {
-	p, err := goproc.Open(pid, opt)
+func (machine) open(pid int, opt loupe.ProcessOptions) (process, error) {
+	p, err := loupe.OpenProcess(pid, opt)
 	if err != nil {
 		return nil, err
 	}
-	return observed{p}, nil
-}
-
-// observed is a process of package goproc.
-type observed struct{ *goproc.Process }
-
-// Mapping returns where the executable's machine code is in the process's memory. It is zero when that cannot be told;
-// a profile does without.
-func (o observed) Mapping() pprof.Mapping {
-	maps, err := procmap.Read(o.PID())
-	if err != nil {
-		return pprof.Mapping{}
-	}
-	return mappingAt(maps, o.Binary().Module().Text+o.LoadBias())
-}
-
-// mappingAt returns the mapping that contains an address, or the zero Mapping.
-func mappingAt(maps []procmap.Mapping, addr uint64) pprof.Mapping {
-	m, ok := procmap.Of(maps, addr)
-	if !ok {
-		return pprof.Mapping{}
-	}
-	found := pprof.Mapping{Start: m.Start, End: m.End, Offset: m.Offset}
-	if strings.HasPrefix(m.Path, "/") { // else it is not a file
-		found.File = strings.TrimSuffix(m.Path, " (deleted)")
-	}
-	return found
+	return p, nil
 }
 
 func (machine) attach(ctx context.Context, target watched, opt loupe.Options) (session, error) {
@@ -97,27 +75,10 @@ func (machine) attach(ctx context.Context, target watched, opt loupe.Options) (s
 	return s, nil
 }
 
-func (machine) checkInline(ctx context.Context, pid int) error { return inline.Check(ctx, pid) }
-
-// A listError is the reason why a process is not in the list.
-type listError struct {
-	pid int
-	err error
+func (machine) check(ctx context.Context, pid int, opt loupe.ProcessOptions) *checkup.Report {
+	return loupe.CheckProcess(ctx, pid, opt)
 }
 
-func (e *listError) Error() string { return e.err.Error() }
-func (e *listError) Unwrap() error { return e.err }
-
-func (machine) list(ctx context.Context) (list []goproc.Info, errs []error) {
-	for info, err := range goproc.List(ctx) {
-		if err != nil {
-			errs = append(errs, &listError{info.PID, err})
-			continue
-		}
-		list = append(list, info)
-	}
-	return list, errs
+func (machine) list(ctx context.Context) iter.Seq2[event.ProcessInfo, error] {
+	return loupe.Processes(ctx)
 }
-
-// Warnings returns the texts of the process's warnings.
-func (o observed) Warnings() []string { return event.WarningTexts(o.Process.Warnings()) }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/event"
@@ -59,6 +60,19 @@ func (f *liveFlags) options(a *app) loupe.Options {
 		opt.StackDepth = -1
 	}
 	return opt
+}
+
+// addMemoryInterval adds the flag for the time between two samples of memory statistics.
+func addMemoryInterval(f *pflag.FlagSet, every *time.Duration) {
+	f.DurationVar(every, "memory-interval", loupe.DefaultMemoryInterval, "with kinds of the group memory: time between two samples of heap sizes and allocation counters")
+}
+
+// memoryIntervalProblem returns what is wrong with the flag, or the empty string.
+func memoryIntervalProblem(every time.Duration) string {
+	if every < minMemInterval {
+		return fmt.Sprintf("--memory-interval %v is too short: the minimum is %v", every, minMemInterval)
+	}
+	return ""
 }
 
 // liveTargetHelp is the part of a command's help that says what TARGET is, for live events.

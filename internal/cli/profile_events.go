@@ -8,65 +8,70 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/output"
 	"github.com/loupe-go/loupe/internal/report"
-	"github.com/loupe-go/loupe/internal/stream"
 )
 
-// eventProfileJSON tells programs what was written of a profile that was made from events.
+// eventProfileJSON is the document for --json of a profile that is computed from events.
 type eventProfileJSON struct {
-	File      string  `json:"file"`
-	Type      string  `json:"type"`
+	profileFile
 	Seconds   float64 `json:"seconds"`
 	Counted   uint64  `json:"counted"`   // goroutines, waits or starts that the profile counts
 	Uncertain uint64  `json:"uncertain"` // waits during which events were lost: not counted
 	Lost      uint64  `json:"lost"`
-	Samples   int     `json:"samples"` // distinct stacks and labels
-	Bytes     int64   `json:"bytes"`
+}
+
+// eventProfileHelp describes the types of profiles that are computed from events.
+var eventProfileHelp = map[loupe.ProfileType]string{
+	loupe.ProfileCreate: `goroutines created during --duration, by the stack that created
+them; the leaf is the function that the goroutine starts`,
+	loupe.ProfileBlock: `how often and how long goroutines waited for channels, locks and
+other types of package sync, by the stack that waited; --reason
+selects other waits`,
+	loupe.ProfileMutex: `how long goroutines waited for locks, by the stack that unlocked`,
+	loupe.ProfileSched: `how long runnable goroutines waited for a processor, by the stack
+at which they resumed`,
 }
 
 // profileEvents observes the target of a command line for a while and writes a profile of its events.
-func (a *app) profileEvents(cmd *cobra.Command, args []string, kind stream.ProfileType, flags *profileFlags, out *output.File) error {
+func (a *app) profileEvents(cmd *cobra.Command, args []string, flags *profileFlags, out *output.File) error {
+	kind := loupe.ProfileType(flags.kind)
 	flags.live.engine = flags.target.engine
 	opt := flags.live.options(a)
-	opt.Kinds = kind.Kinds
+	opt.Kinds = kind.Kinds()
 	return a.observe(cmd, args, opt, flags.live.duration, func(ctx context.Context, s session) error {
 		return a.profileSession(ctx, s, kind, flags, out)
 	})
 }
 
 // profileSession makes a profile of the events of a session and writes it.
-func (a *app) profileSession(ctx context.Context, s session, kind stream.ProfileType, flags *profileFlags, out *output.File) error {
+func (a *app) profileSession(ctx context.Context, s session, kind loupe.ProfileType, flags *profileFlags, out *output.File) error {
 	defer context.AfterFunc(ctx, out.End)()
-	prof := stream.NewProfile(kind, flags.reasons)
-	began, watch := time.Now(), stopwatch(ctx)
 	meanwhile := fmt.Sprintf("observing process %d", s.PID())
 	if flags.live.duration > 0 {
 		meanwhile += " for " + report.Duration(flags.live.duration)
 	}
 	progress := a.progress(meanwhile)
-	for e := range s.Events() {
-		prof.Add(e)
-	}
+	prof, err := s.Profile(loupe.ProfileOptions{Type: kind, Reasons: flags.reasons})
 	progress.Stop()
-	elapsed := watch()
-	s.Close() // for the final numbers; an error comes again when the session is ended
-	stats := s.Stats()
-	doc := prof.Build(began, elapsed)
-	doc.Comment(fmt.Sprintf("%s profile of process %d by Loupe, from the events of %s", kind.Name, s.PID(), report.ShortTime(elapsed)))
-	if stats.Lost > 0 {
-		lost := report.LossWords(stats.Lost, lostByKind(stats))
-		doc.Comment(lost + "; this profile does not include them")
-	}
-	a.tellLoss(stats)
-	if err := finish(out, doc.Write(out)); err != nil || flags.output == output.Stdout {
+	if err != nil {
 		return err
 	}
-	if a.json {
-		return report.WriteJSON(a.Stdout, eventProfileJSON{File: flags.output, Type: kind.Name, Seconds: elapsed.Seconds(), Counted: doc.Counted,
-			Uncertain: doc.Uncertain, Lost: stats.Lost, Samples: doc.Samples(), Bytes: out.Bytes()})
+	elapsed := time.Duration(prof.DurationNanos)
+	s.Close() // for the final numbers; an error comes again when the session is ended
+	stats := s.Stats()
+	prof.Comments = append(prof.Comments, fmt.Sprintf("%s profile of process %d by Loupe, from the events of %s", kind, s.PID(), report.ShortTime(elapsed)))
+	if stats.Lost > 0 {
+		lost := report.LossWords(stats.Lost, lostByKind(stats))
+		prof.Comments = append(prof.Comments, lost+"; this profile does not include them")
 	}
-	a.note("wrote %s in %s to %s; view with: go tool pprof -top %s", english.Count(doc.Counted, strings.TrimSuffix(kind.Values[0].Type, "s")), english.Count(doc.Samples(), "distinct stack"), flags.output, flags.output)
-	return nil
+	a.tellLoss(stats)
+	return a.writeProfile(out, flags, profileResult{
+		profile: prof.Profile, process: s.PID(), counted: english.Count(prof.Counted, strings.TrimSuffix(prof.SampleType[0].Type, "s")),
+		json: func(file profileFile) any {
+			return eventProfileJSON{file, elapsed.Seconds(), prof.Counted, prof.Uncertain, stats.Lost}
+		},
+	})
 }

@@ -6,12 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe"
 )
 
 func TestProgram(t *testing.T) {
 	notGo := newFake()
-	notGo.openErr = fmt.Errorf("process 1: %w", goproc.ErrNotGo)
+	notGo.openErr = fmt.Errorf("process 1: %w", loupe.ErrNotGo)
 	for _, test := range []struct {
 		name   string
 		sys    *fakeSystem

@@ -7,9 +7,10 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/loupe-go/loupe"
+	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/doctor"
 	"github.com/loupe-go/loupe/internal/english"
-	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/report"
 	"github.com/loupe-go/loupe/internal/term"
 )
@@ -35,7 +36,19 @@ PID reports the reason.`,
 // ps lists the Go processes.
 func (a *app) ps(ctx context.Context) error {
 	progress := a.progress("looking for Go processes")
-	list, errs := a.system.list(ctx)
+	var list []event.ProcessInfo
+	var denied []int
+	var failed []error
+	for p, err := range a.system.list(ctx) {
+		switch {
+		case err == nil:
+			list = append(list, p)
+		case errors.Is(err, loupe.ErrPermission):
+			denied = append(denied, p.PID)
+		default:
+			failed = append(failed, err)
+		}
+	}
 	progress.Stop()
 	if err := ctx.Err(); err != nil {
 		return err
@@ -49,21 +62,18 @@ func (a *app) ps(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return a.missing(list, errs)
+	a.missing(denied, failed)
+	if len(list) == 0 && len(failed) > 0 {
+		return &advisedError{errors.New("no Go process could be read"), "run loupe doctor to see what is missing"}
+	}
+	return nil
 }
 
 // missing says what is not in the list, and why. Processes that may not be read are put together: on most machines there
 // are many, and whether they are Go programs is unknown.
-func (a *app) missing(list []goproc.Info, errs []error) error {
-	var denied []int
-	failed := 0
-	for _, e := range errs {
-		if refused := (*listError)(nil); errors.Is(e, goproc.ErrPermission) && errors.As(e, &refused) {
-			denied = append(denied, refused.pid)
-			continue
-		}
-		failed++
-		a.note("cannot list: %v", e)
+func (a *app) missing(denied []int, failed []error) {
+	for _, err := range failed {
+		a.note("cannot list: %v", err)
 	}
 	remedy := "loupe doctor PID reports why"
 	if !doctor.GatherAccess("/").Caps.Has(unix.CAP_SYS_PTRACE) {
@@ -72,8 +82,4 @@ func (a *app) missing(list []goproc.Info, errs []error) error {
 	if n := len(denied); n > 0 {
 		a.note("cannot read %s: permission denied: %s %s; %s", english.Count(n, "process"), english.Pick(n, "PID", "PIDs"), pidList(denied), remedy)
 	}
-	if len(list) == 0 && failed > 0 {
-		return &advisedError{errors.New("no Go process could be read"), "run loupe doctor to see what is missing"}
-	}
-	return nil
 }

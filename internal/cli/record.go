@@ -1,24 +1,20 @@
 package cli
 
 import (
+	"cmp"
 	"context"
-	"debug/buildinfo"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/english"
+	"github.com/loupe-go/loupe/internal/export"
 	"github.com/loupe-go/loupe/internal/output"
-	"github.com/loupe-go/loupe/internal/record"
 	"github.com/loupe-go/loupe/internal/report"
-	"github.com/loupe-go/loupe/internal/stream"
-	"github.com/loupe-go/loupe/trace/raw"
 )
 
 // recordFlags are the flags of loupe record.
@@ -27,18 +23,17 @@ type recordFlags struct {
 	output string
 	format string
 	kinds  kindsFlag
+	every  time.Duration // Options.MemoryInterval
 	system bool
 	last   time.Duration
 	memory byteSize
-	when   record.Conditions
+	when   loupe.Conditions
 	after  time.Duration
 }
 
-// flightMemory is how much memory a flight recorder takes unless it is told otherwise.
-const flightMemory = 256 << 20
-
 func (a *app) recordCommand() *cobra.Command {
-	flags := recordFlags{kinds: kindsFlag{names: "default", kinds: event.KindsDefault}, memory: flightMemory}
+	formats := export.Formats().For(export.Record)
+	flags := recordFlags{kinds: kindsFlag{names: "default,memory", kinds: event.KindsDefault.Union(event.KindsMemory)}, memory: loupe.DefaultFlightBytes}
 	cmd := &cobra.Command{
 		Use:                   "record [flags] -o FILE TARGET | -- PROG ARGS...",
 		DisableFlagsInUseLine: true,
@@ -47,22 +42,24 @@ func (a *app) recordCommand() *cobra.Command {
 inside a program, and write it to FILE for "go tool trace" and other viewers.
 The program needs no trace endpoint, no change and no restart.
 
-FORMAT is one of
-  go        Go execution trace (the default), for go tool trace and gotraceui,
-            in the format of the program's Go release, or of Go 1.23 for
-            programs built by releases before Go 1.22
-  text      the same trace as text, one event per line; "loupe tracefile wire"
-            converts it back
-  perfetto  for ui.perfetto.dev and its trace processor
-  chrome    JSON, for chrome://tracing and ui.perfetto.dev
+` + formats.Help() + `
+The default is go, in the format of the program's Go release, or of Go 1.23 for
+programs built by releases before Go 1.22. "loupe tracefile wire" converts text
+to it.
 
 Until the recording is complete the file is named FILE.partial-PID. It is then
 renamed to FILE, also after Ctrl-C. If Loupe is killed the partial file remains.
 Only the owner can read the file. If FILE is a pipe it must have a reader. A
 symbolic link is refused.
 
---kinds default,syscall adds system calls. Events that the trace format does not
-have (--kinds chan,lock) are written as messages.
+The heap size, the heap goal, and the bytes and objects allocated since the
+program started are sampled every --memory-interval, from the memory of the
+program and at no cost to it. Timelines show them as counters. --kinds default
+leaves them out, except the heap size at each garbage collection.
+
+--kinds default,memory,syscall adds system calls. Events that the trace format
+does not have (--kinds chan,lock, and the allocation counters) are written as
+messages.
 
 With --last only the newest events are kept, in memory. They are written to FILE
 when the recording ends: on Ctrl-C, when the program exits, after --duration, or
@@ -80,7 +77,7 @@ reports the time that the file covers.
 
 ` + liveTargetHelp,
 		Example: `  loupe record 1234 -o orders.trace --duration 10s && go tool trace orders.trace
-  loupe record orders -o orders.trace --kinds default,syscall
+  loupe record orders -o orders.trace --kinds default,memory,syscall
   loupe record orders -o orders.pftrace --format perfetto --duration 5s
   loupe record orders -o slow.trace --last 30s --when-blocked 500ms
   loupe record -o start.trace -- ./orders -port 8080`,
@@ -91,8 +88,9 @@ reports the time that the file covers.
 	flags.live.add(cmd, 0)
 	f := cmd.Flags()
 	f.StringVarP(&flags.output, "output", "o", "", "write to `FILE`; - is stdout")
-	f.StringVar(&flags.format, "format", string(record.Go), "write this `FORMAT`: go, text, perfetto, chrome")
+	addFormat(cmd, &flags.format, formats, export.Go)
 	f.Var(&flags.kinds, "kinds", "record these `KINDS` of events, separated by commas (loupe trace --help lists them)")
+	addMemoryInterval(f, &flags.every)
 	f.BoolVar(&flags.system, "system", false, "include goroutines of the Go runtime")
 	f.DurationVar(&flags.last, "last", 0, "keep only the newest events, up to this age; write them at the end, on SIGUSR1, or when a condition is met")
 	f.Var(&flags.memory, "memory", "with --last: use at most `SIZE` of memory for events")
@@ -102,9 +100,8 @@ reports the time that the file covers.
 	f.DurationVar(&flags.when.Latency, "when-latency", 0, "with --last: stop when a runnable goroutine does not run for longer than this")
 	f.StringArrayVar(&flags.when.Reasons, "reason", nil, "with --when-blocked: waits whose reason contains `TEXT` instead of the default reasons; repeatable, any may match")
 	cmd.RegisterFlagCompletionFunc("kinds", completeKinds)
-	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formatNames(), cobra.ShellCompDirectiveNoFileComp))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		format, err := flags.check()
+		format, err := flags.check(formats)
 		if err != nil {
 			return &usageError{problem: err.Error(), command: cmd.CommandPath()}
 		}
@@ -114,7 +111,7 @@ reports the time that the file covers.
 		}
 		defer out.Discard()
 		opt := flags.live.options(a)
-		opt.Kinds, opt.System, opt.Procs = flags.kinds.kinds, flags.system, true
+		opt.Kinds, opt.System, opt.Procs, opt.MemoryInterval = flags.kinds.kinds, flags.system, true, flags.every
 		return a.observe(cmd, args, opt, flags.live.duration, func(ctx context.Context, s session) error {
 			return a.record(ctx, s, format, &flags, out)
 		})
@@ -122,46 +119,30 @@ reports the time that the file covers.
 	return cmd
 }
 
-func formatNames() []string {
-	var names []string
-	for _, f := range record.Formats {
-		names = append(names, string(f))
-	}
-	return names
-}
-
 // check returns the format, or what is wrong with the flags.
-func (f *recordFlags) check() (record.Format, error) {
-	format, err := record.ParseFormat(f.format)
+func (f *recordFlags) check(formats export.Table) (*export.Format, error) {
+	format, err := formats.Find(f.format)
 	if err != nil {
-		return "", fmt.Errorf("--format: %w", err)
+		return nil, fmt.Errorf("--format: %w", err)
 	}
-	switch problem := f.live.problem(); {
+	switch problem := cmp.Or(f.live.problem(), memoryIntervalProblem(f.every)); {
 	case problem != "":
-		return "", errors.New(problem)
+		return nil, errors.New(problem)
 	case f.output == "":
-		return "", errors.New("missing -o FILE (-o - writes to stdout)")
+		return nil, errors.New("missing -o FILE (-o - writes to stdout)")
 	case f.last < 0 || f.when.Blocked < 0 || f.when.Latency < 0 || f.when.Goroutines < 0 || f.after < 0:
-		return "", errors.New("--last, --after and the --when conditions must not be negative")
+		return nil, errors.New("--last, --after and the --when conditions must not be negative")
 	case f.last == 0 && f.when.Any():
-		return "", errors.New("the --when conditions require --last")
+		return nil, errors.New("the --when conditions require --last")
 	case len(f.when.Reasons) > 0 && f.when.Blocked == 0:
-		return "", errors.New("--reason requires --when-blocked")
+		return nil, errors.New("--reason requires --when-blocked")
 	case f.last > 0 && f.output == "-":
-		return "", errors.New("--last cannot write to stdout: use -o FILE")
+		return nil, errors.New("--last cannot write to stdout: use -o FILE")
 	}
-	if missing := needs(&f.when).Without(f.kinds.kinds); !missing.IsEmpty() {
-		return "", fmt.Errorf("the --when conditions require --kinds with %s", missing)
+	if missing := f.when.Kinds().Without(f.kinds.kinds); !missing.IsEmpty() {
+		return nil, fmt.Errorf("the --when conditions require --kinds with %s", missing)
 	}
 	return format, nil
-}
-
-// needs returns the kinds that conditions are found by.
-func needs(c *record.Conditions) event.Kinds {
-	if c.Any() {
-		return event.KindsGoroutine
-	}
-	return event.Kinds{}
 }
 
 // recordJSON tells programs what was written.
@@ -178,39 +159,21 @@ type recordJSON struct {
 }
 
 // record writes the events of a session.
-func (a *app) record(ctx context.Context, s session, format record.Format, flags *recordFlags, out *output.File) error {
+func (a *app) record(ctx context.Context, s session, format *export.Format, flags *recordFlags, out *output.File) error {
 	defer context.AfterFunc(ctx, out.End)()
-	opt := record.Options{Process: processName(s.PID()), Kinds: flags.kinds.kinds, Version: traceVersion(s.PID())}
-	if usage, err := s.Usage(); err == nil {
-		opt.Procs = usage.Procs
-	}
 	if flags.last > 0 {
-		return a.recordLast(ctx, s, format, flags, opt, out)
+		return a.recordLast(ctx, s, format, flags, out)
 	}
-	sink, err := record.NewSink(out, format, opt)
-	if err != nil {
-		return err
-	}
-	elapsed, done := stopwatch(ctx), recordJSON{File: flags.output, Format: string(format)}
+	elapsed, done := stopwatch(ctx), recordJSON{File: flags.output, Format: format.Name}
 	progress := a.progress(fmt.Sprintf("recording process %d", s.PID()))
-	tally := stream.NewTally(opt.Kinds)
-	for e := range s.Events() {
-		done.Events++
-		tally.Add(e)
-		if err = sink.Write(e); err != nil {
-			break
-		}
-	}
+	written, err := s.Record(out, loupe.RecordOptions{Format: loupe.Format(format.Name)})
 	progress.Stop()
 	done.Seconds = elapsed().Seconds()
-	if closeErr := sink.Close(); err == nil {
-		err = closeErr
-	}
 	if err = finish(out, err); err != nil {
 		return err
 	}
 	done.Bytes = out.Bytes()
-	done.Goroutines, done.Alive = record.Goroutines(sink, tally)
+	done.Events, done.Goroutines, done.Alive = written.Events, written.Goroutines, written.Alive
 	return a.recorded(s, &done)
 }
 
@@ -232,8 +195,8 @@ func (a *app) recorded(s session, done *recordJSON) error {
 
 func (a *app) tellRecorded(done *recordJSON) {
 	covered := report.ShortTime(time.Duration(done.Seconds * float64(time.Second)))
-	a.note("wrote %s of events (%s, %s alive at the end) to %s, %s; view with: %s", covered, english.Count(done.Goroutines, "goroutine"), english.Number(done.Alive), done.File, english.Size(done.Bytes),
-		record.Format(done.Format).Viewer(done.File))
+	a.note("wrote %s of events (%s, %s alive at the end) to %s, %s%s", covered, english.Count(done.Goroutines, "goroutine"), english.Number(done.Alive), done.File, english.Size(done.Bytes),
+		viewer(done.Format, done.File))
 }
 
 // create begins an output file.
@@ -261,22 +224,4 @@ func finish(out *output.File, err error) error {
 		return err
 	}
 	return out.Commit()
-}
-
-// traceVersion returns the format of a recording of a process; 0 when its release is not known.
-func traceVersion(pid int) raw.Version {
-	info, err := buildinfo.ReadFile(fmt.Sprintf("/proc/%d/exe", pid))
-	if err != nil {
-		return 0
-	}
-	return record.VersionFor(info.GoVersion)
-}
-
-// processName is what a process is called.
-func processName(pid int) string {
-	exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
-	if err != nil {
-		return fmt.Sprintf("process %d", pid)
-	}
-	return strings.TrimSuffix(filepath.Base(exe), " (deleted)")
 }

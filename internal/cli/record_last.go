@@ -9,110 +9,53 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 
-	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/internal/export"
 	"github.com/loupe-go/loupe/internal/output"
-	"github.com/loupe-go/loupe/internal/record"
 	"github.com/loupe-go/loupe/internal/report"
 	"github.com/loupe-go/loupe/internal/term"
 )
 
-// lookInterval is how often the conditions are looked at while nothing happens.
-const lookInterval = 50 * time.Millisecond
-
-// flight is a recording of which only the last stretch is kept.
-type flight struct {
-	app    *app
-	format record.Format
-	file   string
-
-	mu      sync.Mutex // guards what follows
-	kept    *record.Flight
-	trigger *record.Trigger
-	events  uint64
-	dumps   int
-	met     record.Finding
-	after   time.Duration // goes on after a condition is met
-	until   time.Time     // when it ends then
-	err     error
-}
-
-// recordLast keeps the last events of a session and writes them when it is time.
-func (a *app) recordLast(ctx context.Context, s session, format record.Format, flags *recordFlags, opt record.Options, out *output.File) error {
-	keep := flags.last
-	if flags.when.Any() {
-		keep += flags.after
-	}
-	kept, err := record.NewFlight(keep, int64(flags.memory), export.Options{Process: opt.Process, Kinds: opt.Kinds, Version: opt.Version, Procs: opt.Procs})
+// recordLast keeps the newest events of a session, and writes them at the end and on SIGUSR1.
+func (a *app) recordLast(ctx context.Context, s session, format *export.Format, flags *recordFlags, out *output.File) error {
+	flight, err := s.FlightRecorder(loupe.FlightOptions{MinAge: flags.last, MaxBytes: int64(flags.memory), When: flags.when, After: flags.after,
+		Recording: loupe.RecordOptions{Kinds: flags.kinds.kinds}})
 	if err != nil {
 		return err
 	}
-	f := &flight{app: a, format: format, file: flags.output, kept: kept, trigger: record.NewTrigger(flags.when, opt.Kinds),
-		after: flags.after}
 	a.state.dumps.Store(true)
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGUSR1)
 	defer signal.Stop(asked)
 	progress := a.progress(fmt.Sprintf("recording process %d, keeping the last %v", s.PID(), flags.last))
-	done, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		f.watch(ctx, asked, done, func() { s.Close() })
-	}()
-	for e := range s.Events() {
-		if f.next(e) {
-			break
-		}
-	}
+	var dumps sync.WaitGroup
+	done := make(chan struct{})
+	dumps.Go(func() { a.dumpOnRequest(ctx, flight, format, flags.output, asked, done) })
+	err = flight.Record(s)
 	close(done)
-	<-stopped
+	dumps.Wait()
 	progress.Stop()
-	if f.err != nil {
-		return f.err
-	}
-	why := findingText(&f.met)
-	switch {
-	case why != "":
-		a.note("%s", why)
-	case f.trigger.Any():
-		a.note("no condition was met (%s)", conditionsText(&flags.when))
-	}
-	written, err := f.dump(out)
 	if err != nil {
 		return err
 	}
-	written.Why = why
+	found := flight.Found()
+	switch {
+	case found.Met():
+		a.note("%s", findingText(&found))
+	case flags.when.Any():
+		a.note("no condition was met (%s)", conditionsText(&flags.when))
+	}
+	written, err := a.dump(flight, format, out)
+	if err != nil {
+		return err
+	}
+	written.Why = findingText(&found)
 	return a.recorded(s, written)
 }
 
-// next takes an event in and reports whether it was the last.
-func (f *flight) next(e *event.Event) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.err != nil || f.met.Met() && e.Time > f.until.UnixNano() {
-		return true
-	}
-	f.events++
-	if f.err = f.kept.Write(e); f.err != nil {
-		return true
-	}
-	if f.trigger.Any() && !f.met.Met() {
-		f.meet(f.trigger.Next(e), time.Unix(0, e.Time))
-	}
-	return f.met.Met() && f.after == 0
-}
-
-// meet notes that a condition is met at a time, if it is.
-func (f *flight) meet(found record.Finding, now time.Time) {
-	if found.Met() {
-		f.met, f.until = found, now.Add(f.after)
-	}
-}
-
-// findingText says which condition was met, by which goroutine and where; it is empty when none was.
-func findingText(f *record.Finding) string {
+// findingText returns which condition was met, by which goroutine and where; it is empty if none was.
+func findingText(f *loupe.Finding) string {
 	if !f.Met() {
 		return ""
 	}
@@ -123,8 +66,8 @@ func findingText(f *record.Finding) string {
 	return text + f.Detail
 }
 
-// conditionsText names the conditions as they were given.
-func conditionsText(c *record.Conditions) string {
+// conditionsText returns the flags that set the conditions.
+func conditionsText(c *loupe.Conditions) string {
 	var all []string
 	if c.Blocked > 0 {
 		all = append(all, "--when-blocked "+c.Blocked.String())
@@ -141,68 +84,44 @@ func conditionsText(c *record.Conditions) string {
 	return strings.Join(all, " ")
 }
 
-// watch looks at the conditions while nothing happens, and writes a file whenever it is asked to. It calls end when a
-// condition is met.
-func (f *flight) watch(ctx context.Context, asked <-chan os.Signal, done <-chan struct{}, end func()) {
-	tick := time.NewTicker(lookInterval)
-	defer tick.Stop()
-	for {
+// dumpOnRequest writes the events that are kept to a numbered file for each value of asked, until done is closed.
+func (a *app) dumpOnRequest(ctx context.Context, flight *loupe.FlightRecorder, format *export.Format, file string, asked <-chan os.Signal, done <-chan struct{}) {
+	for n := 1; ; n++ {
 		select {
 		case <-done:
 			return
 		case <-asked:
-			f.dumps++
-			out, err := f.app.create(ctx, numbered(f.file, f.dumps))
+			out, err := a.create(ctx, numbered(file, n))
 			var written *recordJSON
 			if err == nil {
-				written, err = f.dump(out)
+				written, err = a.dump(flight, format, out)
 			}
 			if err != nil {
-				f.app.note("%v", err)
+				a.note("%v", err)
 				continue
 			}
-			f.app.tellRecorded(written)
-		case now := <-tick.C:
-			f.mu.Lock()
-			if f.trigger.Any() && !f.met.Met() {
-				f.meet(f.trigger.Look(now), now)
-			}
-			over := f.met.Met() && now.After(f.until)
-			f.mu.Unlock()
-			if over {
-				end()
-				return
-			}
+			a.tellRecorded(written)
 		}
 	}
 }
 
-// dump writes what is kept to a file. Events are taken in meanwhile.
-func (f *flight) dump(out *output.File) (*recordJSON, error) {
-	f.mu.Lock()
-	stretch, err := f.kept.Take()
-	done := &recordJSON{File: out.Name, Format: string(f.format), Events: f.events}
-	f.mu.Unlock()
+// dump writes the events that are kept to a file. Recording continues meanwhile.
+func (a *app) dump(flight *loupe.FlightRecorder, format *export.Format, out *output.File) (*recordJSON, error) {
+	kept, err := flight.Take()
 	if err != nil {
 		out.Discard()
 		return nil, err
 	}
-	written, err := export.Formats().Find(string(f.format))
-	if err != nil {
+	written, err := kept.Write(out, loupe.Format(format.Name))
+	if err := finish(out, err); err != nil {
 		return nil, err
 	}
-	if err := finish(out, stretch.Write(out, written)); err != nil {
-		return nil, err
+	covered := kept.To.Sub(kept.From)
+	if kept.Short {
+		a.note("only the last %s fit into --memory; a larger value keeps more", report.ShortTime(covered))
 	}
-	if _, done.Goroutines, done.Alive, err = stretch.Count(); err != nil {
-		return nil, err
-	}
-	covered := stretch.To.Sub(stretch.From)
-	if stretch.Short {
-		f.app.note("only the last %s fit into --memory; a larger value keeps more", report.ShortTime(covered))
-	}
-	done.Seconds, done.Bytes = covered.Seconds(), out.Bytes()
-	return done, nil
+	return &recordJSON{File: out.Name, Format: format.Name, Events: kept.Observed, Goroutines: written.Goroutines, Alive: written.Alive,
+		Seconds: covered.Seconds(), Bytes: out.Bytes()}, nil
 }
 
 // numbered puts a number before a file's extension.

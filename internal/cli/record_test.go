@@ -57,7 +57,7 @@ func TestRecord(t *testing.T) {
 	if r.status != exitDone || r.out != "" || !strings.Contains(r.errOut, "of events (2 goroutines, 1 alive at the end) to "+file) || !strings.Contains(r.errOut, "go tool trace "+file) {
 		t.Errorf("status %d, %q, stderr %q", r.status, r.out, r.errOut)
 	}
-	if opt := sys.stream.options; !opt.Procs || opt.Kinds != event.KindsDefault || opt.StackDepth != loupe.DefaultStackDepth {
+	if opt := sys.stream.options; !opt.Procs || opt.Kinds != event.KindsDefault.Union(event.KindsMemory) || opt.StackDepth != loupe.DefaultStackDepth {
 		t.Errorf("the engine is asked for %+v", opt)
 	}
 	if changes, _ := transitions(t, file); changes < 8 {
@@ -85,6 +85,7 @@ func TestRecordUsage(t *testing.T) {
 		{"record app -o f --last -1s", "must not be negative"},
 		{"record app -o f --last 1s --when-goroutines 5 --kinds GoBlock", "require --kinds with GoStatus,GoCreate"},
 		{"record app -o f --kinds nonsense", "nonsense"},
+		{"record app -o f --memory-interval 1ms", "--memory-interval 1ms is too short"},
 		{"record app -o f --stack 1000", "--stack 1000 is too large"},
 	} {
 		r := run(t, newStream(), strings.Fields(test.line)...)

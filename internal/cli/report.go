@@ -9,7 +9,7 @@ import (
 
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/census"
-	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/report"
 	"github.com/loupe-go/loupe/internal/term"
 )
@@ -84,7 +84,7 @@ func (a *app) report(ctx context.Context, pid int, flags *reportFlags) error {
 
 // compare takes two snapshots of a process, and observes its events in between.
 func (a *app) compare(ctx context.Context, p process, flags *reportFlags) (*report.Comparison, error) {
-	first, err := a.snapshot(ctx, p, goproc.SnapshotOptions{})
+	first, err := a.snapshot(ctx, p, loupe.SnapshotOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -96,9 +96,9 @@ func (a *app) compare(ctx context.Context, p process, flags *reportFlags) (*repo
 		live <- nil
 	}
 	err = a.wait(ctx, flags.interval, fmt.Sprintf("observing process %d", pid))
-	var second *goproc.Snapshot
+	var second *event.Snapshot
 	if err == nil {
-		second, err = a.snapshot(ctx, p, goproc.SnapshotOptions{})
+		second, err = a.snapshot(ctx, p, loupe.SnapshotOptions{})
 	}
 	between := <-live // after an error too, so that nothing stays attached
 	if err != nil {

@@ -5,13 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"log/slog"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/loupe-go/loupe"
-	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/checkup"
+	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/output"
 	"github.com/loupe-go/loupe/internal/term"
 )
@@ -46,9 +48,9 @@ type app struct {
 // system is the machine that the commands look at.
 type system interface {
 	resolve(target string) ([]int, error)
-	open(pid int, opt goproc.Options) (process, error)
-	list(ctx context.Context) ([]goproc.Info, []error)
-	checkInline(ctx context.Context, pid int) error // why engine inline would refuse a process
+	open(pid int, opt loupe.ProcessOptions) (process, error)
+	list(ctx context.Context) iter.Seq2[event.ProcessInfo, error]
+	check(ctx context.Context, pid int, opt loupe.ProcessOptions) *checkup.Report
 	// attach begins to observe live events. A program that cannot be observed does not go on.
 	attach(ctx context.Context, target watched, opt loupe.Options) (session, error)
 }
@@ -128,7 +130,7 @@ verified).`,
 	a.logLevel.level = slog.LevelWarn
 	flags.Var(&a.logLevel, "log-level", "log messages of this `level` and above to stderr: debug, info, warn, error")
 	root.AddCommand(a.demoCommand(), a.demoProgramCommand(), a.psCommand(), a.doctorCommand(), a.goroutinesCommand(), a.reportCommand(),
-		a.topCommand(), a.traceCommand(), a.recordCommand(), a.profileCommand(), a.tracefileCommand(), a.versionCommand())
+		a.topCommand(), a.traceCommand(), a.recordCommand(), a.profileCommand(), a.memCommand(), a.allocsCommand(), a.tracefileCommand(), a.versionCommand())
 	root.SuggestionsMinimumDistance = 2
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", a.helpWidth())))
 	root.SetHelpCommand(helpCommand(root))

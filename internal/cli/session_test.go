@@ -2,12 +2,17 @@ package cli
 
 import (
 	"context"
+	"io"
 	"iter"
 	"sync"
 	"sync/atomic"
 
+	"github.com/google/pprof/profile"
+
 	"github.com/loupe-go/loupe"
+	"github.com/loupe-go/loupe/allocs"
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/export/pprof"
 )
 
 // fakeStream is what attaching to any process of a fakeSystem gives.
@@ -21,6 +26,12 @@ type fakeStream struct {
 	warnings  []string
 	late      string        // a warning that comes during the session
 	leaving   chan struct{} // unless nil, detaching takes until it is closed, and the events go on until then
+
+	allocs    allocs.Counts // what Allocs returns
+	allocsErr error
+
+	memory    *event.Memory // what Memory returns
+	memoryErr error
 
 	observed    []uint64 // what Observed returns
 	observedErr error
@@ -60,8 +71,6 @@ type fakeSession struct {
 
 	ended  chan struct{} // the program has ended
 	status int
-
-	alive []uint64 // what Alive returns
 }
 
 func (s *fakeSession) Events() iter.Seq[*event.Event] {
@@ -94,14 +103,19 @@ func (s *fakeSession) Events() iter.Seq[*event.Event] {
 func (s *fakeSession) Err() error         { return s.err }
 func (s *fakeSession) Stats() event.Stats { return s.stats }
 
-func (s *fakeSession) Warnings() (list []event.Warning) {
-	for _, w := range s.warnings {
-		list = append(list, event.Warning{Text: w})
-	}
+func (s *fakeSession) Warnings() []event.Warning {
 	if s.late != "" && atomic.LoadUint64(&s.consumed) > 0 {
-		list = append(list, event.Warning{Text: s.late})
+		return warningsOf(append(s.warnings[:len(s.warnings):len(s.warnings)], s.late))
 	}
-	return list
+	return warningsOf(s.warnings)
+}
+
+func warningsOf(texts []string) []event.Warning {
+	var warnings []event.Warning
+	for _, text := range texts {
+		warnings = append(warnings, event.Warning{Kind: event.WarnMissing, Text: text})
+	}
+	return warnings
 }
 
 func (s *fakeSession) PID() int {
@@ -127,7 +141,28 @@ func (s *fakeSession) Detach() error {
 
 func (s *fakeSession) Usage() (event.Usage, error) { return event.Usage{}, nil }
 
-func (s *fakeSession) Alive() ([]uint64, error) { return s.alive, nil }
+func (s *fakeSession) Record(w io.Writer, opt loupe.RecordOptions) (loupe.Recording, error) {
+	opt.Kinds = s.options.Kinds
+	return loupe.Record(w, s.Events(), opt)
+}
+
+func (s *fakeSession) FlightRecorder(opt loupe.FlightOptions) (*loupe.FlightRecorder, error) {
+	return loupe.NewFlightRecorder(opt)
+}
+
+func (s *fakeSession) Profile(opt loupe.ProfileOptions) (*loupe.EventProfile, error) {
+	return loupe.Profile(s.Events(), opt)
+}
+
+func (s *fakeSession) Allocs() (*allocs.Counts, error) { return &s.allocs, s.allocsErr }
+
+func (s *fakeSession) AllocProfile(c *allocs.Counts) *profile.Profile {
+	return pprof.Allocs(c, pprof.Mapping{})
+}
+
+func (s *fakeSession) Memory(context.Context) (*event.Memory, error) { return s.memory, s.memoryErr }
+
+func (s *fakeSession) Alive() ([]uint64, error) { return nil, nil }
 
 func (s *fakeSession) Observed() ([]uint64, error) { return s.observed, s.observedErr }
 func (s *fakeSession) ExitStatus() (int, bool) {

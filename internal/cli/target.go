@@ -9,11 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/loupe-go/loupe/event"
 	"github.com/spf13/cobra"
 
 	"github.com/loupe-go/loupe"
-	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/event"
 )
 
 // targetFlags are the flags of a command that looks at a TARGET once.
@@ -139,11 +138,11 @@ func (a *app) goProcesses(pids []int) []int {
 	}
 	var found []int
 	for _, pid := range pids {
-		p, err := a.system.open(pid, goproc.Options{Log: a.log()})
+		p, err := a.system.open(pid, a.processOptions())
 		if err == nil {
 			p.Close()
 		}
-		if !errors.Is(err, goproc.ErrNotGo) {
+		if !errors.Is(err, loupe.ErrNotGo) {
 			found = append(found, pid)
 		}
 	}
@@ -165,9 +164,12 @@ func pidList(pids []int) string {
 	return strings.Join(words, " ")
 }
 
+// processOptions returns the options for reading a process.
+func (a *app) processOptions() loupe.ProcessOptions { return loupe.ProcessOptions{Log: a.log()} }
+
 // withProcess opens a Go process and calls look with it.
 func (a *app) withProcess(pid int, look func(process) error) error {
-	p, err := a.system.open(pid, goproc.Options{Log: a.log()})
+	p, err := a.system.open(pid, a.processOptions())
 	if err != nil {
 		return &targetError{pid: pid, err: err}
 	}
@@ -176,10 +178,10 @@ func (a *app) withProcess(pid int, look func(process) error) error {
 }
 
 // snapshot takes a snapshot and passes on what is uncertain about it.
-func (a *app) snapshot(ctx context.Context, p process, opt goproc.SnapshotOptions) (*goproc.Snapshot, error) {
+func (a *app) snapshot(ctx context.Context, p process, opt loupe.SnapshotOptions) (*event.Snapshot, error) {
 	pid := p.Info().PID
 	progress := a.progress(fmt.Sprintf("reading the goroutines of process %d", pid))
-	var snap *goproc.Snapshot
+	var snap *event.Snapshot
 	read := func() (err error) {
 		snap, err = p.Snapshot(ctx, opt)
 		return err

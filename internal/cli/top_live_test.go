@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"encoding/json"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
@@ -54,6 +56,42 @@ func TestLiveTopMill(t *testing.T) {
 	m.understood()
 }
 
+// TestLiveTopAllocs shows the heap and the allocations of a program that allocates all the time.
+func TestLiveTopAllocs(t *testing.T) {
+	_, pid := startTarget(t, "churn", "1")
+	r := run(t, machine{}, "top", pid, "--json", "-n", "2", "--interval", "500ms", "--buffer", "64MiB", "--allocs")
+	var l struct {
+		Memory struct{ HeapBytes, GoalBytes, AllocBytesPerSecond float64 }
+		Allocs struct{ BytesPerSecond, ObjectsPerSecond, ElsewhereBytes, Bytes float64 }
+		Sites  []struct {
+			Start               *event.Frame
+			AllocBytesPerSecond float64
+		}
+	}
+	_, last, _ := strings.Cut(r.out, "\n")
+	if err := json.Unmarshal([]byte(last), &l); err != nil || r.status != exitDone {
+		t.Fatalf("%v, %+v", err, r)
+	}
+	sum := 0.0
+	for _, s := range l.Sites {
+		sum += s.AllocBytesPerSecond
+	}
+	counted, books := l.Allocs.BytesPerSecond, l.Memory.AllocBytesPerSecond
+	t.Logf("counted %.0f bytes/s, %.0f of sites, %.0f by the memory statistics; elsewhere %.0f of %.0f bytes", counted, sum, books, l.Allocs.ElsewhereBytes, l.Allocs.Bytes)
+	if l.Memory.HeapBytes <= 0 || l.Memory.GoalBytes <= 0 || counted <= 0 || sum < 0.9*counted || sum > counted+1 || books < 0.7*counted || books > 1.3*counted {
+		t.Errorf("%s", last)
+	}
+	m := newTerminal(t, 120, 30)
+	over := onTerminal(t, m, machine{}, nil, "top", pid, "--interval", "200ms", "--buffer", "64MiB", "--allocs")
+	m.await("memory     heap ", "GC cycles", "ALLOC/S", "GC BY ALLOC")
+	m.press("\r")
+	m.await(" allocated ", "objects/s", "GC wait")
+	m.press("q")
+	if r := <-over; r.status != exitDone {
+		t.Errorf("%+v", r)
+	}
+}
+
 // TestLiveTopSlowTerminal does not read what the view writes for a while. No event is lost for that.
 func TestLiveTopSlowTerminal(t *testing.T) {
 	target, pid := startTarget(t, "mill")
@@ -89,9 +127,9 @@ func TestLiveTopFlood(t *testing.T) {
 	m.press("2")
 	m.await("sync.Mutex.Lock", "chan receive", "select", "sleep", "25%")
 	m.press("4")
-	m.await("1-19 of 20,00")
+	m.await("1-18 of 20,00")
 	m.press("/lot).locker\r")
-	m.await("1-19 of 5,000", "sync.Mutex.Lock")
+	m.await("1-18 of 5,000", "sync.Mutex.Lock")
 	m.press("q")
 	if r := <-over; r.status != exitDone {
 		t.Errorf("%+v", r)

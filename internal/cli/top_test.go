@@ -3,15 +3,13 @@ package cli
 import (
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/loupe-go/loupe"
+	"github.com/loupe-go/loupe/allocs"
 	"github.com/loupe-go/loupe/event"
-	"github.com/loupe-go/loupe/internal/tui"
-	"github.com/loupe-go/loupe/sched"
 )
 
 func TestTopUsage(t *testing.T) {
@@ -167,6 +165,59 @@ func TestTopText(t *testing.T) {
 	}
 }
 
+// TestTopAllocs counts allocations only if it is asked to.
+func TestTopAllocs(t *testing.T) {
+	sys := livelier()
+	origin := sampleEvents()[1].Origin
+	sys.stream.allocs = allocs.Counts{Total: allocs.Sums{Objects: 30, Bytes: 3000}, Goroutines: []allocs.Goroutine{{ID: 18, Origin: *origin, Sums: allocs.Sums{Objects: 20, Bytes: 2000}},
+		{Sums: allocs.Sums{Objects: 10, Bytes: 1000}}}}
+	r := run(t, sys, "top", "42", "--json", "--interval", "100ms", "-n", "1", "--allocs")
+	if r.status != exitDone || sys.stream.options.Allocs.By != loupe.AllocsByGoroutine || sys.stream.options.Kinds != event.KindsDefault {
+		t.Fatalf("%+v, %+v", r, sys.stream.options)
+	}
+	for _, want := range []string{`"allocs":{"bytes":3000,"objects":30,`, `"elsewhereBytes":1000,"lost":0}`, `"allocBytes":2000,"allocObjects":20,`} {
+		if !strings.Contains(r.out, want) {
+			t.Errorf("no %q in %s", want, r.out)
+		}
+	}
+	sys = livelier()
+	r = run(t, sys, "top", "42", "--json", "--interval", "100ms", "-n", "1")
+	if r.status != exitDone || sys.stream.options.Allocs.By != 0 || strings.Contains(r.out, "alloc") {
+		t.Errorf("%+v, %+v", r, sys.stream.options)
+	}
+	sys = livelier()
+	sys.stream.allocsErr = errors.New("no counters")
+	r = run(t, sys, "top", "42", "--json", "--interval", "100ms", "-n", "1", "--allocs")
+	if !strings.Contains(r.out, `"allocations are unavailable: no counters"`) || strings.Contains(r.out, `"allocs":`) {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestTopMemory shows memory statistics, or why there are none.
+func TestTopMemory(t *testing.T) {
+	sys := livelier()
+	sys.stream.memory = &event.Memory{Time: time.Unix(1, 0)}
+	sys.stream.memory.Heap = event.HeapMemory{Alloc: 5 << 20, Live: 3 << 20, Goal: 8 << 20}
+	sys.stream.memory.GC.Cycles = 17
+	r := run(t, sys, "top", "42", "--interval", "100ms", "-n", "1")
+	if r.status != exitDone || !strings.Contains(r.out, "memory     heap 5.0 MiB  goal 8.0 MiB  live 3.0 MiB  GC cycles 17") {
+		t.Errorf("%+v", r)
+	}
+	r = run(t, sys, "top", "42", "--interval", "100ms", "-n", "1", "--json")
+	if !strings.Contains(r.out, `"memory":{"heapBytes":5242880,"liveBytes":3145728,"goalBytes":8388608,"gcCycles":17}`) {
+		t.Errorf("%+v", r)
+	}
+	sys.stream.memory, sys.stream.memoryErr = nil, errors.New("the counters contradict\x1b each other")
+	r = run(t, sys, "top", "42", "--interval", "100ms", "-n", "1")
+	if r.status != exitDone || !strings.Contains(r.out, `memory     unavailable  the counters contradict\x1b each other`) {
+		t.Errorf("%+v", r)
+	}
+	r = run(t, sys, "top", "42", "--interval", "100ms", "-n", "1", "--json")
+	if !strings.Contains(r.out, "memory statistics are unavailable: the counters contradict") || strings.Contains(r.out, `"memory":`) {
+		t.Errorf("%+v", r)
+	}
+}
+
 // onTerminal runs a command line on a terminal. The result comes when it is over.
 func onTerminal(t *testing.T, m *terminal, sys system, env map[string]string, args ...string) <-chan result {
 	t.Helper()
@@ -298,30 +349,4 @@ func TestHeldOutput(t *testing.T) {
 	var unset heldOutput
 	unset.hold()
 	unset.release()
-}
-
-// TestTopMends has the end of a goroutine be lost: the target tells that it is gone.
-func TestTopMends(t *testing.T) {
-	feed := tui.NewFeed(sched.New(sched.Options{Kinds: event.KindsDefault}))
-	now := feed.Now()
-	for _, e := range []event.Event{
-		{Kind: event.GoStatus, Time: now, G: 1, State: event.StateWaiting},
-		{Kind: event.GoStatus, Time: now, G: 2, State: event.StateWaiting},
-		{Kind: event.Lost, Time: now + 1, Value: 3},
-	} {
-		feed.Add(&e)
-	}
-	fake := &fakeSession{fakeStream: &fakeStream{stats: event.Stats{Lost: 3}}, alive: []uint64{1}}
-	w := &watching{session: fake, feed: feed}
-	if lost := w.mend(slog.New(slog.DiscardHandler), 0, now+2); lost != 3 {
-		t.Errorf("%d events lost, want 3", lost)
-	}
-	totals := feed.Totals()
-	if totals.Live != 1 || totals.Reconciled != 1 {
-		t.Errorf("%d goroutines, %d ended unseen", totals.Live, totals.Reconciled)
-	}
-	fake.alive = nil
-	if w.mend(slog.New(slog.DiscardHandler), 3, now+2); feed.Totals().Live != 1 {
-		t.Error("mended although nothing more was lost")
-	}
 }

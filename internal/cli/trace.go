@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 type traceFlags struct {
 	live       liveFlags
 	kinds      kindsFlag
+	every      time.Duration // Options.MemoryInterval
 	minBlock   time.Duration
 	goroutines []string
 	system     bool
@@ -64,6 +66,7 @@ program nothing. --reason and --func only filter the output.
 	flags.live.add(cmd, 0)
 	f := cmd.Flags()
 	f.Var(&flags.kinds, "kinds", "observe these `KINDS` of events: names and groups, separated by commas")
+	addMemoryInterval(f, &flags.every)
 	f.DurationVar(&flags.minBlock, "min-block", 0, "only waits of at least this time, printed when they end, without GoStart and GoStop")
 	f.StringSliceVar(&flags.goroutines, "g", nil, "only the goroutines with these `IDS`, separated by commas")
 	f.BoolVar(&flags.system, "system", false, "include goroutines of the Go runtime")
@@ -87,8 +90,8 @@ program nothing. --reason and --func only filter the output.
 func (f *traceFlags) options(a *app) (loupe.Options, stream.Filter, error) {
 	filter := stream.Filter{Kinds: f.kinds.kinds, Reasons: f.reasons}
 	opt := f.live.options(a)
-	opt.Kinds, opt.MinBlock, opt.System, opt.SampleOneIn = f.kinds.kinds, f.minBlock, f.system, f.sample
-	switch problem := f.live.problem(); {
+	opt.Kinds, opt.MinBlock, opt.System, opt.SampleOneIn, opt.MemoryInterval = f.kinds.kinds, f.minBlock, f.system, f.sample, f.every
+	switch problem := cmp.Or(f.live.problem(), memoryIntervalProblem(f.every)); {
 	case problem != "":
 		return opt, filter, errors.New(problem)
 	case f.minBlock < 0:

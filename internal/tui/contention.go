@@ -6,51 +6,52 @@ import (
 	"strings"
 
 	"github.com/loupe-go/loupe/internal/gostate"
+	"github.com/loupe-go/loupe/live"
 )
 
 // contentionPage shows the places where goroutines wait, and how long.
 type contentionPage struct {
-	sheet sheet[PlaceRow]
+	sheet sheet[live.PlaceRow]
 	all   bool // waits for anything; else only those that get in each other's way
 	other int  // places that are not shown for that
 }
 
 func newContention() *contentionPage {
-	key := func(p *PlaceRow) string {
+	key := func(p *live.PlaceRow) string {
 		f := &p.At.Frame
 		return strings.Join([]string{p.At.Reason, f.Func, f.File, strconv.Itoa(f.Line)}, "\x00")
 	}
-	return &contentionPage{sheet: sheet[PlaceRow]{columns: contentionColumns(), key: key}}
+	return &contentionPage{sheet: sheet[live.PlaceRow]{columns: contentionColumns(), key: key}}
 }
 
-func contentionColumns() []column[PlaceRow] {
-	return []column[PlaceRow]{
+func contentionColumns() []column[live.PlaceRow] {
+	return []column[live.PlaceRow]{
 		{title: "WAITED", about: "total time that goroutines waited there in the last interval", min: 7, right: true,
-			cell:  func(p *PlaceRow) []piece { return cell(strong, spent(p.TimeIn)) },
-			order: func(a, b *PlaceRow) int { return cmp.Or(b.TimeIn.Cmp(a.TimeIn), b.Time.Cmp(a.Time)) }},
+			cell:  func(p *live.PlaceRow) []piece { return cell(strong, spent(p.TimeIn)) },
+			order: func(a, b *live.PlaceRow) int { return cmp.Or(b.TimeIn.Cmp(a.TimeIn), b.Time.Cmp(a.Time)) }},
 		{title: "TOTAL", about: "total since the start of the observation", min: 7, right: true, rank: 6,
-			cell:  func(p *PlaceRow) []piece { return cell(plain, spent(p.Time)) },
-			order: func(a, b *PlaceRow) int { return b.Time.Cmp(a.Time) }},
+			cell:  func(p *live.PlaceRow) []piece { return cell(plain, spent(p.Time)) },
+			order: func(a, b *live.PlaceRow) int { return b.Time.Cmp(a.Time) }},
 		{title: "WAITS/S", about: "waits that ended, per second", min: 7, right: true, rank: 3,
-			cell:  func(p *PlaceRow) []piece { return pace(p.CountIn, p.Interval) },
-			order: func(a, b *PlaceRow) int { return cmp.Compare(b.CountIn, a.CountIn) }},
+			cell:  func(p *live.PlaceRow) []piece { return pace(p.CountIn, p.Interval) },
+			order: func(a, b *live.PlaceRow) int { return cmp.Compare(b.CountIn, a.CountIn) }},
 		{title: "MEAN", about: "average length of a wait since the start of the observation", min: 6, right: true, rank: 5,
-			cell: func(p *PlaceRow) []piece { return age(p.Done.Per(p.Count), p.Count > 0) }},
+			cell: func(p *live.PlaceRow) []piece { return age(p.Done.Per(p.Count), p.Count > 0) }},
 		{title: "MAX", about: "longest wait since the start of the observation", min: 6, right: true, rank: 7,
-			cell:  func(p *PlaceRow) []piece { return age(p.Max, p.Count > 0) },
-			order: func(a, b *PlaceRow) int { return cmp.Compare(b.Max, a.Max) }},
+			cell:  func(p *live.PlaceRow) []piece { return age(p.Max, p.Count > 0) },
+			order: func(a, b *live.PlaceRow) int { return cmp.Compare(b.Max, a.Max) }},
 		{title: "NOW", about: "goroutines that wait there now", min: 5, right: true, rank: 1,
-			cell:  func(p *PlaceRow) []piece { return counter(p.Now, warn) },
-			order: func(a, b *PlaceRow) int { return cmp.Compare(b.Now, a.Now) }},
+			cell:  func(p *live.PlaceRow) []piece { return counter(p.Now, warn) },
+			order: func(a, b *live.PlaceRow) int { return cmp.Compare(b.Now, a.Now) }},
 		{title: "REASON", about: "what they wait for", min: 11, share: 1, want: 17, rank: 2,
-			cell: func(p *PlaceRow) []piece { return cell(plain, safe(p.At.Reason)) }},
+			cell: func(p *live.PlaceRow) []piece { return cell(plain, safe(p.At.Reason)) }},
 		{title: "WHERE", about: "innermost function that is not part of the Go distribution", min: 14, share: 3, want: 36,
-			cell: func(p *PlaceRow) []piece { return cell(name, where(p)) }},
+			cell: func(p *live.PlaceRow) []piece { return cell(name, where(p)) }},
 	}
 }
 
 // where names a place.
-func where(p *PlaceRow) string {
+func where(p *live.PlaceRow) string {
 	switch {
 	case p.At.Other:
 		return "(other places)"
@@ -60,22 +61,24 @@ func where(p *PlaceRow) string {
 	return spot(p.At.Frame)
 }
 
-func (c *contentionPage) name(*Model) string { return "contention" }
-func (c *contentionPage) query(q *Query)     { q.About = AboutPlaces }
+func (c *contentionPage) name(*Model) string  { return "contention" }
+func (c *contentionPage) query(q *live.Query) { q.About = live.AboutPlaces }
 
 func (c *contentionPage) refresh(m *Model) {
 	d, ok := m.detail()
 	if !ok {
 		return
 	}
-	var rows []PlaceRow
+	var rows []live.PlaceRow
 	for _, p := range d.Places {
 		if c.all || gostate.Contended(p.At.Reason) {
 			rows = append(rows, p)
 		}
 	}
 	c.other = len(d.Places) - len(rows)
-	c.sheet.fill(rows, func(match *matcher, p *PlaceRow) bool { return match.words(p.At.Reason) || match.stack(p.Stack) })
+	c.sheet.fill(rows, func(match *live.Matcher, p *live.PlaceRow) bool {
+		return match.Words(p.At.Reason) || match.Stack(p.Stack)
+	})
 }
 
 func (c *contentionPage) draw(m *Model, w, h int) []string {
@@ -121,7 +124,7 @@ func (c *contentionPage) press(m *Model, key string) outcome {
 		if row.Stack != nil {
 			title = shortFunc(row.At.Frame) + ": " + title
 		}
-		return outcome{open: newGoroutines(Scope{Kind: OfPlace, At: row.At}, title, &place)}
+		return outcome{open: newGoroutines(live.Scope{Kind: live.OfPlace, At: row.At}, title, &place)}
 	}
 	c.sheet.press(key, m.bodyHeight())
 	return outcome{}

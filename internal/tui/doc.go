@@ -7,10 +7,10 @@
 //
 // # Source of the data
 //
-// Whenever the Model requests it, a [Sampler] reads a [Source], such as a *sched.Machine, and makes a [Picture]: the
-// changes since the previous picture, and the additional data that the current page needs. The goroutine that adds
-// events from the program (to a [Feed]) never waits for the terminal. The cost of a frame depends on what is on the
-// screen, because lists are limited to a maximum number of goroutines.
+// Whenever the Model requests it, package live takes a picture of the program: the changes since the previous picture,
+// and the additional data that the current page needs. The goroutine that adds events from the program never waits for
+// the terminal. The cost of a frame depends on what is on the screen, because lists are limited to a maximum number of
+// goroutines.
 //
 // # Pages
 //

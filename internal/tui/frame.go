@@ -5,14 +5,20 @@ import "strings"
 // layout is how the lines of a screen are divided.
 type layout struct{ head, tabs, body, foot int }
 
+// Lines of the head on large and on medium screens.
+const (
+	fullHead  = 9
+	shortHead = 5
+)
+
 // layoutOf divides a screen. The less there is, the shorter is the head; the body is what everything is for.
 func layoutOf(height int) layout {
 	l := layout{tabs: 1, foot: 1}
 	switch {
-	case height >= 22:
-		l.head = 8
+	case height >= 23:
+		l.head = fullHead
 	case height >= 16:
-		l.head = 4
+		l.head = shortHead
 	case height >= 9:
 		l.head = 2
 	case height >= 5:

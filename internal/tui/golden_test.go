@@ -12,6 +12,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/live"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -21,6 +22,8 @@ var scenes = []struct {
 	name string
 	keys []string
 	news any // comes at the end
+
+	allocs bool // allocations are counted
 }{
 	{name: "sites"},
 	{name: "states", keys: []string{"2"}},
@@ -36,6 +39,8 @@ var scenes = []struct {
 	{name: "filter", keys: []string{"/", "s", "e", "a", "r"}},
 	{name: "help", keys: []string{"?"}},
 	{name: "notes", keys: []string{"w"}},
+	{name: "allocations", allocs: true, keys: []string{"s", "s", "s", "s", "s", "s", "s", "s"}},
+	{name: "allocations of a site", allocs: true, keys: []string{"down", "enter"}},
 	{name: "ended", keys: []string{"p", "p"}, news: Ended{Text: "the program exited with status 3", Bad: true}},
 }
 
@@ -45,8 +50,12 @@ func TestFrames(t *testing.T) {
 		var frames strings.Builder
 		for _, scene := range scenes {
 			w := shop(12)
-			w.health.Warnings = []string{"the probe for stops of the world could not be attached: symbol not found"}
-			d := sit(t, w, size.w, size.h)
+			w.health.Warnings = []event.Warning{{Text: "the probe for stops of the world could not be attached: symbol not found"}}
+			target := testTarget
+			if target.Allocs = scene.allocs; scene.allocs {
+				w.count()
+			}
+			d := sitWith(t, w, target, size.w, size.h)
 			d.wait(8)
 			d.press(scene.keys...)
 			if scene.news != nil {
@@ -121,13 +130,16 @@ func check(t *testing.T, screen string, w, h int) {
 // TestPrinted compares what scripts get with files.
 func TestPrinted(t *testing.T) {
 	w := shop(12)
-	w.health = Health{Lost: 3, Warnings: []string{"hostile \x1b[31m note"}}
+	w.health = live.Health{Lost: 3, Warnings: []event.Warning{{Text: "hostile \x1b[31m note"}}}
 	w.apply(event.Event{Kind: event.Lost, Value: 3})
-	w.sampler.Take(Query{})
+	w.count()
+	w.sampler.Take(live.Query{})
 	w.second()
-	p := w.sampler.Take(Query{About: AboutSummary, System: true, Module: testTarget.Module})
+	p := w.sampler.Take(live.Query{About: live.AboutSummary, System: true, Module: testTarget.Module})
 	var text, doc strings.Builder
-	target := func() Target { return testTarget }
+	counting := testTarget
+	counting.Allocs = true
+	target := func() Target { return counting }
 	if err := (&TextPrinter{Out: &text, Target: target, Rows: 5, Width: 120}).Print(p, "process 4711 has exited"); err != nil {
 		t.Fatal(err)
 	}
@@ -138,5 +150,16 @@ func TestPrinted(t *testing.T) {
 	compare(t, "printed.json", doc.String())
 	if p.Interval < 900*time.Millisecond {
 		t.Errorf("the picture is of %v", p.Interval)
+	}
+}
+
+// BenchmarkView is a large frame in colours.
+func BenchmarkView(b *testing.B) {
+	w := shop(20)
+	m := NewModel(testTarget, time.Second, true)
+	m.Update(Resize{200, 60})
+	m.Update(w.sampler.Take(m.Query()))
+	for b.Loop() {
+		m.View(200, 60)
 	}
 }

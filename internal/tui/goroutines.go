@@ -6,12 +6,22 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/place"
+	"github.com/loupe-go/loupe/live"
 	"github.com/loupe-go/loupe/sched"
 )
 
 // listLimit is how many goroutines a list has at most: the first in its order. How many there are is told.
 const listLimit = 1000
+
+// goroutineOrders are the orders of lists of goroutines, by the title of the column that they sort by.
+var goroutineOrders = map[string]sched.Order{
+	usualOrder: sched.ByOldest, "RUN TIME": sched.ByRunning, "READY": sched.ByRunnable, "BLOCKED": sched.ByBlocked, "BLOCKS": sched.ByBlocks, "ID": sched.ByID,
+}
+
+// usualOrder is the title of the column that lists of goroutines are sorted by at first.
+const usualOrder = "SINCE"
 
 // goroutineLine is a row of a list of goroutines.
 type goroutineLine struct {
@@ -23,19 +33,19 @@ type goroutineLine struct {
 // goroutinesPage lists goroutines: all, or those of a site, a state or a place.
 type goroutinesPage struct {
 	sheet sheet[goroutineLine]
-	scope Scope
+	scope live.Scope
 	title string
-	place *PlaceRow // whose stack stands above the list; nil for none
+	place *live.PlaceRow // whose stack stands above the list; nil for none
 
 	matched int
 	ready   bool // the list has come
 }
 
-func newGoroutines(scope Scope, title string, place *PlaceRow) *goroutinesPage {
+func newGoroutines(scope live.Scope, title string, place *live.PlaceRow) *goroutinesPage {
 	p := &goroutinesPage{scope: scope, title: title, place: place, sheet: sheet[goroutineLine]{
 		columns: goroutineColumns(), key: func(g *goroutineLine) string { return strconv.FormatUint(g.ID, 10) },
 	}}
-	p.sheet.sorted = slices.IndexFunc(p.sheet.columns, func(c column[goroutineLine]) bool { return c.title == goroutineOrders[0].column })
+	p.sheet.sorted = slices.IndexFunc(p.sheet.columns, func(c column[goroutineLine]) bool { return c.title == usualOrder })
 	return p
 }
 
@@ -68,10 +78,8 @@ func goroutineColumns() []column[goroutineLine] {
 			cell: func(g *goroutineLine) []piece { return cell(plain, siteFunc(g.Origin, false)) }},
 	}
 	for i := range columns {
-		for _, o := range goroutineOrders {
-			if o.column == columns[i].title {
-				columns[i].order = func(a, b *goroutineLine) int { return o.compare(&a.Goroutine, &b.Goroutine) }
-			}
+		if by, sorts := goroutineOrders[columns[i].title]; sorts {
+			columns[i].order = func(a, b *goroutineLine) int { return by.Compare(&a.Goroutine, &b.Goroutine) }
 		}
 	}
 	return columns
@@ -114,9 +122,9 @@ func (p *goroutinesPage) name(*Model) string {
 	return p.title
 }
 
-func (p *goroutinesPage) query(q *Query) {
-	q.About, q.Scope, q.Filter, q.Limit, q.Reverse = AboutGoroutines, p.scope, p.sheet.filter, listLimit, p.sheet.reverse
-	q.Order = slices.IndexFunc(goroutineOrders, func(o goroutineOrder) bool { return o.column == p.sheet.columns[p.sheet.sorted].title })
+func (p *goroutinesPage) query(q *live.Query) {
+	q.About, q.Scope, q.Filter, q.Limit, q.Reverse = live.AboutGoroutines, p.scope, p.sheet.filter, listLimit, p.sheet.reverse
+	q.Order = goroutineOrders[p.sheet.columns[p.sheet.sorted].title]
 }
 
 func (p *goroutinesPage) refresh(m *Model) {
@@ -129,7 +137,7 @@ func (p *goroutinesPage) refresh(m *Model) {
 		rows[i] = goroutineLine{g, g.InState(m.picture.Now), m.target.Module}
 	}
 	p.matched, p.ready = d.Matched, true
-	p.sheet.fill(rows, func(match *matcher, g *goroutineLine) bool { return match.goroutine(&g.Goroutine) })
+	p.sheet.fill(rows, func(match *live.Matcher, g *goroutineLine) bool { return match.Goroutine(&g.Goroutine) })
 	for i := range d.Places {
 		if p.place != nil && d.Places[i].At == p.place.At {
 			p.place = &d.Places[i]
@@ -137,8 +145,11 @@ func (p *goroutinesPage) refresh(m *Model) {
 	}
 }
 
-// above is what stands above the list: of a place its stack and its numbers.
+// above returns the lines above the list: the stack and the numbers of a place, or the allocations of a site.
 func (p *goroutinesPage) above(m *Model, w, h int) []string {
+	if p.scope.Kind == live.OfSite && h >= 8 {
+		return p.aboveSite(m, w)
+	}
 	if p.place == nil || h < 8 {
 		return nil
 	}
@@ -164,6 +175,29 @@ func (p *goroutinesPage) above(m *Model, w, h int) []string {
 		lines = append(lines, th.paint(dim, "   and by "+plural(uint64(row.Stacks-1), "other stack")+" with less wait time"))
 	}
 	return append(lines, "")
+}
+
+// aboveSite is what the goroutines of a site allocate, if allocations are counted.
+func (p *goroutinesPage) aboveSite(m *Model, w int) []string {
+	if m.picture == nil || m.picture.Allocs == nil {
+		return nil
+	}
+	i := slices.IndexFunc(m.picture.Sites, func(s live.SiteRow) bool { return s.ID == p.scope.Site })
+	if i < 0 {
+		return nil
+	}
+	row := newSiteLine(m.picture, &m.picture.Sites[i])
+	facts := []segment{seg(0, piece{" allocated ", dim}, piece{size(row.Allocs.Bytes), strong}, piece{" in ", dim}, piece{number(row.Allocs.Objects), strong}, piece{" objects", dim})}
+	if row.rates {
+		facts = append(facts, seg(1, piece{size(uint64(row.bytes)), strong}, piece{"/s", dim}), seg(2, counted(english.Rate(row.objects), "objects/s")...))
+	}
+	if row.collectorIsKnown {
+		facts = append(facts, seg(4, piece{"GC by allocated bytes ", dim}, piece{percent(row.collector, 1), strong}))
+	}
+	if row.interval > 0 {
+		facts = append(facts, seg(3, piece{"GC wait ", dim}, piece{percent(row.Delta.GCWait.Seconds(), row.interval.Seconds()), strong}))
+	}
+	return []string{m.theme.line(w, gap, facts...), ""}
 }
 
 func (p *goroutinesPage) draw(m *Model, w, h int) []string {

@@ -6,11 +6,12 @@ import (
 
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/english"
+	"github.com/loupe-go/loupe/live"
 )
 
 // groupLine is a row of the view by state.
 type groupLine struct {
-	GroupRow
+	live.GroupRow
 	all uint64 // goroutines of all rows
 }
 
@@ -103,8 +104,8 @@ func stateWord(s event.State) string {
 	return safe(string(s))
 }
 
-func (g *groupsPage) name(*Model) string { return "states" }
-func (g *groupsPage) query(q *Query)     { q.About = AboutGroups }
+func (g *groupsPage) name(*Model) string  { return "states" }
+func (g *groupsPage) query(q *live.Query) { q.About = live.AboutGroups }
 
 func (g *groupsPage) refresh(m *Model) {
 	d, ok := m.detail()
@@ -119,7 +120,7 @@ func (g *groupsPage) refresh(m *Model) {
 	for i, r := range d.Groups {
 		rows[i] = groupLine{r, all}
 	}
-	g.sheet.fill(rows, func(match *matcher, r *groupLine) bool { return match.words(stateWord(r.State), r.Reason) })
+	g.sheet.fill(rows, func(match *live.Matcher, r *groupLine) bool { return match.Words(stateWord(r.State), r.Reason) })
 }
 
 func (g *groupsPage) draw(m *Model, w, h int) []string { return g.sheet.draw(m.theme, w, h) }
@@ -132,7 +133,7 @@ func (g *groupsPage) keys() []hint       { return []hint{{"enter", "goroutines"}
 func (g *groupsPage) press(m *Model, key string) outcome {
 	row := g.sheet.current()
 	if key == "enter" && row != nil {
-		scope := Scope{Kind: OfGroup, State: row.State}
+		scope := live.Scope{Kind: live.OfGroup, State: row.State}
 		title := stateWord(row.State)
 		if row.State == event.StateWaiting {
 			scope.Reason = row.Reason

@@ -1,12 +1,14 @@
 package tui
 
 import (
+	"math"
 	"strconv"
 	"time"
 
-	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/english"
+	"github.com/loupe-go/loupe/internal/memory"
 	"github.com/loupe-go/loupe/internal/report"
+	"github.com/loupe-go/loupe/live"
 	"github.com/loupe-go/loupe/sched"
 )
 
@@ -22,15 +24,16 @@ func (m *Model) head(w, lines int) []string {
 		return []string{m.theme.line(w, gap, append(m.alarms(), m.goroutines(false, w)...)...)}
 	case lines == 2:
 		return []string{m.titleLine(w), m.theme.line(w, gap, append(m.goroutines(false, w), m.flow(20)...)...)}
-	case lines < 8:
+	case lines < fullHead:
 		return []string{
 			m.titleLine(w), m.labelled(w, "goroutines", m.goroutines(true, w)),
-			m.labelled(w, "cpu", append(m.processor(), m.notes(6)...)), m.labelled(w, "latency", m.latency(w)),
-		}[:min(lines, 4)]
+			m.labelled(w, "cpu", append(m.processor(), m.notes(6)...)), m.labelled(w, "memory", m.memory()), m.labelled(w, "latency", m.latency(w)),
+		}[:min(lines, shortHead)]
 	}
 	return []string{
 		m.titleLine(w), m.labelled(w, "events", m.events(w)), m.labelled(w, "goroutines", m.goroutines(true, w)),
-		m.labelled(w, "cpu", m.processor()), m.labelled(w, "rates", m.flow(0)), m.labelled(w, "runtime", m.runtime()), m.labelled(w, "latency", m.latency(w)), "",
+		m.labelled(w, "cpu", m.processor()), m.labelled(w, "memory", m.memory()), m.labelled(w, "rates", m.flow(0)), m.labelled(w, "runtime", m.runtime()),
+		m.labelled(w, "latency", m.latency(w)), "",
 	}
 }
 
@@ -105,11 +108,11 @@ func (m *Model) pace(w int) []segment {
 }
 
 // rate writes a rate of the interval; "…" when there is none yet.
-func (p *Picture) rate(count uint64) string {
+func rate(p *live.Picture, count uint64) string {
 	if p.Interval <= 0 {
 		return "…"
 	}
-	return english.Rate(p.perSecond(count))
+	return english.Rate(p.PerSecond(count))
 }
 
 // notes says that there are some, and which key shows them. What is printed has no keys, and the notes on stderr.
@@ -124,9 +127,9 @@ func (m *Model) notes(rank int) []segment {
 // events are how many come and what is to be known of them.
 func (m *Model) events(w int) []segment {
 	p := m.picture
-	list := []segment{seg(0, piece{p.rate(p.newEvents()), strong}, piece{"/s", dim})}
+	list := []segment{seg(0, piece{rate(p, p.NewEvents()), strong}, piece{"/s", dim})}
 	if w < labelsFrom {
-		list = []segment{seg(0, counted(p.rate(p.newEvents()), "events/s")...)}
+		list = []segment{seg(0, counted(rate(p, p.NewEvents()), "events/s")...)}
 	}
 	if w >= trendsFrom {
 		list = append(list, seg(5, piece{trend(p.EventTrend, trendColumns), name}))
@@ -136,7 +139,7 @@ func (m *Model) events(w int) []segment {
 	} else {
 		text := number(p.Health.Lost) + " lost"
 		if p.Interval > 0 && p.TotalsDelta.Lost > 0 {
-			text += " (" + p.rate(p.TotalsDelta.Lost) + "/s)"
+			text += " (" + rate(p, p.TotalsDelta.Lost) + "/s)"
 		}
 		list = append(list, seg(0, piece{text, bad}))
 	}
@@ -180,12 +183,12 @@ func (m *Model) goroutines(full bool, w int) []segment {
 }
 
 // growthPiece writes a growth by minute. One that would double the goroutines within minutes stands out.
-func growthPiece(g Growth, live uint64) piece {
+func growthPiece(g live.Growth, goroutines uint64) piece {
 	const minutes = 10
 	if !g.Known {
 		return piece{"…", dim}
 	}
-	if g.PerMinute*minutes > float64(live) && g.PerMinute >= minutes {
+	if g.PerMinute*minutes > float64(goroutines) && g.PerMinute >= minutes {
 		return piece{english.Signed(g.PerMinute), warn}
 	}
 	return piece{english.Signed(g.PerMinute), plain}
@@ -194,7 +197,7 @@ func growthPiece(g Growth, live uint64) piece {
 // flow is what comes, goes and runs by second; segments are left out from a rank on.
 func (m *Model) flow(rank int) []segment {
 	p := m.picture
-	created, ended, woken := p.rate(p.TotalsDelta.Created), p.rate(p.TotalsDelta.Ended), p.rate(p.wakeups())
+	created, ended, woken := rate(p, p.TotalsDelta.Created), rate(p, p.TotalsDelta.Ended), rate(p, p.Wakeups())
 	return []segment{
 		seg(rank+1, counted(created, "created/s")...), seg(rank+2, counted(ended, "ended/s")...), seg(rank+3, counted(woken, "wake-ups/s")...),
 	}
@@ -224,16 +227,62 @@ func (m *Model) processor() []segment {
 	return list
 }
 
-// runtime is the heap, the garbage collector, and stops of the whole program.
+// memory is the heap and the garbage collector, by the memory statistics of the runtime.
+func (m *Model) memory() []segment {
+	p := m.picture
+	now := p.Memory.Now
+	if now == nil {
+		list := []segment{seg(0, piece{"unavailable", dim})}
+		if err := p.Memory.Err; err != nil {
+			list = append(list, seg(1, piece{clip(safe(err.Error()), 100), dim}))
+		}
+		return list
+	}
+	goal := "off"
+	if !memory.Endless(&now.Heap) {
+		goal = size(now.Heap.Goal)
+	}
+	list := []segment{
+		seg(0, piece{"heap ", dim}, piece{size(now.Heap.Alloc), strong}), seg(1, piece{"goal ", dim}, piece{goal, strong}),
+		seg(4, piece{"live ", dim}, piece{size(now.Heap.Live), strong}), seg(3, piece{"GC cycles ", dim}, piece{number(uint64(now.GC.Cycles)), strong}),
+		seg(2, piece{"GC CPU ", dim}, piece{m.collectorCPU(), strong}),
+	}
+	if bytes, objects, ok := p.Memory.AllocRate(); ok {
+		list = append(list, seg(5, piece{"allocated ", dim}, piece{size(uint64(bytes)), strong}, piece{"/s", dim}),
+			seg(6, counted(english.Rate(objects), "objects/s")...))
+	}
+	return list
+}
+
+// collectorCPU returns the processor time of garbage collections in percent of one processor: between the last two collections that
+// were seen, or since the program started if the release does not record more.
+func (m *Model) collectorCPU() string {
+	p := m.picture
+	share, since := p.Memory.GCShare, ""
+	if p.Memory.Now.GC.CPU == nil {
+		share, since = p.Memory.Now.GC.CPUFraction, " since the program started"
+	}
+	if procs := p.Totals.Processor.Procs; share >= 0 && procs > 0 {
+		return percent(share*float64(procs), 1) + since
+	}
+	return "…"
+}
+
+// size writes a number of bytes.
+func size(n uint64) string { return english.Size(int64(min(n, math.MaxInt64))) }
+
+// collectionsFrom is how long a program is observed before garbage collections by minute are shown.
+const collectionsFrom = 30 * time.Second
+
+// runtime is the garbage collections and the stops of the whole program since the start of the observation.
 func (m *Model) runtime() []segment {
 	p := m.picture
 	r := &p.Runtime
-	heap := "…"
-	if r.HeapAt != 0 {
-		heap = english.Size(r.Heap)
+	list := []segment{seg(2, piece{"collections ", dim}, piece{number(r.GC.Begun), strong})}
+	if p.Memory.Now == nil && r.HeapAt != 0 {
+		list = append(list, seg(1, piece{"heap ", dim}, piece{english.Size(r.Heap), strong}))
 	}
-	list := []segment{seg(1, piece{"heap ", dim}, piece{heap, strong}), seg(2, piece{"GC ", dim}, piece{number(r.GC.Begun), strong})}
-	if p.Elapsed >= growthWindow/2 && r.GC.Begun > 0 {
+	if p.Elapsed >= collectionsFrom && r.GC.Begun > 0 {
 		list = append(list, seg(5, piece{english.Rate(float64(r.GC.Begun) / p.Elapsed.Minutes()), plain}, piece{"/min", dim}))
 	}
 	if r.GC.Active {
@@ -273,6 +322,3 @@ func quantiles(h *sched.Histogram, rank int) []segment {
 	}
 	return append(list, seg(rank+2, piece{"max ", dim}, piece{latencySpan(h.Max(), h.Count()), strong}))
 }
-
-// wakeups is how many goroutines were made runnable after a wait in the interval.
-func (p *Picture) wakeups() uint64 { return p.TotalsDelta.Kinds[event.GoUnblock] }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/live"
 )
 
 // hostileWorld has names that do what names should not.
@@ -30,7 +31,10 @@ func hostileWorld() *world {
 	}
 	w.apply(event.Event{Kind: event.GoStatus, G: 1 << 62, State: event.State(names[0]), Reason: names[1]})
 	w.apply(event.Event{Kind: event.HeapAlloc, Value: -1})
-	w.health = Health{Lost: 1<<64 - 1, Warnings: names}
+	w.health = live.Health{Lost: 1<<64 - 1}
+	for _, name := range names {
+		w.health.Warnings = append(w.health.Warnings, event.Warning{Text: name})
+	}
 	return w
 }
 

@@ -8,7 +8,9 @@ import (
 
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/gostate"
+	"github.com/loupe-go/loupe/internal/memory"
 	"github.com/loupe-go/loupe/internal/term"
+	"github.com/loupe-go/loupe/live"
 	"github.com/loupe-go/loupe/sched"
 )
 
@@ -46,6 +48,8 @@ type pictureJSON struct {
 	GC        gcJSON        `json:"gc"`
 	STW       stwJSON       `json:"stw"`
 	HeapBytes *int64        `json:"heapBytes,omitempty"` // not there until it was told
+	Memory    *memoryJSON   `json:"memory,omitempty"`    // not there if it could not be read
+	Allocs    *allocsJSON   `json:"allocs,omitempty"`    // not there unless allocations are counted
 	Latency   latenciesJSON `json:"schedulerLatency"`
 
 	Sites      []siteJSON       `json:"sites"`
@@ -65,6 +69,36 @@ type cpuJSON struct {
 	Procs      int     `json:"gomaxprocs,omitempty"`
 	Threads    int     `json:"threads"`
 	RSS        int64   `json:"rssBytes"`
+}
+
+// memoryJSON is the memory statistics of the runtime. Sizes are in bytes.
+type memoryJSON struct {
+	Heap             uint64   `json:"heapBytes"`           // MemStats.HeapAlloc
+	Live             uint64   `json:"liveBytes"`           // found reachable by the last collection
+	Goal             uint64   `json:"goalBytes,omitempty"` // not there if the collector is off
+	Cycles           uint32   `json:"gcCycles"`
+	GCShare          *float64 `json:"gcShare,omitempty"` // of the processor time of all Ps, between the last two collections that were seen
+	BytesPerSecond   *float64 `json:"allocBytesPerSecond,omitempty"`
+	ObjectsPerSecond *float64 `json:"allocObjectsPerSecond,omitempty"`
+}
+
+// allocsJSON is the counted allocations.
+type allocsJSON struct {
+	Bytes            uint64  `json:"bytes"` // since the observation began
+	Objects          uint64  `json:"objects"`
+	BytesPerSecond   float64 `json:"bytesPerSecond"`
+	ObjectsPerSecond float64 `json:"objectsPerSecond"`
+	ElsewhereBytes   uint64  `json:"elsewhereBytes"` // of the bytes: of the runtime, and of goroutines without a site
+	Lost             uint64  `json:"lost"`           // at most
+}
+
+// siteAllocsJSON is what the goroutines of a site allocate.
+type siteAllocsJSON struct {
+	Bytes            uint64   `json:"allocBytes"` // since the observation began
+	Objects          uint64   `json:"allocObjects"`
+	BytesPerSecond   float64  `json:"allocBytesPerSecond"`
+	ObjectsPerSecond float64  `json:"allocObjectsPerSecond"`
+	GCShare          *float64 `json:"gcShareByAllocBytes,omitempty"` // part of memory.gcShare, attributed by allocated bytes
 }
 
 // statesJSON counts goroutines by state. Uncertain ones, without an event since a loss, are in their last state too.
@@ -121,6 +155,8 @@ type siteJSON struct {
 	Runnable         float64      `json:"runnableSeconds"`
 	Blocked          float64      `json:"blockedSeconds"`
 	Syscall          float64      `json:"syscallSeconds"`
+	GCWait           float64      `json:"gcWaitSeconds"` // part of blockedSeconds: for the garbage collector
+	*siteAllocsJSON               // nil unless allocations are counted
 }
 
 // groupJSON is the goroutines in one state, for one reason.
@@ -147,20 +183,20 @@ type contentionJSON struct {
 }
 
 // Print implements Printer.
-func (j *JSONPrinter) Print(p *Picture, ended string) error {
+func (j *JSONPrinter) Print(p *live.Picture, ended string) error {
 	target, r := j.Target(), &p.Runtime
 	doc := pictureJSON{
 		Time: time.Unix(0, p.Now).UTC(), PID: target.PID, GoVersion: target.GoVersion,
 		Seconds: p.Elapsed.Seconds(), Interval: p.Interval.Seconds(),
-		Events: p.Totals.Events, EventsPerSecond: p.perSecond(p.newEvents()), Lost: p.Health.Lost,
+		Events: p.Totals.Events, EventsPerSecond: p.PerSecond(p.NewEvents()), Lost: p.Health.Lost,
 		Goroutines: p.Totals.Live, States: statesOut(p.Totals.States), Created: p.Totals.Created, Ended: p.Totals.Ended,
-		CreatedPerSecond: p.perSecond(p.TotalsDelta.Created), EndedPerSecond: p.perSecond(p.TotalsDelta.Ended),
-		WakeupsPerSecond: p.perSecond(p.wakeups()), GrowthPerMinute: growthOut(p.Growth),
+		CreatedPerSecond: p.PerSecond(p.TotalsDelta.Created), EndedPerSecond: p.PerSecond(p.TotalsDelta.Ended),
+		WakeupsPerSecond: p.PerSecond(p.Wakeups()), GrowthPerMinute: growthOut(p.Growth),
 		GC:      gcJSON{r.GC.Begun, r.GC.Time.Seconds(), r.GC.Active},
 		STW:     stwJSON{r.STW.Begun, int64(r.Pauses.Quantile(0.5)), int64(r.STW.Max)},
 		Latency: latenciesJSON{latencyOf(p.LatencyDelta.All()), latencyOf(p.Latency.All())},
 		Sites:   []siteJSON{}, Waiting: []groupJSON{}, Contention: []contentionJSON{},
-		Warnings: p.Health.Warnings, End: ended,
+		Warnings: event.WarningTexts(p.Health.Warnings), End: ended,
 	}
 	if p.Interval > 0 {
 		doc.CPUs = p.TotalsDelta.Processor.Goroutines.Seconds() / p.Interval.Seconds()
@@ -171,6 +207,7 @@ func (j *JSONPrinter) Print(p *Picture, ended string) error {
 	if r.HeapAt != 0 {
 		doc.HeapBytes = &r.Heap
 	}
+	doc.Memory, doc.Allocs = memoryOut(&p.Memory), allocsOut(p.Allocs)
 	for _, s := range firstRows(p.Sites, j.Rows) {
 		doc.Sites = append(doc.Sites, siteOut(p, &s))
 	}
@@ -179,8 +216,8 @@ func (j *JSONPrinter) Print(p *Picture, ended string) error {
 		reason, work := event.SplitWait(g.Reason)
 		doc.Waiting = append(doc.Waiting, groupJSON{g.State, reason, work, g.Count, g.Oldest.Seconds(), g.Waits})
 	}
-	places := slices.SortedStableFunc(slices.Values(p.Detail.Places), func(a, b PlaceRow) int { return b.TimeIn.Cmp(a.TimeIn) })
-	places = slices.DeleteFunc(places, func(p PlaceRow) bool { return !gostate.Contended(p.At.Reason) })
+	places := slices.SortedStableFunc(slices.Values(p.Detail.Places), func(a, b live.PlaceRow) int { return b.TimeIn.Cmp(a.TimeIn) })
+	places = slices.DeleteFunc(places, func(p live.PlaceRow) bool { return !gostate.Contended(p.At.Reason) })
 	for _, c := range firstRows(places, j.Rows) {
 		doc.Contention = append(doc.Contention, placeOut(&c))
 	}
@@ -196,7 +233,34 @@ func statesOut(s sched.States) statesJSON {
 	return statesJSON{s.Running, s.Runnable, s.Waiting, s.Syscall, s.Unknown, s.Uncertain}
 }
 
-func growthOut(g Growth) *float64 {
+func memoryOut(m *live.Memory) *memoryJSON {
+	if m.Now == nil {
+		return nil
+	}
+	h := &m.Now.Heap
+	out := &memoryJSON{Heap: h.Alloc, Live: h.Live, Cycles: m.Now.GC.Cycles}
+	if !memory.Endless(h) {
+		out.Goal = h.Goal
+	}
+	if m.GCShare >= 0 {
+		out.GCShare = &m.GCShare
+	}
+	if bytes, objects, ok := m.AllocRate(); ok {
+		out.BytesPerSecond, out.ObjectsPerSecond = &bytes, &objects
+	}
+	return out
+}
+
+func allocsOut(a *live.Allocs) *allocsJSON {
+	if a == nil {
+		return nil
+	}
+	out := &allocsJSON{Bytes: a.Total.Bytes, Objects: a.Total.Objects, ElsewhereBytes: a.Elsewhere.Bytes, Lost: a.Lost}
+	out.BytesPerSecond, out.ObjectsPerSecond = a.Rate(a.TotalDelta)
+	return out
+}
+
+func growthOut(g live.Growth) *float64 {
 	if !g.Known {
 		return nil
 	}
@@ -207,11 +271,19 @@ func latencyOf(h *sched.Histogram) latencyJSON {
 	return latencyJSON{h.Count(), int64(h.Quantile(0.5)), int64(h.Quantile(0.9)), int64(h.Quantile(0.99)), int64(h.Max())}
 }
 
-func siteOut(p *Picture, s *SiteRow) siteJSON {
+func siteOut(p *live.Picture, s *live.SiteRow) siteJSON {
 	t := s.Delta.Done
 	out := siteJSON{Other: s.Other, Goroutines: s.Live, GrowthPerMinute: growthOut(s.Growth), Created: s.Created, Ended: s.Ended,
-		CreatedPerSecond: p.perSecond(s.Delta.Created), EndedPerSecond: p.perSecond(s.Delta.Ended), States: statesOut(s.States),
-		CPU: s.Delta.CPU.Seconds(), Running: t.Running.Seconds(), Runnable: t.Runnable.Seconds(), Blocked: t.Blocked.Seconds(), Syscall: t.Syscall.Seconds()}
+		CreatedPerSecond: p.PerSecond(s.Delta.Created), EndedPerSecond: p.PerSecond(s.Delta.Ended), States: statesOut(s.States),
+		CPU: s.Delta.CPU.Seconds(), Running: t.Running.Seconds(), Runnable: t.Runnable.Seconds(), Blocked: t.Blocked.Seconds(), Syscall: t.Syscall.Seconds(),
+		GCWait: s.Delta.GCWait.Seconds()}
+	if a := p.Allocs; a != nil {
+		out.siteAllocsJSON = &siteAllocsJSON{Bytes: s.Allocs.Bytes, Objects: s.Allocs.Objects}
+		out.siteAllocsJSON.BytesPerSecond, out.siteAllocsJSON.ObjectsPerSecond = a.Rate(s.AllocsDelta)
+		if share, ok := p.GCShareOf(s); ok {
+			out.GCShare = &share
+		}
+	}
 	if o := s.Origin; o != nil {
 		out.CreatedBy, out.Start, out.System = frameOut(o.CreatedBy), frameOut(o.Start), o.System
 	}
@@ -225,7 +297,7 @@ func frameOut(f event.Frame) *event.Frame {
 	return &f
 }
 
-func placeOut(c *PlaceRow) contentionJSON {
+func placeOut(c *live.PlaceRow) contentionJSON {
 	reason, work := event.SplitWait(c.At.Reason)
 	out := contentionJSON{Reason: reason, Work: work, Interval: c.TimeIn.Seconds(), Seconds: c.Time.Seconds(), Count: c.Count,
 		CountPerSecond: sched.Rate(c.CountIn, c.Interval), Max: c.Max.Seconds(), Now: c.Now}

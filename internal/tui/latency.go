@@ -4,17 +4,18 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/internal/report"
+	"github.com/loupe-go/loupe/live"
 	"github.com/loupe-go/loupe/sched"
 )
 
 // latencyPage shows how long goroutines that can run wait for a processor.
 type latencyPage struct{ pager pager }
 
-func (l *latencyPage) name(*Model) string { return "latency" }
-func (l *latencyPage) query(q *Query)     { q.About = AboutLatency }
-func (l *latencyPage) refresh(*Model)     {}
-func (l *latencyPage) filtering() *string { return nil }
-func (l *latencyPage) keys() []hint       { return []hint{{"↑↓", "scroll"}} }
+func (l *latencyPage) name(*Model) string  { return "latency" }
+func (l *latencyPage) query(q *live.Query) { q.About = live.AboutLatency }
+func (l *latencyPage) refresh(*Model)      {}
+func (l *latencyPage) filtering() *string  { return nil }
+func (l *latencyPage) keys() []hint        { return []hint{{"↑↓", "scroll"}} }
 
 func (l *latencyPage) status(m *Model) string {
 	return l.pager.status(len(l.lines(m, max(m.width, 1))), m.bodyHeight())

@@ -3,13 +3,15 @@ package tui
 import (
 	"slices"
 	"time"
+
+	"github.com/loupe-go/loupe/live"
 )
 
 // Model is the state of the live view. Update changes it, View draws it; neither waits for anything.
 type Model struct {
 	target   Target
 	theme    theme
-	picture  *Picture // nil until the first one
+	picture  *live.Picture // nil until the first one
 	ended    *Ended
 	interval time.Duration
 
@@ -48,7 +50,7 @@ type Action struct {
 // page is what is on the screen below the head.
 type page interface {
 	name(m *Model) string               // in the line of the views
-	query(q *Query)                     // sets what pictures need to have for it
+	query(q *live.Query)                // sets what pictures need to have for it
 	refresh(m *Model)                   // there is a new picture or a new filter
 	draw(m *Model, w, h int) []string   // at most h lines of any width
 	press(m *Model, key string) outcome // a key that is not for all pages
@@ -77,7 +79,7 @@ func NewModel(target Target, interval time.Duration, colours bool) *Model {
 	if colours {
 		m.theme = newTheme()
 	}
-	m.views = []page{newSites(target.Syscalls), newGroups(), newContention(), newGoroutines(Scope{}, "", nil), &latencyPage{}}
+	m.views = []page{newSites(target), newGroups(), newContention(), newGoroutines(live.Scope{}, "", nil), &latencyPage{}}
 	return m
 }
 
@@ -88,8 +90,8 @@ func (m *Model) Interval() time.Duration { return m.interval }
 func (m *Model) Paused() bool { return m.paused }
 
 // Query is what the next picture is to show.
-func (m *Model) Query() Query {
-	q := Query{System: m.target.System && !m.hideSystem, Module: m.target.Module}
+func (m *Model) Query() live.Query {
+	q := live.Query{System: m.target.System && !m.hideSystem, Module: m.target.Module}
 	m.page().query(&q)
 	return q
 }
@@ -109,7 +111,7 @@ func (m *Model) Update(msg any) Action {
 		return m.press(msg)
 	case Resize:
 		m.width, m.height = msg.Width, msg.Height
-	case *Picture:
+	case *live.Picture:
 		m.show(msg)
 	case Target:
 		m.target = msg
@@ -121,7 +123,7 @@ func (m *Model) Update(msg any) Action {
 }
 
 // show puts up a picture. While paused it only serves what is on the screen for the first time.
-func (m *Model) show(p *Picture) {
+func (m *Model) show(p *live.Picture) {
 	if m.paused && m.picture != nil {
 		if p.Query != m.Query() || p.Query == m.picture.Query {
 			return
@@ -136,10 +138,10 @@ func (m *Model) show(p *Picture) {
 
 // detail is what the picture has for the page on the screen; false when it was taken for another one. A list for another
 // filter or order will do until the right one is there.
-func (m *Model) detail() (*Detail, bool) {
+func (m *Model) detail() (*live.Detail, bool) {
 	q := m.Query()
 	if m.picture == nil || m.picture.Query.About != q.About || m.picture.Query.Scope != q.Scope || m.picture.Query.ID != q.ID {
-		return &Detail{}, false
+		return &live.Detail{}, false
 	}
 	return &m.picture.Detail, true
 }

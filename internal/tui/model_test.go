@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/live"
 )
 
 // shows fails when the screen lacks a text.
@@ -78,7 +79,7 @@ func TestMoveAndFollow(t *testing.T) {
 	d.press("j", "k")
 	d.wait(20) // the leak overtakes the connections
 	d.chose("search.askReplica")
-	if rows := strings.Split(d.screen(), "\n"); !strings.Contains(rows[10], "▸") {
+	if rows := strings.Split(d.screen(), "\n"); !strings.Contains(rows[11], "▸") {
 		t.Errorf("the cursor does not follow its row:\n%s", d.screen())
 	}
 	d.press("end")
@@ -110,7 +111,7 @@ func TestDrillDown(t *testing.T) {
 	d := sit(t, shop(12), 120, 60)
 	d.wait(2)
 	d.press("down", "enter")
-	d.shows("sites › search.askReplica", "chan send", "1-49 of 56")
+	d.shows("sites › search.askReplica", "chan send", "1-48 of 56")
 	d.lacks("IO wait")
 	d.press("enter")
 	d.shows("sites › search.askReplica › goroutine 100", "CREATED 13.6s ago by goroutine 3 http.(*conn).serve", "example.com/shop.(*Server).find",
@@ -162,7 +163,7 @@ func TestFilter(t *testing.T) {
 	d.press("4", "/")
 	d.press(keysOf("replicax")...)
 	d.press("backspace", "enter")
-	d.shows("/replica", "1-13 of 48")
+	d.shows("/replica", "1-12 of 48")
 	d.lacks("IO wait")
 	d.press("tab", "shift+tab") // other views have filters of their own
 	d.shows("/replica")
@@ -239,7 +240,7 @@ func TestOverlays(t *testing.T) {
 	d.press("w")
 	d.shows("Nothing is uncertain")
 	d.press("esc")
-	d.world.health = Health{Lost: 12345, Warnings: []string{"odd \x1b]0;title\x07 thing"}}
+	d.world.health = live.Health{Lost: 12345, Warnings: []event.Warning{{Text: "odd \x1b]0;title\x07 thing"}}}
 	d.wait(1)
 	d.shows("12,345 LOST", "12,345 lost", "1 note")
 	d.press("w")

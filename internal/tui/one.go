@@ -7,22 +7,26 @@ import (
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/place"
 	"github.com/loupe-go/loupe/internal/report"
+	"github.com/loupe-go/loupe/live"
 	"github.com/loupe-go/loupe/sched"
 )
+
+// historyShown is how many of its last events one goroutine is shown with.
+const historyShown = 200
 
 // onePage shows one goroutine: what it does, where, who made and woke it, and what happened to it.
 type onePage struct {
 	id    uint64
-	one   *One // nil until it was looked at
+	one   *live.One // nil until it was looked at
 	now   int64
 	pager pager
 }
 
 func newOne(id uint64) *onePage { return &onePage{id: id} }
 
-func (o *onePage) name(*Model) string { return "goroutine " + strconv.FormatUint(o.id, 10) }
-func (o *onePage) query(q *Query)     { q.About, q.ID = AboutOne, o.id }
-func (o *onePage) filtering() *string { return nil }
+func (o *onePage) name(*Model) string  { return "goroutine " + strconv.FormatUint(o.id, 10) }
+func (o *onePage) query(q *live.Query) { q.About, q.ID, q.Limit = live.AboutOne, o.id, historyShown }
+func (o *onePage) filtering() *string  { return nil }
 
 func (o *onePage) keys() []hint {
 	list := []hint{{"↑↓", "scroll"}}

@@ -3,7 +3,9 @@ package tui
 import (
 	"strings"
 
+	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/term"
+	"github.com/loupe-go/loupe/live"
 )
 
 // overlay is a text in front of the page.
@@ -78,6 +80,16 @@ var accounting = []hint{
 	{"run-queue", "how long runnable threads waited for a processor, because the machine was busy or a CPU limit applied"},
 }
 
+// heap is what the numbers of the line memory mean.
+var heap = []hint{
+	{"heap", "allocated objects, including those that are not swept yet (MemStats.HeapAlloc), read from the memory of the program without stopping it"},
+	{"goal", "size of the heap at which the next garbage collection should end"},
+	{"live", "what the last collection found reachable"},
+	{"GC CPU", "processor time of garbage collections between the last two that were seen, in percent of one processor, without marking on idle Ps; " +
+		"before Go 1.20 since the program started"},
+	{"allocated", "by the whole program, per second"},
+}
+
 // newHelp tells the keys, and the columns of the page that is on the screen.
 func newHelp(m *Model) *overlay {
 	about := columnHelp(m.page())
@@ -97,6 +109,10 @@ func newHelp(m *Model) *overlay {
 		}
 		lines = append(lines, line{}, line{{" Processor time", strong}})
 		for _, a := range accounting {
+			explain(a.key, a.does, strong)
+		}
+		lines = append(lines, line{}, line{{" Memory", strong}})
+		for _, a := range heap {
 			explain(a.key, a.does, strong)
 		}
 		if len(about) > 0 {
@@ -159,7 +175,7 @@ func newNotes(m *Model) *overlay {
 			note(bad, plural(n, "event")+" lost: could not read the target's memory. "+
 				"A goroutine's state is uncertain until its next event.")
 		}
-		for _, n := range p.Health.Warnings {
+		for _, n := range event.WarningTexts(p.Health.Warnings) {
 			note(warn, safe(n))
 		}
 		for _, n := range oddities(p) {
@@ -173,7 +189,7 @@ func newNotes(m *Model) *overlay {
 }
 
 // oddities are the numbers that show what the picture lacks.
-func oddities(p *Picture) []string {
+func oddities(p *live.Picture) []string {
 	t := &p.Totals
 	var list []string
 	for _, o := range []struct {
@@ -189,6 +205,13 @@ func oddities(p *Picture) []string {
 		if o.n > 0 {
 			list = append(list, plural(o.n, "event")+o.text)
 		}
+	}
+	if a := p.Allocs; a != nil && a.Elsewhere.Objects > 0 {
+		list = append(list, size(a.Elsewhere.Bytes)+" ("+percent(float64(a.Elsewhere.Bytes), float64(a.Total.Bytes))+
+			") allocated by the runtime, and by goroutines without a row")
+	}
+	if a := p.Allocs; a != nil && a.Lost > 0 {
+		list = append(list, "at most "+plural(a.Lost, "allocation")+" not counted: probes interrupted each other")
 	}
 	if t.EndedUnseen > 0 {
 		list = append(list, plural(t.EndedUnseen, "goroutine")+" seen only at their end; not counted elsewhere")

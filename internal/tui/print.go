@@ -4,6 +4,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"github.com/loupe-go/loupe/live"
 )
 
 // PrintOptions says how pictures are written for scripts.
@@ -18,15 +20,15 @@ type PrintOptions struct {
 
 // Printer writes a picture. ended says why it is the last one; empty when it is not, or when it was not the target's doing.
 type Printer interface {
-	Print(p *Picture, ended string) error
+	Print(p *live.Picture, ended string) error
 }
 
 // Print writes a picture every interval until the events end or the user ends the observation. The first one comes after an
 // interval, so each has rates.
-func Print(s *Sampler, out Printer, opt PrintOptions) error {
+func Print(s Source, out Printer, opt PrintOptions) error {
 	s.Window(opt.Interval / 2)
-	take := func() *Picture {
-		return s.Take(Query{About: AboutSummary, System: true, Module: opt.Target().Module})
+	take := func() *live.Picture {
+		return s.Take(live.Query{About: live.AboutSummary, System: true, Module: opt.Target().Module})
 	}
 	take() // to compare with
 	last := time.Now()
@@ -71,11 +73,11 @@ type TextPrinter struct {
 }
 
 // Print implements Printer.
-func (t *TextPrinter) Print(p *Picture, ended string) error {
+func (t *TextPrinter) Print(p *live.Picture, ended string) error {
 	m := NewModel(t.Target(), p.Interval.Round(100*time.Millisecond), t.Colours)
 	contention := newContention()
 	m.printed = true
-	m.views = []page{newSites(m.target.Syscalls), newGroups(), contention}
+	m.views = []page{newSites(m.target), newGroups(), contention}
 	if ended != "" {
 		m.ended = &Ended{Text: ended}
 	}
@@ -86,13 +88,13 @@ func (t *TextPrinter) Print(p *Picture, ended string) error {
 		}
 	}
 	m.picture = p
-	write(m.head(t.Width, 8))
-	for i, about := range []Subject{AboutSites, AboutGroups, AboutPlaces} {
+	write(m.head(t.Width, fullHead))
+	for i, about := range []live.Subject{live.AboutSites, live.AboutGroups, live.AboutPlaces} {
 		shown := *p
-		shown.Query = Query{About: about}
+		shown.Query = live.Query{About: about}
 		m.picture, m.view = &shown, i
 		m.views[i].refresh(m)
-		if about == AboutPlaces && len(contention.sheet.rows) == 0 {
+		if about == live.AboutPlaces && len(contention.sheet.rows) == 0 {
 			continue
 		}
 		var all int

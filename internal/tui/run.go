@@ -12,6 +12,8 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/colorprofile"
+
+	"github.com/loupe-go/loupe/live"
 )
 
 // RunOptions says how a Model is run in a terminal.
@@ -29,7 +31,7 @@ type RunOptions struct {
 
 // Run drives a model in a terminal until the user quits or the context is done. Pictures are taken beside it: a source
 // that is slow, or a picture that takes long, does not keep keys waiting.
-func Run(ctx context.Context, m *Model, s *Sampler, opt RunOptions) error {
+func Run(ctx context.Context, m *Model, s Source, opt RunOptions) error {
 	options := []tea.ProgramOption{tea.WithOutput(opt.Out), tea.WithoutSignalHandler(), tea.WithFPS(framesPerSecond)}
 	if opt.In != nil {
 		in := opt.In
@@ -41,7 +43,7 @@ func Run(ctx context.Context, m *Model, s *Sampler, opt RunOptions) error {
 	if !opt.Colours {
 		options = append(options, tea.WithColorProfile(colorprofile.ASCII))
 	}
-	program := tea.NewProgram(&driver{model: m, sampler: s}, options...)
+	program := tea.NewProgram(&driver{model: m, source: s}, options...)
 	defer context.AfterFunc(ctx, program.Quit)()
 	ended := make(chan struct{})
 	defer close(ended)
@@ -84,8 +86,8 @@ const framesPerSecond = 30
 
 // driver is the Model as Bubble Tea wants it, and decides when pictures are taken. At most one is taken at a time.
 type driver struct {
-	model   *Model
-	sampler *Sampler
+	model  *Model
+	source Source
 
 	busy  bool // a picture is being taken
 	again bool // and another one is wanted after it
@@ -95,7 +97,7 @@ type driver struct {
 
 // taken is a picture, and how long it took.
 type taken struct {
-	picture *Picture
+	picture *live.Picture
 	cost    time.Duration
 }
 
@@ -163,8 +165,8 @@ func (d *driver) take() tea.Cmd {
 	query, window := d.model.Query(), d.model.Interval()/2
 	return func() tea.Msg {
 		began := time.Now()
-		d.sampler.Window(window)
-		return taken{d.sampler.Take(query), time.Since(began)}
+		d.source.Window(window)
+		return taken{d.source.Take(query), time.Since(began)}
 	}
 }
 

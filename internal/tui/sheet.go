@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/loupe-go/loupe/live"
 )
 
 // column is one column of a sheet.
@@ -38,9 +40,9 @@ type sheet[T any] struct {
 }
 
 // fill sets the rows: those of all that match.
-func (s *sheet[T]) fill(all []T, match func(*matcher, *T) bool) {
-	m := newMatcher(s.filter)
-	s.rows = slices.DeleteFunc(slices.Clone(all), func(row T) bool { return m.text != "" && !match(m, &row) })
+func (s *sheet[T]) fill(all []T, match func(*live.Matcher, *T) bool) {
+	m := live.NewMatcher(s.filter)
+	s.rows = slices.DeleteFunc(slices.Clone(all), func(row T) bool { return s.filter != "" && !match(m, &row) })
 	s.sort()
 }
 

@@ -9,24 +9,43 @@ import (
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/place"
+	"github.com/loupe-go/loupe/live"
 	"github.com/loupe-go/loupe/sched"
 )
 
 // siteLine is a row of the view by creation site.
 type siteLine struct {
-	SiteRow
+	live.SiteRow
 	interval time.Duration
+
+	rates            bool    // the next two fields are known
+	bytes, objects   float64 // allocated per second
+	collector        float64 // processor time of the garbage collector that is attributed, in processors
+	collectorIsKnown bool
+}
+
+// newSiteLine returns the row of a site of a picture.
+func newSiteLine(p *live.Picture, r *live.SiteRow) siteLine {
+	l := siteLine{SiteRow: *r, interval: p.Interval}
+	if p.Allocs != nil && p.Allocs.Interval > 0 {
+		l.rates = true
+		l.bytes, l.objects = p.Allocs.Rate(r.AllocsDelta)
+	}
+	if share, ok := p.GCShareOf(r); ok && p.Totals.Processor.Procs > 0 {
+		l.collector, l.collectorIsKnown = share*float64(p.Totals.Processor.Procs), true
+	}
+	return l
 }
 
 // sitesPage shows goroutines by the go statement that made them.
 type sitesPage struct{ sheet sheet[siteLine] }
 
-func newSites(syscalls bool) *sitesPage {
-	return &sitesPage{sheet[siteLine]{columns: siteColumns(syscalls), key: func(s *siteLine) string { return strconv.Itoa(s.ID) }}}
+func newSites(target Target) *sitesPage {
+	return &sitesPage{sheet[siteLine]{columns: siteColumns(target), key: func(s *siteLine) string { return strconv.Itoa(s.ID) }}}
 }
 
-// siteColumns are the columns; that of system calls only when they are observed.
-func siteColumns(syscalls bool) []column[siteLine] {
+// siteColumns returns the columns. Those of system calls and of allocations depend on what is observed.
+func siteColumns(target Target) []column[siteLine] {
 	states := func(title, about string, t tone, rank int, of func(*sched.States) uint64) column[siteLine] {
 		return column[siteLine]{title: title, about: about, min: 3, right: true, rank: rank,
 			cell:  func(s *siteLine) []piece { return counter(of(&s.States), t) },
@@ -49,13 +68,21 @@ func siteColumns(syscalls bool) []column[siteLine] {
 		states("READY", "runnable: waiting for a processor", warn, 6, func(s *sched.States) uint64 { return s.Runnable }),
 		states("BLOCK", "blocked", plain, 9, func(s *sched.States) uint64 { return s.Waiting }),
 	}
-	if syscalls {
+	if target.Syscalls {
 		columns = append(columns, states("SYSC", "in system calls", blue, 10, func(s *sched.States) uint64 { return s.Syscall }))
 	}
-	return append(columns,
+	columns = append(columns,
 		column[siteLine]{title: "CPU", about: "processor time used in Go code, C code and system calls, in percent of one processor", min: 5, right: true, rank: 5,
-			cell:  func(s *siteLine) []piece { return processorShare(s) },
-			order: func(a, b *siteLine) int { return b.Delta.CPU.Cmp(a.Delta.CPU) }},
+			cell:  func(s *siteLine) []piece { return share(s.Delta.CPU, s.interval) },
+			order: func(a, b *siteLine) int { return b.Delta.CPU.Cmp(a.Delta.CPU) }})
+	if target.Allocs {
+		columns = append(columns, allocColumns()...)
+	}
+	return append(columns,
+		column[siteLine]{title: "GC WAIT", about: "time that they waited for the garbage collector, to assist it or to begin or end a collection, in percent of the interval, all together",
+			min: 7, right: true, rank: 12,
+			cell:  func(s *siteLine) []piece { return share(s.Delta.GCWait, s.interval) },
+			order: func(a, b *siteLine) int { return b.Delta.GCWait.Cmp(a.Delta.GCWait) }},
 		column[siteLine]{title: "TIME", about: "use of time: █ running ▓ ready ▒ in system calls ░ blocked", min: 10, rank: 11,
 			cell: func(s *siteLine) []piece { return shares(s.Delta.Done, 10) }},
 		column[siteLine]{title: "FUNCTION", about: "function that they run", min: 16, share: 3, want: 34,
@@ -84,11 +111,45 @@ func pace(n uint64, interval time.Duration) []piece {
 	return cell(plain, english.Rate(sched.Rate(n, interval)))
 }
 
-func processorShare(s *siteLine) []piece {
-	if s.interval <= 0 {
+// allocColumns returns the columns of allocations.
+func allocColumns() []column[siteLine] {
+	return []column[siteLine]{
+		{title: "ALLOC/S", about: "bytes allocated per second; every allocation is counted", min: 8, right: true, rank: 1,
+			cell: func(s *siteLine) []piece {
+				return known(s.rates, s.bytes > 0, func() string { return size(uint64(s.bytes)) })
+			},
+			order: func(a, b *siteLine) int { return cmp.Compare(b.bytes, a.bytes) }},
+		{title: "OBJ/S", about: "objects allocated per second", min: 6, right: true, rank: 8,
+			cell: func(s *siteLine) []piece {
+				return known(s.rates, s.objects > 0, func() string { return english.Rate(s.objects) })
+			},
+			order: func(a, b *siteLine) int { return cmp.Compare(b.objects, a.objects) }},
+		{title: "GC BY ALLOC", about: "processor time of the garbage collector that is attributed to them by their share of the allocated bytes, in percent of one processor. " +
+			"It is not measured: objects of the same size can differ in what they cost the collector", min: 11, right: true, rank: 5,
+			cell: func(s *siteLine) []piece {
+				return known(s.collectorIsKnown, s.collector > 0, func() string { return percent(s.collector, 1) })
+			},
+			order: func(a, b *siteLine) int { return cmp.Compare(b.collector, a.collector) }},
+	}
+}
+
+// known is a cell with a number; "…" if it is unknown, and dim if it is zero.
+func known(ok, positive bool, text func() string) []piece {
+	switch {
+	case !ok:
+		return cell(dim, "…")
+	case !positive:
+		return cell(dim, "0")
+	}
+	return cell(plain, text())
+}
+
+// share is a cell with a time in percent of the interval.
+func share(n sched.Nanos, interval time.Duration) []piece {
+	if interval <= 0 {
 		return cell(dim, "…")
 	}
-	text := percent(s.Delta.CPU.Seconds(), s.interval.Seconds())
+	text := percent(n.Seconds(), interval.Seconds())
 	if text == "0%" {
 		return cell(dim, text)
 	}
@@ -145,8 +206,8 @@ func startedBy(o *event.Origin) string {
 	return spot(o.CreatedBy)
 }
 
-func (s *sitesPage) name(*Model) string { return "sites" }
-func (s *sitesPage) query(q *Query)     { q.About = AboutSites }
+func (s *sitesPage) name(*Model) string  { return "sites" }
+func (s *sitesPage) query(q *live.Query) { q.About = live.AboutSites }
 
 func (s *sitesPage) refresh(m *Model) {
 	if m.picture == nil {
@@ -154,13 +215,13 @@ func (s *sitesPage) refresh(m *Model) {
 	}
 	var rows []siteLine
 	for _, r := range m.picture.Sites {
-		if r.Live == 0 && r.Delta.Created == 0 && r.Delta.Ended == 0 || m.hideSystem && r.Origin != nil && r.Origin.System {
+		if r.Live == 0 && r.Delta.Created == 0 && r.Delta.Ended == 0 && r.AllocsDelta.Objects == 0 || m.hideSystem && r.Origin != nil && r.Origin.System {
 			continue
 		}
-		rows = append(rows, siteLine{r, m.picture.Interval})
+		rows = append(rows, newSiteLine(m.picture, &r))
 	}
-	s.sheet.fill(rows, func(match *matcher, r *siteLine) bool {
-		return match.origin(r.Origin) || match.words(siteFunc(r.Origin, r.Other))
+	s.sheet.fill(rows, func(match *live.Matcher, r *siteLine) bool {
+		return match.Origin(r.Origin) || match.Words(siteFunc(r.Origin, r.Other))
 	})
 }
 
@@ -172,7 +233,7 @@ func (s *sitesPage) keys() []hint                     { return []hint{{"enter", 
 func (s *sitesPage) press(m *Model, key string) outcome {
 	row := s.sheet.current()
 	if key == "enter" && row != nil {
-		return outcome{open: newGoroutines(Scope{Kind: OfSite, Site: row.ID}, siteFunc(row.Origin, row.Other), nil)}
+		return outcome{open: newGoroutines(live.Scope{Kind: live.OfSite, Site: row.ID}, siteFunc(row.Origin, row.Other), nil)}
 	}
 	s.sheet.press(key, m.bodyHeight())
 	return outcome{}

@@ -4,7 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/loupe-go/loupe/allocs"
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/live"
 	"github.com/loupe-go/loupe/sched"
 )
 
@@ -16,16 +18,45 @@ var began = time.Date(2026, 3, 1, 14, 3, 5, 0, time.UTC).UnixNano()
 type world struct {
 	machine *sched.Machine
 	now     int64
-	health  Health
+	health  live.Health
 	next    uint64 // ID of the next goroutine
-	sampler *Sampler
+	sampler *live.Sampler
 }
 
 func newWorld() *world {
 	w := &world{machine: sched.New(sched.Options{History: 1000}), now: began, next: 100}
-	w.sampler = NewSampler(w.machine, SamplerOptions{Clock: func() int64 { return w.now }, Health: func() Health { return w.health },
-		Books: w.books, Window: time.Second / 2})
+	w.sampler = live.NewSampler(w.machine, w.options())
 	return w
+}
+
+func (w *world) options() live.SamplerOptions {
+	return live.SamplerOptions{Clock: func() int64 { return w.now }, Health: func() live.Health { return w.health },
+		Usage: w.usage, Memory: w.memory, Window: time.Second / 2}
+}
+
+// count counts allocations from now on.
+func (w *world) count() {
+	opt := w.options()
+	opt.Allocs = w.allocs
+	w.sampler = live.NewSampler(w.machine, opt)
+}
+
+// memory is that of a program that allocates 30 MiB/s and collects once per second.
+func (w *world) memory() (*event.Memory, error) {
+	d := time.Duration(w.now - began)
+	n := uint64(d / time.Millisecond)
+	m := &event.Memory{Time: time.Unix(0, w.now)}
+	m.Heap = event.HeapMemory{Alloc: 48 << 20, Live: 31 << 20, Goal: 64 << 20, TotalAlloc: n * 30 << 10, Mallocs: n * 250}
+	m.GC = event.GCMemory{Cycles: 1200 + uint32(d/time.Second), CPU: &event.GCCPUSeconds{GC: d / 25, Total: 2 * d}}
+	return m, nil
+}
+
+// allocs are those of connections, of leaked goroutines and of the runtime.
+func (w *world) allocs() (*allocs.Counts, error) {
+	n := uint64((w.now - began) / int64(time.Millisecond))
+	sums := func(objects, bytes uint64) allocs.Sums { return allocs.Sums{Objects: objects * n, Bytes: bytes * n} }
+	return &allocs.Counts{Ended: time.Unix(0, w.now), Total: sums(250, 30<<10), Goroutines: []allocs.Goroutine{
+		{ID: 3, Origin: *connOrigin, Sums: sums(200, 24<<10)}, {ID: 100, Origin: *leakOrigin, Sums: sums(49, 5<<10)}, {Sums: sums(1, 1<<10)}}}, nil
 }
 
 func (w *world) apply(e event.Event) {
@@ -36,8 +67,8 @@ func (w *world) apply(e event.Event) {
 	w.machine.Apply(&e)
 }
 
-// books are those of two threads, which run for a third of the time and wait for a tenth of it, and one that ran always.
-func (w *world) books() (event.Usage, bool) {
+// usage is that of two threads, which run for a third of the time and wait for a tenth of it, and one that ran always.
+func (w *world) usage() (event.Usage, bool) {
 	d := time.Duration(w.now - began)
 	return event.Usage{CPU: d + d/3, RSS: 96 << 20, Procs: 2, Threads: []event.ThreadUsage{
 		{TID: connThread, CPU: d / 3, Wait: d / 10}, {TID: workThread, CPU: d}}}, true
@@ -143,7 +174,11 @@ var testTarget = Target{Name: "shop", PID: 4711, GoVersion: "go1.26.8", Module: 
 
 // sit opens the view and looks at the world for a while.
 func sit(t *testing.T, w *world, width, height int) *desk {
-	d := &desk{t, w, NewModel(testTarget, time.Second, false)}
+	return sitWith(t, w, testTarget, width, height)
+}
+
+func sitWith(t *testing.T, w *world, target Target, width, height int) *desk {
+	d := &desk{t, w, NewModel(target, time.Second, false)}
 	d.model.Update(Resize{width, height})
 	d.look()
 	return d
