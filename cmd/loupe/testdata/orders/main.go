@@ -35,6 +35,8 @@ func stuck() { make(chan int) <- 1 }
 func main() {
 	flag.Int("port", 0, "as in the examples; not used")
 	flag.Parse()
+	runtime.SetMutexProfileFraction(1)
+	runtime.MemProfile(nil, true) // a program that does not refer to it has no memory profile
 	var end <-chan time.Time
 	if d, err := time.ParseDuration(os.Getenv("ORDERS_FOR")); err == nil {
 		end = time.After(d)

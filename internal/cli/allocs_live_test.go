@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"encoding/json"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/loupe-go/loupe/internal/testtarget"
+)
+
+// TestAllocsLive counts the allocations of a real program, with the engine that the command chooses.
+func TestAllocsLive(t *testing.T) {
+	target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "maker", Stripped: true}))
+	done := make(chan result)
+	go func() {
+		done <- run(t, machine{}, "allocs", strconv.Itoa(target.PID()), "--duration", "2s", "--json", "-q")
+	}()
+	for deadline := time.Now().Add(2500 * time.Millisecond); time.Now().Before(deadline); {
+		target.Command("round 5")
+	}
+	r := <-done
+	var doc struct {
+		Bytes, Objects, Calls, Lost                        uint64
+		ByGoroutine, ByCreator, ByFunction, BySize, ByType []struct {
+			Func, Type     string
+			Bytes, Objects uint64
+		}
+	}
+	if err := json.Unmarshal([]byte(r.out), &doc); err != nil || r.status != exitDone {
+		t.Fatalf("status %d, %v: %s%s", r.status, err, r.out, r.errOut)
+	}
+	if doc.Objects < 100 || doc.Lost > 0 || len(doc.ByGoroutine) == 0 || len(doc.ByCreator) == 0 || len(doc.BySize) == 0 {
+		t.Errorf("%+v", doc)
+	}
+	nodes, large := uint64(0), uint64(0)
+	for _, row := range doc.ByType {
+		if row.Type == "main.node" {
+			nodes = row.Objects
+		}
+	}
+	for _, row := range doc.ByFunction {
+		if row.Func == "main.makeLarge" {
+			large = row.Objects
+		}
+	}
+	// Each round makes ten nodes and three large objects. The command may begin and end within a round.
+	if rounds, others := nodes/10, large/3; rounds == 0 || rounds+1 < others || others+1 < rounds {
+		t.Errorf("%d nodes and %d large objects", nodes, large)
+	}
+}
