@@ -1,0 +1,7 @@
+//go:build !go1.25
+
+package memtrace
+
+import "runtime"
+
+func restoreProcs(n int) { runtime.GOMAXPROCS(n) }
