@@ -1,0 +1,5 @@
+//go:build !race
+
+package memtrace
+
+const manyGoroutines = 100_000
