@@ -10,6 +10,7 @@ require (
 	github.com/cilium/ebpf v0.22.0
 	github.com/google/pprof v0.0.0-20260906184651-6331bc6350fe
 	github.com/loupe-go/loupe/internal/codepatch v0.1.0
+	github.com/loupe-go/loupe/memtrace v0.1.0
 	github.com/loupe-go/loupe/trace/raw v0.1.0
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.10
