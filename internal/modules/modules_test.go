@@ -1,0 +1,172 @@
+package modules
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/loupe-go/loupe/internal/testcmd"
+	"github.com/loupe-go/loupe/internal/testtarget"
+)
+
+const root = "../.."
+
+// requirements are the modules that a module requires, by the directory of the module.
+var requirements = map[string][]string{
+	"internal/codepatch": {"golang.org/x/arch"},
+	"memtrace":           {"github.com/loupe-go/loupe/internal/codepatch", "golang.org/x/arch"},
+	"memtrace/memgrpc": {
+		"github.com/loupe-go/loupe/memtrace", "google.golang.org/grpc", "github.com/loupe-go/loupe/internal/codepatch", "golang.org/x/arch",
+		"golang.org/x/net", "golang.org/x/sys", "golang.org/x/text", "google.golang.org/genproto/googleapis/rpc", "google.golang.org/protobuf",
+	},
+	"trace/raw": nil,
+}
+
+// everyRelease are the modules that depend on the Go runtime: they are tested with each release.
+var everyRelease = []string{"memtrace"}
+
+// systems are other systems for which the modules build.
+var systems = []struct{ os, arch string }{{"linux", "arm64"}, {"darwin", "arm64"}, {"windows", "amd64"}}
+
+// TestReleases tests each module with the oldest and the newest of the selected Go releases that it permits, and builds it for
+// other systems with the newest.
+func TestReleases(t *testing.T) {
+	eachModule(t, func(t *testing.T, dir string, permitted []string) {
+		for i, release := range permitted {
+			newest := i == len(permitted)-1
+			if i == 0 || newest || slices.Contains(everyRelease, dir) {
+				t.Run(release, func(t *testing.T) { checkModule(t, dir, release, newest) })
+			}
+		}
+	})
+}
+
+// checkModule tests a module without the main module, and on request builds its root package for other systems.
+func checkModule(t *testing.T, dir, release string, build bool) {
+	t.Helper()
+	run := func(env []string, args ...string) {
+		t.Helper()
+		cmd := command(t, dir, release, args...)
+		cmd.Env = append(cmd.Env, env...)
+		if out, err := testcmd.Combined(cmd); err != nil {
+			t.Errorf("%s %s: %v\n%s", strings.Join(env, " "), cmd, err, out)
+		}
+	}
+	run(nil, "test", "-vet=all", "./...")
+	if !build {
+		return
+	}
+	for _, s := range systems {
+		run([]string{"GOOS=" + s.os, "GOARCH=" + s.arch}, "build", ".")
+	}
+}
+
+// TestRequirements checks that each module of the workspace requires what the table says, without replacements.
+func TestRequirements(t *testing.T) {
+	var dirs []string
+	eachModule(t, func(t *testing.T, dir string, _ []string) {
+		dirs = append(dirs, dir)
+		var required []string
+		mod := readMod(t, dir)
+		for _, r := range mod.Require {
+			required = append(required, r.Path)
+		}
+		if want, ok := requirements[dir]; !ok || !slices.Equal(required, want) || len(mod.Replace) > 0 {
+			t.Errorf("requires %v, want %v; replaces %d modules", required, want, len(mod.Replace))
+		}
+	})
+	if len(dirs) != len(requirements) {
+		t.Errorf("modules %v, want those of the table", dirs)
+	}
+}
+
+// eachModule calls check for each module of the workspace but the main one, with the selected Go releases that it permits,
+// oldest first.
+func eachModule(t *testing.T, check func(t *testing.T, dir string, permitted []string)) {
+	t.Helper()
+	var work struct{ Use []struct{ DiskPath string } }
+	readJSON(t, root, &work, "work", "edit", "-json")
+	for _, use := range work.Use {
+		dir := filepath.ToSlash(filepath.Clean(use.DiskPath))
+		if dir == "." {
+			continue
+		}
+		t.Run(dir, func(t *testing.T) {
+			oldest := minor(t, readMod(t, dir).Go)
+			permitted := slices.DeleteFunc(testtarget.Versions(), func(r string) bool { return minor(t, r) < oldest })
+			if len(permitted) == 0 {
+				t.Fatalf("no release to test with from Go 1.%d on", oldest)
+			}
+			check(t, dir, permitted)
+		})
+	}
+}
+
+// modFile is a part of what go mod edit -json prints.
+type modFile struct {
+	Go      string
+	Require []struct{ Path string }
+	Replace []any
+}
+
+func readMod(t *testing.T, dir string) (mod modFile) {
+	t.Helper()
+	readJSON(t, filepath.Join(root, dir), &mod, "mod", "edit", "-json")
+	return mod
+}
+
+func readJSON(t *testing.T, dir string, value any, args ...string) {
+	t.Helper()
+	cmd := testcmd.Command(t, "go", args...)
+	cmd.Dir = dir
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v", cmd, err)
+	}
+	if err := json.Unmarshal(out, value); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// command returns a run of the go command of a release in the directory of a module.
+func command(t *testing.T, dir, release string, args ...string) *exec.Cmd {
+	cmd := testcmd.Within(t, 10*time.Minute, "go", args...) // it may compile the standard library
+	cmd.Dir = filepath.Join(root, dir)
+	cmd.Env = append(os.Environ(), "GOTOOLCHAIN=go"+release, "GOFLAGS=", "GOWORK="+workspace(t), "GO111MODULE=on", "CGO_ENABLED=0", "GODEBUG=")
+	return cmd
+}
+
+// workspace writes a workspace of all modules but the main one, whose releases of Go they do not share.
+func workspace(t *testing.T) string {
+	t.Helper()
+	text := "go 1.23\n"
+	for dir := range requirements {
+		path, err := filepath.Abs(filepath.Join(root, dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text += fmt.Sprintf("use %q\nreplace github.com/loupe-go/loupe/%s v0.1.0 => %q\n", path, dir, path)
+	}
+	file := filepath.Join(t.TempDir(), "go.work")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// minor returns 23 for "1.23" and "1.23.4".
+func minor(t *testing.T, release string) int {
+	t.Helper()
+	n, err := strconv.Atoi(strings.Split(release, ".")[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
