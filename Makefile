@@ -11,18 +11,21 @@ TEST_PACKAGES ?= gcc libc6-dev gccgo-12 clang-19 llvm-19 libbpf-dev qemu-user st
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 TESTFLAGS   ?=
-TEST        ?= ./...
+# The modules for other programs, and all packages: of the main module and of those.
+MODULES     := internal/codepatch memtrace memtrace/memgrpc trace/raw
+PACKAGES    := ./... $(MODULES:%=./%/...)
+TEST        ?= $(PACKAGES)
 BENCH       ?= .
 FUZZTIME    ?= 30s
 TORTURE     ?= 1m
 # Releases of Go that test targets are built with: few, all, or some as in "1.12 1.27". Other make targets have all.
 RELEASES    ?= few
-# Tests of package loupe that choose engine inline themselves: they need not run once more with it.
-INLINE_ANYWAY = ^(TestTorture|TestInline|TestLibrary|TestCoarse)
+# Tests of package loupe that choose engine inline themselves, or use no engine: they need not run once more with it.
+INLINE_ANYWAY = ^(TestTorture|TestInline|TestLibrary|TestCoarse|TestAlloc|TestCPU|TestWall|TestHeapProfile|TestContentionProfiles|TestRealHeap|TestProfileOff|TestSiteAllocs|TestMemory(Events|Recorded|Only)$$)
 ARCH        ?= arm64
 KERNEL      ?= linux-image-$(ARCH)
 
-.PHONY: build generate test testdeps check bench fuzz truth torture emulated hostile clean help
+.PHONY: build generate test testdeps check tidy bench fuzz pages truth torture emulated hostile clean help
 
 ## build: the static loupe executable, bin/loupe
 build:
@@ -30,12 +33,12 @@ build:
 
 ## generate: the probes' eBPF objects and machine code from their C sources; needs clang-19, llvm-19 and libbpf-dev
 generate:
-	go generate ./internal/probe/csrc
+	go generate ./internal/probe/... ./internal/perf ./internal/testsets/...
 
 ## test: all tests, those of live events with both engines, with targets of a few Go releases or RELEASES=all; lists the tests that were skipped and why; with CI=true none may be
 test: export LOUPE_RELEASES = $(RELEASES)
 test: testdeps
-	go vet ./...
+	go vet $(PACKAGES)
 	{ go test -json -timeout 45m $(TESTFLAGS) $(TEST) && first=0 || first=$$?; \
 	  $(if $(filter ./... .,$(TEST)),go test -json -timeout 45m -skip '$(INLINE_ANYWAY)' $(TESTFLAGS) . -engine inline &&) exit $$first; } | go run ./internal/testreport
 
@@ -47,28 +50,41 @@ testdeps:
 check:
 	@unformatted=$$(git ls-files -co --exclude-standard '*.go' | xargs gofmt -l); \
 	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w:"; echo "$$unformatted"; exit 1; fi
-	go vet ./...
-	go run $(STATICCHECK) ./...
+	go vet $(PACKAGES)
+	go run $(STATICCHECK) $(PACKAGES)
 	go run ./internal/gobin/layout/gen -check -latest
 	scripts/check-probes
 
+## tidy: go mod tidy for all modules, each with the others' sources, whatever version it requires
+tidy:
+	for m in . $(MODULES); do \
+		go -C $$m mod edit $(foreach r,$(MODULES),-replace github.com/loupe-go/loupe/$(r)=$(CURDIR)/$(r)); \
+		go -C $$m mod tidy || status=$$?; \
+		go -C $$m mod edit $(MODULES:%=-dropreplace github.com/loupe-go/loupe/%); \
+	done; exit $${status:-0}
+
 ## bench: the benchmarks, BENCH=regexp chooses
 bench:
-	go test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+	go test -run '^$$' -bench '$(BENCH)' -benchmem $(PACKAGES)
 
 ## fuzz: every fuzz test for FUZZTIME
 fuzz:
-	@go list ./... | while read -r pkg; do \
+	@go list $(PACKAGES) | while read -r pkg; do \
 		go test -list '^Fuzz' "$$pkg" | { grep '^Fuzz' || true; } | while read -r name; do \
 			echo "$$pkg $$name"; \
 			go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$pkg"; \
 		done; \
 	done
 
+## pages: the flame graph pages in a headless Chromium, which must be installed; PAGES=DIR keeps the pages and screenshots
+pages:
+	go test -tags browser -run TestBrowser -v ./internal/export/flamegraph -args $(if $(PAGES),-pages $(abspath $(PAGES)))
+
 ## truth: the long differential tests against the runtime's own execution tracer and the kernel's accounts, and long recordings; some 50 minutes
 truth:
 	go test -run Truth -count 20 -timeout 2h .
 	go test -run TestRecordUnderLoad -timeout 1h ./cmd/loupe -record.for 10s
+	go test -run TestCPUTruth -v -timeout 1h . -cpu.all
 	go test -run TestBooks -v -timeout 1h . -books.all -books.for 2s
 	go test -run TestBooks -v -timeout 1h . -books.all -books.for 2s -engine inline
 
