@@ -32,8 +32,8 @@ const delve = "github.com/go-delve/delve/cmd/dlv@v1.27.2"
 
 func main() {
 	n := flag.Int("n", 100_000, "goroutines of the target")
-	rounds := flag.Int("rounds", 5, "times that each way is measured")
-	only := flag.Int("only", 0, "measure the first `ways` only")
+	rounds := flag.Int("rounds", 5, "measurements of each way")
+	only := flag.Int("only", 0, "measure only the first `N` ways")
 	procs := flag.Int("procs", 1, "GOMAXPROCS of the target")
 	flag.Parse()
 	// As loupe has it on a machine with two processors.
@@ -188,13 +188,13 @@ func (t *target) ways(dir string) ([]way, error) {
 			}
 			return nil
 		}, last},
-		{"one that copies memory of its own", func() error {
+		{"a loop that copies its own memory", func() error {
 			for begin := time.Now(); time.Since(begin) < idleLoop; {
 				seen = copy(memory[:len(memory)/2], memory[len(memory)/2:]) * 0
 			}
 			return nil
 		}, last},
-		{"one that allocates memory", func() error {
+		{"a loop that allocates memory", func() error {
 			for begin := time.Now(); time.Since(begin) < idleLoop; {
 				fresh := make([]byte, 32<<20)
 				for i := 0; i < len(fresh); i += 4096 {

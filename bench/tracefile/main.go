@@ -25,7 +25,7 @@ import (
 
 func main() {
 	rounds := flag.Int("rounds", 7, "measurements of each way")
-	record := flag.Int("record", 800, "rounds of work in the trace that is recorded without FILE; 800 make some 30 MB")
+	record := flag.Int("record", 800, "without FILE: rounds of work in the recorded trace; 800 rounds make about 30 MB")
 	flag.Usage = func() {
 		fmt.Fprintln(flag.CommandLine.Output(), "usage: tracefile [flags] raw|stat [FILE ...]")
 		flag.PrintDefaults()

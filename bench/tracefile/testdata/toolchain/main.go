@@ -2,8 +2,8 @@
 //
 //	loupe-tracefile read|totext|towire FILE
 //
-// For each line on its standard input it does once what is asked for, and prints the number of events and the nanoseconds
-// of processor time it took, or `error` and what went wrong.
+// For each line on its standard input, it performs the operation once. It prints the number of events and the processor
+// time in nanoseconds, or `error` and the reason.
 package main
 
 import (
