@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -76,8 +75,7 @@ func TestOwnTracerEnds(t *testing.T) {
 	target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "tiny"}))
 	for _, one := range []bool{false, true} {
 		seized := make(chan error)
-		go func() {
-			runtime.LockOSThread() // the thread ends with the goroutine
+		go onOwnThread(func() {
 			_, _, errno := unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(target.PID()), 0, 0, 0, 0)
 			if errno != 0 {
 				seized <- errno
@@ -85,7 +83,7 @@ func TestOwnTracerEnds(t *testing.T) {
 			}
 			seized <- nil
 			time.Sleep(10 * refusedTime)
-		}()
+		})
 		if err := <-seized; err != nil {
 			t.Fatal(err)
 		}
