@@ -33,55 +33,68 @@ func TestCPUGCPhase(t *testing.T) {
 			t.Run(version+"/"+name, func(t *testing.T) {
 				target := burn(t, testtarget.Spec{Go: version, Stripped: true}, "gc")
 				defer target.Stop()
-				p, err := goproc.Open(target.PID(), goproc.Options{})
-				if err != nil {
-					t.Fatal(err)
+				// On a busy machine a collection follows the other closely: few samples are between them and not close to one.
+				var within, between, wrong int
+				for attempt := 0; attempt < 5 && (within < 20 || between < 20); attempt++ {
+					i, o, w := comparePhases(sampleCollections(t, target.PID(), open))
+					within, between, wrong = within+i, between+o, wrong+w
 				}
-				defer p.Close()
-				sampler, err := open(p, cpuperf.Options{Rate: 999, BufferBytes: 1 << 24, GC: true})
-				if err != nil {
-					t.Fatal(err)
+				t.Logf("%d samples within collections, %d between, %d wrong", within, between, wrong)
+				if within < 20 || between < 20 || float64(wrong) > 0.02*float64(within+between) {
+					t.Errorf("%d samples within collections, %d between, %d wrong", within, between, wrong)
 				}
-				defer sampler.Close()
-				ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
-				defer cancel()
-				s, err := loupe.Attach(ctx, loupe.PID(target.PID()), loupe.Options{Engine: loupe.EngineUprobe, Kinds: event.KindsOf(event.GCBegin, event.GCEnd)})
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer s.Close()
-				if err := sampler.Start(); err != nil {
-					t.Fatal(err)
-				}
-				var samples []cpuperf.Sample
-				drained := make(chan error)
-				go func() {
-					var err error
-					for err == nil && ctx.Err() == nil {
-						err = sampler.Drain(func(s *cpuperf.Sample) {
-							samples = append(samples, cpuperf.Sample{Time: s.Time, GC: s.GC, Late: s.Late})
-						})
-						time.Sleep(10 * time.Millisecond)
-					}
-					drained <- err
-				}()
-				var begins, ends []time.Duration
-				offset := wallOffset(t)
-				for e := range s.Events() {
-					switch e.Kind {
-					case event.GCBegin:
-						begins = append(begins, time.Duration(e.Time)-offset)
-					case event.GCEnd:
-						ends = append(ends, time.Duration(e.Time)-offset)
-					}
-				}
-				if err := <-drained; err != nil {
-					t.Fatal(err)
-				}
-				comparePhases(t, samples, begins, ends)
 			})
 		}
 	}
+}
+
+// sampleCollections returns the samples of some seconds, and when collections began and ended meanwhile.
+func sampleCollections(t *testing.T, pid int, open func(*goproc.Process, cpuperf.Options) (gcSampler, error)) (samples []cpuperf.Sample, begins, ends []time.Duration) {
+	t.Helper()
+	p, err := goproc.Open(pid, goproc.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	sampler, err := open(p, cpuperf.Options{Rate: 999, BufferBytes: 1 << 24, GC: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sampler.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+	defer cancel()
+	s, err := loupe.Attach(ctx, loupe.PID(pid), loupe.Options{Engine: loupe.EngineUprobe, Kinds: event.KindsOf(event.GCBegin, event.GCEnd)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := sampler.Start(); err != nil {
+		t.Fatal(err)
+	}
+	drained := make(chan error)
+	go func() {
+		var err error
+		for err == nil && ctx.Err() == nil {
+			err = sampler.Drain(func(s *cpuperf.Sample) {
+				samples = append(samples, cpuperf.Sample{Time: s.Time, GC: s.GC, Late: s.Late})
+			})
+			time.Sleep(10 * time.Millisecond)
+		}
+		drained <- err
+	}()
+	offset := wallOffset(t)
+	for e := range s.Events() {
+		switch e.Kind {
+		case event.GCBegin:
+			begins = append(begins, time.Duration(e.Time)-offset)
+		case event.GCEnd:
+			ends = append(ends, time.Duration(e.Time)-offset)
+		}
+	}
+	if err := <-drained; err != nil {
+		t.Fatal(err)
+	}
+	return samples, begins, ends
 }
 
 // wallOffset returns the difference of the wall clock and CLOCK_MONOTONIC.
@@ -94,11 +107,9 @@ func wallOffset(t *testing.T) time.Duration {
 	return time.Duration(time.Now().UnixNano() - mono.Nano())
 }
 
-func comparePhases(t *testing.T, samples []cpuperf.Sample, begins, ends []time.Duration) {
-	t.Helper()
+// comparePhases counts the samples within collections and between them, and those whose phase contradicts that.
+func comparePhases(samples []cpuperf.Sample, begins, ends []time.Duration) (within, between, wrong int) {
 	const margin = 2 * time.Millisecond
-	phases := map[string]int{}
-	var inside, outside, wrong int
 	for i := range samples {
 		at := &samples[i]
 		b, _ := slices.BinarySearch(begins, at.Time)
@@ -106,7 +117,6 @@ func comparePhases(t *testing.T, samples []cpuperf.Sample, begins, ends []time.D
 		if at.Late || b == 0 || b == len(begins) || e == len(ends) {
 			continue
 		}
-		phases[at.GC]++
 		near := func(list []time.Duration, i int) bool {
 			return i > 0 && at.Time-list[i-1] < margin || i < len(list) && list[i]-at.Time < margin
 		}
@@ -116,16 +126,13 @@ func comparePhases(t *testing.T, samples []cpuperf.Sample, begins, ends []time.D
 		// A collection is in progress if the last begin is after the last end.
 		collecting := e == 0 || begins[b-1] > ends[e-1]
 		if collecting {
-			inside++
+			within++
 		} else {
-			outside++
+			between++
 		}
 		if collecting != (at.GC != "") {
 			wrong++
 		}
 	}
-	t.Logf("%d collections; phases %v; %d samples within, %d between, %d wrong", len(begins), phases, inside, outside, wrong)
-	if inside < 20 || outside < 20 || float64(wrong) > 0.02*float64(inside+outside) {
-		t.Errorf("%d samples within collections, %d between, %d wrong", inside, outside, wrong)
-	}
+	return within, between, wrong
 }
