@@ -15,6 +15,9 @@
 // the runtime puts objects of less than 16 bytes without pointers together into blocks of 16 bytes. Here each counts
 // as an object, with its own size rounded to that of a size class; in TotalAlloc the blocks count.
 //
+// In a bubble of [testing/synctest], the context of a trace that has passed a limit is done when its Done or Err is next
+// called, not before.
+//
 // Goroutines that the traced code starts do not count, unless it starts them by [Go], or the trace is one [WithDescendants].
 //
 // # How it works

@@ -78,6 +78,8 @@ func cancelFired() {
 		g := *(**gauge)(unsafe.Pointer(&p))
 		atomic.LoadUint32(&g.fired) // what newGauge stored before can be read
 		p = g.next
-		g.cancel()
+		if t := g.trace.Load(); t != nil && !t.bubble {
+			t.cancel(&g.err)
+		}
 	}
 }

@@ -18,6 +18,7 @@ type trace struct {
 	limits      []*gauge   // its own
 	cell        *cell      // of the goroutine that called Trace
 	descendants bool       // goroutines that its goroutines start count, too
+	bubble      bool       // belongs to a bubble of testing/synctest: only its goroutines may cancel it
 	stops       []func() bool
 
 	mu    sync.Mutex
@@ -62,7 +63,7 @@ func fromContext(ctx context.Context) (*trace, bool) {
 
 // newTrace makes a trace for the calling goroutine, which counts into a cell already, or nil.
 func newTrace(ctx context.Context, o *settings, now *cell) *trace {
-	t := &trace{descendants: o.descendants}
+	t := &trace{descendants: o.descendants, bubble: inBubble()}
 	t.within = append(make([]*trace, 0, 4), t)
 	var around []*trace // that ctx is not derived from
 	outer, ok := fromContext(ctx)
@@ -92,11 +93,15 @@ func newTrace(ctx context.Context, o *settings, now *cell) *trace {
 		all = append(all, w.limits...)
 	}
 	if len(all) > 0 {
-		watch()
+		if !t.bubble {
+			watch()
+		}
 		t.gauges = newGaugeLists(all)
 	}
 	for _, a := range around {
-		t.stops = append(t.stops, context.AfterFunc(a.Context, func() { t.cancelCause(context.Cause(a.Context)) }))
+		if !t.bubble || a.bubble {
+			t.stops = append(t.stops, context.AfterFunc(a.Context, func() { t.cancelCause(context.Cause(a.Context)) }))
+		}
 	}
 	t.cell = newCell(t.within, t.gauges)
 	return t
