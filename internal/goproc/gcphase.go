@@ -14,9 +14,9 @@ const gcTimesSize = 32
 
 // Phases of a collection, as in runtime/mgc.go.
 const (
-	PhaseSweepTermination = "sweep termination"
-	PhaseMark             = "mark"
-	PhaseMarkTermination  = "mark termination"
+	phaseSweepTermination = "sweep termination"
+	phaseMark             = "mark"
+	phaseMarkTermination  = "mark termination"
 )
 
 // Phase returns the phase of the collection at the time at which the times were read, or the empty string if none was in
@@ -26,11 +26,11 @@ func (t GCTimes) Phase() string {
 	case t.End >= begin:
 		return ""
 	case t.MarkTermination >= begin:
-		return PhaseMarkTermination
+		return phaseMarkTermination
 	case t.Mark >= begin:
-		return PhaseMark
+		return phaseMark
 	default:
-		return PhaseSweepTermination
+		return phaseSweepTermination
 	}
 }
 

@@ -13,12 +13,12 @@ func TestGCPhase(t *testing.T) {
 		want  string
 	}{
 		{GCTimes{}, ""}, // of a program that has not collected anything
-		{GCTimes{SweepTermination: 10}, PhaseSweepTermination},
-		{GCTimes{SweepTermination: 10, Mark: 12}, PhaseMark},
-		{GCTimes{SweepTermination: 10, Mark: 12, MarkTermination: 20}, PhaseMarkTermination},
+		{GCTimes{SweepTermination: 10}, phaseSweepTermination},
+		{GCTimes{SweepTermination: 10, Mark: 12}, phaseMark},
+		{GCTimes{SweepTermination: 10, Mark: 12, MarkTermination: 20}, phaseMarkTermination},
 		{GCTimes{SweepTermination: 10, Mark: 12, MarkTermination: 20, End: 21}, ""},
-		{GCTimes{SweepTermination: 30, Mark: 12, MarkTermination: 20, End: 21}, PhaseSweepTermination},
-		{GCTimes{SweepTermination: 30, Mark: 31, MarkTermination: 20, End: 21}, PhaseMark},
+		{GCTimes{SweepTermination: 30, Mark: 12, MarkTermination: 20, End: 21}, phaseSweepTermination},
+		{GCTimes{SweepTermination: 30, Mark: 31, MarkTermination: 20, End: 21}, phaseMark},
 	} {
 		if got := test.times.Phase(); got != test.want {
 			t.Errorf("%+v: %q, want %q", test.times, got, test.want)
