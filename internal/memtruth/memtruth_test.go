@@ -12,6 +12,7 @@ import (
 
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/internal/testcmd"
+	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
 const right = "64000 1000"
@@ -94,7 +95,7 @@ func (p *program) want(t *testing.T, parts ...string) {
 
 // TestBuilds traces in programs that are built in different ways.
 func TestBuilds(t *testing.T) {
-	for name, c := range map[string]struct {
+	builds := map[string]struct {
 		cgo   bool
 		flags []string
 	}{
@@ -105,7 +106,11 @@ func TestBuilds(t *testing.T) {
 		"race":         {cgo: true, flags: []string{"-race"}},
 		"unoptimized":  {flags: []string{"-gcflags=all=-N -l"}},
 		"random order": {flags: []string{"-ldflags=-randlayout=7"}},
-	} {
+	}
+	names := []string{"normal", "stripped", "pie"}
+	names = append(names, testtarget.Rare(t, "cgo", "race", "unoptimized", "random order")...)
+	for _, name := range names {
+		c := builds[name]
 		t.Run(name, func(t *testing.T) {
 			p := start(t, build(t, c.cgo, c.flags...))
 			for range 3 {

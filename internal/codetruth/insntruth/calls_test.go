@@ -13,7 +13,7 @@ import (
 // Calls and returns are those that the disassemblers find, in every function
 // that they can read to its end.
 func TestCallsAndReturnsAgainstDisassemblers(t *testing.T) {
-	all := targets() // three of each release; the oldest and the newest will do
+	all := targets(t) // three of each release; the oldest and the newest will do
 	eachOf(t, append(all[:3:3], all[len(all)-3:]...), func(t *testing.T, p *program) {
 		functions, calls, returns := 0, 0, 0
 		for _, f := range p.funcs {
