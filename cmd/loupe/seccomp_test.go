@@ -103,8 +103,17 @@ func TestSeccompTarget(t *testing.T) {
 				if !want && (!strings.Contains(stderr, reason) || !strings.Contains(stdout, reason)) {
 					t.Errorf("trace says %q, doctor\n%s", stderr, stdout)
 				}
-				if status, _, stderr := loupeAs("goroutines", "-q", pid); status != 0 {
-					t.Errorf("afterwards: status %d, %s", status, stderr)
+				status, _, stderr = loupeAs("allocs", "-q", "--engine", "inline", "--duration", "100ms", pid)
+				if (status == 0) != want || status != 0 && (strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, reason)) {
+					t.Errorf("allocs: status %d, %s", status, stderr)
+				}
+				for _, args := range [][]string{ // which only read
+					{"goroutines"}, {"mem"}, {"profile", "--type", "wall", "--duration", "100ms", "-o", "-"},
+					{"profile", "--type", "cpu", "--rate", "999", "--duration", "1s", "-o", "-"},
+				} {
+					if status, out, stderr := loupeAs(append(args, "-q", pid)...); status != 0 || out == "" {
+						t.Errorf("%s: status %d, %d bytes, %s", args, status, len(out), stderr)
+					}
 				}
 			})
 		}
