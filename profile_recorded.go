@@ -27,7 +27,8 @@ type RecordedProfile struct {
 // the end of the last garbage collection cycle that is complete. The period of the profile is runtime.MemProfileRate.
 //
 // All samples are of the same cycle. If the program collects garbage so often that they cannot be read between two cycles,
-// some are of a later one, and a note has their number.
+// some are of a later one, and a note has their number. Until the first cycle is complete, the counts are those of now; if
+// they change too fast to be read at once, a note has the number of moments that they are of.
 //
 // The error wraps [ErrProfileOff] if the program has no heap profile. This is the case if runtime.MemProfileRate is 0, and
 // in programs of Go 1.17 and later that do not refer to runtime.MemProfile, as the packages runtime/pprof and net/http/pprof
@@ -72,14 +73,19 @@ func heapNotes(heap *goproc.MemProfile) []string {
 	if heap.Later > 0 {
 		notes = append(notes, fmt.Sprintf("%d of %s are of a later garbage collection cycle than the others", heap.Later, english.Count(len(heap.Records), "record")))
 	}
-	return append(notes, unsettledNotes(heap.Unsettled)...)
+	return append(notes, changingNotes(heap.Moments, heap.Unsettled)...)
 }
 
-func unsettledNotes(n int) []string {
-	if n == 0 {
-		return nil
+// changingNotes describes the limits of records that changed while they were read: they are of several moments, or missing.
+func changingNotes(moments, unsettled int) []string {
+	var notes []string
+	if moments > 1 {
+		notes = append(notes, fmt.Sprintf("the records are of %d different moments: they changed too fast to be read at once", moments))
 	}
-	return []string{english.Count(n, "record") + " missing: changed too fast to be read"}
+	if unsettled > 0 {
+		notes = append(notes, english.Count(unsettled, "record")+" missing: changed too fast to be read")
+	}
+	return notes
 }
 
 // BlockProfile reads the block profile that the runtime of the process keeps if the program has called
@@ -129,7 +135,7 @@ func (p *Process) contention(name string, waits *goproc.ContentionProfile, rate,
 	case len(waits.Records) == 0 && waits.Unsettled == 0:
 		prof.Notes = append(prof.Notes, "the profile is empty: no wait has been recorded yet")
 	}
-	prof.Notes = append(prof.Notes, unsettledNotes(waits.Unsettled)...)
+	prof.Notes = append(prof.Notes, changingNotes(waits.Moments, waits.Unsettled)...)
 	return prof, p.comment(prof, name, rate, fmt.Sprintf("the clock has %.0f ticks per second%s", perSecond, measured))
 }
 

@@ -20,6 +20,7 @@ type ContentionProfile struct {
 	// if that is unknown.
 	TicksPerSecond int64
 
+	Moments   int // number of moments that the records are of: more than 1 if they changed too fast to be read at once
 	Unsettled int // records that are missing, because they changed too fast
 }
 
@@ -110,7 +111,7 @@ func (p *Process) contention(l *profileLayout, src contentionSource) (*Contentio
 			Count: int64(float64(max(int64(count), src.least)) * factor), Ticks: float64(ticks) * factor})
 		return nil
 	})
-	prof.Unsettled = s.unsettled
+	prof.Moments, prof.Unsettled = s.moments, s.unsettled
 	return prof, err
 }
 

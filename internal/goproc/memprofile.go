@@ -22,6 +22,7 @@ type MemProfile struct {
 	Records []MemRecord
 
 	Later     int // records that are of later cycles, because the program collected garbage too often to read all at once
+	Moments   int // number of moments that unpublished counts are of: more than 1 if they changed too fast to be read at once
 	Unsettled int // records that are missing, because they changed too fast
 }
 
@@ -178,7 +179,7 @@ type publishedReader struct {
 }
 
 func (p *Process) newPublishedReader(l *profileLayout, prof *MemProfile) *publishedReader {
-	prof.Records, prof.Later, prof.Published = prof.Records[:0], 0, false
+	prof.Records, prof.Later, prof.Moments, prof.Published = prof.Records[:0], 0, 0, false
 	s := p.newSettler(l.MemLock+uint64(l.key), l.MemCycle+uint64(l.cycle), l.memSize)
 	s.same = func(a, b []byte, word uint64) bool {
 		at := l.futureOf(l.cycleOf(word))
@@ -229,7 +230,7 @@ func (p *Process) unpublishedRecords(l *profileLayout, buckets []bucket, prof *M
 		prof.Records = append(prof.Records, r)
 		return err
 	})
-	prof.Unsettled = s.unsettled
+	prof.Moments, prof.Unsettled = s.moments, s.unsettled
 	return ok, err
 }
 

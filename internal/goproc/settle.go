@@ -27,6 +27,7 @@ type settler struct {
 
 	deadline  time.Time
 	free      bool // the lock was seen unlocked
+	moments   int  // parts that were read, each of one moment
 	unsettled int  // records that changed too fast
 }
 
@@ -70,6 +71,7 @@ func (s *settler) part(buckets []bucket, use func(b *bucket, record []byte, cycl
 	case err != nil:
 		return err
 	case settled:
+		s.moments++
 		s.again = nil
 		if len(r.at) > len(buckets) {
 			s.again = r.record(r.now, len(buckets))

@@ -144,7 +144,7 @@ func TestSettle(t *testing.T) {
 			go f.run(ctx, done, c.pause)
 			defer func() { cancel(); <-done }()
 			whole, parts, unsettled := 0, 0, 0
-			for begin := time.Now(); time.Since(begin) < time.Second; {
+			for begin := time.Now(); time.Since(begin) < time.Second || c.buckets <= 50 && whole == 0 && time.Since(begin) < time.Minute; {
 				prof, err := f.read()
 				if err != nil {
 					t.Fatal(err)
@@ -197,6 +197,59 @@ func TestPublishedEarly(t *testing.T) {
 		if prof.Later != c.later {
 			t.Errorf("%s: %d records are later, want %d", c.name, prof.Later, c.later)
 		}
+	}
+}
+
+// TestMoments reads counts that are not yet published while they change. A profile that claims to be of one moment has the
+// same counts in all records; profiles of several moments do occur.
+func TestMoments(t *testing.T) {
+	f := newFakeProfile(t, 3000)
+	buckets, err := f.p.buckets(f.l, f.l.MemBuckets, memBucket, f.l.memSize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range f.record {
+		f.set(r, f.future(0)+f.l.frees, 0)
+	}
+	var stop atomic.Bool
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for n := uint64(1); !stop.Load(); n++ {
+			atomic.StoreUint64(&f.arena[fakeLock], 1)
+			for _, r := range f.record {
+				f.set(r, f.future(0)+f.l.allocs, n)
+			}
+			atomic.StoreUint64(&f.arena[fakeLock], 0)
+			spin(50 * time.Microsecond)
+		}
+	}()
+	defer func() { stop.Store(true); <-done }()
+	one, several, differ := 0, 0, 0
+	for begin := time.Now(); differ == 0 && time.Since(begin) < time.Minute || one+several < 20; {
+		prof := &MemProfile{}
+		if ok, err := f.p.unpublishedRecords(f.l, buckets, prof); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		counts := map[int64]bool{}
+		for _, r := range prof.Records {
+			counts[r.Allocs] = true
+		}
+		switch {
+		case prof.Moments < 1 || len(counts) > prof.Moments:
+			t.Fatalf("%d different counts in a profile of %d moments", len(counts), prof.Moments)
+		case prof.Moments == 1:
+			one++
+		case len(counts) > 1:
+			differ++
+			fallthrough
+		default:
+			several++
+		}
+	}
+	t.Logf("%d profiles of one moment, %d of several, %d of them with different counts", one, several, differ)
+	if differ == 0 {
+		t.Error("no profile has different counts: the test shows nothing")
 	}
 }
 
