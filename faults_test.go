@@ -34,9 +34,10 @@ func attach(t *testing.T, pid int, opt loupe.Options) *loupe.Session {
 	return s
 }
 
-// during observes a target while it carries out commands.
+// during observes a target while it carries out commands, and until the goroutines that it starts for them have ended.
 func during(t *testing.T, p *testtarget.Process, opt loupe.Options, commands ...string) *checker {
 	t.Helper()
+	before := numGoroutine(t, p)
 	s := attach(t, p.PID(), opt)
 	for _, w := range s.Warnings() {
 		t.Log(w)
@@ -51,7 +52,11 @@ func during(t *testing.T, p *testtarget.Process, opt loupe.Options, commands ...
 	for _, line := range commands {
 		p.Command(line)
 	}
-	time.Sleep(50 * time.Millisecond) // goroutines end after what they did was counted
+	for deadline := time.Now().Add(time.Minute); numGoroutine(t, p) > before; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("there were %d goroutines, and are more", before)
+		}
+	}
 	s.Close()
 	<-done
 	if err := s.Err(); err != nil {
@@ -59,6 +64,16 @@ func during(t *testing.T, p *testtarget.Process, opt loupe.Options, commands ...
 	}
 	c.stats = s.Stats()
 	return c
+}
+
+// numGoroutine returns what runtime.NumGoroutine returns in a target.
+func numGoroutine(t *testing.T, p *testtarget.Process) int {
+	t.Helper()
+	n, err := strconv.Atoi(p.Command("num"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // TestCounts has targets do a known amount of work and counts what is seen of it.

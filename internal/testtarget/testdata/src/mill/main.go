@@ -21,8 +21,10 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
+	"unsafe"
 )
 
 func main() {
@@ -140,11 +142,20 @@ func (m *mill) locks(args []string) string {
 			mu.Unlock()
 			done <- true
 		}()
-		time.Sleep(2 * time.Millisecond)
+		for waiters(&mu) == 0 {
+			time.Sleep(100 * time.Microsecond)
+		}
+		time.Sleep(2 * time.Millisecond) // from the count of the waiters to the wait
 		mu.Unlock()
 		<-done
 	}
 	return fmt.Sprintf("locks %d", n)
+}
+
+// waiters returns the number of goroutines that wait for a mutex or are about to: the upper bits of its first word.
+func waiters(mu *sync.Mutex) int32 {
+	const shift = 3 // sync.mutexWaiterShift
+	return atomic.LoadInt32((*int32)(unsafe.Pointer(mu))) >> shift
 }
 
 func (m *mill) sleep(args []string) string {
