@@ -31,7 +31,8 @@ func TestEveryRelease(t *testing.T) {
 	}
 }
 
-// observe attaches to a process for a while and checks the stream.
+// observe attaches to a process for a while and checks the stream. It waits longer for the first hundred events of a program that is
+// kept from running.
 func observe(t *testing.T, pid int, d time.Duration, opt loupe.Options) *checker {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -43,7 +44,12 @@ func observe(t *testing.T, pid int, d time.Duration, opt loupe.Options) *checker
 	for _, w := range s.Warnings() {
 		t.Log(w)
 	}
-	time.AfterFunc(d, func() { s.Close() })
+	go func() {
+		for began := time.Now(); time.Since(began) < d || s.Stats().Events < 100 && time.Since(began) < 20*time.Second; {
+			time.Sleep(10 * time.Millisecond)
+		}
+		s.Close()
+	}()
 	c := newChecker()
 	for ev := range s.Events() {
 		c.add(ev)
