@@ -80,7 +80,7 @@ func heapNotes(heap *goproc.MemProfile) []string {
 func changingNotes(moments, unsettled int) []string {
 	var notes []string
 	if moments > 1 {
-		notes = append(notes, fmt.Sprintf("the records are of %d different moments: they changed too fast to be read at once", moments))
+		notes = append(notes, "the records are of "+english.Count(moments, "different moment")+": they changed too fast to be read at once")
 	}
 	if unsettled > 0 {
 		notes = append(notes, english.Count(unsettled, "record")+" missing: changed too fast to be read")
