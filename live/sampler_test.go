@@ -3,6 +3,7 @@ package live
 import (
 	"math/rand/v2"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/loupe-go/loupe/event"
@@ -98,32 +99,34 @@ func TestFeed(t *testing.T) {
 // TestCatchUp takes a picture before the events of the preceding two seconds have been added, as after a stop of this process.
 // The picture must include all of these events.
 func TestCatchUp(t *testing.T) {
-	f := NewFeed(sched.New(sched.Options{}))
-	s := NewSampler(f, SamplerOptions{Clock: f.Now, CatchUp: f.CatchUp, Health: func() Health { return Health{} }, Window: 50 * time.Millisecond})
-	s.Take(Query{})
-	stopped := f.Now()
-	time.Sleep(2 * time.Second)
-	const n = 1000
-	go func() {
-		time.Sleep(20 * time.Millisecond)
-		step := (f.Now() - stopped) / n
-		for g := uint64(1); g <= n; g++ {
-			f.Add(&event.Event{Kind: event.GoCreate, Time: stopped + int64(g)*step, G: g})
-			if g%100 == 0 {
-				time.Sleep(10 * time.Millisecond)
+	synctest.Test(t, func(t *testing.T) {
+		f := NewFeed(sched.New(sched.Options{}))
+		s := NewSampler(f, SamplerOptions{Clock: f.Now, CatchUp: f.CatchUp, Health: func() Health { return Health{} }, Window: 50 * time.Millisecond})
+		s.Take(Query{})
+		stopped := f.Now()
+		time.Sleep(2 * time.Second)
+		const n = 1000
+		go func() {
+			time.Sleep(20 * time.Millisecond)
+			step := (f.Now() - stopped) / n
+			for g := uint64(1); g <= n; g++ {
+				f.Add(&event.Event{Kind: event.GoCreate, Time: stopped + int64(g)*step, G: g})
+				if g%100 == 0 {
+					time.Sleep(10 * time.Millisecond)
+				}
 			}
+		}()
+		p := s.Take(Query{})
+		if p.TotalsDelta.Created != n || p.Interval < 2*time.Second {
+			t.Errorf("%d of %d goroutines in a picture of %v", p.TotalsDelta.Created, n, p.Interval)
 		}
-	}()
-	p := s.Take(Query{})
-	if p.TotalsDelta.Created != n || p.Interval < 2*time.Second {
-		t.Errorf("%d of %d goroutines in a picture of %v", p.TotalsDelta.Created, n, p.Interval)
-	}
-	// Without new events, CatchUp returns before the limit.
-	began := time.Now()
-	f.CatchUp(catchUpLimit)
-	if waited := time.Since(began); waited >= catchUpLimit {
-		t.Errorf("waited %v for nothing", waited)
-	}
+		// Without new events, CatchUp returns before the limit.
+		began := time.Now()
+		f.CatchUp(catchUpLimit)
+		if waited := time.Since(began); waited >= catchUpLimit {
+			t.Errorf("waited %v for nothing", waited)
+		}
+	})
 }
 
 // BenchmarkTake measures pictures of a million goroutines for different queries.
