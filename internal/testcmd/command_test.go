@@ -54,18 +54,31 @@ func (r *record) end() {
 	}
 }
 
+// late runs a command with longer and longer deadlines, until it hung at its deadline: it may start slowly.
+func late(run func(deadline time.Duration) (hung bool, err error)) error {
+	for d := time.Second; ; d *= 2 {
+		if hung, err := run(d); hung || d > 30*time.Second {
+			return err
+		}
+	}
+}
+
 // TestDeadline lets a Go program hang: the test that started it fails and shows where it hangs.
 func TestDeadline(t *testing.T) {
 	for name, set := range map[string]func(*exec.Cmd){
 		"stderr kept": func(*exec.Cmd) {},
 		"stderr set":  func(cmd *exec.Cmd) { cmd.Stderr = &strings.Builder{} },
 	} {
-		r := &record{TB: t}
-		cmd := Within(r, time.Second, os.Args[0])
-		cmd.Env = append(os.Environ(), "LOUPE_TESTCMD=hang")
-		set(cmd)
-		err := cmd.Run()
-		r.end()
+		var r *record
+		err := late(func(d time.Duration) (bool, error) {
+			r = &record{TB: t}
+			cmd := Within(r, d, os.Args[0])
+			cmd.Env = append(os.Environ(), "LOUPE_TESTCMD=hang")
+			set(cmd)
+			err := cmd.Run()
+			r.end()
+			return strings.Contains(strings.Join(r.logs, ""), "it hangs"), err
+		})
 		if err == nil || len(r.errors) != 1 || !strings.Contains(r.errors[0], "has not ended in time") || !strings.Contains(r.errors[0], "\n  thread ") {
 			t.Errorf("%s: %v, reported %q", name, err, r.errors)
 		}
@@ -77,11 +90,16 @@ func TestDeadline(t *testing.T) {
 
 // TestStubbornCommand lets a command hang that ignores SIGQUIT.
 func TestStubbornCommand(t *testing.T) {
-	r := &record{TB: t}
-	cmd := Within(r, time.Second, "sh", "-c", "trap '' QUIT; while :; do sleep 7; done")
-	cmd.WaitDelay = time.Second
-	err := cmd.Run()
-	r.end()
+	var r *record
+	var cmd *exec.Cmd
+	err := late(func(d time.Duration) (bool, error) {
+		r = &record{TB: t}
+		cmd = Within(r, d, "sh", "-c", "trap '' QUIT; while :; do sleep 7; done")
+		cmd.WaitDelay = time.Second
+		err := cmd.Run()
+		r.end()
+		return strings.Contains(strings.Join(r.errors, ""), ": sleep 7\n"), err
+	})
 	if len(r.errors) == 1 && !strings.Contains(r.errors[0], ": sleep 7\n") {
 		t.Errorf("what the command has started is not shown: %s", r.errors[0])
 	}
