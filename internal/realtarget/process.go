@@ -24,9 +24,9 @@ import (
 const (
 	// readyTime is how long a program may take from its start to its first
 	// answers on a machine that is busy.
-	readyTime = time.Minute
+	readyTime = 3 * time.Minute
 	// stopTime is how long it may take to end after SIGTERM.
-	stopTime = 20 * time.Second
+	stopTime = time.Minute
 	// portAttempts is how often a program is started when another process has
 	// taken one of the ports that were free a moment before.
 	portAttempts = 3

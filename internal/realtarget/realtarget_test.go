@@ -3,6 +3,7 @@ package realtarget_test
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -37,8 +38,15 @@ func TestPrograms(t *testing.T) {
 				t.Errorf("the program counts %d goroutines, and lists %d", n, len(gs))
 			}
 			p.Stop()
-			if err := unix.Kill(-p.PID(), 0); !errors.Is(err, unix.ESRCH) {
-				t.Errorf("a process of the group is left: %v", err)
+			// Processes that were killed are there until init has waited for them.
+			for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+				err := unix.Kill(-p.PID(), 0)
+				if errors.Is(err, unix.ESRCH) {
+					break
+				}
+				if time.Now().After(deadline) {
+					t.Fatalf("a process of the group is left: %v", err)
+				}
 			}
 		})
 	}
