@@ -305,7 +305,7 @@ func (r runningProgram) command(line string, want map[string]uint64) {
 	}
 	for program, n := range want {
 		got := r.count(program) - before[program]
-		for end := time.Now().Add(5 * time.Second); got < n && time.Now().Before(end); { // the last goroutine may still be ending
+		for end := time.Now().Add(time.Minute); got < n && time.Now().Before(end); { // the last goroutine may still be ending
 			time.Sleep(time.Millisecond)
 			got = r.count(program) - before[program]
 		}
@@ -393,7 +393,9 @@ func TestEverywhere(t *testing.T) {
 			t.Run(spec.String(), func(t *testing.T) {
 				t.Parallel()
 				r := patchEverywhere(t, spec).start(t)
-				time.Sleep(200 * time.Millisecond)
+				for begun := time.Now(); r.count("everywhere") < 100_000 && time.Since(begun) < time.Minute; {
+					time.Sleep(50 * time.Millisecond)
+				}
 				if sum := r.Command("sum"); !strings.HasPrefix(sum, "sum ok") {
 					t.Error(sum)
 				}
