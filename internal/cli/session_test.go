@@ -48,7 +48,7 @@ func (f *fakeSystem) attach(ctx context.Context, target watched, opt loupe.Optio
 	if s.attachErr != nil {
 		return nil, s.attachErr
 	}
-	fake := &fakeSession{fakeStream: s, ctx: ctx, over: make(chan struct{}), ended: make(chan struct{})}
+	fake := &fakeSession{fakeStream: s, ctx: ctx, yielded: make(chan struct{}), over: make(chan struct{}), ended: make(chan struct{})}
 	if target.program == nil {
 		return fake, nil
 	}
@@ -62,12 +62,14 @@ func (f *fakeSystem) attach(ctx context.Context, target watched, opt loupe.Optio
 	return fake, nil
 }
 
-// fakeSession yields made-up events.
+// fakeSession yields made-up events. All of them have happened when the session begins: it yields them even if the context is
+// done by then.
 type fakeSession struct {
 	*fakeStream
-	ctx   context.Context
-	close sync.Once
-	over  chan struct{} // closed by Close
+	ctx     context.Context
+	yielded chan struct{} // closed when the events have been yielded
+	close   sync.Once
+	over    chan struct{} // closed by Close
 
 	ended  chan struct{} // the program has ended
 	status int
@@ -75,11 +77,13 @@ type fakeSession struct {
 
 func (s *fakeSession) Events() iter.Seq[*event.Event] {
 	return func(yield func(*event.Event) bool) {
+		yielded := sync.OnceFunc(func() { close(s.yielded) })
+		defer yielded()
 		for {
 			for i := range s.events {
 				shared := s.events[i] // gone after the next one, as the real ones are
 				atomic.AddUint64(&s.consumed, 1)
-				if s.ctx.Err() != nil || !yield(&shared) {
+				if s.repeat && s.ctx.Err() != nil || !yield(&shared) {
 					return
 				}
 				shared = event.Event{}
@@ -88,6 +92,7 @@ func (s *fakeSession) Events() iter.Seq[*event.Event] {
 				break
 			}
 		}
+		yielded()
 		if s.leaving != nil {
 			<-s.leaving
 		} else if s.goesOn {
@@ -139,7 +144,11 @@ func (s *fakeSession) Detach() error {
 	return nil
 }
 
-func (s *fakeSession) Usage() (event.Usage, error) { return event.Usage{}, nil }
+// Usage waits for the events, so that every picture has all of them.
+func (s *fakeSession) Usage() (event.Usage, error) {
+	<-s.yielded
+	return event.Usage{}, nil
+}
 
 func (s *fakeSession) Record(w io.Writer, opt loupe.RecordOptions) (loupe.Recording, error) {
 	opt.Kinds = s.options.Kinds
