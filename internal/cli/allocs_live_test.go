@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"testing"
 	"time"
@@ -12,14 +13,27 @@ import (
 // TestAllocsLive counts the allocations of a real program, with the engine that the command chooses.
 func TestAllocsLive(t *testing.T) {
 	target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "maker", Stripped: true}))
-	done := make(chan result)
-	go func() {
-		done <- run(t, machine{}, "allocs", strconv.Itoa(target.PID()), "--duration", "2s", "--json", "-q")
-	}()
-	for deadline := time.Now().Add(2500 * time.Millisecond); time.Now().Before(deadline); {
-		target.Command("round 5")
+	if err := untilSeen(2*time.Second, func(d time.Duration) error { return checkAllocs(t, target, d) }); err != nil {
+		t.Error(err)
 	}
-	r := <-done
+}
+
+// checkAllocs counts the allocations of a program that makes rounds. It returns an error if there were too few of them.
+func checkAllocs(t *testing.T, target *testtarget.Process, d time.Duration) error {
+	t.Helper()
+	done := make(chan result, 1)
+	go func() {
+		done <- run(t, machine{}, "allocs", strconv.Itoa(target.PID()), "--duration", d.String(), "--json", "-q")
+	}()
+	var r result
+	for counting := true; counting; {
+		select {
+		case r = <-done:
+			counting = false
+		default:
+			target.Command("round 5")
+		}
+	}
 	var doc struct {
 		Bytes, Objects, Calls, Lost                        uint64
 		ByGoroutine, ByCreator, ByFunction, BySize, ByType []struct {
@@ -30,7 +44,10 @@ func TestAllocsLive(t *testing.T) {
 	if err := json.Unmarshal([]byte(r.out), &doc); err != nil || r.status != exitDone {
 		t.Fatalf("status %d, %v: %s%s", r.status, err, r.out, r.errOut)
 	}
-	if doc.Objects < 100 || doc.Lost > 0 || len(doc.ByGoroutine) == 0 || len(doc.ByCreator) == 0 || len(doc.BySize) == 0 {
+	if doc.Objects < 100 {
+		return fmt.Errorf("%d objects in %v", doc.Objects, d)
+	}
+	if doc.Lost > 0 || len(doc.ByGoroutine) == 0 || len(doc.ByCreator) == 0 || len(doc.BySize) == 0 {
 		t.Errorf("%+v", doc)
 	}
 	nodes, large := uint64(0), uint64(0)
@@ -48,4 +65,5 @@ func TestAllocsLive(t *testing.T) {
 	if rounds, others := nodes/10, large/3; rounds == 0 || rounds+1 < others || others+1 < rounds {
 		t.Errorf("%d nodes and %d large objects", nodes, large)
 	}
+	return nil
 }

@@ -2,12 +2,16 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -129,11 +133,34 @@ func TestRecordLast(t *testing.T) {
 	// Asked for by a signal, it writes a file and goes on.
 	sys = newStream()
 	sys.stream.goesOn = true
-	asked := time.AfterFunc(200*time.Millisecond, func() { syscall.Kill(os.Getpid(), syscall.SIGUSR1) })
-	defer asked.Stop()
-	r = run(t, sys, "record", "app", "-o", file, "--last", "1s", "--duration", "600ms")
-	if r.status != exitDone || strings.Count(r.errOut, "wrote ") != 2 || !strings.Contains(r.errOut, "app-1.trace, ") {
-		t.Errorf("status %d, %q", r.status, r.errOut)
+	kept := make(chan os.Signal, 1)
+	signal.Notify(kept, syscall.SIGUSR1) // a signal that comes too early does not end this process
+	defer signal.Stop(kept)
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	var errOut lockedBuffer
+	a := &app{Env: Env{Args: []string{"record", "app", "-o", file, "--last", "1s"}, Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: &errOut,
+		Getenv: func(string) string { return "" }}, system: sys}
+	status := make(chan int)
+	go func() { status <- a.run(ctx) }()
+	await := func(what string, so func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); !so(); time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Errorf("waiting for %s in vain: %q", what, errOut.String())
+				return
+			}
+		}
+	}
+	await("the events to be recorded", func() bool { return atomic.LoadUint64(&sys.stream.consumed) == uint64(len(sys.stream.events)) })
+	if err := syscall.Kill(os.Getpid(), syscall.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+	asked := func() bool { return strings.Contains(errOut.String(), "app-1.trace, ") }
+	await("the file that was asked for", asked)
+	end()
+	if s := <-status; s != exitDone || strings.Count(errOut.String(), "wrote ") != 2 || !asked() {
+		t.Errorf("status %d, %q", s, errOut.String())
 	}
 	for _, name := range []string{file, filepath.Join(dir, "app-1.trace")} {
 		if changes, _ := transitions(t, name); changes < 8 {
@@ -240,15 +267,28 @@ func TestRecordCounts(t *testing.T) {
 func TestRecordSample(t *testing.T) {
 	pid := startSample(t)
 	file := filepath.Join(t.TempDir(), "sample.trace")
-	for _, line := range []string{"--duration 1s", "--duration 2s --last 1s", "--duration 10s --last 5s --when-goroutines 120"} {
-		r := run(t, machine{}, append([]string{"record", pid, "-o", file}, strings.Fields(line)...)...)
-		if r.status != exitDone {
-			t.Fatalf("%s: status %d, stderr %q", line, r.status, r.errOut)
+	for _, flags := range []func(time.Duration) string{
+		func(d time.Duration) string { return fmt.Sprintf("--duration %v", d) },
+		func(d time.Duration) string { return fmt.Sprintf("--duration %v --last %v", 2*d, d) },
+		func(d time.Duration) string {
+			return fmt.Sprintf("--duration %v --last %v --when-goroutines 120", 10*d, 5*d)
+		},
+	} {
+		err := untilSeen(time.Second, func(d time.Duration) error {
+			line := flags(d)
+			r := run(t, machine{}, append([]string{"record", pid, "-o", file}, strings.Fields(line)...)...)
+			if r.status != exitDone {
+				t.Fatalf("%s: status %d, stderr %q", line, r.status, r.errOut)
+			}
+			changes, starts := transitions(t, file)
+			t.Logf("%s: %d changes, %d starts, %q", line, changes, starts, r.errOut)
+			if changes < 100 || starts < 30 {
+				return fmt.Errorf("%s: %d changes of state, %d starts", line, changes, starts)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
 		}
-		changes, starts := transitions(t, file)
-		if changes < 100 || starts < 30 {
-			t.Errorf("%s: %d changes of state, %d starts", line, changes, starts)
-		}
-		t.Logf("%s: %d changes, %d starts, %q", line, changes, starts, r.errOut)
 	}
 }

@@ -137,7 +137,7 @@ func (m *terminal) screen() string {
 // await waits until all texts are on the screen.
 func (m *terminal) await(texts ...string) string {
 	m.t.Helper()
-	const patience = 30 * time.Second
+	const patience = 2 * time.Minute
 	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 		screen := m.screen()
 		missing := ""

@@ -2,10 +2,12 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/testtarget"
@@ -59,7 +61,25 @@ func TestLiveTopMill(t *testing.T) {
 // TestLiveTopAllocs shows the heap and the allocations of a program that allocates all the time.
 func TestLiveTopAllocs(t *testing.T) {
 	_, pid := startTarget(t, "churn", "1")
-	r := run(t, machine{}, "top", pid, "--json", "-n", "2", "--interval", "500ms", "--buffer", "64MiB", "--allocs")
+	// The books and the counters are read one after the other. The longer the interval, the less this matters.
+	if err := untilSeen(500*time.Millisecond, func(interval time.Duration) error { return checkTopAllocs(t, pid, interval) }); err != nil {
+		t.Error(err)
+	}
+	m := newTerminal(t, 120, 30)
+	over := onTerminal(t, m, machine{}, nil, "top", pid, "--interval", "200ms", "--buffer", "64MiB", "--allocs")
+	m.await("memory     heap ", "GC cycles", "ALLOC/S", "GC BY ALLOC")
+	m.press("\r")
+	m.await(" allocated ", "objects/s", "GC wait")
+	m.press("q")
+	if r := <-over; r.status != exitDone {
+		t.Errorf("%+v", r)
+	}
+}
+
+// checkTopAllocs compares the allocations that top shows with those of its sites, and with the memory statistics.
+func checkTopAllocs(t *testing.T, pid string, interval time.Duration) error {
+	t.Helper()
+	r := run(t, machine{}, "top", pid, "--json", "-n", "2", "--interval", interval.String(), "--buffer", "64MiB", "--allocs")
 	var l struct {
 		Memory struct{ HeapBytes, GoalBytes, AllocBytesPerSecond float64 }
 		Allocs struct{ BytesPerSecond, ObjectsPerSecond, ElsewhereBytes, Bytes float64 }
@@ -79,17 +99,9 @@ func TestLiveTopAllocs(t *testing.T) {
 	counted, books := l.Allocs.BytesPerSecond, l.Memory.AllocBytesPerSecond
 	t.Logf("counted %.0f bytes/s, %.0f of sites, %.0f by the memory statistics; elsewhere %.0f of %.0f bytes", counted, sum, books, l.Allocs.ElsewhereBytes, l.Allocs.Bytes)
 	if l.Memory.HeapBytes <= 0 || l.Memory.GoalBytes <= 0 || counted <= 0 || sum < 0.9*counted || sum > counted+1 || books < 0.7*counted || books > 1.3*counted {
-		t.Errorf("%s", last)
+		return errors.New(last)
 	}
-	m := newTerminal(t, 120, 30)
-	over := onTerminal(t, m, machine{}, nil, "top", pid, "--interval", "200ms", "--buffer", "64MiB", "--allocs")
-	m.await("memory     heap ", "GC cycles", "ALLOC/S", "GC BY ALLOC")
-	m.press("\r")
-	m.await(" allocated ", "objects/s", "GC wait")
-	m.press("q")
-	if r := <-over; r.status != exitDone {
-		t.Errorf("%+v", r)
-	}
+	return nil
 }
 
 // TestLiveTopSlowTerminal does not read what the view writes for a while. No event is lost for that.
@@ -139,18 +151,24 @@ func TestLiveTopFlood(t *testing.T) {
 // TestLiveTopChurn watches goroutines come and go, as JSON and on the terminal.
 func TestLiveTopChurn(t *testing.T) {
 	_, pid := startTarget(t, "churn", "1")
-	r := run(t, machine{}, "top", pid, "--json", "-n", "2", "--interval", "500ms", "--buffer", "64MiB")
-	lines := parseTop(t, r.out)
-	if r.status != exitDone || len(lines) != 2 {
-		t.Fatalf("%+v", r)
-	}
-	l := lines[1]
-	worker := false
-	for _, s := range l.Sites {
-		worker = worker || s.Start != nil && strings.HasSuffix(s.Start.Func, ".worker") && s.CreatedPerSecond > 0
-	}
-	if l.GoVersion != "go"+testtarget.Latest() || l.Created == 0 || l.Ended == 0 || !worker || l.SchedulerLatency.Interval.Count == 0 {
-		t.Errorf("%s", r.out)
+	err := untilSeen(500*time.Millisecond, func(interval time.Duration) error {
+		r := run(t, machine{}, "top", pid, "--json", "-n", "2", "--interval", interval.String(), "--buffer", "64MiB")
+		lines := parseTop(t, r.out)
+		if r.status != exitDone || len(lines) != 2 {
+			t.Fatalf("%+v", r)
+		}
+		l := lines[1]
+		worker := false
+		for _, s := range l.Sites {
+			worker = worker || s.Start != nil && strings.HasSuffix(s.Start.Func, ".worker") && s.CreatedPerSecond > 0
+		}
+		if l.GoVersion != "go"+testtarget.Latest() || l.Created == 0 || l.Ended == 0 || !worker || l.SchedulerLatency.Interval.Count == 0 {
+			return errors.New(r.out)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 	m := newTerminal(t, 120, 30)
 	over := onTerminal(t, m, machine{}, nil, "top", pid, "--interval", "200ms", "--buffer", "64MiB")

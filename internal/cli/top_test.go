@@ -3,6 +3,9 @@ package cli
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -128,9 +131,18 @@ func TestTopEnds(t *testing.T) {
 	if r.status != exitDone || len(lines) != 1 || lines[0].End != "process 42 has exited" || lines[0].Goroutines != 2 {
 		t.Errorf("%+v", r)
 	}
-	r = run(t, livelier(), "top", "42", "--json", "--interval", "100ms", "--duration", "250ms")
-	if r.status != exitDone || len(parseTop(t, r.out)) == 0 || strings.Contains(r.out, `"end"`) {
-		t.Errorf("%+v", r)
+	err := untilSeen(250*time.Millisecond, func(d time.Duration) error {
+		r := run(t, livelier(), "top", "42", "--json", "--interval", "100ms", "--duration", d.String())
+		if r.status != exitDone || strings.Contains(r.out, `"end"`) {
+			t.Errorf("%+v", r)
+		}
+		if len(parseTop(t, r.out)) == 0 {
+			return fmt.Errorf("no picture in %v", d)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 	sys = livelier()
 	sys.stream.goesOn, sys.stream.err = false, loupe.ErrExec
@@ -292,12 +304,21 @@ func TestTopProgram(t *testing.T) {
 	m := newTerminal(t, 80, 24)
 	t.Setenv("TERM", "xterm-256color")
 	sys := livelier()
-	a := &app{Env: Env{Args: []string{"top", "--", "sh", "-c", "trap 'echo interrupted; exit 7' INT; echo begun; while :; do sleep 0.05; done"},
+	begun := filepath.Join(t.TempDir(), "begun")
+	a := &app{Env: Env{Args: []string{"top", "--", "sh", "-c", "trap 'echo interrupted; exit 7' INT; echo begun; : >$0; while :; do sleep 0.05; done", begun},
 		Stdin: m.stdio, Stdout: m.stdio, Stderr: m.stdio, Getenv: func(string) string { return "" }}, system: sys}
 	over := make(chan int, 1)
 	go func() { over <- a.run(t.Context()) }()
 	if screen := m.await("main.worker", "created/s"); strings.Contains(screen, "begun") && strings.Contains(screen, "LIVE") {
 		t.Errorf("the program writes on the view:\n%s", screen)
+	}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		if _, err := os.Stat(begun); err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the program does not begin")
+		}
 	}
 	m.press("q")
 	if status := <-over; status != 7 {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -88,10 +89,29 @@ func holds(stack []event.Frame, function string) bool {
 	return false
 }
 
+// untilSeen calls see with longer and longer times to observe, because a machine that stalls does little in a short time. It
+// returns nil as soon as see does, or the error of the last call.
+func untilSeen(first time.Duration, see func(d time.Duration) error) error {
+	const longest = 20 * time.Second
+	for d := first; ; d *= 2 {
+		if err := see(d); err == nil || d >= longest {
+			return err
+		}
+	}
+}
+
 // TestLiveTrace holds the stream of the sample program against what that program does.
 func TestLiveTrace(t *testing.T) {
 	pid := startSample(t)
-	r := run(t, machine{}, "trace", pid, "--json", "--duration", "2s")
+	if err := untilSeen(2*time.Second, func(d time.Duration) error { return checkLiveTrace(t, pid, d) }); err != nil {
+		t.Error(err)
+	}
+}
+
+// checkLiveTrace traces the sample program for a time. It returns an error if something was not seen.
+func checkLiveTrace(t *testing.T, pid string, d time.Duration) error {
+	t.Helper()
+	r := run(t, machine{}, "trace", pid, "--json", "--duration", d.String())
 	if r.status != exitDone || r.errOut != "" {
 		t.Fatalf("status %d, stderr %q", r.status, r.errOut)
 	}
@@ -125,15 +145,16 @@ func TestLiveTrace(t *testing.T) {
 			seen["unlock"] = true
 		}
 	}
-	for _, want := range []string{"main", "search", "lock", "leak", "unlock"} {
-		if !seen[want] {
-			t.Errorf("nothing of %s in %d lines: %v", want, len(lines), counts)
-		}
-	}
 	if sum.Events != uint64(len(lines)) || sum.Lost != 0 || *sum.Created != counts["GoCreate"] || *sum.Ended != counts["GoDestroy"] ||
 		*sum.Goroutines != counts["GoStatus"]+counts["GoCreate"]-counts["GoDestroy"] {
 		t.Errorf("%+v of %v", sum, counts)
 	}
+	for _, want := range []string{"main", "search", "lock", "leak", "unlock"} {
+		if !seen[want] {
+			return fmt.Errorf("nothing of %s in %d lines: %v", want, len(lines), counts)
+		}
+	}
+	return nil
 }
 
 // TestLiveTraceInterrupted ends an observation as Ctrl-C does.
@@ -171,15 +192,24 @@ func TestLiveTraceInterrupted(t *testing.T) {
 // TestLiveTraceFilters lets the engine choose.
 func TestLiveTraceFilters(t *testing.T) {
 	pid := startSample(t)
-	r := run(t, machine{}, "trace", pid, "--json", "--duration", "1s", "--kinds", "GoBlock,GoUnblock", "--min-block", "20ms", "--stack", "0", "-q")
-	lines := parseLive(t, r.out)
-	if r.status != exitDone || len(lines) < 2 {
-		t.Fatalf("%+v", r)
-	}
-	for _, l := range lines[:len(lines)-1] {
-		if l.Kind != "GoBlock" && l.Kind != "GoUnblock" || len(l.Stack) > 0 {
-			t.Errorf("%+v", l)
+	err := untilSeen(time.Second, func(d time.Duration) error {
+		r := run(t, machine{}, "trace", pid, "--json", "--duration", d.String(), "--kinds", "GoBlock,GoUnblock", "--min-block", "20ms", "--stack", "0", "-q")
+		lines := parseLive(t, r.out)
+		if r.status != exitDone {
+			t.Fatalf("%+v", r)
 		}
+		for _, l := range lines[:len(lines)-1] {
+			if l.Kind != "GoBlock" && l.Kind != "GoUnblock" || len(l.Stack) > 0 {
+				t.Errorf("%+v", l)
+			}
+		}
+		if len(lines) < 2 {
+			return fmt.Errorf("no waits in %+v", r)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
 
@@ -221,49 +251,58 @@ func TestLiveProfiles(t *testing.T) {
 	pid := startSample(t)
 	file := filepath.Join(t.TempDir(), "p")
 	for kind, function := range map[string]string{"create": "demo.search", "block": "demo.packOrders", "mutex": "demo.(*ledger).audit", "sched": "demo.heartbeat"} {
-		r := run(t, machine{}, "profile", pid, "--type", kind, "--duration", "1s", "-o", file, "-q")
-		if r.status != exitDone || r.errOut != "" {
-			t.Errorf("%s: %+v", kind, r)
-			continue
-		}
-		doc, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, err := profile.Parse(bytes.NewReader(doc))
-		if err != nil {
-			t.Fatal(err)
-		}
-		found := false
-		for _, s := range p.Sample {
-			for _, l := range s.Location {
-				found = found || strings.HasSuffix(l.Line[0].Function.Name, function) && s.Value[len(s.Value)-1] > 0
+		err := untilSeen(time.Second, func(d time.Duration) error {
+			r := run(t, machine{}, "profile", pid, "--type", kind, "--duration", d.String(), "-o", file, "-q")
+			if r.status != exitDone || r.errOut != "" {
+				return fmt.Errorf("%+v", r)
 			}
-		}
-		if !found {
-			t.Errorf("%s: nothing of %s in\n%s", kind, function, p)
+			doc, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := profile.Parse(bytes.NewReader(doc))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range p.Sample {
+				for _, l := range s.Location {
+					if strings.HasSuffix(l.Line[0].Function.Name, function) && s.Value[len(s.Value)-1] > 0 {
+						return nil
+					}
+				}
+			}
+			return fmt.Errorf("nothing of %s in\n%s", function, p)
+		})
+		if err != nil {
+			t.Errorf("%s: %v", kind, err)
 		}
 	}
 }
 
 func TestLiveDemo(t *testing.T) {
 	needLive(t)
-	r := run(t, machine{}, "demo", "--json", "--duration", "2s")
-	var doc struct {
-		Live struct {
-			Refused   string
-			Events    uint64
-			Created   []struct{ Count uint64 }
-			Latency   struct{ P99Nanoseconds int64 }
-			Contended []struct{ Place event.Frame }
+	err := untilSeen(2*time.Second, func(d time.Duration) error {
+		r := run(t, machine{}, "demo", "--json", "--duration", d.String())
+		var doc struct {
+			Live struct {
+				Refused   string
+				Events    uint64
+				Created   []struct{ Count uint64 }
+				Latency   struct{ P99Nanoseconds int64 }
+				Contended []struct{ Place event.Frame }
+			}
 		}
-	}
-	if err := json.Unmarshal([]byte(r.out), &doc); err != nil || r.status != exitDone {
-		t.Fatalf("%v: %+v", err, r)
-	}
-	l := doc.Live
-	if l.Refused != "" || l.Events == 0 || len(l.Created) == 0 || l.Latency.P99Nanoseconds == 0 || len(l.Contended) == 0 || !strings.HasSuffix(l.Contended[0].Place.Func, "audit") {
-		t.Errorf("%+v", l)
+		if err := json.Unmarshal([]byte(r.out), &doc); err != nil || r.status != exitDone {
+			t.Fatalf("%v: %+v", err, r)
+		}
+		l := doc.Live
+		if l.Refused != "" || l.Events == 0 || len(l.Created) == 0 || l.Latency.P99Nanoseconds == 0 || len(l.Contended) == 0 || !strings.HasSuffix(l.Contended[0].Place.Func, "audit") {
+			return fmt.Errorf("%+v", l)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
 
