@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -150,11 +151,15 @@ func TestProgressAppearsAndGoes(t *testing.T) {
 }
 
 func TestProgressOfShortWorkIsSilent(t *testing.T) {
-	var b bytes.Buffer
-	StartProgress(&b, "work").Stop()
-	if b.Len() > 0 {
-		t.Errorf("short work shows %q", b.String())
-	}
+	synctest.Test(t, func(t *testing.T) {
+		var b bytes.Buffer
+		p := StartProgress(&b, "work")
+		time.Sleep(progressDelay - 1)
+		p.Stop()
+		if b.Len() > 0 {
+			t.Errorf("short work shows %q", b.String())
+		}
+	})
 	StartProgress(nil, "work").Stop()
 }
 
