@@ -32,25 +32,35 @@ func TestReport(t *testing.T) {
 			t.Fatal("the sample program leaks nothing")
 		}
 	}
-	status, stdout, stderr := run(t, "report", sample, "--json", "--interval", "2s")
-	var report demoReport
-	if err := json.Unmarshal([]byte(stdout), &report); status != 0 || err != nil {
-		t.Fatalf("status %d, %v, stderr %q", status, err, stderr)
+	err := untilSeen(2*time.Second, func(d time.Duration) error {
+		status, stdout, stderr := run(t, "report", sample, "--json", "--interval", d.String())
+		var report demoReport
+		if err := json.Unmarshal([]byte(stdout), &report); status != 0 || err != nil {
+			t.Fatalf("status %d, %v, stderr %q", status, err, stderr)
+		}
+		return checkDemo(t, &report)
+	})
+	if err != nil {
+		t.Error(err)
 	}
-	checkDemo(t, &report)
 }
 
 // TestReportOfProgram has Loupe start the sample program, and ends it afterwards.
 func TestReportOfProgram(t *testing.T) {
-	cmd := testcmd.Command(t, loupe, "report", "--json", "--after", "2s", "--interval", "2s", "--", loupe, "demo-program")
-	stdin, stdout := startPiped(t, cmd)
-	var report demoReport
-	if err := json.NewDecoder(stdout).Decode(&report); err != nil {
-		t.Fatal(err)
-	}
-	checkDemo(t, &report)
-	stdin.Close() // the program ends, and Loupe with it
-	if err := cmd.Wait(); err != nil {
+	err := untilSeen(2*time.Second, func(d time.Duration) error {
+		cmd := testcmd.Command(t, loupe, "report", "--json", "--after", d.String(), "--interval", d.String(), "--", loupe, "demo-program")
+		stdin, stdout := startPiped(t, cmd)
+		var report demoReport
+		if err := json.NewDecoder(stdout).Decode(&report); err != nil {
+			t.Fatal(err)
+		}
+		stdin.Close() // the program ends, and Loupe with it
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+		return checkDemo(t, &report)
+	})
+	if err != nil {
 		t.Error(err)
 	}
 }
@@ -59,15 +69,47 @@ func TestReportOfProgram(t *testing.T) {
 func TestReportOfHealthyServer(t *testing.T) {
 	server := startServer(t)
 	for _, args := range [][]string{{"--interval", "3s"}, {"--interval", "500ms"}, {"--live=false", "--interval", "1s"}} {
-		status, stdout, stderr := run(t, append([]string{"report", "--json", strconv.Itoa(server.Process.Pid)}, args...)...)
-		var report demoReport
-		if err := json.Unmarshal([]byte(stdout), &report); status != 0 || err != nil {
-			t.Fatalf("%q: status %d, %v, stderr %q", args, status, err, stderr)
-		}
-		if len(report.Suspects) > 0 || report.After < 20 {
-			t.Errorf("%q: %d goroutines, suspects %+v", args, report.After, report.Suspects)
+		for began := time.Now(); ; {
+			var report demoReport
+			stalled := longestStall(func() {
+				status, stdout, stderr := run(t, append([]string{"report", "--json", strconv.Itoa(server.Process.Pid)}, args...)...)
+				if err := json.Unmarshal([]byte(stdout), &report); status != 0 || err != nil {
+					t.Fatalf("%q: status %d, %v, stderr %q", args, status, err, stderr)
+				}
+			})
+			if report.After < 20 {
+				t.Errorf("%q: %d goroutines", args, report.After)
+			}
+			if len(report.Suspects) == 0 {
+				break
+			}
+			// If nothing runs between the two snapshots, nobody stops waiting.
+			if stalled < 200*time.Millisecond || time.Since(began) > patience {
+				t.Errorf("%q: suspects %+v; the longest stall took %v", args, report.Suspects, stalled)
+				break
+			}
 		}
 	}
+}
+
+// longestStall calls a function and returns the longest time meanwhile in which this process did not run although it was to.
+func longestStall(f func()) time.Duration {
+	over, result := make(chan struct{}), make(chan time.Duration, 1)
+	go func() {
+		var longest time.Duration
+		for last := time.Now(); ; last = time.Now() {
+			select {
+			case <-over:
+				result <- longest
+				return
+			case <-time.After(5 * time.Millisecond):
+				longest = max(longest, time.Since(last))
+			}
+		}
+	}()
+	f()
+	close(over)
+	return <-result
 }
 
 // startServer starts a healthy server.
