@@ -59,19 +59,20 @@ func TestNohup(t *testing.T) {
 
 // TestNohupProgram has Loupe start a program: what Loupe ignores the program ignores too.
 func TestNohupProgram(t *testing.T) {
-	// Bit 0 stands for SIGHUP.
-	const script = `set -- $(grep SigIgn /proc/self/status); echo "ignored $(( 0x$2 & 1 ))" >"$0"; kill -HUP $PPID; sleep 1; echo went on >>"$0"`
+	// Bit 0 stands for SIGHUP. The program goes on after some tenths of a second; in the second case Loupe ends it before.
+	const script = `set -- $(grep SigIgn /proc/self/status); echo "ignored $(( 0x$2 & 1 ))" >"$0"; kill -HUP $PPID; n=0; while [ $n -lt %d ]; do sleep 0.1; n=$((n + 1)); done; echo went on >>"$0"`
 	file := filepath.Join(t.TempDir(), "status")
 	for name, test := range map[string]struct {
 		args   []string
+		tenths int
 		status int
 		want   string
 	}{
-		"nohup":    {append(nohup, loupe), 1, "ignored 1\nwent on\n"},
-		"terminal": {[]string{"-c", `exec "$0" "$@"`, loupe}, 128 + int(syscall.SIGHUP), "ignored 0\n"},
+		"nohup":    {append(nohup, loupe), 10, 1, "ignored 1\nwent on\n"},
+		"terminal": {[]string{"-c", `exec "$0" "$@"`, loupe}, 600, 128 + int(syscall.SIGHUP), "ignored 0\n"},
 	} {
 		// The shell is no Go program; Loupe looks at it only after it has ended.
-		cmd := testcmd.Command(t, "sh", append(test.args, "goroutines", "--after", "1h", "--", "sh", "-c", script, file)...)
+		cmd := testcmd.Command(t, "sh", append(test.args, "goroutines", "--after", "1h", "--", "sh", "-c", fmt.Sprintf(script, test.tenths), file)...)
 		status, _, errOut := testcmd.Run(t, cmd)
 		got, err := os.ReadFile(file)
 		if err != nil || string(got) != test.want || status != test.status {
