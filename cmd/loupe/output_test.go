@@ -145,7 +145,8 @@ func TestBlockedOutput(t *testing.T) {
 	all.Wait()
 }
 
-// errEarly says that a command was asked to end before it had attached, or caught signals: the machine is busy.
+// errEarly says that a command was asked to end before it had attached, or caught signals, or before the test has seen that: the
+// machine is busy.
 var errEarly = errors.New("the command was asked to end too early")
 
 // try runs the case.
@@ -191,7 +192,7 @@ func (c *outputCase) try(t *testing.T) error {
 		}
 	}
 	if c.end == "duration" {
-		args = append(args, "--duration", "3s") // the test has to see the probes
+		args = append(args, "--duration", (3*time.Second + 2*c.pause).String()) // the test has to see the probes
 	}
 	if c.engine != "" {
 		args = append(args, "--engine", c.engine)
@@ -342,6 +343,9 @@ func writes(pid int) bool {
 func (c *outputCase) finish(loupe *os.Process, target int, before string, ended <-chan struct{}) error {
 	if c.probes() {
 		if err := await(ended, "the probes to be there", func() (bool, error) { now, err := codeOf(target); return now != before, err }); err != nil {
+			if c.end == "duration" && errors.Is(err, errEnded) {
+				err = fmt.Errorf("%w: %w", errEarly, err)
+			}
 			return err
 		}
 	}
@@ -373,6 +377,9 @@ func (c *outputCase) finish(loupe *os.Process, target int, before string, ended 
 	return nil
 }
 
+// errEnded says that a command has ended before what the test waited for.
+var errEnded = errors.New("it has ended while the test waits")
+
 // await waits until something is so. It fails when the command has ended before.
 func await(ended <-chan struct{}, what string, so func() (bool, error)) error {
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
@@ -381,7 +388,7 @@ func await(ended <-chan struct{}, what string, so func() (bool, error)) error {
 		}
 		select {
 		case <-ended:
-			return fmt.Errorf("it has ended while the test waits for %s", what)
+			return fmt.Errorf("%w for %s", errEnded, what)
 		default:
 		}
 		if time.Now().After(deadline) {
@@ -475,7 +482,7 @@ func TestFullDisk(t *testing.T) {
 	dirs := map[string]string{"file too large": t.TempDir()}
 	if os.Geteuid() == 0 {
 		small := t.TempDir()
-		if err := unix.Mount("loupe-test", small, "tmpfs", 0, "size=16k"); err != nil {
+		if err := unix.Mount("loupe-test", small, "tmpfs", 0, "size=4k"); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { unix.Unmount(small, 0) })
@@ -493,7 +500,7 @@ func TestFullDisk(t *testing.T) {
 		} {
 			cmd := testcmd.Command(t, loupe, args...)
 			if why == "file too large" {
-				cmd = testcmd.Command(t, "sh", append([]string{"-c", `ulimit -f 16; exec "$0" "$@"`, loupe}, args...)...)
+				cmd = testcmd.Command(t, "sh", append([]string{"-c", `ulimit -f 8; exec "$0" "$@"`, loupe}, args...)...)
 			}
 			if status, stdout, stderr := finish(t, cmd); status != 1 || stdout != "" || stderr != "loupe: cannot write "+file+": "+why+"\n" {
 				t.Errorf("%q: status %d, %q, stderr %q", args, status, stdout, stderr)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"syscall"
@@ -15,20 +16,29 @@ import (
 // TestPauseOfOwnProgram pauses a program that Loupe has started itself: it is the program's parent and its tracer.
 func TestPauseOfOwnProgram(t *testing.T) {
 	zoo := testtarget.Build(t, testtarget.Spec{Program: "zoo", Go: testtarget.Latest(), Stripped: true})
-	cmd := testcmd.Command(t, loupe, "goroutines", "--pause", "--json", "--after", "1s", "--", zoo)
-	stdin, stdout := startPiped(t, cmd)
-	var list struct {
-		Paused     bool
-		Goroutines []struct{ BestEffort bool }
-	}
-	if err := json.NewDecoder(stdout).Decode(&list); err != nil {
-		t.Fatal(err)
-	}
-	if !list.Paused || len(list.Goroutines) < 50 {
-		t.Errorf("paused %v, %d goroutines", list.Paused, len(list.Goroutines))
-	}
-	stdin.Close() // the program ends, and Loupe with it
-	if err := cmd.Wait(); err != nil {
+	err := untilSeen(time.Second, func(after time.Duration) error {
+		cmd := testcmd.Command(t, loupe, "goroutines", "--pause", "--json", "--after", after.String(), "--", zoo)
+		stdin, stdout := startPiped(t, cmd)
+		var list struct {
+			Paused     bool
+			Goroutines []struct{ BestEffort bool }
+		}
+		if err := json.NewDecoder(stdout).Decode(&list); err != nil {
+			t.Fatal(err)
+		}
+		stdin.Close() // the program ends, and Loupe with it
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+		if !list.Paused {
+			t.Error("the program was not paused")
+		}
+		if len(list.Goroutines) < 50 {
+			return fmt.Errorf("%d goroutines after %v", len(list.Goroutines), after)
+		}
+		return nil
+	})
+	if err != nil {
 		t.Error(err)
 	}
 }
@@ -61,29 +71,52 @@ func TestKilledWhilePaused(t *testing.T) {
 func TestSuspendedWhilePaused(t *testing.T) {
 	target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "flood"}), "20000", "1")
 	for _, signal := range []syscall.Signal{syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU} {
-		cmd := testcmd.Command(t, loupe, "goroutines", "--pause", "--json", fmt.Sprint(target.PID()))
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
+		began := time.Now()
+		err := suspendWhilePaused(t, target.PID(), signal)
+		for errors.Is(err, errEarly) && time.Since(began) < patience {
+			err = suspendWhilePaused(t, target.PID(), signal)
 		}
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			cmd.Wait()
-		}()
-		if err := await(ended, "the target to be paused", func() (bool, error) { return stateOf(target.PID()) == 't', nil }); err != nil {
-			t.Fatal(err)
-		}
-		cmd.Process.Signal(signal)
-		if err := await(ended, "Loupe to be suspended", func() (bool, error) { return stateOf(cmd.Process.Pid) == 'T', nil }); err != nil {
-			t.Error(err)
-		}
-		if s := stateOf(target.PID()); s == 'T' || s == 't' {
-			t.Errorf("%v: Loupe is suspended, the target is in state %c", signal, s)
-		}
-		cmd.Process.Signal(syscall.SIGCONT)
-		<-ended
-		if status := cmd.ProcessState.ExitCode(); status != 0 {
-			t.Errorf("%v: status %d", signal, status)
+		if err != nil {
+			t.Errorf("%v: %v", signal, err)
 		}
 	}
+}
+
+// suspendWhilePaused sends a signal to a Loupe that has stopped the target. The error is errEarly if Loupe was over with it
+// before: the test was too slow to see it.
+func suspendWhilePaused(t *testing.T, target int, signal syscall.Signal) error {
+	t.Helper()
+	cmd := testcmd.Command(t, loupe, "goroutines", "--pause", "--json", fmt.Sprint(target))
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		cmd.Wait()
+	}()
+	defer func() {
+		cmd.Process.Kill() // fails when it has ended
+		<-ended
+	}()
+	err := await(ended, "the target to be paused", func() (bool, error) { return stateOf(target) == 't', nil })
+	if err == nil {
+		cmd.Process.Signal(signal)
+		err = await(ended, "Loupe to be suspended", func() (bool, error) { return stateOf(cmd.Process.Pid) == 'T', nil })
+	}
+	if errors.Is(err, errEnded) {
+		return fmt.Errorf("%w: %w", errEarly, err)
+	}
+	if err != nil {
+		return err
+	}
+	if s := stateOf(target); s == 'T' || s == 't' {
+		err = fmt.Errorf("Loupe is suspended, the target is in state %c", s)
+	}
+	cmd.Process.Signal(syscall.SIGCONT)
+	<-ended
+	if status := cmd.ProcessState.ExitCode(); status != 0 {
+		err = errors.Join(err, fmt.Errorf("status %d", status))
+	}
+	return err
 }
