@@ -34,20 +34,28 @@ func TestRecordUnderLoad(t *testing.T) {
 		t.Run("go"+release, func(t *testing.T) {
 			target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "churn", Go: release}))
 			file := filepath.Join(t.TempDir(), "app.trace")
-			args := []string{"record", fmt.Sprint(target.PID()), "-o", file, "--duration", recordFor.String()}
-			if i%2 == 1 {
-				args = append(args, "--kinds", "default,syscall")
-			}
-			if status, out, errOut := run(t, args...); status != 0 {
-				t.Fatalf("%q: status %d, %s%s", args, status, out, errOut)
-			}
-			if sum := target.Command("sum"); !strings.HasPrefix(sum, "sum ok") {
-				t.Errorf("the program says %q", sum)
-			}
-			events, starts := readWhole(t, file)
-			t.Logf("%d events, %d starts of goroutines", events, starts)
-			if starts < 1000 {
-				t.Errorf("%d starts of goroutines in the recording", starts)
+			var events int
+			err := untilSeen(*recordFor, func(d time.Duration) error {
+				args := []string{"record", fmt.Sprint(target.PID()), "-o", file, "--duration", d.String()}
+				if i%2 == 1 {
+					args = append(args, "--kinds", "default,syscall")
+				}
+				if status, out, errOut := run(t, args...); status != 0 {
+					t.Fatalf("%q: status %d, %s%s", args, status, out, errOut)
+				}
+				if sum := target.Command("sum"); !strings.HasPrefix(sum, "sum ok") {
+					t.Errorf("the program says %q", sum)
+				}
+				var starts int
+				events, starts = readWhole(t, file)
+				t.Logf("%d events, %d starts of goroutines", events, starts)
+				if starts < 1000 {
+					return fmt.Errorf("%d starts of goroutines in a recording of %v", starts, d)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
 			}
 			if status, out, errOut := run(t, "tracefile", "validate", file); status != 0 || !strings.Contains(out+errOut, ": 0 errors, 0 warnings") {
 				t.Errorf("validate: status %d, %s%s", status, out, errOut)
