@@ -11,7 +11,7 @@ import (
 
 // requestTime is how long a program may take for one answer. Nothing that is
 // asked takes a second; a program that was left stopped never answers.
-const requestTime = 30 * time.Second
+const requestTime = time.Minute
 
 // A client speaks a program's protocol over a connection of its own.
 type client interface {
