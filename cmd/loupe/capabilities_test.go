@@ -194,7 +194,7 @@ func TestTraced(t *testing.T) {
 			}
 		}
 		cmd.Process.Signal(os.Interrupt)
-		time.AfterFunc(10*time.Second, func() { cmd.Process.Kill() })
+		time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
 		cmd.Wait()
 	}
 }
