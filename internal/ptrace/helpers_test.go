@@ -33,7 +33,7 @@ func countSignals([]string) {
 			fmt.Println("error", err)
 			continue
 		}
-		for begin := time.Now(); got.Load() < n && time.Since(begin) < 5*time.Second; {
+		for begin := time.Now(); got.Load() < n && time.Since(begin) < time.Minute; {
 			time.Sleep(100 * time.Microsecond)
 		}
 		time.Sleep(200 * time.Microsecond) // for one too many

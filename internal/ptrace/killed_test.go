@@ -146,7 +146,7 @@ func (s *Stopped) dieWithSignal() error {
 	if err := unix.Tgkill(s.pid, s.pid, unix.SIGUSR1); err != nil {
 		return err
 	}
-	for range 1000 {
+	for begin := time.Now(); time.Since(begin) < time.Minute; time.Sleep(time.Millisecond) {
 		reap(s.pid)
 		status, event, err := s.waitNow(s.pid)
 		if err != nil {
@@ -155,7 +155,6 @@ func (s *Stopped) dieWithSignal() error {
 		if event == hasStopped && status.StopSignal() == unix.SIGUSR1 {
 			return nil
 		}
-		time.Sleep(time.Millisecond)
 	}
 	return errors.New("the thread does not stop for the signal")
 }
@@ -163,11 +162,10 @@ func (s *Stopped) dieWithSignal() error {
 // awaitUnmasked waits until no thread blocks signals. In a signal handler one does, for a moment.
 func awaitUnmasked(t *testing.T, pid int) {
 	t.Helper()
-	for range 200 {
+	for begin := time.Now(); time.Since(begin) < time.Minute; time.Sleep(5 * time.Millisecond) {
 		if _, masked := threadsOf(t, pid); masked == 0 {
 			return
 		}
-		time.Sleep(5 * time.Millisecond)
 	}
 	t.Error("a thread blocks signals that it did not block before")
 }

@@ -29,6 +29,8 @@ type aWait struct {
 
 const waitTime = 60 * time.Millisecond
 
+const tooFew = ": too few"
+
 // waits makes system calls that wait and tells how they end. No signals come: what interrupts them is the tracer.
 func waits([]string) {
 	var mu sync.Mutex
@@ -66,7 +68,7 @@ func waits([]string) {
 				all = append(all, lines[w.name])
 			}
 			if rounds[w.name] < 2 && in.Text() != "clear" && !wholeAgain[runtime.GOARCH][w.name] { // a call that began anew with each stop would not end
-				all = append(all, w.name+": too few")
+				all = append(all, w.name+tooFew)
 			}
 		}
 		fmt.Println("wrong:", strings.Join(all, ", "))
@@ -175,7 +177,9 @@ func TestRestart(t *testing.T) {
 	time.Sleep(3 * waitTime)
 	target.Command("clear")
 	inCall := 0
-	for range 60 {
+	const stops, most = 60, 600
+	got := ""
+	for n := 1; ; n++ {
 		s := mustStop(t, target.PID(), Options{})
 		err := s.Do(func() error {
 			for _, th := range s.threads {
@@ -193,11 +197,19 @@ func TestRestart(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(waitTime / 7)
+		if n < stops {
+			continue
+		}
+		// On a busy machine the program needs more time for its rounds. The calls are stopped all the while: they do not end only
+		// because nothing stops them any more.
+		if got = target.Command("report"); !strings.Contains(got, tooFew) || n == most {
+			break
+		}
 	}
-	if got := target.Command("report"); got != "wrong: " { // at once: nothing stops the calls any more
+	if got != "wrong: " {
 		t.Error(got)
 	}
-	if inCall < 60*len(waitKinds())/2 && runtime.GOARCH == "amd64" {
+	if inCall < stops*len(waitKinds())/2 && runtime.GOARCH == "amd64" {
 		t.Errorf("only %d calls of the program were interrupted", inCall)
 	}
 }
