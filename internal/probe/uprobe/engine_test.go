@@ -131,7 +131,7 @@ func TestTwoSets(t *testing.T) {
 	target.Command("spawn 500")
 	// The last goroutines may not have reached goexit0 when the program has counted them as done.
 	exits := uint64(0)
-	for end := time.Now().Add(10 * time.Second); (exits < 1000 || exits%2 != 0) && time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); (exits < 1000 || exits%2 != 0) && time.Now().Before(end); time.Sleep(time.Millisecond) {
 		counts, err := e.Counts()
 		if err != nil {
 			t.Fatal(err)
