@@ -165,6 +165,7 @@ func attached() int {
 
 // TestManyGoroutines traces many goroutines at the same time.
 func TestManyGoroutines(t *testing.T) {
+	noGC(t)
 	const n = manyGoroutines
 	var started, ended sync.WaitGroup
 	started.Add(n)
