@@ -213,9 +213,14 @@ func (r *publishedReader) use(b *bucket, record []byte, word uint64) error {
 
 // unpublishedRecords reads the counts of all cycles. ok is false if one of them has been published meanwhile.
 func (p *Process) unpublishedRecords(l *profileLayout, buckets []bucket, prof *MemProfile) (ok bool, err error) {
-	prof.Records = prof.Records[:0]
 	s := p.newSettler(l.MemLock+uint64(l.key), l.MemCycle+uint64(l.cycle), l.memSize)
 	s.same = func(a, b []byte, _ uint64) bool { return string(a) == string(b) }
+	return p.unpublishedBy(s, l, buckets, prof)
+}
+
+// unpublishedBy is unpublishedRecords with a settler.
+func (p *Process) unpublishedBy(s *settler, l *profileLayout, buckets []bucket, prof *MemProfile) (ok bool, err error) {
+	prof.Records = prof.Records[:0]
 	ok = true
 	err = s.each(buckets, func(b *bucket, record []byte, word uint64) error {
 		counts := [][]byte{record[:l.countsSize]}

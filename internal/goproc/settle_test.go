@@ -201,7 +201,7 @@ func TestPublishedEarly(t *testing.T) {
 }
 
 // TestMoments reads counts that are not yet published while they change. A profile that claims to be of one moment has the
-// same counts in all records; profiles of several moments do occur.
+// same counts in all records.
 func TestMoments(t *testing.T) {
 	f := newFakeProfile(t, 3000)
 	buckets, err := f.p.buckets(f.l, f.l.MemBuckets, memBucket, f.l.memSize)
@@ -225,8 +225,8 @@ func TestMoments(t *testing.T) {
 		}
 	}()
 	defer func() { stop.Store(true); <-done }()
-	one, several, differ := 0, 0, 0
-	for begin := time.Now(); differ == 0 && time.Since(begin) < time.Minute || one+several < 20; {
+	one, several := 0, 0
+	for begin := time.Now(); time.Since(begin) < time.Second || one+several < 20; {
 		prof := &MemProfile{}
 		if ok, err := f.p.unpublishedRecords(f.l, buckets, prof); err != nil || !ok {
 			t.Fatal(ok, err)
@@ -240,16 +240,54 @@ func TestMoments(t *testing.T) {
 			t.Fatalf("%d different counts in a profile of %d moments", len(counts), prof.Moments)
 		case prof.Moments == 1:
 			one++
-		case len(counts) > 1:
-			differ++
-			fallthrough
 		default:
 			several++
 		}
 	}
-	t.Logf("%d profiles of one moment, %d of several, %d of them with different counts", one, several, differ)
-	if differ == 0 {
-		t.Error("no profile has different counts: the test shows nothing")
+	t.Logf("%d profiles of one moment, %d of several", one, several)
+}
+
+// TestTwoMoments has the records change in each read of all of them, and then once between the reads of the two halves: the
+// profile has the counts of both moments and says so.
+func TestTwoMoments(t *testing.T) {
+	const n = 100
+	f := newFakeProfile(t, n)
+	set := func(allocs uint64) {
+		for _, r := range f.record {
+			f.set(r, f.future(0)+f.l.allocs, allocs)
+		}
+	}
+	set(2)
+	buckets, err := f.p.buckets(f.l, f.l.MemBuckets, memBucket, f.l.memSize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := f.p.newSettler(f.l.MemLock+uint64(f.l.key), f.l.MemCycle+uint64(f.l.cycle), f.l.memSize)
+	reads, same := 1, 0
+	s.same = func(a, b []byte, _ uint64) bool {
+		if reads < settleReads { // of all: the first read is compared with none
+			reads++
+			return false
+		}
+		equal := string(a) == string(b)
+		if equal {
+			same++
+		}
+		if same == n/2 {
+			set(3)
+		}
+		return equal
+	}
+	prof := &MemProfile{}
+	if ok, err := f.p.unpublishedBy(s, f.l, buckets, prof); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	counts := map[int64]int{}
+	for _, r := range prof.Records {
+		counts[r.Allocs]++
+	}
+	if prof.Moments != 2 || prof.Unsettled != 0 || len(counts) != 2 || counts[2] != n/2 || counts[3] != n/2 {
+		t.Errorf("a profile of %d moments, %d unsettled, with the counts %v", prof.Moments, prof.Unsettled, counts)
 	}
 }
 
@@ -284,7 +322,7 @@ func TestNaiveReadTears(t *testing.T) {
 	}
 	s := f.p.newSettler(f.l.MemLock, f.l.MemCycle, f.l.memSize)
 	r := s.newRecords(buckets)
-	for begin := time.Now(); time.Since(begin) < 10*time.Second; {
+	for begin := time.Now(); time.Since(begin) < time.Minute; {
 		if err := s.read(r, r.now); err != nil {
 			t.Fatal(err)
 		}
@@ -306,12 +344,12 @@ func TestLockHeld(t *testing.T) {
 	f.arena[fakeLock] = 1
 	begin := time.Now()
 	_, err := f.read()
-	if err == nil || time.Since(begin) > settleTime+time.Second {
+	if err == nil || time.Since(begin) > settleTime+time.Minute {
 		t.Errorf("error %v after %v", err, time.Since(begin))
 	}
 }
 
-// TestHostileBuckets reads lists of buckets that no runtime makes. Each ends in an error, quickly.
+// TestHostileBuckets reads lists of buckets that no runtime makes. Each ends in an error, within a time that also a busy machine keeps.
 func TestHostileBuckets(t *testing.T) {
 	for name, damage := range map[string]func(f *fakeProfile, at int){
 		"circle":       func(f *fakeProfile, at int) { f.set(at, f.l.allnext, f.arena[fakeHead]) },
@@ -337,7 +375,7 @@ func TestHostileBuckets(t *testing.T) {
 		damage(f, f.record[500]-fakeDepth-f.l.bucketSize/8)
 		begin := time.Now()
 		_, err := f.read()
-		if !errors.Is(err, ErrLayout) || time.Since(begin) > time.Second {
+		if !errors.Is(err, ErrLayout) || time.Since(begin) > 20*time.Second {
 			t.Errorf("%s: error %v after %v", name, err, time.Since(begin))
 		}
 	}
