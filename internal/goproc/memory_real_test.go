@@ -12,7 +12,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/procmap"
 	"github.com/loupe-go/loupe/internal/realtarget"
@@ -128,15 +130,29 @@ func TestMemoryPartsLive(t *testing.T) {
 			if _, err := fmt.Sscanf(target.Command("where"), "where %d", &heap); err != nil {
 				t.Fatal(err)
 			}
-			m, err := p.Memory(context.Background(), goproc.MemoryOptions{Parts: true})
-			if err != nil {
-				t.Fatal(err)
+			sums := func() (rss, mine uint64) {
+				rss, mine, err := smapsSums(target.PID(), heap&^(64<<20-1))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return rss, mine
+			}
+			var m *event.Memory
+			rss, mine := sums()
+			for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+				var err error
+				if m, err = p.Memory(context.Background(), goproc.MemoryOptions{Parts: true}); err != nil {
+					t.Fatal(err)
+				}
+				wasRSS, wasMine := rss, mine
+				if rss, mine = sums(); rss == wasRSS && mine == wasMine {
+					break // the runtime has returned no memory to the kernel meanwhile, and used none
+				}
+				if time.Now().After(deadline) {
+					t.Fatal("the target does not come to rest")
+				}
 			}
 			parts := m.Process.Parts
-			rss, mine, err := smapsSums(target.PID(), heap&^(64<<20-1))
-			if err != nil {
-				t.Fatal(err)
-			}
 			if parts.Sum() != rss || parts.Arenas != mine {
 				t.Errorf("parts %d, arenas %d; smaps has %d and %d", parts.Sum(), parts.Arenas, rss, mine)
 			}

@@ -203,12 +203,9 @@ func enters(called, callee string) bool {
 
 // compareCount compares the number of goroutines with the program's own, at a moment when that does not change.
 func compareCount(t *testing.T, target *realtarget.Process, p *goproc.Process) {
-	const (
-		attempts = 100
-		asking   = 6 // goroutines that the program starts to gather its metrics and answer
-	)
+	const asking = 6 // goroutines that the program starts to gather its metrics and answer
 	seen, first, second := 0, 0, 0
-	for range attempts {
+	for begin := time.Now(); time.Since(begin) < time.Minute; {
 		first = target.NumGoroutine()
 		seen = len(ofProgram(take(t, p, goproc.SnapshotOptions{})))
 		second = target.NumGoroutine()
