@@ -20,7 +20,7 @@ const (
 	// 100,000 goroutines on a busy machine takes some seconds to start.
 	answerTime = 2 * time.Minute
 	// quitTime is how long a target may take to end after `quit`.
-	quitTime = 20 * time.Second
+	quitTime = time.Minute
 	// dumpBegin and dumpEnd enclose the answer to `stacks`.
 	dumpBegin, dumpEnd = "<<<", ">>>"
 )
@@ -67,7 +67,7 @@ func StartCmd(tb testing.TB, cmd *exec.Cmd) *Process {
 	}
 	p.in, p.out, p.lines = in, out, bufio.NewReader(out)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, p.stderr
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = 10 * time.Second // to read what it has said, on a busy machine
 	err = cmd.Start()
 	stdin.Close()
 	stdout.Close()

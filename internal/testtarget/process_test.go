@@ -173,7 +173,7 @@ func TestCoder(t *testing.T) {
 			p := Start(t, Build(t, spec), "14")
 			values := make(map[uint]bool)
 			reasons := make(map[string]bool)
-			for range 20 {
+			for n := 0; n < 20 || (len(values) < 10 || !reasons["sleep"]) && n < 2000; n++ {
 				for _, g := range p.Goroutines() {
 					var funcs []string
 					for _, f := range g.Frames {
