@@ -19,6 +19,7 @@ const (
 	stopTimeout = 2 * time.Second // for threads to stop; a thread in uninterruptible sleep does not stop
 	spinTime    = 100 * time.Microsecond
 	pollTime    = 20 * time.Microsecond
+	stopPolls   = 200              // the fewest polls in that time; on a machine that stood still meanwhile, no thread could stop
 	longTime    = time.Millisecond // after which a thread may have ended without a report
 	stopPasses  = 20               // of reading the list of threads, until no new ones appear
 )
@@ -93,12 +94,15 @@ func (s *Stopped) seizeNew(ctx context.Context, tids []int) ([]int, error) {
 // does so for a moment.
 const refusedTime = 20 * time.Millisecond
 
+// refusedTries is the lowest number of such attempts: on a machine that stood still for longer, no thread has come on.
+const refusedTries = 10
+
 // seize begins to trace a thread. A thread that was in execve cannot be detached: it remains traced until the tracing
 // thread of this process has ended, which takes long on a busy machine.
 func (s *Stopped) seize(ctx context.Context, tid int) error {
 	begin := time.Now()
 	patience := refusedTime
-	for ; ; time.Sleep(time.Millisecond) {
+	for tries := 1; ; tries++ {
 		err := s.seizeOnce(tid)
 		if !errors.Is(err, unix.EPERM) || endedTask(s.dir, tid) || ctx.Err() != nil {
 			return err
@@ -110,9 +114,10 @@ func (s *Stopped) seize(ctx context.Context, tid int) error {
 		case s.tracerOf(tid) == tracer: // still traced, so the tracer is not a thread of this process that has just ended
 			return err
 		}
-		if time.Since(begin) > patience {
+		if time.Since(begin) > patience && tries >= refusedTries {
 			return err
 		}
+		time.Sleep(time.Millisecond)
 	}
 }
 
@@ -260,6 +265,7 @@ type waiter struct {
 	ctx    context.Context
 	begin  time.Time
 	others time.Time // when threads other than the awaited one were last waited for
+	polls  int       // sleeps
 }
 
 // pause waits a moment for thread tid to stop. It returns a StillError when the thread does not stop in time,
@@ -272,11 +278,12 @@ func (w *waiter) pause(s *Stopped, tid int) error {
 		return fmt.Errorf("stopping thread %d: %w", tid, err)
 	}
 	switch waited := time.Since(w.begin); {
-	case waited > stopTimeout:
+	case waited > stopTimeout && w.polls >= stopPolls:
 		return &StillError{tid, stillBecause(taskState(s.dir, tid))}
 	case waited < spinTime:
 		_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 	default:
+		w.polls++
 		ts := unix.NsecToTimespec(int64(pollTime))
 		_, _, _ = unix.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&ts)), 0, 0)
 	}
