@@ -27,6 +27,7 @@ type settler struct {
 
 	deadline  time.Time
 	free      bool // the lock was seen unlocked
+	reads     int  // of any part
 	moments   int  // parts that were read, each of one moment
 	unsettled int  // records that changed too fast
 }
@@ -164,7 +165,8 @@ func (s *settler) settle(r *records) (settled bool, err error) {
 		if again && s.agree(r) {
 			return true, nil
 		}
-		late := time.Now().After(s.deadline)
+		s.reads++
+		late := time.Now().After(s.deadline) && s.reads > settleReads // on a machine that stood still, the runtime has not come on
 		if late && !s.free {
 			return false, fmt.Errorf("process %d: it has been updating its profile for %v; continue it if it is stopped", s.mem.pid, settleTime)
 		}
