@@ -144,13 +144,14 @@ func (s *Session) Allocs() (*allocs.Counts, error) {
 	if s.allocs == nil {
 		return nil, errNoAllocs
 	}
-	ended := time.Now()
-	if detached := s.detached.Load(); detached != nil {
-		ended = *detached
-	}
+	detached, asked := s.detached.Load(), time.Now()
 	read, samples, err := s.allocs.read(s.probes)
 	if err != nil {
 		return nil, err
+	}
+	ended := asked.Add(time.Since(asked) / 2)
+	if detached != nil {
+		ended = *detached
 	}
 	c := &allocs.Counts{Began: s.began, Ended: ended, Total: read.Total, OtherGoroutines: read.Other, OtherPlaces: read.OtherPlace, Lost: read.Lost,
 		Rate: samples.Rate, Samples: samples.Samples, Variance: samples.Variance}
