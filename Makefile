@@ -82,7 +82,8 @@ pages:
 
 ## truth: the long differential tests against the runtime's own execution tracer and the kernel's accounts, and long recordings; some 50 minutes
 truth:
-	go test -run Truth -count 20 -timeout 2h .
+	go test -run '^TestTruth' -count 20 -timeout 2h .
+	go test -run 'TestAllocs.*Truth|TestCPUPlainTruth' -count 3 -timeout 1h .
 	go test -run TestRecordUnderLoad -timeout 1h ./cmd/loupe -record.for 10s
 	go test -run TestCPUTruth -v -timeout 1h . -cpu.all
 	go test -run TestBooks -v -timeout 1h . -books.all -books.for 2s
