@@ -101,7 +101,6 @@ func (p *Process) contention(l *profileLayout, src contentionSource) (*Contentio
 		prof.TicksPerSecond = int64(ticks)
 	}
 	s := p.newSettler(l.BlockLock+uint64(l.key), 0, l.blockSize)
-	s.same = func(a, b []byte, _ uint64) bool { return string(a) == string(b) }
 	err = s.each(buckets, func(b *bucket, record []byte, _ uint64) error {
 		count, ticks := l.decodeBlock(record)
 		if !(count >= 0 && count < 1<<62) || ticks < 0 {

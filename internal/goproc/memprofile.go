@@ -149,7 +149,7 @@ func (p *Process) memRecords(l *profileLayout, buckets []bucket, prof *MemProfil
 			return err
 		}
 		// No cycle is published. If one is now, its counts are incomplete here.
-		if early, err := p.unpublishedRecords(l, buckets, prof); err != nil || early {
+		if early, err := p.unpublishedRecords(p.newMemSettler(l), l, buckets, prof); err != nil || early {
 			return err
 		}
 	}
@@ -178,9 +178,14 @@ type publishedReader struct {
 	pendingIn uint32 // the cycle in which the record that is read again had pending counts
 }
 
+// newMemSettler returns a settler for records of the memory profile.
+func (p *Process) newMemSettler(l *profileLayout) *settler {
+	return p.newSettler(l.MemLock+uint64(l.key), l.MemCycle+uint64(l.cycle), l.memSize)
+}
+
 func (p *Process) newPublishedReader(l *profileLayout, prof *MemProfile) *publishedReader {
 	prof.Records, prof.Later, prof.Moments, prof.Published = prof.Records[:0], 0, 0, false
-	s := p.newSettler(l.MemLock+uint64(l.key), l.MemCycle+uint64(l.cycle), l.memSize)
+	s := p.newMemSettler(l)
 	s.same = func(a, b []byte, word uint64) bool {
 		at := l.futureOf(l.cycleOf(word))
 		return string(a[:l.countsSize]) == string(b[:l.countsSize]) && string(a[at:at+l.countsSize]) == string(b[at:at+l.countsSize])
@@ -212,14 +217,7 @@ func (r *publishedReader) use(b *bucket, record []byte, word uint64) error {
 }
 
 // unpublishedRecords reads the counts of all cycles. ok is false if one of them has been published meanwhile.
-func (p *Process) unpublishedRecords(l *profileLayout, buckets []bucket, prof *MemProfile) (ok bool, err error) {
-	s := p.newSettler(l.MemLock+uint64(l.key), l.MemCycle+uint64(l.cycle), l.memSize)
-	s.same = func(a, b []byte, _ uint64) bool { return string(a) == string(b) }
-	return p.unpublishedBy(s, l, buckets, prof)
-}
-
-// unpublishedBy is unpublishedRecords with a settler.
-func (p *Process) unpublishedBy(s *settler, l *profileLayout, buckets []bucket, prof *MemProfile) (ok bool, err error) {
+func (p *Process) unpublishedRecords(s *settler, l *profileLayout, buckets []bucket, prof *MemProfile) (ok bool, err error) {
 	prof.Records = prof.Records[:0]
 	ok = true
 	err = s.each(buckets, func(b *bucket, record []byte, word uint64) error {

@@ -19,7 +19,7 @@ type settler struct {
 	cycle  uint64 // address of the word of the cycle; 0 if there are no cycles
 	record int    // size of a record
 
-	// same reports whether the parts of a record that are used are equal in two reads.
+	// same reports whether the parts of a record that are used are equal in two reads. By default it compares whole records.
 	same func(a, b []byte, cycle uint64) bool
 
 	rereads uint64 // address of a record that is also read with each part; 0 for none
@@ -27,7 +27,7 @@ type settler struct {
 
 	deadline  time.Time
 	free      bool // the lock was seen unlocked
-	reads     int  // of any part
+	looks     int  // reads of any part
 	moments   int  // parts that were read, each of one moment
 	unsettled int  // records that changed too fast
 }
@@ -45,7 +45,8 @@ const (
 )
 
 func (p *Process) newSettler(lock, cycle uint64, record int) *settler {
-	return &settler{mem: p.mem, lock: lock, cycle: cycle, record: record, deadline: time.Now().Add(settleTime)}
+	return &settler{mem: p.mem, lock: lock, cycle: cycle, record: record, deadline: time.Now().Add(settleTime),
+		same: func(a, b []byte, _ uint64) bool { return string(a) == string(b) }}
 }
 
 // each calls use with each bucket and its record, in no particular order. cycle is the word of the cycle at the moment
@@ -165,8 +166,8 @@ func (s *settler) settle(r *records) (settled bool, err error) {
 		if again && s.agree(r) {
 			return true, nil
 		}
-		s.reads++
-		late := time.Now().After(s.deadline) && s.reads > settleReads // on a machine that stood still, the runtime has not come on
+		s.looks++
+		late := time.Now().After(s.deadline) && s.looks > settleReads // on a machine that stood still, the runtime has not come on
 		if late && !s.free {
 			return false, fmt.Errorf("process %d: it has been updating its profile for %v; continue it if it is stopped", s.mem.pid, settleTime)
 		}

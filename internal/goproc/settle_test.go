@@ -228,7 +228,7 @@ func TestMoments(t *testing.T) {
 	one, several := 0, 0
 	for begin := time.Now(); time.Since(begin) < time.Second || one+several < 20; {
 		prof := &MemProfile{}
-		if ok, err := f.p.unpublishedRecords(f.l, buckets, prof); err != nil || !ok {
+		if ok, err := f.p.unpublishedRecords(f.p.newMemSettler(f.l), f.l, buckets, prof); err != nil || !ok {
 			t.Fatal(ok, err)
 		}
 		counts := map[int64]bool{}
@@ -262,7 +262,7 @@ func TestTwoMoments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := f.p.newSettler(f.l.MemLock+uint64(f.l.key), f.l.MemCycle+uint64(f.l.cycle), f.l.memSize)
+	s := f.p.newMemSettler(f.l)
 	reads, same := 1, 0
 	s.same = func(a, b []byte, _ uint64) bool {
 		if reads < settleReads { // of all: the first read is compared with none
@@ -279,7 +279,7 @@ func TestTwoMoments(t *testing.T) {
 		return equal
 	}
 	prof := &MemProfile{}
-	if ok, err := f.p.unpublishedBy(s, f.l, buckets, prof); err != nil || !ok {
+	if ok, err := f.p.unpublishedRecords(s, f.l, buckets, prof); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
 	counts := map[int64]int{}
@@ -320,7 +320,7 @@ func TestNaiveReadTears(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := f.p.newSettler(f.l.MemLock, f.l.MemCycle, f.l.memSize)
+	s := f.p.newMemSettler(f.l)
 	r := s.newRecords(buckets)
 	for begin := time.Now(); time.Since(begin) < time.Minute; {
 		if err := s.read(r, r.now); err != nil {
