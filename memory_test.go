@@ -176,20 +176,20 @@ func compareSamples(t *testing.T, own *ownHeap, events []event.Event, offset int
 		if at-sampleTakes < first || at+sampleSlack > last {
 			continue
 		}
-		is, known := own.had(e, at-sampleTakes, at+sampleSlack)
+		m, known := own.match(e, at-sampleTakes, at+sampleSlack)
 		if !known {
 			continue
 		}
-		if is == notHad {
-			if is, _ = own.had(e, max(first, at-sampleStalls), at+sampleSlack); is != notHad {
+		if m == noMatch {
+			if m, _ = own.match(e, max(first, at-sampleStalls), at+sampleSlack); m != noMatch {
 				stalled[at] = true
 			}
 		}
 		counted[e.Kind.String()]++
-		switch is {
-		case notHad:
+		switch m {
+		case noMatch:
 			wrong = append(wrong, fmt.Sprintf("%v %d at %v", e.Kind, e.Value, time.Duration(at-first)))
-		case nearlyHad:
+		case nearMatch:
 			counted["not in the trace"]++
 		}
 	}
@@ -200,51 +200,51 @@ func compareSamples(t *testing.T, own *ownHeap, events []event.Event, offset int
 	return counted
 }
 
-// whether says if a program had a value.
-type whether int
+// A match says how close a program came to a value.
+type match int
 
 const (
-	notHad    whether = iota
-	nearlyHad         // a heap size that differs by at most span
-	had
+	noMatch   match = iota
+	nearMatch       // a heap size that differs by at most span
+	exactMatch
 )
 
-// had reports whether the program had the value of an event between two times, as far as it has recorded.
-func (own *ownHeap) had(e *event.Event, from, to int64) (is whether, known bool) {
-	value, is := uint64(e.Value), notHad
+// match searches what the program has recorded between two times for the value of an event. It returns false if that is unknown.
+func (own *ownHeap) match(e *event.Event, from, to int64) (m match, known bool) {
+	value := uint64(e.Value)
 	switch e.Kind {
 	case event.HeapAlloc:
 		sizes := around(own.alloc, from, to)
 		switch {
 		case slices.Contains(sizes, value):
-			is = had
+			m = exactMatch
 		case slices.ContainsFunc(sizes, func(size uint64) bool { return max(size, value)-min(size, value) <= own.span }):
-			is = nearlyHad
+			m = nearMatch
 		}
 	case event.HeapGoal:
 		if from < own.goal[0].time {
-			return notHad, false // old releases do not record the goal at the start
+			return noMatch, false // old releases do not record the goal at the start
 		}
 		if slices.Contains(around(own.goal, from, to), value) || slices.Contains(around(own.alloc, from, to), value-own.runway) {
-			is = had
+			m = exactMatch
 		}
 	case event.AllocBytes, event.AllocObjects:
 		low := sort.Search(len(own.books), func(i int) bool { return own.books[i].after > from }) - 1
 		high := sort.Search(len(own.books), func(i int) bool { return own.books[i].before >= to })
 		if low < 0 || high == len(own.books) {
-			return notHad, false
+			return noMatch, false
 		}
 		a, b := own.books[low].bytes, own.books[high].bytes
 		if e.Kind == event.AllocObjects {
 			a, b = own.books[low].objects, own.books[high].objects
 		}
 		if value >= a && value <= b+own.ahead {
-			is = had
+			m = exactMatch
 		}
 	default:
-		return notHad, false
+		return noMatch, false
 	}
-	return is, true
+	return m, true
 }
 
 // TestMemoryRecorded records a live program in each format, and compares the counters in the recording with the events.
