@@ -42,7 +42,7 @@ func noGC(t *testing.T) {
 	old := debug.SetGCPercent(-1)
 	t.Cleanup(func() { debug.SetGCPercent(old) })
 	runtime.GC() // ends a collection that is in progress
-	// What has ended the collection may still be about to let go of the world. This waits for it, so that the test does not.
+	// The world may still be stopped for the end of that collection. ReadMemStats waits until it has been started again.
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 }
