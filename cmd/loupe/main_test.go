@@ -52,17 +52,6 @@ func TestMain(m *testing.M) {
 // patience bounds the tests; nothing is concluded from how long a thing takes.
 const patience = 2 * time.Minute
 
-// untilSeen calls see with longer and longer times to observe, because a machine that stalls does little in a short time. It
-// returns nil as soon as see does, or the error of the last call.
-func untilSeen(first time.Duration, see func(d time.Duration) error) error {
-	const longest = 20 * time.Second
-	for d := first; ; d *= 2 {
-		if err := see(d); err == nil || d >= longest {
-			return err
-		}
-	}
-}
-
 // run runs loupe to its end.
 func run(t *testing.T, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
@@ -246,24 +235,40 @@ func lineOf(t *testing.T, text string) int {
 }
 
 func TestDemoFindsTheLeak(t *testing.T) {
-	err := untilSeen(3*time.Second, func(d time.Duration) error {
-		status, stdout, stderr := run(t, "demo", "--json", "--duration", d.String())
-		var report demoReport
-		if err := json.Unmarshal([]byte(stdout), &report); status != 0 || err != nil {
-			t.Fatalf("status %d, %v, stderr %q", status, err, stderr)
-		}
+	expectDemo(t, 3*time.Second, func(d time.Duration) (report demoReport) {
+		decodeReport(t, &report, run, "demo", "--json", "--duration", d.String())
 		if runs(report.PID) {
 			t.Errorf("process %d is left behind", report.PID)
 		}
-		return checkDemo(t, &report)
+		return report
 	})
-	if err != nil {
-		t.Error(err)
+}
+
+// decodeReport runs loupe by a function such as run, and decodes the report that it prints.
+func decodeReport(t *testing.T, report *demoReport, run func(t *testing.T, args ...string) (status int, stdout, stderr string), args ...string) {
+	t.Helper()
+	status, stdout, stderr := run(t, args...)
+	if err := json.Unmarshal([]byte(stdout), report); status != 0 || err != nil {
+		t.Fatalf("%q: status %d, %v, stderr %q", args, status, err, stderr)
 	}
 }
 
-// checkDemo holds a report against what the sample program does. It returns an error if the report lacks something, or suspects
-// too much: if the machine stalls for as long as the report observes, nothing goes on in between.
+// expectDemo compares reports on the sample program with what the program does, until one lacks nothing. Each is of two moments at the
+// distance d. If the machine stalls for most of that time, the program does nothing in between, and more looks leaked than is. Else
+// a report that suspects anything but the search fails the test at once.
+func expectDemo(t *testing.T, first time.Duration, report func(d time.Duration) demoReport) {
+	t.Helper()
+	testcmd.UntilSeen(t, first, func(d time.Duration) error {
+		var r demoReport
+		stalled := longestStall(func() { r = report(d) })
+		if len(r.Suspects) > 1 && stalled < d/2 {
+			t.Fatalf("suspects: %+v, want the search alone; the longest stall took %v", r.Suspects, stalled)
+		}
+		return checkDemo(t, &r)
+	})
+}
+
+// checkDemo compares a report with what the sample program does. It returns an error if the report lacks something or suspects too much.
 func checkDemo(t *testing.T, report *demoReport) error {
 	t.Helper()
 	if len(report.Suspects) != 1 {
@@ -299,7 +304,7 @@ func checkDemo(t *testing.T, report *demoReport) error {
 }
 
 func TestDemoText(t *testing.T) {
-	err := untilSeen(2*time.Second, func(d time.Duration) error {
+	testcmd.UntilSeen(t, 2*time.Second, func(d time.Duration) error {
 		status, stdout, stderr := run(t, "demo", "--duration", d.String())
 		if status != 0 || stderr != "" {
 			t.Errorf("status %d, stderr %q", status, stderr)
@@ -315,26 +320,18 @@ func TestDemoText(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Error(err)
-	}
 }
 
 // TestDemoAsOrdinaryUser runs the demo without any privilege.
 func TestDemoAsOrdinaryUser(t *testing.T) {
-	err := untilSeen(3*time.Second, func(d time.Duration) error {
-		cmd := testcmd.Command(t, loupe, "demo", "--json", "--duration", d.String())
-		cmd.Dir = "/"
-		status, stdout, stderr := finishOrdinary(t, cmd)
-		var report demoReport
-		if err := json.Unmarshal([]byte(stdout), &report); status != 0 || err != nil {
-			t.Fatalf("status %d, %v, stderr %q", status, err, stderr)
-		}
-		return checkDemo(t, &report)
+	expectDemo(t, 3*time.Second, func(d time.Duration) (report demoReport) {
+		decodeReport(t, &report, func(t *testing.T, args ...string) (status int, stdout, stderr string) {
+			cmd := testcmd.Command(t, loupe, args...)
+			cmd.Dir = "/"
+			return finishOrdinary(t, cmd)
+		}, "demo", "--json", "--duration", d.String())
+		return report
 	})
-	if err != nil {
-		t.Error(err)
-	}
 }
 
 // finishOrdinary is finish for a program without privileges: as user nobody, or where others may not even enter the root
@@ -432,7 +429,7 @@ func runs(pid int) bool {
 }
 
 func TestProgramForm(t *testing.T) {
-	err := untilSeen(time.Second, func(after time.Duration) error {
+	testcmd.UntilSeen(t, time.Second, func(after time.Duration) error {
 		cmd := testcmd.Command(t, loupe, "goroutines", "--json", "--after", after.String(), "--", loupe, "demo-program")
 		var stderr bytes.Buffer
 		cmd.Stderr = &stderr
@@ -456,9 +453,6 @@ func TestProgramForm(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Error(err)
-	}
 }
 
 // TestSignalsArePassedOn asks Loupe to end while it stays with a program: the program is asked instead.

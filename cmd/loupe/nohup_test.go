@@ -59,7 +59,8 @@ func TestNohup(t *testing.T) {
 
 // TestNohupProgram has Loupe start a program: what Loupe ignores the program ignores too.
 func TestNohupProgram(t *testing.T) {
-	// Bit 0 stands for SIGHUP. The program goes on after some tenths of a second; in the second case Loupe ends it before.
+	// Bit 0 stands for SIGHUP. The program prints its last line after the given number of tenths of a second. In the second case, Loupe
+	// ends it within a minute.
 	const script = `set -- $(grep SigIgn /proc/self/status); echo "ignored $(( 0x$2 & 1 ))" >"$0"; kill -HUP $PPID; n=0; while [ $n -lt %d ]; do sleep 0.1; n=$((n + 1)); done; echo went on >>"$0"`
 	file := filepath.Join(t.TempDir(), "status")
 	for name, test := range map[string]struct {

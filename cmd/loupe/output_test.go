@@ -209,18 +209,11 @@ func (c *outputCase) try(t *testing.T) error {
 		return err
 	}
 	defer cleanup()
-	if err := cmd.Start(); err != nil {
+	ended, kill, err := startKillable(cmd)
+	if err != nil {
 		return err
 	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		cmd.Wait()
-	}()
-	defer func() {
-		cmd.Process.Kill() // fails when it has ended
-		<-ended
-	}()
+	defer kill()
 	if err := c.finish(cmd.Process, target.Process.Pid, before, ended); err != nil {
 		return fmt.Errorf("%w, stderr %q", err, stderr.String())
 	}
@@ -375,6 +368,22 @@ func (c *outputCase) finish(loupe *os.Process, target int, before string, ended 
 		return fmt.Errorf("the target's code is %s, %v; was %s", now, err, before)
 	}
 	return nil
+}
+
+// startKillable starts a command. The channel is closed when it has ended; kill ends it if it has not.
+func startKillable(cmd *exec.Cmd) (ended <-chan struct{}, kill func(), err error) {
+	if err := cmd.Start(); err != nil {
+		return nil, nil, err
+	}
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		cmd.Wait()
+	}()
+	return over, func() {
+		cmd.Process.Kill() // fails when it has ended
+		<-over
+	}, nil
 }
 
 // errEnded says that a command has ended before what the test waited for.

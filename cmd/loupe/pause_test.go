@@ -16,7 +16,7 @@ import (
 // TestPauseOfOwnProgram pauses a program that Loupe has started itself: it is the program's parent and its tracer.
 func TestPauseOfOwnProgram(t *testing.T) {
 	zoo := testtarget.Build(t, testtarget.Spec{Program: "zoo", Go: testtarget.Latest(), Stripped: true})
-	err := untilSeen(time.Second, func(after time.Duration) error {
+	testcmd.UntilSeen(t, time.Second, func(after time.Duration) error {
 		cmd := testcmd.Command(t, loupe, "goroutines", "--pause", "--json", "--after", after.String(), "--", zoo)
 		stdin, stdout := startPiped(t, cmd)
 		var list struct {
@@ -38,9 +38,6 @@ func TestPauseOfOwnProgram(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Error(err)
-	}
 }
 
 // TestKilledWhilePaused kills Loupe at different moments of a pause. The target must go on every time.
@@ -87,19 +84,12 @@ func TestSuspendedWhilePaused(t *testing.T) {
 func suspendWhilePaused(t *testing.T, target int, signal syscall.Signal) error {
 	t.Helper()
 	cmd := testcmd.Command(t, loupe, "goroutines", "--pause", "--json", fmt.Sprint(target))
-	if err := cmd.Start(); err != nil {
+	ended, kill, err := startKillable(cmd)
+	if err != nil {
 		return err
 	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		cmd.Wait()
-	}()
-	defer func() {
-		cmd.Process.Kill() // fails when it has ended
-		<-ended
-	}()
-	err := await(ended, "the target to be paused", func() (bool, error) { return stateOf(target) == 't', nil })
+	defer kill()
+	err = await(ended, "the target to be paused", func() (bool, error) { return stateOf(target) == 't', nil })
 	if err == nil {
 		cmd.Process.Signal(signal)
 		err = await(ended, "Loupe to be suspended", func() (bool, error) { return stateOf(cmd.Process.Pid) == 'T', nil })

@@ -38,16 +38,13 @@ func TestProfileFormats(t *testing.T) {
 		// packs writes a profile that has a function which the sample program calls all the time.
 		packs := func(name string, more ...string) (doc string) {
 			t.Helper()
-			err := untilSeen(time.Second, func(d time.Duration) error {
+			testcmd.UntilSeen(t, time.Second, func(d time.Duration) error {
 				duration = d
 				if doc = write(name, more...); !strings.Contains(doc, "internal/demo.packOrders") {
 					return fmt.Errorf("%s, %q: %.500q", kind, more, doc)
 				}
 				return nil
 			})
-			if err != nil {
-				t.Error(err)
-			}
 			return doc
 		}
 		write("old")

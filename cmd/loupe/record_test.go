@@ -35,7 +35,7 @@ func TestRecordUnderLoad(t *testing.T) {
 			target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "churn", Go: release}))
 			file := filepath.Join(t.TempDir(), "app.trace")
 			var events int
-			err := untilSeen(*recordFor, func(d time.Duration) error {
+			testcmd.UntilSeen(t, *recordFor, func(d time.Duration) error {
 				args := []string{"record", fmt.Sprint(target.PID()), "-o", file, "--duration", d.String()}
 				if i%2 == 1 {
 					args = append(args, "--kinds", "default,syscall")
@@ -54,9 +54,6 @@ func TestRecordUnderLoad(t *testing.T) {
 				}
 				return nil
 			})
-			if err != nil {
-				t.Error(err)
-			}
 			if status, out, errOut := run(t, "tracefile", "validate", file); status != 0 || !strings.Contains(out+errOut, ": 0 errors, 0 warnings") {
 				t.Errorf("validate: status %d, %s%s", status, out, errOut)
 			}

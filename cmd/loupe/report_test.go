@@ -32,25 +32,17 @@ func TestReport(t *testing.T) {
 			t.Fatal("the sample program leaks nothing")
 		}
 	}
-	err := untilSeen(2*time.Second, func(d time.Duration) error {
-		status, stdout, stderr := run(t, "report", sample, "--json", "--interval", d.String())
-		var report demoReport
-		if err := json.Unmarshal([]byte(stdout), &report); status != 0 || err != nil {
-			t.Fatalf("status %d, %v, stderr %q", status, err, stderr)
-		}
-		return checkDemo(t, &report)
+	expectDemo(t, 2*time.Second, func(d time.Duration) (report demoReport) {
+		decodeReport(t, &report, run, "report", sample, "--json", "--interval", d.String())
+		return report
 	})
-	if err != nil {
-		t.Error(err)
-	}
 }
 
 // TestReportOfProgram has Loupe start the sample program, and ends it afterwards.
 func TestReportOfProgram(t *testing.T) {
-	err := untilSeen(2*time.Second, func(d time.Duration) error {
+	expectDemo(t, 2*time.Second, func(d time.Duration) (report demoReport) {
 		cmd := testcmd.Command(t, loupe, "report", "--json", "--after", d.String(), "--interval", d.String(), "--", loupe, "demo-program")
 		stdin, stdout := startPiped(t, cmd)
-		var report demoReport
 		if err := json.NewDecoder(stdout).Decode(&report); err != nil {
 			t.Fatal(err)
 		}
@@ -58,11 +50,8 @@ func TestReportOfProgram(t *testing.T) {
 		if err := cmd.Wait(); err != nil {
 			t.Error(err)
 		}
-		return checkDemo(t, &report)
+		return report
 	})
-	if err != nil {
-		t.Error(err)
-	}
 }
 
 // TestReportOfHealthyServer reports on a server under load: nothing leaks.
@@ -72,10 +61,7 @@ func TestReportOfHealthyServer(t *testing.T) {
 		for began := time.Now(); ; {
 			var report demoReport
 			stalled := longestStall(func() {
-				status, stdout, stderr := run(t, append([]string{"report", "--json", strconv.Itoa(server.Process.Pid)}, args...)...)
-				if err := json.Unmarshal([]byte(stdout), &report); status != 0 || err != nil {
-					t.Fatalf("%q: status %d, %v, stderr %q", args, status, err, stderr)
-				}
+				decodeReport(t, &report, run, append([]string{"report", "--json", strconv.Itoa(server.Process.Pid)}, args...)...)
 			})
 			if report.After < 20 {
 				t.Errorf("%q: %d goroutines", args, report.After)

@@ -7,15 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
 // TestAllocsLive counts the allocations of a real program, with the engine that the command chooses.
 func TestAllocsLive(t *testing.T) {
 	target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "maker", Stripped: true}))
-	if err := untilSeen(2*time.Second, func(d time.Duration) error { return checkAllocs(t, target, d) }); err != nil {
-		t.Error(err)
-	}
+	testcmd.UntilSeen(t, 2*time.Second, func(d time.Duration) error { return checkAllocs(t, target, d) })
 }
 
 // checkAllocs counts the allocations of a program that makes rounds. It returns an error if there were too few of them.

@@ -44,7 +44,7 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// runProgram runs a command line that starts a program. The stdin of the program ends when Loupe has looked at it.
+// runProgram runs a command line that starts a program. When Loupe has reported on the program, runProgram closes the program's stdin.
 func runProgram(t *testing.T, sys system, args ...string) result {
 	t.Helper()
 	stdin, w, err := os.Pipe()

@@ -20,6 +20,7 @@ import (
 
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/testcmd"
 )
 
 // transitions counts the changes of goroutines' states in a Go execution trace, and those to be run.
@@ -274,7 +275,7 @@ func TestRecordSample(t *testing.T) {
 			return fmt.Sprintf("--duration %v --last %v --when-goroutines 120", 10*d, 5*d)
 		},
 	} {
-		err := untilSeen(time.Second, func(d time.Duration) error {
+		testcmd.UntilSeen(t, time.Second, func(d time.Duration) error {
 			line := flags(d)
 			r := run(t, machine{}, append([]string{"record", pid, "-o", file}, strings.Fields(line)...)...)
 			if r.status != exitDone {
@@ -287,8 +288,5 @@ func TestRecordSample(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Error(err)
-		}
 	}
 }

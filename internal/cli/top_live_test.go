@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
@@ -62,9 +63,7 @@ func TestLiveTopMill(t *testing.T) {
 func TestLiveTopAllocs(t *testing.T) {
 	_, pid := startTarget(t, "churn", "1")
 	// The books and the counters are read one after the other. The longer the interval, the less this matters.
-	if err := untilSeen(500*time.Millisecond, func(interval time.Duration) error { return checkTopAllocs(t, pid, interval) }); err != nil {
-		t.Error(err)
-	}
+	testcmd.UntilSeen(t, 500*time.Millisecond, func(interval time.Duration) error { return checkTopAllocs(t, pid, interval) })
 	m := newTerminal(t, 120, 30)
 	over := onTerminal(t, m, machine{}, nil, "top", pid, "--interval", "200ms", "--buffer", "64MiB", "--allocs")
 	m.await("memory     heap ", "GC cycles", "ALLOC/S", "GC BY ALLOC")
@@ -151,7 +150,7 @@ func TestLiveTopFlood(t *testing.T) {
 // TestLiveTopChurn watches goroutines come and go, as JSON and on the terminal.
 func TestLiveTopChurn(t *testing.T) {
 	_, pid := startTarget(t, "churn", "1")
-	err := untilSeen(500*time.Millisecond, func(interval time.Duration) error {
+	testcmd.UntilSeen(t, 500*time.Millisecond, func(interval time.Duration) error {
 		r := run(t, machine{}, "top", pid, "--json", "-n", "2", "--interval", interval.String(), "--buffer", "64MiB")
 		lines := parseTop(t, r.out)
 		if r.status != exitDone || len(lines) != 2 {
@@ -167,9 +166,6 @@ func TestLiveTopChurn(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Error(err)
-	}
 	m := newTerminal(t, 120, 30)
 	over := onTerminal(t, m, machine{}, nil, "top", pid, "--interval", "200ms", "--buffer", "64MiB")
 	m.await("main.(*tally).worker", "main.(*tally).spawner main.go:")

@@ -13,6 +13,7 @@ import (
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/allocs"
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/testcmd"
 )
 
 func TestTopUsage(t *testing.T) {
@@ -131,7 +132,7 @@ func TestTopEnds(t *testing.T) {
 	if r.status != exitDone || len(lines) != 1 || lines[0].End != "process 42 has exited" || lines[0].Goroutines != 2 {
 		t.Errorf("%+v", r)
 	}
-	err := untilSeen(250*time.Millisecond, func(d time.Duration) error {
+	testcmd.UntilSeen(t, 250*time.Millisecond, func(d time.Duration) error {
 		r := run(t, livelier(), "top", "42", "--json", "--interval", "100ms", "--duration", d.String())
 		if r.status != exitDone || strings.Contains(r.out, `"end"`) {
 			t.Errorf("%+v", r)
@@ -141,9 +142,6 @@ func TestTopEnds(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Error(err)
-	}
 	sys = livelier()
 	sys.stream.goesOn, sys.stream.err = false, loupe.ErrExec
 	r = run(t, sys, "top", "42", "--interval", "100ms")

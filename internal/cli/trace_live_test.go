@@ -89,23 +89,10 @@ func holds(stack []event.Frame, function string) bool {
 	return false
 }
 
-// untilSeen calls see with longer and longer times to observe, because a machine that stalls does little in a short time. It
-// returns nil as soon as see does, or the error of the last call.
-func untilSeen(first time.Duration, see func(d time.Duration) error) error {
-	const longest = 20 * time.Second
-	for d := first; ; d *= 2 {
-		if err := see(d); err == nil || d >= longest {
-			return err
-		}
-	}
-}
-
 // TestLiveTrace holds the stream of the sample program against what that program does.
 func TestLiveTrace(t *testing.T) {
 	pid := startSample(t)
-	if err := untilSeen(2*time.Second, func(d time.Duration) error { return checkLiveTrace(t, pid, d) }); err != nil {
-		t.Error(err)
-	}
+	testcmd.UntilSeen(t, 2*time.Second, func(d time.Duration) error { return checkLiveTrace(t, pid, d) })
 }
 
 // checkLiveTrace traces the sample program for a time. It returns an error if something was not seen.
@@ -192,7 +179,7 @@ func TestLiveTraceInterrupted(t *testing.T) {
 // TestLiveTraceFilters lets the engine choose.
 func TestLiveTraceFilters(t *testing.T) {
 	pid := startSample(t)
-	err := untilSeen(time.Second, func(d time.Duration) error {
+	testcmd.UntilSeen(t, time.Second, func(d time.Duration) error {
 		r := run(t, machine{}, "trace", pid, "--json", "--duration", d.String(), "--kinds", "GoBlock,GoUnblock", "--min-block", "20ms", "--stack", "0", "-q")
 		lines := parseLive(t, r.out)
 		if r.status != exitDone {
@@ -208,9 +195,6 @@ func TestLiveTraceFilters(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Error(err)
-	}
 }
 
 // TestLiveTraceProgram observes a program from its first goroutine to its end, and passes on its exit status.
@@ -251,10 +235,10 @@ func TestLiveProfiles(t *testing.T) {
 	pid := startSample(t)
 	file := filepath.Join(t.TempDir(), "p")
 	for kind, function := range map[string]string{"create": "demo.search", "block": "demo.packOrders", "mutex": "demo.(*ledger).audit", "sched": "demo.heartbeat"} {
-		err := untilSeen(time.Second, func(d time.Duration) error {
+		testcmd.UntilSeen(t, time.Second, func(d time.Duration) error {
 			r := run(t, machine{}, "profile", pid, "--type", kind, "--duration", d.String(), "-o", file, "-q")
 			if r.status != exitDone || r.errOut != "" {
-				return fmt.Errorf("%+v", r)
+				t.Fatalf("%s: %+v", kind, r)
 			}
 			doc, err := os.ReadFile(file)
 			if err != nil {
@@ -271,17 +255,14 @@ func TestLiveProfiles(t *testing.T) {
 					}
 				}
 			}
-			return fmt.Errorf("nothing of %s in\n%s", function, p)
+			return fmt.Errorf("%s: nothing of %s in\n%s", kind, function, p)
 		})
-		if err != nil {
-			t.Errorf("%s: %v", kind, err)
-		}
 	}
 }
 
 func TestLiveDemo(t *testing.T) {
 	needLive(t)
-	err := untilSeen(2*time.Second, func(d time.Duration) error {
+	testcmd.UntilSeen(t, 2*time.Second, func(d time.Duration) error {
 		r := run(t, machine{}, "demo", "--json", "--duration", d.String())
 		var doc struct {
 			Live struct {
@@ -301,9 +282,6 @@ func TestLiveDemo(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Error(err)
-	}
 }
 
 // TestLiveTraceLoss loses most events of a program that makes goroutines at full speed: the number of those that are alive at
