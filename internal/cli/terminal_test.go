@@ -25,8 +25,9 @@ type terminal struct {
 	mu      sync.Mutex // guards what follows
 	cells   [][]rune
 	x, y    int
-	top     int // of the scrolling region
-	bottom  int // the first line below it
+	top     int  // of the scrolling region
+	bottom  int  // the first line below it
+	noWrap  bool // at the end of a line the cursor stays there
 	rest    []byte
 	odd     map[string]bool // sequences that are not understood
 	colours string          // the arguments of all sequences that chose a colour
@@ -201,7 +202,9 @@ func (m *terminal) put(r rune) {
 		m.lineFeed()
 	}
 	m.cells[m.y][m.x] = r
-	m.x++
+	if m.x++; m.noWrap {
+		m.x = min(m.x, len(m.cells[0])-1)
+	}
 }
 
 func (m *terminal) lineFeed() {
@@ -267,6 +270,9 @@ func (m *terminal) control(args string, final byte) {
 			}
 		}
 	}
+	if args == "?7" {
+		m.noWrap = final == 'l'
+	}
 	if strings.HasPrefix(args, "?1049") { // to another screen and back
 		for i := range m.cells {
 			m.cells[i] = []rune(strings.Repeat(" ", len(m.cells[i])))
@@ -281,10 +287,15 @@ func (m *terminal) control(args string, final byte) {
 		n, _ := strconv.Atoi(a)
 		numbers = append(numbers, n)
 	}
+	end := len(m.cells[0])
+	if final != 'b' { // only what is written next, or repeated, goes to the next line
+		end--
+	}
+	m.x = min(m.x, end)
 	if !m.move(final, numbers) && !m.edit(final, numbers) {
 		m.odd["\x1b["+args+string(final)] = true
 	}
-	m.x, m.y = max(min(m.x, len(m.cells[0])), 0), max(min(m.y, len(m.cells)-1), 0)
+	m.x, m.y = max(min(m.x, end), 0), max(min(m.y, len(m.cells)-1), 0)
 }
 
 // move does a control sequence that moves the cursor; false when it is another one.
