@@ -27,6 +27,7 @@ import (
 	"github.com/loupe-go/loupe/internal/gobin"
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/probe/inline"
+	"github.com/loupe-go/loupe/internal/ptrace"
 	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
@@ -106,23 +107,28 @@ type observation struct {
 	done   chan struct{}
 }
 
+// attach attaches engine inline. While another tracer changes the code, the kernel may make threads of the program wait such
+// that they cannot be stopped. Attaching is refused for that, and is possible a little later.
 func (p *shared) attach() (*observation, error) {
-	kinds := event.KindsAll
-	s, err := loupe.Attach(context.Background(), loupe.PID(p.PID()), loupe.Options{Engine: loupe.EngineInline, Kinds: kinds, BufferBytes: 4 << 20})
+	o := loupe.Options{Engine: loupe.EngineInline, Kinds: event.KindsAll, BufferBytes: 4 << 20}
+	s, err := loupe.Attach(context.Background(), loupe.PID(p.PID()), o)
+	for deadline := time.Now().Add(time.Minute); err != nil && errors.As(err, new(*ptrace.StillError)) && time.Now().Before(deadline); {
+		s, err = loupe.Attach(context.Background(), loupe.PID(p.PID()), o)
+	}
 	if err != nil {
 		return nil, err
 	}
-	o := &observation{s: s, done: make(chan struct{})}
+	seen := &observation{s: s, done: make(chan struct{})}
 	go func() {
-		defer close(o.done)
+		defer close(seen.done)
 		for e := range s.Events() {
-			o.events.Add(1)
+			seen.events.Add(1)
 			if e.Kind == event.Lost && e.Value == 0 {
-				o.marks.Add(1)
+				seen.marks.Add(1)
 			}
 		}
 	}()
-	return o, nil
+	return seen, nil
 }
 
 func (p *shared) observe(t *testing.T) *observation {
