@@ -2,10 +2,15 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/loupe-go/loupe/internal/testcmd"
 )
 
 // TestWarningsAtOnce checks that a warning that comes up during a session is printed while the session goes on, and once.
@@ -72,4 +77,39 @@ func TestSlowRemoval(t *testing.T) {
 	if s := <-status; s != exitDone || strings.Count(errOut.String(), told) != 1 {
 		t.Errorf("status %d, stderr %q", s, errOut.String())
 	}
+}
+
+// TestWaitStandsStill has this process stand still for a second, as a machine does when its host is busy. A report waits that
+// much longer for its second snapshot.
+func TestWaitStandsStill(t *testing.T) {
+	cmd := testcmd.Command(t, "sh", "-c", "read x; kill -STOP $PPID; sleep 1; kill -CONT $PPID")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	a := &app{Env: Env{Stdout: io.Discard, Stderr: io.Discard, Getenv: func(string) string { return "" }}, system: livelier()}
+	began := time.Now()
+	fmt.Fprintln(stdin, "now")
+	if err := a.wait(t.Context(), 2*time.Second, "waiting"); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took < 2800*time.Millisecond {
+		t.Errorf("a wait of 2s took %v with a second in which nothing ran", took)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	if err := a.wait(canceled(t), time.Minute, "waiting"); !errors.Is(err, context.Canceled) {
+		t.Errorf("a canceled wait: %v", err)
+	}
+}
+
+// canceled returns a context that is canceled already.
+func canceled(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
 }

@@ -89,34 +89,46 @@ func (a *app) compare(ctx context.Context, p process, flags *reportFlags) (*repo
 		return nil, err
 	}
 	pid := p.Info().PID
+	between, over := context.WithCancel(ctx)
+	defer over()
 	live := make(chan *report.Live, 1)
 	if flags.live {
-		go func() { live <- a.watchLive(ctx, pid, loupe.Engine(flags.engine.name), flags.interval) }()
+		go func() { live <- a.watchLive(between, pid, loupe.Engine(flags.engine.name)) }()
 	} else {
 		live <- nil
 	}
 	err = a.wait(ctx, flags.interval, fmt.Sprintf("observing process %d", pid))
+	over()
 	var second *event.Snapshot
 	if err == nil {
 		second, err = a.snapshot(ctx, p, loupe.SnapshotOptions{})
 	}
-	between := <-live // after an error too, so that nothing stays attached
+	seen := <-live // after an error too, so that nothing stays attached
 	if err != nil {
 		return nil, err
 	}
-	return &report.Comparison{Info: p.Info(), Census: census.Compare(first, second), Live: between}, nil
+	return &report.Comparison{Info: p.Info(), Census: census.Compare(first, second), Live: seen}, nil
 }
 
-// wait waits for some time, and shows meanwhile what for.
+// wait reads the clock every beat. A beat that takes longer than maxBeat is counted as maxBeat.
+const (
+	beat    = 20 * time.Millisecond
+	maxBeat = 100 * time.Millisecond
+)
+
+// wait waits for d, and shows meanwhile what for. Time in which the machine stood still does not count: a program does
+// nothing in it either, and all its goroutines that wait would seem to be stuck.
 func (a *app) wait(ctx context.Context, d time.Duration, meanwhile string) error {
 	progress := a.progress(meanwhile)
 	defer progress.Stop()
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+	for d > 0 {
+		began := time.Now()
+		select {
+		case <-time.After(min(d, beat)):
+			d -= min(time.Since(began), maxBeat)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
+	return nil
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/event"
@@ -11,11 +10,9 @@ import (
 	"github.com/loupe-go/loupe/sched"
 )
 
-// watchLive observes a process for a while and returns what was seen, or why nothing was. It never fails: the report goes
-// on without.
-func (a *app) watchLive(ctx context.Context, pid int, engine loupe.Engine, interval time.Duration) *report.Live {
-	ctx, cancel := context.WithTimeout(ctx, interval)
-	defer cancel()
+// watchLive observes a process until the context is done. It returns what it has seen, or why it could not observe: the
+// report goes on without live events.
+func (a *app) watchLive(ctx context.Context, pid int, engine loupe.Engine) *report.Live {
 	s, err := a.attach(ctx, watched{pid: pid}, loupe.Options{Log: a.log(), Engine: engine})
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
