@@ -8,20 +8,17 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"flag"
 	"fmt"
-	"io"
 	"log"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/loupe-go/loupe"
+	"github.com/loupe-go/loupe/bench/internal/program"
 )
 
 func main() {
@@ -71,12 +68,12 @@ func run(n, rounds int, engine loupe.Engine) error {
 	if err != nil {
 		return err
 	}
-	defer t.stop()
+	defer t.Stop()
 	chosen := slices.DeleteFunc(slices.Clone(ways), func(w way) bool { return engine != "" && w.engine != "" && w.engine != engine })
 	results := map[string][]float64{} // nanoseconds of an allocation, by way and workload
 	for range rounds {
 		for _, w := range chosen {
-			if err := t.measure(w, n, results); err != nil {
+			if err := measure(t, w, n, results); err != nil {
 				return fmt.Errorf("%s: %w", w.name, err)
 			}
 		}
@@ -91,70 +88,43 @@ func run(n, rounds int, engine loupe.Engine) error {
 			for i := range own {
 				more = append(more, own[i]-alone[i])
 			}
-			row += fmt.Sprintf(" | %.0f | %.0f", median(own), median(more))
+			row += fmt.Sprintf(" | %.0f | %.0f", program.Median(own), program.Median(more))
 		}
 		fmt.Println(row + " |")
 	}
 	return nil
 }
 
-func median(list []float64) float64 {
-	list = slices.Sorted(slices.Values(list))
-	return list[len(list)/2]
-}
-
-// target is the program that allocates.
-type target struct {
-	cmd *exec.Cmd
-	in  io.WriteCloser
-	out *bufio.Scanner
-}
-
-func startTarget(dir string) (*target, error) {
-	path := filepath.Join(dir, "target")
-	if out, err := exec.Command("go", "build", "-o", path, "./bench/allocs/target").CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("building the target: %w: %s", err, out)
+// startTarget starts the program that allocates.
+func startTarget(dir string) (*program.Program, error) {
+	exe, err := program.Build(dir, "./bench/allocs/target")
+	if err != nil {
+		return nil, err
 	}
-	cmd := exec.Command(path)
+	cmd := exec.Command(exe)
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	return &target{cmd, in, bufio.NewScanner(out)}, cmd.Start()
-}
-
-func (t *target) stop() {
-	t.in.Close()
-	t.cmd.Wait()
+	return program.Start(cmd)
 }
 
 // ask sends a command and returns the number in the answer.
-func (t *target) ask(command string, n int) (int64, error) {
-	if _, err := fmt.Fprintln(t.in, command, n); err != nil {
+func ask(t *program.Program, command string, n int) (int64, error) {
+	answer, err := t.Ask(command, n)
+	if err != nil {
 		return 0, err
 	}
-	if !t.out.Scan() {
-		return 0, fmt.Errorf("the target did not answer %s: %w", command, t.out.Err())
-	}
-	return strconv.ParseInt(strings.TrimSpace(t.out.Text()), 10, 64)
+	return strconv.ParseInt(answer, 10, 64)
 }
 
 // measure measures all workloads while a way is in use.
-func (t *target) measure(w way, n int, results map[string][]float64) error {
+func measure(t *program.Program, w way, n int, results map[string][]float64) error {
 	if w.rate != 0 {
-		if _, err := t.ask("rate", w.rate); err != nil {
+		if _, err := ask(t, "rate", w.rate); err != nil {
 			return err
 		}
-		defer t.ask("rate", defaultRate)
+		defer ask(t, "rate", defaultRate)
 	}
 	if w.engine != "" {
-		s, err := loupe.Attach(context.Background(), loupe.PID(t.cmd.Process.Pid), loupe.Options{Engine: w.engine, StackDepth: w.stack, Allocs: loupe.AllocOptions{By: w.by, Sample: w.sample}})
+		s, err := loupe.Attach(context.Background(), loupe.PID(t.PID()), loupe.Options{Engine: w.engine, StackDepth: w.stack, Allocs: loupe.AllocOptions{By: w.by, Sample: w.sample}})
 		if err != nil {
 			return err
 		}
@@ -165,7 +135,7 @@ func (t *target) measure(w way, n int, results map[string][]float64) error {
 		}()
 	}
 	for _, load := range workloads {
-		ns, err := t.ask(load, n)
+		ns, err := ask(t, load, n)
 		if err != nil {
 			return err
 		}

@@ -21,6 +21,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/loupe-go/loupe/bench/internal/program"
 	"github.com/loupe-go/loupe/internal/gobin"
 )
 
@@ -98,14 +99,9 @@ func compare(files []string, rounds int) error {
 			}
 		}
 		fmt.Printf("| %s | %d MB | %s | %.0f ms | %.0f ms | %.0f MB |\n", filepath.Base(file), st.Size()>>20, source,
-			median(cold), median(warm), slices.Max(memory))
+			program.Median(cold), program.Median(warm), slices.Max(memory))
 	}
 	return nil
-}
-
-func median(v []float64) float64 {
-	slices.Sort(v)
-	return v[len(v)/2]
 }
 
 // forget drops a file from the page cache.

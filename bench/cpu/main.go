@@ -9,23 +9,21 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"flag"
 	"fmt"
-	"io"
 	"log"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/loupe-go/loupe"
+	"github.com/loupe-go/loupe/bench/internal/program"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
@@ -101,7 +99,7 @@ func run(chosen []string, rounds int, length time.Duration) error {
 			slices.Sort(r)
 			fmt.Printf("| %-8s | %-20s | %.3f (%.3f to %.3f) |\n", load, w.name, r[len(r)/2], r[0], r[len(r)-1])
 		}
-		if err := t.stop(); err != nil {
+		if err := t.Stop(); err != nil {
 			return err
 		}
 	}
@@ -128,7 +126,7 @@ func measure(t *target, w way, dir string, length time.Duration) (float64, error
 
 func loupeWay(rate int) func(*target, string) (func() error, error) {
 	return func(t *target, _ string) (func() error, error) {
-		p, err := loupe.OpenProcess(t.cmd.Process.Pid, loupe.ProcessOptions{})
+		p, err := loupe.OpenProcess(t.PID(), loupe.ProcessOptions{})
 		if err != nil {
 			return nil, err
 		}
@@ -154,15 +152,15 @@ func loupeWay(rate int) func(*target, string) (func() error, error) {
 const settle = time.Second
 
 func ownWay(t *target, dir string) (func() error, error) {
-	if _, err := t.command("profile " + filepath.Join(dir, "own")); err != nil {
+	if _, err := t.Ask("profile", filepath.Join(dir, "own")); err != nil {
 		return nil, err
 	}
-	return func() error { _, err := t.command("stop"); return err }, nil
+	return func() error { _, err := t.Ask("stop"); return err }, nil
 }
 
 func perfWay(rate int) func(*target, string) (func() error, error) {
 	return func(t *target, dir string) (func() error, error) {
-		cmd := exec.Command("perf", "record", "-q", "-g", "-e", "cpu-clock", "-F", strconv.Itoa(rate), "-p", strconv.Itoa(t.cmd.Process.Pid), "-o", filepath.Join(dir, "perf.data"))
+		cmd := exec.Command("perf", "record", "-q", "-g", "-e", "cpu-clock", "-F", strconv.Itoa(rate), "-p", strconv.Itoa(t.PID()), "-o", filepath.Join(dir, "perf.data"))
 		if err := cmd.Start(); err != nil {
 			return nil, err
 		}
@@ -176,50 +174,20 @@ func perfWay(rate int) func(*target, string) (func() error, error) {
 }
 
 // target is a running burner.
-type target struct {
-	cmd *exec.Cmd
-	in  io.WriteCloser
-	out *bufio.Reader
-}
+type target struct{ *program.Program }
 
 func startTarget(exe, load string) (*target, error) {
-	t := &target{cmd: exec.Command(exe, load)}
-	var err error
-	if t.in, err = t.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := t.cmd.StdoutPipe()
+	p, err := program.Start(exec.Command(exe, load))
 	if err != nil {
 		return nil, err
 	}
-	t.out = bufio.NewReader(out)
-	if err := t.cmd.Start(); err != nil {
-		return nil, err
-	}
-	_, err = t.out.ReadString('\n') // that it is ready
-	return t, err
-}
-
-func (t *target) stop() error {
-	t.in.Close()
-	return t.cmd.Wait()
-}
-
-// command sends a command and returns the answer.
-func (t *target) command(line string) (string, error) {
-	if _, err := io.WriteString(t.in, line+"\n"); err != nil {
-		return "", err
-	}
-	answer, err := t.out.ReadString('\n')
-	if strings.HasPrefix(answer, "error") {
-		return "", fmt.Errorf("%s: %s", line, strings.TrimSpace(answer))
-	}
-	return strings.TrimSpace(answer), err
+	_, err = p.Line() // that it is ready
+	return &target{p}, err
 }
 
 // progress returns the work that the target has done, and its processor time.
 func (t *target) progress() (units uint64, used time.Duration, err error) {
-	answer, err := t.command("count")
+	answer, err := t.Ask("count")
 	if err != nil {
 		return 0, 0, err
 	}
@@ -228,7 +196,7 @@ func (t *target) progress() (units uint64, used time.Duration, err error) {
 	}
 	const schedClock = 2 // see clock_getcpuclockid(3)
 	var now unix.Timespec
-	if err := unix.ClockGettime(int32(^t.cmd.Process.Pid<<3|schedClock), &now); err != nil {
+	if err := unix.ClockGettime(int32(^t.PID()<<3|schedClock), &now); err != nil {
 		return 0, 0, err
 	}
 	return units, time.Duration(now.Nano()), nil

@@ -111,7 +111,7 @@ func (b *bench) startSmall() (int, func(), error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	return t.pid(), t.kill, nil
+	return t.PID(), t.Kill, nil
 }
 
 // waiting is what the API server says when it is complete but for its database.

@@ -45,7 +45,7 @@ func (b *bench) cost() error {
 	if err != nil {
 		return err
 	}
-	defer t.kill()
+	defer t.Kill()
 	ways := b.chosen(costWays)
 	if len(ways) == 0 {
 		return errors.New("no such way")

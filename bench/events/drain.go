@@ -30,7 +30,7 @@ func (b *bench) drainLive(s scene) error {
 	if err != nil {
 		return err
 	}
-	defer t.kill()
+	defer t.Kill()
 	results := make([][]seen, len(engineDepths))
 	for range b.rounds {
 		for i, d := range engineDepths {
@@ -86,11 +86,11 @@ func (b *bench) fillAndDrain(s scene, o order) (d drained, lost uint64, err erro
 	if err == nil {
 		lost, err = fill(s, t, w)
 	}
-	t.kill()
+	t.Kill()
 	if err != nil {
 		return d, 0, err
 	}
-	if err := w.p.askJSON("drain", &d); err != nil {
+	if err := w.p.AskJSON("drain", &d); err != nil {
 		return d, 0, err
 	}
 	return d, lost, w.close()
@@ -103,7 +103,7 @@ func fill(s scene, t *target, w *loupeWatcher) (lost uint64, err error) {
 			return 0, err
 		}
 		var c count
-		if err := w.p.askJSON("count", &c); err != nil {
+		if err := w.p.AskJSON("count", &c); err != nil {
 			return 0, err
 		}
 		if c.Produced >= fullEvents {

@@ -116,7 +116,7 @@ func (b *bench) shares(s scene) (sceneShares, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer t.kill()
+	defer t.Kill()
 	results := make(sceneShares, len(engineWays))
 	if err := s.pass(t, time.Second); err != nil { // the first seconds are slower
 		return nil, err

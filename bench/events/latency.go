@@ -30,7 +30,7 @@ func (b *bench) timeEvents(s scene, o order) (latency, error) {
 	if err != nil {
 		return latency{}, err
 	}
-	defer t.kill()
+	defer t.Kill()
 	result, err := b.watch(s, t, o)
 	return result.latency, err
 }

@@ -33,6 +33,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/loupe-go/loupe/bench/internal/program"
 )
 
 func init() { runtime.LockOSThread() } // see startOn
@@ -176,15 +178,11 @@ func header(names ...string) {
 
 // median returns the median of what a function says of results.
 func median[R any](results []R, value func(R) float64) float64 {
-	if len(results) == 0 {
-		return 0
-	}
 	v := make([]float64, len(results))
 	for i, r := range results {
 		v[i] = value(r)
 	}
-	slices.Sort(v)
-	return v[len(v)/2]
+	return program.Median(v)
 }
 
 // number prints a number in the way of its size.

@@ -1,16 +1,14 @@
 package main
 
 import (
-	"bufio"
-	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/loupe-go/loupe/bench/internal/program"
 )
 
 // The processors of a benchmark that keeps target and observer apart.
@@ -20,31 +18,15 @@ const (
 	observeCPU = 1
 )
 
-// process is a program that is spoken to by lines: one in, one out.
-type process struct {
-	cmd *exec.Cmd
-	in  io.WriteCloser
-	out *bufio.Reader
-}
-
-// startProcess starts a program on one processor, or anywhere.
-func startProcess(cpu int, env []string, path string, args ...string) (*process, error) {
-	p := &process{cmd: exec.Command(path, args...)}
-	p.cmd.Env = append(os.Environ(), env...)
-	p.cmd.Stderr = os.Stderr
-	var err error
-	if p.in, err = p.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := p.cmd.StdoutPipe()
+// startProgram starts a program on one processor, or anywhere.
+func startProgram(cpu int, env []string, path string, args ...string) (*program.Program, error) {
+	cmd := exec.Command(path, args...)
+	cmd.Env = append(os.Environ(), env...)
+	p, err := program.Prepare(cmd)
 	if err != nil {
 		return nil, err
 	}
-	p.out = bufio.NewReader(out)
-	if err := startOn(cpu, p.cmd); err != nil {
-		return nil, err
-	}
-	return p, nil
+	return p, startOn(cpu, cmd)
 }
 
 // startOn starts a command so that all its threads run on one processor, and that it ends when this process does. It is
@@ -66,49 +48,9 @@ func startOn(cpu int, cmd *exec.Cmd) error {
 	return cmd.Start()
 }
 
-func (p *process) pid() int { return p.cmd.Process.Pid }
-
-// line reads a line.
-func (p *process) line() (string, error) {
-	line, err := p.out.ReadString('\n')
-	if err != nil {
-		return "", fmt.Errorf("%s ended: %w", filepath.Base(p.cmd.Path), err)
-	}
-	return line[:len(line)-1], nil
-}
-
-// ask sends a line and reads the answer.
-func (p *process) ask(question string) (string, error) {
-	if _, err := io.WriteString(p.in, question+"\n"); err != nil {
-		return "", err
-	}
-	return p.line()
-}
-
-// askJSON is ask for an answer in JSON.
-func (p *process) askJSON(question string, answer any) error {
-	line, err := p.ask(question)
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal([]byte(line), answer)
-}
-
-// stop lets the program end by itself.
-func (p *process) stop() error {
-	p.in.Close()
-	return p.cmd.Wait()
-}
-
-// kill ends the program.
-func (p *process) kill() {
-	p.cmd.Process.Kill()
-	p.cmd.Wait()
-}
-
 // target is a program that is observed.
 type target struct {
-	*process
+	*program.Program
 	exe   string
 	ready string // the line that it printed when it was ready
 }
@@ -119,40 +61,28 @@ func (b *bench) startTarget(name string, procs, cpu int, args ...string) (*targe
 	if err != nil {
 		return nil, err
 	}
-	p, err := startProcess(cpu, []string{fmt.Sprint("GOMAXPROCS=", procs)}, exe, args...)
+	p, err := startProgram(cpu, []string{fmt.Sprint("GOMAXPROCS=", procs)}, exe, args...)
 	if err != nil {
 		return nil, err
 	}
-	t := &target{process: p, exe: exe}
-	if t.ready, err = p.line(); err != nil {
-		p.kill()
+	t := &target{Program: p, exe: exe}
+	if t.ready, err = p.Line(); err != nil {
+		p.Kill()
 		return nil, err
 	}
 	return t, nil
 }
 
 // build builds a target program once.
-func (b *bench) build(name string) (string, error) { return b.buildPackage("./bench/events/" + name) }
-
-// buildPackage builds a program once.
-func (b *bench) buildPackage(path string) (string, error) {
-	name := filepath.Base(path)
-	exe := filepath.Join(b.dir, name)
-	if _, err := os.Stat(exe); err == nil {
-		return exe, nil
-	}
-	out, err := exec.Command("go", "build", "-o", exe, path).CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("building %s: %w\n%s", name, err, out)
-	}
-	return exe, nil
+func (b *bench) build(name string) (string, error) {
+	return program.Build(b.dir, "./bench/events/"+name)
 }
 
 // reading is how many operations a target has done, and when.
 type reading struct{ ops, ns, cpu int64 }
 
 func (t *target) read() (r reading, err error) {
-	line, err := t.ask("ops")
+	line, err := t.Ask("ops")
 	if err != nil {
 		return r, err
 	}

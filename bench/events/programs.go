@@ -40,13 +40,13 @@ func (b *bench) runs(s scene, d depth) error {
 	if err != nil {
 		return err
 	}
-	defer t.kill()
+	defer t.Kill()
 	w, err := b.startObserver(t, s.observer(), d.order)
 	if err != nil {
 		return err
 	}
 	time.Sleep(warmUp)
-	before, err := loaded(w.p.pid())
+	before, err := loaded(w.p.PID())
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (b *bench) runs(s scene, d depth) error {
 	if err := s.pass(t, b.time); err != nil {
 		return err
 	}
-	after, err := loaded(w.p.pid())
+	after, err := loaded(w.p.PID())
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/loupe-go/loupe/bench/internal/program"
 )
 
 // commandWatcher is a command of Loupe that runs beside the target.
@@ -16,11 +18,11 @@ type commandWatcher struct {
 // commandWay observes by a command of Loupe, whose output nobody keeps.
 func commandWay(name string, args ...string) way {
 	return way{name, func(b *bench, t *target, cpu int) (watcher, error) {
-		exe, err := b.buildPackage("./cmd/loupe")
+		exe, err := program.Build(b.dir, "./cmd/loupe")
 		if err != nil {
 			return nil, err
 		}
-		w := &commandWatcher{cmd: exec.Command(exe, append(args, fmt.Sprint(t.pid()))...)}
+		w := &commandWatcher{cmd: exec.Command(exe, append(args, fmt.Sprint(t.PID()))...)}
 		if err := startOn(cpu, w.cmd); err != nil {
 			return nil, err
 		}
@@ -61,7 +63,7 @@ func (b *bench) recording() error {
 	if err != nil {
 		return err
 	}
-	defer t.kill()
+	defer t.Kill()
 	results, _, err := b.visits(website, t, recordingWays)
 	if err != nil {
 		return err

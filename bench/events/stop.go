@@ -81,7 +81,7 @@ func (b *bench) stopCrowd(c crowd) ([]stoodStill, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer t.kill()
+	defer t.Kill()
 	var results []stoodStill
 	for range b.rounds * stopsARound {
 		r, err := b.stopOnce(t, observer)
@@ -109,7 +109,7 @@ func (b *bench) stopOnce(t *target, cpu int) (r stoodStill, err error) {
 	if r.seenAttach, err = t.gap(); err != nil {
 		return r, err
 	}
-	if err := w.p.askJSON("detach", &r.standing); err != nil {
+	if err := w.p.AskJSON("detach", &r.standing); err != nil {
 		return r, err
 	}
 	if r.seenDetach, err = t.gap(); err != nil {
@@ -120,7 +120,7 @@ func (b *bench) stopOnce(t *target, cpu int) (r stoodStill, err error) {
 
 // gap returns the longest time between two readings of the clock since it was asked before.
 func (t *target) gap() (d time.Duration, err error) {
-	line, err := t.ask("gap")
+	line, err := t.Ask("gap")
 	if err != nil {
 		return 0, err
 	}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/loupe-go/loupe"
+	"github.com/loupe-go/loupe/bench/internal/program"
 )
 
 // way is one way to see the events of a target.
@@ -55,7 +56,7 @@ func (nobody) end() (seen, error) { return seen{}, nil }
 
 // loupeWatcher is an observer.
 type loupeWatcher struct {
-	p     *process
+	p     *program.Program
 	first count
 }
 
@@ -66,7 +67,7 @@ func loupeWay(name string, o order) way {
 
 // startObserver starts an observer and waits until it is attached.
 func (b *bench) startObserver(t *target, cpu int, o order) (*loupeWatcher, error) {
-	o.PID = t.pid()
+	o.PID = t.PID()
 	if b.profiles != "" {
 		b.observers++
 		o.Profile = filepath.Join(b.profiles, fmt.Sprintf("observer-%d.pprof", b.observers))
@@ -75,22 +76,22 @@ func (b *bench) startObserver(t *target, cpu int, o order) (*loupeWatcher, error
 	if err != nil {
 		return nil, err
 	}
-	p, err := startProcess(cpu, nil, b.self, "-observe", string(text))
+	p, err := startProgram(cpu, nil, b.self, "-observe", string(text))
 	if err != nil {
 		return nil, err
 	}
-	if _, err := p.line(); err != nil {
-		p.kill()
+	if _, err := p.Line(); err != nil {
+		p.Kill()
 		return nil, err
 	}
 	return &loupeWatcher{p: p}, nil
 }
 
-func (w *loupeWatcher) begin() error { return w.p.askJSON("begin", &w.first) }
+func (w *loupeWatcher) begin() error { return w.p.AskJSON("begin", &w.first) }
 
 func (w *loupeWatcher) end() (s seen, err error) {
 	var c count
-	if err := w.p.askJSON("end", &c); err != nil {
+	if err := w.p.AskJSON("end", &c); err != nil {
 		return s, err
 	}
 	return seen{
@@ -99,7 +100,7 @@ func (w *loupeWatcher) end() (s seen, err error) {
 	}, nil
 }
 
-func (w *loupeWatcher) close() error { return w.p.stop() }
+func (w *loupeWatcher) close() error { return w.p.Stop() }
 
 // Stack depths of orders.
 const (
@@ -122,7 +123,7 @@ func bpftraceWay(functions ...string) way {
 			places = append(places, fmt.Sprintf("uprobe:%s:%q", t.exe, f))
 		}
 		script := strings.Join(places, ",") + " { @ = count(); } interval:ms:100 { print(@); }"
-		w := &bpftraceWatcher{cmd: exec.Command("bpftrace", "-p", fmt.Sprint(t.pid()), "-e", script)}
+		w := &bpftraceWatcher{cmd: exec.Command("bpftrace", "-p", fmt.Sprint(t.PID()), "-e", script)}
 		out, err := w.cmd.StdoutPipe()
 		if err != nil {
 			return nil, err
@@ -177,12 +178,12 @@ type tracer struct {
 }
 
 var tracerWay = way{"runtime/trace in the program, to /dev/null", func(_ *bench, t *target, _ int) (watcher, error) {
-	_, err := t.ask("trace on")
+	_, err := t.Ask("trace on")
 	return tracer{t: t}, err
 }}
 
 func (w tracer) close() error {
-	_, err := w.t.ask("trace off")
+	_, err := w.t.Ask("trace off")
 	return err
 }
 

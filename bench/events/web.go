@@ -63,7 +63,7 @@ func (b *bench) website(s scene) error {
 	if err != nil {
 		return err
 	}
-	defer t.kill()
+	defer t.Kill()
 	ways := b.chosen(webWays)
 	results, alone, err := b.visits(s, t, ways)
 	if err != nil {
@@ -167,7 +167,7 @@ func (b *bench) agent() error {
 	if err != nil {
 		return err
 	}
-	defer t.kill()
+	defer t.Kill()
 	var ways []way
 	for _, d := range engineDepths {
 		ways = append(ways, loupeWay("loupe, "+d.name, d.order))

@@ -7,11 +7,9 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"flag"
 	"fmt"
-	"io"
 	"log"
 	"os"
 	"os/exec"
@@ -19,6 +17,7 @@ import (
 	"slices"
 
 	"github.com/loupe-go/loupe"
+	"github.com/loupe-go/loupe/bench/internal/program"
 )
 
 func main() {
@@ -89,32 +88,27 @@ func run(rounds, calls int) error {
 			for i, ns := range results[w.name+load] {
 				ratios = append(ratios, ns/results[base.name+load][i])
 			}
-			row += fmt.Sprintf(" | %.1f | %.2f", median(results[w.name+load]), median(ratios))
+			row += fmt.Sprintf(" | %.1f | %.2f", program.Median(results[w.name+load]), program.Median(ratios))
 		}
 		fmt.Println(row + " |")
 	}
 	return nil
 }
 
-func median(list []float64) float64 {
-	list = slices.Sorted(slices.Values(list))
-	return list[len(list)/2]
-}
-
 // measure runs all workloads in a new process.
 func (w *way) measure(dir string, calls int, results map[string][]float64) error {
-	p, err := start(filepath.Join(dir, w.program))
+	p, err := program.Start(exec.Command(filepath.Join(dir, w.program)))
 	if err != nil {
 		return err
 	}
-	defer p.stop()
+	defer p.Stop()
 	for _, command := range w.commands {
-		if err := p.ask(command, new(string)); err != nil {
+		if err := ask(p, command, new(string)); err != nil {
 			return err
 		}
 	}
 	if w.engine != "" {
-		s, err := loupe.Attach(context.Background(), loupe.PID(p.cmd.Process.Pid),
+		s, err := loupe.Attach(context.Background(), loupe.PID(p.PID()),
 			loupe.Options{Engine: w.engine, StackDepth: -1, Allocs: loupe.AllocOptions{By: loupe.AllocsByGoroutine}})
 		if err != nil {
 			return err
@@ -128,7 +122,7 @@ func (w *way) measure(dir string, calls int, results map[string][]float64) error
 	}
 	for _, load := range workloads {
 		var ns, objects int64
-		if err := p.ask(fmt.Sprint(load, " ", w.goroutines, " ", calls), &ns, &objects); err != nil {
+		if err := ask(p, fmt.Sprint(load, " ", w.goroutines, " ", calls), &ns, &objects); err != nil {
 			return err
 		}
 		results[w.name+load] = append(results[w.name+load], float64(ns)/float64(objects))
@@ -136,38 +130,13 @@ func (w *way) measure(dir string, calls int, results map[string][]float64) error
 	return nil
 }
 
-// process is a program that answers commands.
-type process struct {
-	cmd *exec.Cmd
-	in  io.WriteCloser
-	out *bufio.Reader
-}
-
-func start(path string) (*process, error) {
-	cmd := exec.Command(path)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	return &process{cmd, in, bufio.NewReader(out)}, cmd.Start()
-}
-
-func (p *process) stop() {
-	p.in.Close()
-	p.cmd.Wait()
-}
-
 // ask sends a command and reads the values of the answer.
-func (p *process) ask(command string, answer ...any) error {
-	if _, err := fmt.Fprintln(p.in, command); err != nil {
+func ask(p *program.Program, command string, values ...any) error {
+	answer, err := p.Ask(command)
+	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fscanln(p.out, answer...); err != nil {
+	if _, err := fmt.Sscan(answer, values...); err != nil {
 		return fmt.Errorf("the answer to %q: %w", command, err)
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/loupe-go/loupe/bench/internal/program"
 	"github.com/loupe-go/loupe/bench/memtrace/work"
 	"github.com/loupe-go/loupe/memtrace"
 )
@@ -67,7 +68,7 @@ func counters(rounds int) error {
 		}
 	}
 	for _, threads := range []int{1, runtime.NumCPU()} {
-		alone := median(bare[threads])
+		alone := program.Median(bare[threads])
 		var own, theirs []float64
 		for range rounds {
 			traced := timed(threads, n, func(thread int) {
@@ -82,7 +83,7 @@ func counters(rounds int) error {
 			})
 			own, theirs = append(own, traced-alone), append(theirs, counted-alone)
 		}
-		fmt.Printf("| %d | %.1f | %.1f | %.1f |\n", threads, median(own), median(theirs), median(theirs)/median(own))
+		fmt.Printf("| %d | %.1f | %.1f | %.1f |\n", threads, program.Median(own), program.Median(theirs), program.Median(theirs)/program.Median(own))
 	}
 	return nil
 }

@@ -7,10 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"syscall"
 	"time"
 
+	"github.com/loupe-go/loupe/bench/internal/program"
 	"github.com/loupe-go/loupe/trace/raw"
 )
 
@@ -151,9 +151,9 @@ func (d *direction) measure(helper string, input []byte, path string, events int
 		their = append(their, took)
 	}
 	if tool != nil {
-		theirs = median(their[1:])
+		theirs = program.Median(their[1:])
 	}
-	return median(our[1:]), theirs, nil
+	return program.Median(our[1:]), theirs, nil
 }
 
 // processorTime returns the time that this process has used so far.
@@ -161,9 +161,4 @@ func processorTime() time.Duration {
 	var use syscall.Rusage
 	syscall.Getrusage(syscall.RUSAGE_SELF, &use)
 	return time.Duration(use.Utime.Nano() + use.Stime.Nano())
-}
-
-func median(all []time.Duration) time.Duration {
-	slices.Sort(all)
-	return all[len(all)/2]
 }

@@ -12,6 +12,7 @@ import (
 
 	xtrace "golang.org/x/exp/trace"
 
+	"github.com/loupe-go/loupe/bench/internal/program"
 	"github.com/loupe-go/loupe/internal/tracefile"
 	"github.com/loupe-go/loupe/trace"
 )
@@ -113,7 +114,7 @@ func compareStat(file string, rounds int) error {
 			}
 			all = append(all, processorTime()-begin)
 		}
-		took := median(all[1:])
+		took := program.Median(all[1:])
 		fmt.Printf("| %s | %.1f | %d | %.1f |\n", way.name, float64(info.Size())/1e6/took.Seconds(), events, float64(took.Nanoseconds())/float64(max(events, 1)))
 	}
 	fmt.Println()
