@@ -17,18 +17,6 @@ import (
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
-// specs are executables of every release and both architectures.
-func specs(program string) []testtarget.Spec {
-	var list []testtarget.Spec
-	for _, version := range testtarget.Versions() {
-		for _, arch := range []string{testtarget.AMD64, testtarget.ARM64} {
-			list = append(list, testtarget.Spec{Program: program, Go: version, Arch: arch})
-		}
-		list = append(list, testtarget.Spec{Program: program, Go: version, Arch: testtarget.AMD64, PIE: true})
-	}
-	return list
-}
-
 func function(t *testing.T, bin *gobin.Binary, f gobin.Func) codepatch.Function {
 	t.Helper()
 	code, err := bin.Code(f)
@@ -74,7 +62,7 @@ func siteAt(t *testing.T, bin *gobin.Binary, f gobin.Func, pc uint64) insn.Site 
 // TestEveryProbe plans all sites of all probes in executables of every release, and checks that the patched code does the
 // same as the original. None is refused.
 func TestEveryProbe(t *testing.T) {
-	for _, spec := range specs("tiny") {
+	for _, spec := range testtarget.Builds(t, "tiny") {
 		t.Run(spec.String(), func(t *testing.T) {
 			t.Parallel()
 			exe := probetest.Open(t, spec)

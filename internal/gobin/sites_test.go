@@ -64,12 +64,13 @@ func TestProbeSites(t *testing.T) {
 
 // TestCallSites checks that calls lead to functions and returns are found where a function has any.
 func TestCallSites(t *testing.T) {
-	for _, arch := range []string{testtarget.AMD64, testtarget.ARM64} {
-		for _, v := range testtarget.Versions() {
-			b := open(t, testtarget.Spec{Program: "tiny", Go: v, Arch: arch, Stripped: true})
+	for _, spec := range testtarget.Builds(t, "tiny") {
+		spec.Stripped = true
+		t.Run(spec.String(), func(t *testing.T) {
+			b := open(t, spec)
 			f, ok := b.LookupFunc("runtime.newproc1")
 			if !ok {
-				t.Fatalf("%s/%s: no runtime.newproc1", v, arch)
+				t.Fatal("no runtime.newproc1")
 			}
 			calls, err := b.CallSites(f)
 			if err != nil {
@@ -82,11 +83,11 @@ func TestCallSites(t *testing.T) {
 				}
 			}
 			if !called["runtime.casgstatus"] {
-				t.Errorf("%s/%s: newproc1 calls %v, want casgstatus among them", v, arch, called)
+				t.Errorf("newproc1 calls %v, want casgstatus among them", called)
 			}
 			if returns, err := b.ReturnSites(f); err != nil || len(returns) == 0 {
-				t.Errorf("%s/%s: returns of newproc1: %v, %v", v, arch, returns, err)
+				t.Errorf("returns of newproc1: %v, %v", returns, err)
 			}
-		}
+		})
 	}
 }

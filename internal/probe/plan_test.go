@@ -26,43 +26,38 @@ func expectedSlow(arch string, minor int) []string {
 	return list
 }
 
-// TestPlanEveryRelease finds the places of all probes in executables of every release, for both architectures, stripped
-// and not.
+// TestPlanEveryRelease finds the places of all probes in executables of every release, stripped and not.
 func TestPlanEveryRelease(t *testing.T) {
-	heaps := map[string][]uint64{} // how far the size of the heap is from another variable, in the executables of one release
-	for _, version := range testtarget.Versions() {
-		for _, arch := range []string{testtarget.AMD64, testtarget.ARM64} {
-			for _, stripped := range []bool{false, true} {
-				spec := testtarget.Spec{Program: "tiny", Go: version, Arch: arch, Stripped: stripped}
-				t.Run(spec.String(), func(t *testing.T) {
-					exe := probetest.Open(t, spec)
-					bin := exe.Binary()
-					minor := bin.Version().Minor
-					plan, warnings, err := NewPlan(exe, Want{Kinds: event.KindsAll, StackDepth: 32})
-					if err != nil {
-						t.Fatal(err)
+	for _, spec := range testtarget.Builds(t, "tiny") {
+		var heaps []uint64 // how far the size of the heap is from another variable
+		for _, stripped := range []bool{false, true} {
+			spec.Stripped = stripped
+			t.Run(spec.String(), func(t *testing.T) {
+				exe := probetest.Open(t, spec)
+				bin := exe.Binary()
+				minor := bin.Version().Minor
+				plan, warnings, err := NewPlan(exe, Want{Kinds: event.KindsAll, StackDepth: 32})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(warnings) > 0 {
+					t.Errorf("warnings %q", warnings)
+				}
+				var slow []string
+				for _, p := range plan.Probes {
+					if !p.Sites[0].At.Emulated {
+						slow = append(slow, p.Sites[0].Func)
 					}
-					if len(warnings) > 0 {
-						t.Errorf("warnings %q", warnings)
-					}
-					var slow []string
-					for _, p := range plan.Probes {
-						if !p.Sites[0].At.Emulated {
-							slow = append(slow, p.Sites[0].Func)
-						}
-					}
-					if want := expectedSlow(arch, minor); !slices.Equal(slow, want) {
-						t.Errorf("not emulated: %q, want %q", slow, want)
-					}
-					checkPlan(t, plan, minor)
-					heaps[version+arch] = append(heaps[version+arch], plan.Config.HeapLive-bin.Globals().Allm)
-				})
-			}
+				}
+				if want := expectedSlow(spec.Arch, minor); !slices.Equal(slow, want) {
+					t.Errorf("not emulated: %q, want %q", slow, want)
+				}
+				checkPlan(t, plan, minor)
+				heaps = append(heaps, plan.Config.HeapLive-bin.Globals().Allm)
+			})
 		}
-	}
-	for release, distances := range heaps { // the linker lays out data alike, with a symbol table and without
-		if len(distances) != 2 || distances[0] != distances[1] {
-			t.Errorf("go%s: the size of the heap is at distances %#x", release, distances)
+		if len(heaps) != 2 || heaps[0] != heaps[1] { // the linker lays out data alike, with a symbol table and without
+			t.Errorf("%s: the size of the heap is at distances %#x", spec, heaps)
 		}
 	}
 }

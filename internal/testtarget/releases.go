@@ -91,6 +91,21 @@ func Ends(tb testing.TB) []string {
 	return among(tb, all, func(v string) bool { return Complete() || v == all[0] || v == all[len(all)-1] })
 }
 
+// Builds returns the specs of a program that are analyzed but need not run: each of Versions for amd64, and those of Ends also
+// position-independent and for arm64. For each of the latter two the standard library is compiled once more.
+func Builds(tb testing.TB, program string) []Spec {
+	tb.Helper()
+	ends := Ends(tb)
+	var specs []Spec
+	for _, v := range Versions() {
+		specs = append(specs, Spec{Program: program, Go: v, Arch: AMD64})
+		if slices.Contains(ends, v) {
+			specs = append(specs, Spec{Program: program, Go: v, Arch: AMD64, PIE: true}, Spec{Program: program, Go: v, Arch: ARM64})
+		}
+	}
+	return specs
+}
+
 // Complete reports whether LOUPE_RELEASES chooses all releases.
 func Complete() bool { return len(chosen()) == len(releases) }
 

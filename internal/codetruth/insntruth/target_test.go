@@ -85,23 +85,10 @@ func (p *program) isData(addr uint64, size int) bool {
 	return false
 }
 
-// targets returns the specs that the tests of whole programs run on: every
-// release, for both architectures, and position-independent for amd64. For all
-// but the first kind the standard library is compiled once more, so
-// [testtarget.Ends] has their releases.
+// targets returns the specs that the tests of whole programs run on.
 func targets(tb testing.TB) []testtarget.Spec {
 	tb.Helper()
-	ends := testtarget.Ends(tb)
-	var specs []testtarget.Spec
-	for _, version := range testtarget.Versions() {
-		specs = append(specs, testtarget.Spec{Program: "zoo", Go: version, Arch: insn.AMD64})
-		if slices.Contains(ends, version) {
-			specs = append(specs,
-				testtarget.Spec{Program: "zoo", Go: version, Arch: insn.AMD64, PIE: true},
-				testtarget.Spec{Program: "zoo", Go: version, Arch: insn.ARM64})
-		}
-	}
-	return specs
+	return testtarget.Builds(tb, "zoo")
 }
 
 // eachTarget runs test on every one of targets.

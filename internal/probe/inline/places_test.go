@@ -18,16 +18,15 @@ import (
 // comes and goes does no harm. No probe is left out.
 func TestPlaces(t *testing.T) {
 	var specs []testtarget.Spec
-	for _, version := range testtarget.Versions() {
-		tiny := testtarget.Spec{Program: "tiny", Go: version}
-		for _, arch := range []string{testtarget.AMD64, testtarget.ARM64} {
-			tiny.Arch = arch
-			stripped := tiny
-			stripped.Stripped = true
-			specs = append(specs, tiny, stripped)
+	for _, spec := range testtarget.Builds(t, "tiny") {
+		specs = append(specs, spec)
+		if !spec.PIE {
+			spec.Stripped = true
+			specs = append(specs, spec)
 		}
-		specs = append(specs, testtarget.Spec{Program: "tiny", Go: version, Arch: testtarget.AMD64, PIE: true},
-			testtarget.Spec{Program: "mixer", Go: version, Arch: testtarget.AMD64},
+	}
+	for _, version := range testtarget.Versions() {
+		specs = append(specs, testtarget.Spec{Program: "mixer", Go: version, Arch: testtarget.AMD64},
 			testtarget.Spec{Program: "selftrace", Go: version, Arch: testtarget.AMD64})
 	}
 	for _, version := range testtarget.Among(t, "1.12.17", "1.16.15", "1.20.14", testtarget.Latest()) {
