@@ -195,33 +195,39 @@ func compileGccgo(dir, name string) (string, error) {
 	return filepath.Join(dir, name), runTool(sources, os.Environ(), "gccgo-12", args...)
 }
 
-// crossBuild builds the program tiny for another system.
+// crossBuild builds a small program for another system.
 func crossBuild(goos, goarch string) func(dir, name string) (string, error) {
 	return func(dir, name string) (string, error) {
-		return buildTiny(name, []string{"GOOS=" + goos, "GOARCH=" + goarch, "CGO_ENABLED=0"})
+		files := map[string][]byte{"go.mod": []byte("module loupe.test/plain\n\ngo " + Minor(Latest()) + "\n")}
+		for _, file := range []string{"plain_linux.go", "plain_other.go"} {
+			content, err := badSources.ReadFile("testdata/bad/" + file)
+			if err != nil {
+				return "", err
+			}
+			files[file] = content
+		}
+		return buildBad(name, "plain", files, []string{"GOOS=" + goos, "GOARCH=" + goarch, "CGO_ENABLED=0"})
 	}
 }
 
 // buildMode builds the program tiny as something that is not a program.
 func buildMode(mode string) func(dir, name string) (string, error) {
 	return func(dir, name string) (string, error) {
-		env := []string{"GOOS=linux", "GOARCH=" + runtime.GOARCH, "CGO_ENABLED=1"}
-		return buildTiny(name, env, "-buildmode="+mode)
+		files, err := Spec{Program: "tiny"}.withDefaults().sources()
+		if err != nil {
+			return "", err
+		}
+		return buildBad(name, "tiny", files, []string{"GOOS=linux", "GOARCH=" + runtime.GOARCH, "CGO_ENABLED=1"}, "-buildmode="+mode)
 	}
 }
 
-// buildTiny builds the program tiny with the newest release.
-func buildTiny(name string, env []string, flags ...string) (string, error) {
-	s := Spec{Program: "tiny"}.withDefaults()
-	files, err := s.sources()
-	if err != nil {
-		return "", err
-	}
+// buildBad builds a program with the newest release.
+func buildBad(name, program string, files map[string][]byte, env []string, flags ...string) (string, error) {
 	return goBuild{
-		name:   fmt.Sprintf("bad-%s-go%s", name, s.Go),
-		output: s.Program,
+		name:   fmt.Sprintf("bad-%s-go%s", name, Latest()),
+		output: program,
 		files:  files,
 		args:   append([]string{"build", "-buildvcs=false"}, flags...),
-		env:    append([]string{"GOTOOLCHAIN=go" + s.Go}, env...),
+		env:    append([]string{"GOTOOLCHAIN=go" + Latest()}, env...),
 	}.run()
 }
