@@ -32,6 +32,9 @@ var requirements = map[string][]string{
 // everyRelease are the modules that depend on the Go runtime: they are tested with each release if all are selected.
 var everyRelease = []string{"memtrace"}
 
+// long are the modules that take minutes to build with a release: they are tested with one if not all are selected.
+var long = []string{"memtrace/memgrpc"}
+
 // systems are other systems for which the modules build.
 var systems = []struct{ os, arch string }{{"linux", "arm64"}, {"darwin", "arm64"}, {"windows", "amd64"}}
 
@@ -39,6 +42,11 @@ var systems = []struct{ os, arch string }{{"linux", "arm64"}, {"darwin", "arm64"
 // other systems with the newest.
 func TestReleases(t *testing.T) {
 	eachModule(t, func(t *testing.T, dir string, permitted []string) {
+		if slices.Contains(long, dir) && len(testtarget.Rare(t, permitted[1:]...)) == 0 {
+			permitted = permitted[:1]
+			t.Run(permitted[0], func(t *testing.T) { checkModule(t, dir, permitted[0], false) })
+			return
+		}
 		last := len(permitted) - 1
 		list := permitted[:1]
 		if last > 0 && slices.Contains(everyRelease, dir) {
