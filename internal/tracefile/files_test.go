@@ -99,7 +99,7 @@ func profiled(kind string) ConvertOptions { return as(export.Pprof, export.Optio
 
 // TestWriteErrors writes to a full disk: each verb says so, and names the file.
 func TestWriteErrors(t *testing.T) {
-	path := record(t, releases(t)[5])
+	path := record(t, latest(t))
 	verbs := map[string]func(*Output) error{
 		"text": func(out *Output) error { _, err := ToText(t.Context(), out, open(t, path), false); return err },
 		"merge processes": func(out *Output) error {
@@ -133,7 +133,7 @@ func TestWriteErrors(t *testing.T) {
 
 // TestInterrupted ends each verb by its context.
 func TestInterrupted(t *testing.T) {
-	path := record(t, releases(t)[5])
+	path := record(t, latest(t))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	out, err := output.Create(t.Context(), os.DevNull, output.Options{})

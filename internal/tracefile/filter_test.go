@@ -317,7 +317,7 @@ func TestFilterByGoroutine(t *testing.T) {
 
 // TestFilterFindsInState chooses by what goroutines are doing already when the time begins.
 func TestFilterFindsInState(t *testing.T) {
-	path := record(t, releases(t)[5])
+	path := record(t, latest(t))
 	// In the middle of the sleep of a second, which is most of the trace.
 	sel := &Selection{From: moment(t, "500ms"), To: moment(t, "510ms"), Reasons: []string{"sleep"}, Func: regexp.MustCompile(`^main\.run$`)}
 	sink := &listSink{}
@@ -330,7 +330,7 @@ func TestFilterFindsInState(t *testing.T) {
 }
 
 func TestFilterRefuses(t *testing.T) {
-	new, old := record(t, releases(t)[5]), record(t, releases(t)[0])
+	new, old := record(t, latest(t)), record(t, releases(t)[0])
 	for _, test := range []struct {
 		path string
 		sel  Selection

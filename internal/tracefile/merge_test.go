@@ -16,6 +16,7 @@ import (
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/export"
 	"github.com/loupe-go/loupe/internal/output"
+	"github.com/loupe-go/loupe/internal/testtarget"
 	"github.com/loupe-go/loupe/trace"
 	"github.com/loupe-go/loupe/trace/raw"
 )
@@ -52,20 +53,20 @@ func mergeChrome(t *testing.T, paths []string, opt MergeOptions) ([]chromeEvent,
 func TestMergeChrome(t *testing.T) {
 	all := releases(t)
 	for _, test := range []struct {
-		releases []int
+		releases []int // indexes, from the end if negative
 		align    Align
 		wall     bool
 		note     string
 	}{
-		{[]int{4, 5}, AlignAuto, true, "by the time of day"},
-		{[]int{5, 4, 5}, AlignWall, true, "by the time of day"},
-		{[]int{0, 5}, AlignAuto, false, "go1.20"},
-		{[]int{4, 5}, AlignBegin, false, "started at the same moment"},
+		{[]int{-2, -1}, AlignAuto, true, "by the time of day"},
+		{[]int{-1, -2, -1}, AlignWall, true, "by the time of day"},
+		{[]int{0, -1}, AlignAuto, false, "go" + testtarget.Minor(all[0].version)},
+		{[]int{-2, -1}, AlignBegin, false, "started at the same moment"},
 	} {
 		var paths, names []string
 		var alone [][]chromeEvent
 		for i, n := range test.releases {
-			path := record(t, all[n])
+			path := record(t, all[(n+len(all))%len(all)])
 			paths, names = append(paths, path), append(names, string(rune('a'+i)))
 			file, _ := converted(t, path, as(export.Chrome, export.Options{Process: names[i], Threads: true}), &Selection{})
 			var doc struct{ TraceEvents []chromeEvent }
@@ -251,7 +252,8 @@ func packetsOf(t *testing.T, data []byte) (list []packet) {
 // TestMergePerfetto merges traces for Perfetto: each part is its trace alone, in a range of numbers of its own.
 func TestMergePerfetto(t *testing.T) {
 	all := releases(t)
-	paths := []string{record(t, all[5]), record(t, all[4]), record(t, all[5])}
+	last, before := record(t, all[len(all)-1]), record(t, all[len(all)-2])
+	paths := []string{last, before, last}
 	merged := packetsOf(t, contentOf(t, made(t, func(out *Output) error {
 		_, err := MergeProcesses(t.Context(), out, paths, MergeOptions{Format: as(export.Perfetto).Format, Align: AlignWall, Names: []string{"a", "b", "c"}})
 		return err
@@ -297,7 +299,7 @@ func TestMergePerfetto(t *testing.T) {
 func TestMergeRefuses(t *testing.T) {
 	all := releases(t)
 	flight := recordFlight(t)
-	old, first, last := record(t, all[0]), record(t, all[1]), record(t, all[5])
+	old, first, last := record(t, all[0]), record(t, all[1]), record(t, all[len(all)-1])
 	processes := func(opt MergeOptions, paths ...string) error {
 		out, err := output.Create(t.Context(), Stdout, output.Options{Stdout: io.Discard})
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -39,22 +40,41 @@ type release struct {
 
 func (r release) String() string { return "go" + r.version }
 
-// releases returns one release for each format that is told apart here: one of before Go 1.22, and all since.
+// releases returns the releases with which traces are recorded, oldest first: one of before Go 1.22, and at least three of those
+// since, of which the last two have the time of day. They are the selected ones if those suffice.
 func releases(tb testing.TB) []release {
-	var all []release
-	for _, v := range testtarget.AllVersions() {
-		minor, err := strconv.Atoi(strings.Split(v, ".")[1])
-		if err != nil {
-			tb.Fatal(err)
-		}
-		if minor == 20 || minor >= 22 && minor <= 26 {
-			all = append(all, release{v, minor})
-		}
+	tb.Helper()
+	chosen := testtarget.Versions()
+	old := slices.DeleteFunc(slices.Clone(chosen), func(v string) bool { return minorOf(tb, v) < 20 || minorOf(tb, v) >= 22 })
+	since := slices.DeleteFunc(chosen, func(v string) bool { return minorOf(tb, v) < 22 })
+	all := testtarget.AllVersions()
+	if len(old) == 0 {
+		old = []string{"1.20.14"}
 	}
-	if len(all) != 6 {
-		tb.Fatalf("releases %v, want Go 1.20 and 1.22 to 1.26", all)
+	if len(since) < 3 {
+		since = all[len(all)-4:]
 	}
-	return all
+	var list []release
+	for _, v := range append(old[:1], since...) {
+		list = append(list, release{v, minorOf(tb, v)})
+	}
+	return list
+}
+
+// latest returns the newest of releases.
+func latest(tb testing.TB) release {
+	tb.Helper()
+	all := releases(tb)
+	return all[len(all)-1]
+}
+
+func minorOf(tb testing.TB, version string) int {
+	tb.Helper()
+	minor, err := strconv.Atoi(strings.Split(version, ".")[1])
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return minor
 }
 
 // recordings has the files that were recorded, by what was asked for. Each is made once in a test process.

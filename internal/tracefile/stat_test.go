@@ -254,7 +254,7 @@ func compareProgram(t *testing.T, s *Summary, want *truth) {
 
 // TestStatGroups holds that however goroutines are counted together, nothing is lost or counted twice.
 func TestStatGroups(t *testing.T) {
-	path := record(t, releases(t)[5])
+	path := record(t, latest(t))
 	each, err := Stat(t.Context(), open(t, path), StatOptions{By: ByNone, System: true})
 	if err != nil {
 		t.Fatal(err)

@@ -54,7 +54,7 @@ func TestTextAndBack(t *testing.T) {
 
 // TestEditedText removes events from a text: sizes are computed anew, unless they are to be exact.
 func TestEditedText(t *testing.T) {
-	text := contentOf(t, copied(t, record(t, releases(t)[5]), false, ToText))
+	text := contentOf(t, copied(t, record(t, latest(t)), false, ToText))
 	var edited bytes.Buffer
 	removed := 0
 	for line := range strings.Lines(string(text)) {
