@@ -39,8 +39,8 @@ generate:
 test: export LOUPE_RELEASES = $(RELEASES)
 test: testdeps
 	go vet $(PACKAGES)
-	{ go test -json -timeout 45m $(TESTFLAGS) $(TEST) && first=0 || first=$$?; \
-	  $(if $(filter ./... .,$(TEST)),go test -json -timeout 45m -skip '$(INLINE_ANYWAY)' $(TESTFLAGS) . -engine inline &&) exit $$first; } | go run ./internal/testreport
+	{ go test -json -vet=off -timeout 45m $(TESTFLAGS) $(TEST) && first=0 || first=$$?; \
+	  $(if $(filter ./... .,$(TEST)),go test -json -vet=off -timeout 45m -skip '$(INLINE_ANYWAY)' $(TESTFLAGS) . -engine inline &&) exit $$first; } | go run ./internal/testreport
 
 ## testdeps: what the tests need beside Go; installs it when run as root, else names the command
 testdeps:
