@@ -171,10 +171,8 @@ func allocSpecs(t *testing.T) []testtarget.Spec {
 	for _, v := range testtarget.Versions() {
 		specs = append(specs, testtarget.Spec{Program: "maker", Go: v}, testtarget.Spec{Program: "maker", Go: v, Stripped: true})
 	}
-	specs = append(specs, testtarget.SpecsAmong(t,
-		testtarget.Spec{Program: "maker", Go: "1.12.17", PIE: true}, testtarget.Spec{Program: "maker", Go: "1.17.13", PIE: true},
-		testtarget.Spec{Program: "maker", PIE: true})...)
-	return specs
+	specs = append(specs, testtarget.SpecsAmong(t, testtarget.Spec{Program: "maker", Go: "1.12.17", PIE: true}, testtarget.Spec{Program: "maker", PIE: true})...)
+	return append(specs, testtarget.Rare(t, testtarget.Spec{Program: "maker", Go: "1.17.13", PIE: true})...)
 }
 
 // TestAllocsCollected is TestAllocsTruth on all processors while the collector runs. The runtime then allocates before and after
