@@ -102,7 +102,7 @@ func (p *Program) Kill() {
 	p.cmd.Wait()
 }
 
-// Median returns the middle of the values, or zero if there are none.
+// Median returns the median of values, or the zero value of T if values is empty.
 func Median[T cmp.Ordered](values []T) T {
 	if len(values) == 0 {
 		return *new(T)
