@@ -32,7 +32,8 @@ var requirements = map[string][]string{
 // everyRelease are the modules that depend on the Go runtime: they are tested with each release if all are selected.
 var everyRelease = []string{"memtrace"}
 
-// long are the modules that take minutes to build with a release: they are tested with one if not all are selected.
+// long are the modules that take minutes to build. Unless all releases are selected, they are tested with the oldest alone, and
+// not built for other systems.
 var long = []string{"memtrace/memgrpc"}
 
 // systems are other systems for which the modules build.
@@ -42,10 +43,10 @@ var systems = []struct{ os, arch string }{{"linux", "arm64"}, {"darwin", "arm64"
 // other systems with the newest.
 func TestReleases(t *testing.T) {
 	eachModule(t, func(t *testing.T, dir string, permitted []string) {
-		if slices.Contains(long, dir) && len(testtarget.Rare(t, permitted[1:]...)) == 0 {
-			permitted = permitted[:1]
-			t.Run(permitted[0], func(t *testing.T) { checkModule(t, dir, permitted[0], false) })
-			return
+		elsewhere := systems
+		if slices.Contains(long, dir) {
+			permitted = append(permitted[:1:1], testtarget.Rare(t, permitted[1:]...)...)
+			elsewhere = testtarget.Rare(t, systems...)
 		}
 		last := len(permitted) - 1
 		list := permitted[:1]
@@ -53,28 +54,25 @@ func TestReleases(t *testing.T) {
 			list = append(slices.Clone(list), testtarget.Rare(t, permitted[1:last]...)...)
 		}
 		for _, release := range slices.Compact(append(slices.Clone(list), permitted[last])) {
-			t.Run(release, func(t *testing.T) { checkModule(t, dir, release, release == permitted[last]) })
+			t.Run(release, func(t *testing.T) {
+				runGo(t, dir, release, nil, "test", "-vet=all", "./...")
+				for _, s := range elsewhere {
+					if release == permitted[last] {
+						runGo(t, dir, release, []string{"GOOS=" + s.os, "GOARCH=" + s.arch}, "build", ".")
+					}
+				}
+			})
 		}
 	})
 }
 
-// checkModule tests a module without the main module, and on request builds its root package for other systems.
-func checkModule(t *testing.T, dir, release string, build bool) {
+// runGo runs the go command of a release for a module without the main module.
+func runGo(t *testing.T, dir, release string, env []string, args ...string) {
 	t.Helper()
-	run := func(env []string, args ...string) {
-		t.Helper()
-		cmd := command(t, dir, release, args...)
-		cmd.Env = append(cmd.Env, env...)
-		if out, err := testcmd.Combined(cmd); err != nil {
-			t.Errorf("%s %s: %v\n%s", strings.Join(env, " "), cmd, err, out)
-		}
-	}
-	run(nil, "test", "-vet=all", "./...")
-	if !build {
-		return
-	}
-	for _, s := range systems {
-		run([]string{"GOOS=" + s.os, "GOARCH=" + s.arch}, "build", ".")
+	cmd := command(t, dir, release, args...)
+	cmd.Env = append(cmd.Env, env...)
+	if out, err := testcmd.Combined(cmd); err != nil {
+		t.Errorf("%s %s: %v\n%s", strings.Join(env, " "), cmd, err, out)
 	}
 }
 
