@@ -208,12 +208,19 @@ func scriptChild() {}
 // runtime's traceback.
 func (p *scriptPhase) awaitWaiting(workers []*scriptWorker, round int) {
 	for {
+		// The rounds are read before the traceback: a worker that waits in it waits
+		// in this round. If they were read after it, a worker that the scheduler has
+		// yet to wake from its last wait could end its round in between.
+		inRound := make([]bool, len(workers))
+		for i, w := range workers {
+			inRound[i] = int(atomic.LoadInt32(&w.done)) == round
+		}
 		states := goroutineStates()
 		waiting := 0
-		for _, w := range workers {
+		for i, w := range workers {
 			state := states[atomic.LoadUint64(&w.id)]
 			for _, wait := range p.waits {
-				if state == wait && int(atomic.LoadInt32(&w.done)) == round {
+				if state == wait && inRound[i] {
 					p.Wait = wait
 					waiting++
 				}
