@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/pprof/profile"
+	"golang.org/x/sys/unix"
 
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/export/pprof"
@@ -21,6 +22,9 @@ const (
 	DefaultWallRate = 20   // snapshots per second
 	MaxWallRate     = 1000 // snapshots per second
 )
+
+// NotableLate is the value of [WallProfile].Late above which a comment of the profile reports it.
+const NotableLate = 2 * time.Millisecond
 
 // WallOptions configures [Process.WallProfile]. The zero value samples until the context is done.
 type WallOptions struct {
@@ -51,7 +55,13 @@ type WallProfile struct {
 	Rate       float64       // snapshots per second
 	Reduced    bool          // the rate was reduced, because snapshots took too long
 	Snapshot   time.Duration // average time that a snapshot took
-	Warnings   []event.Warning
+
+	// Late is the average time by which snapshots began later than the random moments chosen for them. On a busy machine
+	// Loupe gets a processor late, often when a goroutine has just stopped running. So running goroutines are seen less
+	// often than they run, by at most Late each time that they run.
+	Late time.Duration
+
+	Warnings []event.Warning
 
 	// Ended is the reason why the profile ended before Duration, if the process exited or executed another program:
 	// it wraps [ErrExited] or [ErrExec].
@@ -97,6 +107,7 @@ type wallSampler struct {
 	began    time.Time
 	covered  time.Time // the end of the last interval that has a snapshot
 	reading  time.Duration
+	late     time.Duration // sum over the snapshots
 	warnings []event.Warning
 }
 
@@ -114,15 +125,19 @@ func (s *wallSampler) run(ctx context.Context, duration time.Duration) error {
 				interval = left
 			}
 		}
-		if !sleepUntil(ctx, begin.Add(rand.N(interval))) {
+		moment := begin.Add(rand.N(interval))
+		if !sleepUntil(ctx, moment) {
 			return ctx.Err()
 		}
+		start := time.Now()
 		snap, err := s.snapshot()
 		if err != nil {
 			return err
 		}
-		s.pace.took(snap.Elapsed)
-		s.reading += snap.Elapsed
+		elapsed := time.Since(start)
+		s.pace.took(elapsed)
+		s.reading += elapsed
+		s.late += snap.Time.Sub(moment)
 		for _, w := range snap.Warnings {
 			if len(s.warnings) < maxWallWarnings && !slices.Contains(s.warnings, w) {
 				s.warnings = append(s.warnings, w)
@@ -143,9 +158,13 @@ func (s *wallSampler) profile(rate float64, code pprof.Mapping, ended error) (*W
 	b := s.wall.Build(s.began, length, rate, code)
 	result := &WallProfile{Profile: b.Profile(), Snapshots: s.wall.Snapshots, Reduced: s.pace.reduced, Warnings: s.warnings, Ended: ended,
 		Goroutines: float64(s.wall.Samples) / float64(s.wall.Snapshots),
-		Rate:       float64(s.wall.Snapshots) / length.Seconds(), Snapshot: s.reading / time.Duration(s.wall.Snapshots)}
+		Rate:       float64(s.wall.Snapshots) / length.Seconds(), Snapshot: s.reading / time.Duration(s.wall.Snapshots),
+		Late: s.late / time.Duration(s.wall.Snapshots)}
 	if result.Reduced {
 		b.Comment(fmt.Sprintf("rate reduced from %g to %.3g snapshots per second: a snapshot takes %v", rate, result.Rate, result.Snapshot.Round(10*time.Microsecond)))
+	}
+	if result.Late > NotableLate {
+		b.Comment(fmt.Sprintf("snapshots were %v late on average: running goroutines may be seen less often than they run", result.Late.Round(10*time.Microsecond)))
 	}
 	if ended != nil {
 		b.Comment(fmt.Sprintf("ended early: %v", ended))
@@ -153,16 +172,27 @@ func (s *wallSampler) profile(rate float64, code pprof.Mapping, ended error) (*W
 	return result, result.CheckValid()
 }
 
-// sleepUntil waits until a time. It returns false if the context is done.
+// timerError is more than the time by which a timer of the runtime is late on an idle machine: where the runtime waits in
+// epoll_wait, it is up to a millisecond.
+const timerError = 2 * time.Millisecond
+
+// sleepUntil waits until a time. It returns false if the context is done. The last part is a system call, because that ends
+// on time.
 func sleepUntil(ctx context.Context, t time.Time) bool {
-	timer := time.NewTimer(time.Until(t))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return ctx.Err() == nil
+	if early := time.Until(t) - timerError; early > 0 {
+		timer := time.NewTimer(early)
+		defer timer.Stop()
+		select {
+		case <-ctx.Done():
+			return false
+		case <-timer.C:
+		}
 	}
+	if left := time.Until(t); left > 0 {
+		ts := unix.NsecToTimespec(int64(left))
+		_ = unix.Nanosleep(&ts, nil) // a signal ends it early, which does no harm
+	}
+	return ctx.Err() == nil
 }
 
 // pace determines the interval between snapshots.

@@ -3,6 +3,7 @@ package loupe
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,19 +11,19 @@ import (
 	"github.com/loupe-go/loupe/internal/export/pprof"
 )
 
-// TestWallSampler weights snapshots of different length by the real time.
+// TestWallSampler weights snapshots of different length by the real time, and reports how late they began.
 func TestWallSampler(t *testing.T) {
+	const late = 50 * time.Millisecond
 	n := 0
 	s := &wallSampler{pace: pace{wanted: 10 * time.Millisecond}, began: time.Now()}
 	s.covered = s.began
 	s.snapshot = func() (*event.Snapshot, error) {
 		n++
-		snap := &event.Snapshot{Time: time.Now(), Goroutines: []event.Goroutine{{State: event.StateRunning}, {State: event.StateWaiting, Reason: "sleep"}},
+		snap := &event.Snapshot{Time: time.Now().Add(late), Goroutines: []event.Goroutine{{State: event.StateRunning}, {State: event.StateWaiting, Reason: "sleep"}},
 			Warnings: []event.Warning{{Text: "same"}}}
 		if n == 3 {
 			time.Sleep(100 * time.Millisecond) // a slow one
 		}
-		snap.Elapsed = time.Since(snap.Time)
 		return snap, nil
 	}
 	if err := s.run(t.Context(), 400*time.Millisecond); err != nil {
@@ -34,6 +35,9 @@ func TestWallSampler(t *testing.T) {
 	}
 	if !p.Reduced || len(p.Warnings) != 1 || p.Goroutines != 2 || len(p.Sample) != 2 || p.DurationNanos < 400e6 {
 		t.Errorf("%+v", p)
+	}
+	if comments := strings.Join(p.Comments, "\n"); p.Late < late || p.Late > 10*late || !strings.Contains(comments, "ms late on average: ") {
+		t.Errorf("%v late, not %v, or not reported in %q", p.Late, late, comments)
 	}
 	for _, sample := range p.Sample { // each goroutine was there all the time
 		if d := sample.Value[1] - p.DurationNanos; d != 0 || sample.Value[0] != int64(n) {

@@ -4,7 +4,7 @@ import "time"
 
 // A Snapshot is the goroutines of one process, as read from its memory.
 type Snapshot struct {
-	Time      time.Time     // when reading began
+	Time      time.Time     // when reading began: after all threads had stopped, if Paused
 	Elapsed   time.Duration // how long reading took
 	PID       int           // the process
 	GoVersion string        // the Go release that built the program, such as "go1.22.12"

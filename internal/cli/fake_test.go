@@ -118,7 +118,7 @@ func (p *fakeProcess) WallProfile(_ context.Context, opt loupe.WallOptions) (*lo
 	w.Add(p.f.snap, 50*time.Millisecond)
 	w.Add(p.f.snap, 50*time.Millisecond)
 	b := w.Build(time.Unix(1, 0), 100*time.Millisecond, 20, pprof.Mapping{})
-	return &loupe.WallProfile{Profile: b.Profile(), Snapshots: 2, Goroutines: 3, Rate: 5, Reduced: opt.Rate > 5, Snapshot: 40 * time.Millisecond,
+	return &loupe.WallProfile{Profile: b.Profile(), Snapshots: 2, Goroutines: 3, Rate: 5, Reduced: opt.Rate > 5, Snapshot: 40 * time.Millisecond, Late: time.Duration(opt.Rate) * time.Millisecond / 10,
 		Warnings: p.f.snap.Warnings, Ended: p.f.ended}, nil
 }
 

@@ -72,6 +72,9 @@ func (a *app) wall(ctx context.Context, p process, flags *profileFlags, out *out
 	if prof.Reduced {
 		a.note("note: reduced the rate from %g to %.3g snapshots per second: a snapshot takes %s", cmp.Or(flags.rate, loupe.DefaultWallRate), prof.Rate, report.ShortTime(prof.Snapshot))
 	}
+	if prof.Late > loupe.NotableLate {
+		a.note("note: snapshots were %s late on average, because the machine is busy: running goroutines may be seen less often than they run", report.ShortTime(prof.Late))
+	}
 	if prof.Ended != nil {
 		a.note("note: the profile ends after %s: %v", report.ShortTime(length), prof.Ended)
 	}

@@ -133,6 +133,7 @@ func TestProfileWall(t *testing.T) {
 	r := run(t, sys, "profile", "app", "--type", "wall", "-o", file, "--duration", "3s", "--rate", "40", "--pause")
 	want := `loupe: note: odd\x1b thing
 loupe: note: reduced the rate from 40 to 5 snapshots per second: a snapshot takes 40ms
+loupe: note: snapshots were 4ms late on average, because the machine is busy: running goroutines may be seen less often than they run
 loupe: note: the profile ends after 100ms: process 42: the process has exited
 loupe: wrote 100ms of 3 goroutines in 2 snapshots in 3 distinct stacks to ` + file + "; view with: go tool pprof -top " + file + "\n"
 	if r.status != exitDone || r.errOut != want {

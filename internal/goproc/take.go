@@ -79,11 +79,12 @@ func (p *Process) Snapshot(ctx context.Context, opt SnapshotOptions) (*event.Sna
 func (t *taker) snapshot() error {
 	p := t.p
 	if t.snap.Paused {
-		stopped, err := ptrace.Stop(t.ctx, p.pid, ptrace.Options{})
+		stopped, err := ptrace.Stop(t.ctx, p.pid, ptrace.Options{Together: true})
 		if err != nil {
 			return err
 		}
 		defer stopped.Release()
+		t.snap.Time = time.Now()
 		t.regs = pausedAt(stopped)
 	}
 	err := t.take()

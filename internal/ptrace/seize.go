@@ -44,7 +44,7 @@ func (s *Stopped) stop(ctx context.Context) error {
 }
 
 // stopAll stops all threads, including those that are started meanwhile. Stopping a waiting thread requires waking it,
-// which takes time if there are many. So running threads are stopped last and resumed first.
+// which takes time if there are many. So running threads are stopped last, unless Options.Together is set, and resumed first.
 func (s *Stopped) stopAll(ctx context.Context) error {
 	for range stopPasses {
 		tids, err := s.list()
@@ -58,8 +58,12 @@ func (s *Stopped) stopAll(ctx context.Context) error {
 		if len(fresh) == 0 {
 			return nil
 		}
-		waiting, running := s.divide(fresh)
-		for _, tids := range [][]int{waiting, running} {
+		steps := [][]int{fresh}
+		if !s.opt.Together {
+			waiting, running := s.divide(fresh)
+			steps = [][]int{waiting, running}
+		}
+		for _, tids := range steps {
 			if err := s.interrupt(ctx, tids); err != nil {
 				return err
 			}

@@ -19,6 +19,11 @@ type Options struct {
 	// error for such a Stopped.
 	One bool
 
+	// Together stops running threads at the same time as waiting ones, so that the state of the process is that of one moment.
+	// Otherwise running threads continue until all others have stopped: they stop for less time, but meanwhile goroutines
+	// can begin to wait, and hardly any can begin to run.
+	Together bool
+
 	// Trial permits system calls in threads with a seccomp filter that cannot be suspended; see NewTrial.
 	Trial *Trial
 
