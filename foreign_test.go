@@ -18,8 +18,10 @@ import (
 	"syscall"
 	"testing"
 	"time"
-	"unsafe"
 
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
 	"github.com/loupe-go/loupe"
@@ -334,34 +336,31 @@ func TestTortureForeignProbes(t *testing.T) {
 	}
 }
 
-// uprobes puts uprobes in place as perf does.
+// uprobes puts uprobes in place by one link, as tracers with eBPF do. The kernel removes such probes at once; those of perf it
+// removes one after the other, and waits some 80 milliseconds for each.
 func uprobes(t *testing.T, p *shared, at []breakpoint) func() {
 	t.Helper()
-	text, err := os.ReadFile("/sys/bus/event_source/devices/uprobe/type")
+	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.Kprobe, AttachType: ebpf.AttachTraceUprobeMulti, License: "GPL",
+		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	kind, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 32)
+	defer prog.Close()
+	exe, err := link.OpenExecutable(p.Path())
 	if err != nil {
 		t.Fatal(err)
 	}
-	path, err := unix.BytePtrFromString(p.Path())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var files []int
+	var offsets []uint64
 	for _, pt := range at {
-		attr := unix.PerfEventAttr{Type: uint32(kind), Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
-			Ext1: uint64(uintptr(unsafe.Pointer(path))), Ext2: pt.file}
-		fd, err := unix.PerfEventOpen(&attr, p.PID(), -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
-		if err != nil {
-			t.Fatalf("uprobe at %v: %v", pt, err)
-		}
-		files = append(files, fd)
+		offsets = append(offsets, pt.file)
+	}
+	probes, err := exe.UprobeMulti(nil, prog, &link.UprobeMultiOptions{Addresses: offsets, PID: uint32(p.PID())})
+	if err != nil {
+		t.Fatalf("uprobes at %v: %v", at, err)
 	}
 	return func() {
-		for _, fd := range files {
-			unix.Close(fd)
+		if err := probes.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }
