@@ -425,7 +425,7 @@ func TestAllocsTorture(t *testing.T) {
 func TestAllocsRealPrograms(t *testing.T) {
 	for _, spec := range realtarget.Chosen(t) {
 		engines := []loupe.Engine{loupe.EngineInline}
-		if spec.Name == "nats-server" {
+		if spec.Name == "nats-server" || spec.Name == "caddy" {
 			engines = allocEngines
 		}
 		for _, engine := range engines {

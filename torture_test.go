@@ -63,13 +63,9 @@ func TestTorture(t *testing.T) {
 	}
 }
 
-// TestTortureRealPrograms does the same to programs that were not written for it, while clients check their answers: to
-// two of them, when it is short.
+// TestTortureRealPrograms does the same to programs that were not written for it, while clients check their answers.
 func TestTortureRealPrograms(t *testing.T) {
-	for _, spec := range realtarget.Programs() {
-		if *torture < 10*time.Second && spec.Name != "caddy" && spec.Name != "nats-server" {
-			continue
-		}
+	for _, spec := range realtarget.Chosen(t) {
 		t.Run(spec.Name, func(t *testing.T) {
 			target := spec.Start(t)
 			load := target.StartLoad()
