@@ -20,8 +20,8 @@ FUZZTIME    ?= 30s
 TORTURE     ?= 1m
 # Releases of Go that test targets are built with: few, all, or some as in "1.12 1.27". Other make targets have all.
 RELEASES    ?= few
-# Tests of package loupe that choose engine inline themselves, or use no engine: they need not run once more with it.
-INLINE_ANYWAY = ^(TestTorture|TestInline|TestLibrary|TestCoarse|TestAlloc|TestCPU|TestWall|TestHeapProfile|TestContentionProfiles|TestRealHeap|TestProfileOff|TestSiteAllocs|TestMemory(Events|Recorded|Only)$$)
+# Tests of package loupe that choose the engines themselves, or use none: they need not run once more with engine inline.
+INLINE_ANYWAY = ^(TestTorture|TestInline|TestForeign|TestClose(Frozen|BesideDebugger)|TestBlockedInNamespace|TestTwoEngines|TestSingleUprobes|TestLibrary|TestCoarse|TestAlloc|TestCPU|TestWall|TestHeapProfile|TestContentionProfiles|TestRealHeap|TestProfileOff|TestSiteAllocs|TestMemory(Events|Recorded|Only)$$)
 ARCH        ?= arm64
 KERNEL      ?= linux-image-$(ARCH)
 
