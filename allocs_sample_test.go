@@ -48,7 +48,7 @@ const wyrand = 17
 func TestAllocsSampled(t *testing.T) {
 	const rate, n = 16384, 100_000
 	var all, variance float64
-	for _, version := range testtarget.Ends(t) {
+	for _, version := range testtarget.Ends(t, testtarget.Versions()) {
 		for _, engine := range allocEngines {
 			t.Run(fmt.Sprint(version, "/", engine), func(t *testing.T) {
 				if engine == loupe.EngineUprobe && os.Getuid() != 0 {
@@ -112,7 +112,7 @@ func TestAllocsSampled(t *testing.T) {
 
 // TestAllocsSamplesTruth compares the samples in each function with those in the target's own memory profile: they are the same.
 func TestAllocsSamplesTruth(t *testing.T) {
-	for _, version := range testtarget.Ends(t) {
+	for _, version := range testtarget.Ends(t, testtarget.Versions()) {
 		for _, rate := range []int{1, 256} {
 			t.Run(fmt.Sprint(version, "/", rate), func(t *testing.T) {
 				target := startMaker(t, testtarget.Spec{Program: "maker", Go: version}, "MAKER_RATE="+strconv.Itoa(rate), "MAKER_PROCS=1")

@@ -338,7 +338,7 @@ func millCounts(minor int) []struct {
 
 // TestPrograms runs a program of each release with all probes in place. Its own counts are known.
 func TestPrograms(t *testing.T) {
-	for _, version := range testtarget.Ends(t) {
+	for _, version := range testtarget.Ends(t, testtarget.Versions()) {
 		for _, arch := range []string{testtarget.AMD64, testtarget.ARM64} {
 			spec := testtarget.Spec{Program: "mill", Go: version, Arch: arch}
 			t.Run(spec.String(), func(t *testing.T) {

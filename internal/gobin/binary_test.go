@@ -15,7 +15,7 @@ import (
 func diskMatrix(t *testing.T) []testtarget.Spec {
 	t.Helper()
 	specs := testtarget.Matrix(t, "zoo")
-	for _, v := range testtarget.Ends(t) {
+	for _, v := range testtarget.Ends(t, testtarget.Versions()) {
 		specs = append(specs,
 			testtarget.Spec{Program: "tiny", Go: v, Arch: testtarget.ARM64},
 			testtarget.Spec{Program: "tiny", Go: v, Arch: testtarget.ARM64, Stripped: true})

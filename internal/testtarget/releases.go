@@ -83,19 +83,19 @@ func Rare[T any](tb testing.TB, list ...T) []T {
 	return among(tb, list, func(T) bool { return Complete() })
 }
 
-// Ends returns Versions if LOUPE_RELEASES chooses all releases, and the oldest and the newest of them otherwise. It is for what
-// takes long to build. The test logs the others.
-func Ends(tb testing.TB) []string {
+// Ends returns a list of releases or specs, oldest first, if LOUPE_RELEASES chooses all releases, and its first and last element
+// otherwise. It is for what takes long. The test logs the others.
+func Ends[T any](tb testing.TB, list []T) []T {
 	tb.Helper()
-	all := Versions()
-	return among(tb, all, func(v string) bool { return Complete() || v == all[0] || v == all[len(all)-1] })
+	n := 0
+	return among(tb, list, func(T) bool { n++; return Complete() || n == 1 || n == len(list) })
 }
 
-// Builds returns the specs of a program that are analyzed but need not run: each of Versions for amd64, and those of Ends also
+// Builds returns the specs of a program that are analyzed but need not run: each of Versions for amd64, and the oldest and the newest also
 // position-independent and for arm64. For each of the latter two the standard library is compiled once more.
 func Builds(tb testing.TB, program string) []Spec {
 	tb.Helper()
-	ends := Ends(tb)
+	ends := Ends(tb, Versions())
 	var specs []Spec
 	for _, v := range Versions() {
 		specs = append(specs, Spec{Program: program, Go: v, Arch: AMD64})

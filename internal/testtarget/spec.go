@@ -89,7 +89,7 @@ func (s Spec) String() string {
 // releases.
 func Matrix(tb testing.TB, program string) []Spec {
 	tb.Helper()
-	ends := Ends(tb)
+	ends := Ends(tb, Versions())
 	var specs []Spec
 	for _, v := range Versions() {
 		specs = append(specs,
