@@ -19,12 +19,13 @@ import (
 //
 //   - the target orders is one that this test has started, as is the process 1234;
 //   - a program that an example starts ends after programFor, and Ctrl-C comes after ctrlCAfter where an example goes on
-//     until then;
-//   - for live targets, times above a second are a second, and numbers above which something is chosen are 0;
+//     until then; where these times are too short, they are doubled;
+//   - for live targets, times above a second are a second, those of profiles too, and numbers above which something is chosen
+//     are 0;
 //   - go tool trace prints instead of serving, less is cat, sudo runs the command, and curl prints app.trace.
 const (
-	programFor = 12 * time.Second
-	ctrlCAfter = 8 * time.Second
+	programFor = 4 * time.Second
+	ctrlCAfter = 3 * time.Second
 	// lateAfter is after how long it is logged where an example is that should have ended soon after Ctrl-C.
 	lateAfter = 90 * time.Second
 )
@@ -39,6 +40,8 @@ var (
 		{`requirementsMet \| not`, "requirementsMet"}, // they are all met where the tests run
 	}
 	liveSubstitutions = []substitution{{`\b([2-9]|[0-9]{2,})s\b|\b[0-9]+m\b`, "1s"}}
+	// withoutDuration are the rules for examples that take ten seconds unless they say otherwise.
+	withoutDuration = []substitution{{`loupe (allocs \$\w+|profile \$\w+ --type (wall|cpu|block|mutex|sched|alloc|create)\b)`, "$0 --duration 1s"}}
 )
 
 type substitution struct{ what, by string }
@@ -48,6 +51,9 @@ var untilCtrlC = regexp.MustCompile(`loupe (trace|top|record) |mem .*--interval|
 
 // bounded recognises those of them that do not.
 var bounded = regexp.MustCompile(`--duration| -n [0-9]| -- `)
+
+// startsProgram recognises examples that start the program that they observe.
+var startsProgram = regexp.MustCompile(` -- \./`)
 
 // exclusive recognises examples that use engine inline, of which a target has one at a time.
 var exclusive = regexp.MustCompile(`loupe allocs\b|--type alloc\b|--allocs\b`)
@@ -81,10 +87,18 @@ func TestExamples(t *testing.T) {
 	if commands < 18 || len(examples) < 80 {
 		t.Errorf("%d commands and %d examples were found", commands, len(examples))
 	}
+	var others, alone []string
+	for _, example := range examples {
+		if exclusive.MatchString(example) {
+			alone = append(alone, example)
+		} else {
+			others = append(others, example)
+		}
+	}
 	w := newExampleWorld(t)
 	room := make(chan struct{}, w.together)
 	var all sync.WaitGroup
-	for _, example := range examples {
+	for _, example := range slices.Concat(others, alone) { // alone last, so that no others wait for them
 		room <- struct{}{}
 		all.Go(func() {
 			defer func() { <-room }()
@@ -165,7 +179,7 @@ func newExampleWorld(t *testing.T) *exampleWorld {
 		t.Fatal(err)
 	}
 	w.env = append(os.Environ(), "PATH="+w.bin+":"+os.Getenv("PATH"), "LOUPE="+loupe, "GO="+strings.TrimSpace(string(goCommand)),
-		fmt.Sprintf("TARGET=%d", target.Process.Pid), "NAME="+name, "ORDERS_FOR="+programFor.String())
+		fmt.Sprintf("TARGET=%d", target.Process.Pid), "NAME="+name)
 	w.record(t, target.Process.Pid)
 	return w
 }
@@ -231,13 +245,16 @@ func (w *exampleWorld) run(t *testing.T, example string) {
 }
 
 // try runs an example once, with times that are multiples of the usual ones. It returns what is wrong. more reports that it may
-// be that the times were too short: Ctrl-C came before Loupe had attached, or nothing happened to the target.
+// be that the times were too short: Ctrl-C came before Loupe had attached, the program ended, or nothing happened to the target.
 func (w *exampleWorld) try(t *testing.T, dir, example string, patience int) (problem string, more bool) {
 	t.Helper()
 	command, ctrlC := example, time.Hour // testcmd is less patient
 	rules := substitutions
 	if !strings.Contains(example, "tracefile") {
 		rules = append(rules[:len(rules):len(rules)], liveSubstitutions...)
+	}
+	if !strings.Contains(example, "--duration") && !strings.Contains(example, "--since-start") {
+		rules = slices.Concat(rules, withoutDuration)
 	}
 	for _, s := range rules {
 		command = regexp.MustCompile(s.what).ReplaceAllString(command, s.by)
@@ -252,7 +269,9 @@ func (w *exampleWorld) try(t *testing.T, dir, example string, patience int) (pro
 	before, began := sizes(dir), time.Now()
 	cmd := testcmd.Command(t, "bash", "-c", "set -o pipefail; fpath=(- .)\n"+command)
 	cmd.Dir = dir
-	cmd.Env = slices.Concat(w.env, []string{fmt.Sprintf("CTRL_C=%.0fs", ctrlC.Seconds())}) // other examples run at the same time
+	cmd.Env = slices.Concat(w.env, []string{ // other examples run at the same time
+		fmt.Sprintf("CTRL_C=%.0fs", ctrlC.Seconds()), "ORDERS_FOR=" + (time.Duration(patience) * programFor).String(),
+	})
 	var out, errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	err := cmd.Start()
@@ -272,7 +291,7 @@ func (w *exampleWorld) try(t *testing.T, dir, example string, patience int) (pro
 		return "", false
 	}
 	problem = fmt.Sprintf("%s\nas %s\n%v, %d bytes, files written: %v, stderr:\n%s", example, command, err, out.Len(), written, errOut.String())
-	return problem, err == nil || asks && strings.Contains(errOut.String(), "loupe: interrupted")
+	return problem, err == nil || startsProgram.MatchString(example) || asks && strings.Contains(errOut.String(), "loupe: interrupted")
 }
 
 // sizes lists the files of a directory.

@@ -22,6 +22,7 @@ import (
 
 	"github.com/loupe-go/loupe/internal/procmap"
 	"github.com/loupe-go/loupe/internal/testcmd"
+	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
 // outputsAll takes more time than make test has.
@@ -129,7 +130,16 @@ func TestBlockedOutput(t *testing.T) {
 	const together = 6 // they wait most of the time
 	room := make(chan struct{}, together)
 	var all sync.WaitGroup
-	for _, c := range outputCases() {
+	cases := outputCases()
+	if !testtarget.Complete() {
+		var some []outputCase
+		for i := 0; i < len(cases); i += 3 { // not the same for both engines
+			some = append(some, cases[i])
+		}
+		t.Logf("only with RELEASES=all: %d more cases", len(cases)-len(some))
+		cases = some
+	}
+	for _, c := range cases {
 		room <- struct{}{}
 		all.Go(func() {
 			defer func() { <-room }()
