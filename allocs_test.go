@@ -178,7 +178,7 @@ func allocSpecs(t *testing.T) []testtarget.Spec {
 // TestAllocsCollected is TestAllocsTruth on all processors while the collector runs. The runtime then allocates before and after
 // the intervals of the target and of the test, which are not the same: it starts threads when it starts the world.
 func TestAllocsCollected(t *testing.T) {
-	for _, version := range testtarget.Versions() {
+	for _, version := range testtarget.Ends(t, testtarget.Versions()) {
 		t.Run(version, func(t *testing.T) {
 			target := startMaker(t, testtarget.Spec{Program: "maker", Go: version}, "MAKER_PROCS=4", "GOGC=20")
 			s := countAllocs(t, target, loupe.EngineInline, loupe.AllocOptions{By: bothAllocs})
@@ -367,8 +367,8 @@ func TestAllocsTorture(t *testing.T) {
 	if *torture >= 10*time.Second {
 		times = 100
 	}
-	for _, spec := range testtarget.SpecsAmong(t, testtarget.Spec{Go: "1.12.17"}, testtarget.Spec{Go: "1.17.13"}, testtarget.Spec{Go: "1.21.13"}, testtarget.Spec{Go: "1.24.13"}, testtarget.Spec{}) {
-		spec.Program = "maker"
+	for _, version := range testtarget.Ends(t, testtarget.Among(t, "1.12.17", "1.17.13", "1.21.13", "1.24.13", testtarget.Latest())) {
+		spec := testtarget.Spec{Program: "maker", Go: version}
 		t.Run(spec.String(), func(t *testing.T) {
 			target := testtarget.Start(t, testtarget.Build(t, spec))
 			want := target.Command("sum 2000")

@@ -123,7 +123,7 @@ const (
 // TestMemoryEvents compares sampled heap sizes, heap goals and allocations with the execution trace and the runtime.MemStats of the
 // target in the same seconds, and recordings of all formats with the events.
 func TestMemoryEvents(t *testing.T) {
-	for _, release := range testtarget.Versions() {
+	for _, release := range testtarget.Ends(t, testtarget.Versions()) {
 		t.Run("go"+release, func(t *testing.T) {
 			target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "selftrace", Go: release}))
 			path := filepath.Join(t.TempDir(), "trace")
