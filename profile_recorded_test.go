@@ -276,13 +276,20 @@ func TestProfileOff(t *testing.T) {
 			t.Errorf("%s with rate %s: error %v, want one with %q", spec, rate, err, want)
 		}
 	}
+	for _, spec := range profileMatrix(t) {
+		refused(spec, "0", "MemProfileRate is 0")
+	}
+	var unlinked []testtarget.Spec
 	for _, version := range testtarget.Versions() {
-		for _, stripped := range []bool{false, true} {
-			refused(testtarget.Spec{Program: "granary", Go: version, Stripped: stripped}, "0", "MemProfileRate is 0")
-			if minor := testtarget.Minor(version); minor >= "1.17" {
-				refused(testtarget.Spec{Program: "granary", Go: version, Stripped: stripped, Tags: "bare"}, "default", "linker")
-			}
+		if minor := testtarget.Minor(version); minor >= "1.17" {
+			spec := testtarget.Spec{Program: "granary", Go: version, Tags: "bare"}
+			stripped := spec
+			stripped.Stripped = true
+			unlinked = append(unlinked, spec, stripped)
 		}
+	}
+	for _, spec := range testtarget.Ends(t, unlinked) {
+		refused(spec, "default", "linker")
 	}
 }
 

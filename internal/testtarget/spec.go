@@ -84,24 +84,31 @@ func (s Spec) String() string {
 }
 
 // Matrix returns the specs of one program for every release of Versions on the
-// machine's architecture: normal, stripped, PIE and cgo, in that order. For PIE
-// and cgo the standard library is compiled once more, so [Ends] has their
-// releases.
+// machine's architecture: normal, stripped, PIE and cgo, in that order. Unless
+// LOUPE_RELEASES chooses all releases, the newest release alone has all four,
+// the oldest is stripped and PIE, and the others are normal and stripped in
+// turn. The test logs the others.
 func Matrix(tb testing.TB, program string) []Spec {
 	tb.Helper()
-	ends := Ends(tb, Versions())
+	versions := Versions()
 	var specs []Spec
-	for _, v := range Versions() {
+	for _, v := range versions {
 		specs = append(specs,
 			Spec{Program: program, Go: v},
-			Spec{Program: program, Go: v, Stripped: true})
-		if slices.Contains(ends, v) {
-			specs = append(specs,
-				Spec{Program: program, Go: v, PIE: true},
-				Spec{Program: program, Go: v, Cgo: true})
-		}
+			Spec{Program: program, Go: v, Stripped: true},
+			Spec{Program: program, Go: v, PIE: true},
+			Spec{Program: program, Go: v, Cgo: true})
 	}
-	return specs
+	return among(tb, specs, func(s Spec) bool {
+		i := slices.Index(versions, s.Go)
+		switch {
+		case Complete() || i == len(versions)-1:
+			return true
+		case i == 0:
+			return s.Stripped || s.PIE
+		}
+		return !s.PIE && !s.Cgo && s.Stripped == (i%2 == 0)
+	})
 }
 
 // Unsupported returns what the machine lacks to build s, naming the Debian
