@@ -91,8 +91,8 @@ func Ends[T any](tb testing.TB, list []T) []T {
 	return among(tb, list, func(T) bool { n++; return Complete() || n == 1 || n == len(list) })
 }
 
-// Builds returns the specs of a program that are analyzed but need not run: each of Versions for amd64, and the oldest and the newest also
-// position-independent and for arm64. For each of the latter two the standard library is compiled once more.
+// Builds returns the specs of a program that are analyzed but need not run: each of Versions for amd64, and the oldest and the
+// newest also position-independent and for arm64. For each of the latter two the standard library is compiled once more.
 func Builds(tb testing.TB, program string) []Spec {
 	tb.Helper()
 	ends := Ends(tb, Versions())
