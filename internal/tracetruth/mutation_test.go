@@ -347,10 +347,24 @@ func swapWithNext(k event.Kind) func(*mutator) []event.Event {
 	}
 }
 
+// mayBeRuntime reports whether the runtime itself may end the wait that a wake ends. Such a wake has no place among the events
+// of its waker.
+func (m *mutator) mayBeRuntime(wake int) bool {
+	for i := wake - 1; i >= 0; i-- {
+		if ev := &m.events[i]; ev.G == m.events[wake].G && ev.Kind == event.GoBlock {
+			return mayBeRuntime(&Record{Reason: ev.Reason, TraceReason: ev.TraceReason}, m.truth.Release)
+		}
+	}
+	return true // it began earlier
+}
+
 // delayWake moves a wake behind the next event of its waker.
 func delayWake(m *mutator) []event.Event {
 	for range 1000 {
 		i := m.inner(isExactWake)
+		if m.mayBeRuntime(i) {
+			continue
+		}
 		wake := m.events[i]
 		for j := i + 1; j < len(m.events) && m.events[j].G != wake.G; j++ {
 			if m.events[j].G != wake.By {
