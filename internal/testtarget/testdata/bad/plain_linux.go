@@ -1,4 +1,4 @@
-// Plain is built for systems whose programs Loupe does not observe.
+// Command plain is built for systems whose programs Loupe does not observe.
 package main
 
 import "syscall"

@@ -1,5 +1,5 @@
-// Selftrace does everything that makes goroutine events, in known amounts, while
-// it records an execution trace of itself.
+// Command selftrace does everything that makes goroutine events, in known
+// amounts, while it records an execution trace of itself.
 //
 // It adds the commands
 //
