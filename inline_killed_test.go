@@ -222,20 +222,6 @@ func distinct(points []point) []point {
 	})
 }
 
-// fewer returns one in three of the points, or all if all releases are chosen. The test logs how many it leaves out.
-func fewer(t *testing.T, points []point) []point {
-	t.Helper()
-	if testtarget.Complete() {
-		return points
-	}
-	var some []point
-	for i := 0; i < len(points); i += 3 {
-		some = append(some, points[i])
-	}
-	t.Logf("only with RELEASES=all: %d more points", len(points)-len(some))
-	return some
-}
-
 // thorough says whether the full forms run, of minutes.
 func thorough() bool { return *torture >= 10*time.Second }
 
@@ -265,7 +251,7 @@ func TestInlineKilledAtCall(t *testing.T) {
 			first := distinct(all)
 			points := first
 			if !thorough() {
-				points = fewer(t, first)
+				points = testtarget.Third(t, first)
 			} else {
 				points = slices.DeleteFunc(slices.Clone(all), func(at point) bool { // of words that nobody executes yet, one in 31
 					return at.what == "PTRACE_POKEDATA" && at.section == enterSection && at.n%31 != 0 && !slices.Contains(first, at)
@@ -361,7 +347,7 @@ func TestInlineTargetKilledAtCall(t *testing.T) {
 	o := observers{path: os.Args[0]}
 	points := commonPoints(t, o, targets[0].PID(), targets[1].PID())
 	if !thorough() {
-		points = fewer(t, distinct(points))
+		points = testtarget.Third(t, distinct(points))
 	}
 	for _, target := range targets {
 		target.Stop()

@@ -130,16 +130,7 @@ func TestBlockedOutput(t *testing.T) {
 	const together = 6 // they wait most of the time
 	room := make(chan struct{}, together)
 	var all sync.WaitGroup
-	cases := outputCases()
-	if !testtarget.Complete() {
-		var some []outputCase
-		for i := 0; i < len(cases); i += 3 { // not the same for both engines
-			some = append(some, cases[i])
-		}
-		t.Logf("only with RELEASES=all: %d more cases", len(cases)-len(some))
-		cases = some
-	}
-	for _, c := range cases {
+	for _, c := range testtarget.Third(t, outputCases()) { // not the same for both engines
 		room <- struct{}{}
 		all.Go(func() {
 			defer func() { <-room }()

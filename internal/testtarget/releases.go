@@ -91,6 +91,21 @@ func Ends[T any](tb testing.TB, list []T) []T {
 	return among(tb, list, func(T) bool { n++; return Complete() || n == 1 || n == len(list) })
 }
 
+// Third returns a list of what a test does many times, or one in three if LOUPE_RELEASES does not choose all releases. The test
+// logs how many it leaves out.
+func Third[T any](tb testing.TB, list []T) []T {
+	tb.Helper()
+	if Complete() {
+		return list
+	}
+	var some []T
+	for i := 0; i < len(list); i += 3 {
+		some = append(some, list[i])
+	}
+	tb.Logf(LeftOut+"%d more of %d", len(list)-len(some), len(list))
+	return some
+}
+
 // Builds returns the specs of a program that are analyzed but need not run: each of Versions for amd64, and the oldest and the
 // newest also position-independent and for arm64. For each of the latter two the standard library is compiled once more.
 func Builds(tb testing.TB, program string) []Spec {
