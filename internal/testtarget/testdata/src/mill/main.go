@@ -4,7 +4,7 @@
 //
 //	pingpong N   N round trips of two goroutines over unbuffered channels, then `pingpong N <nanoseconds>`
 //	spawn N      N goroutines that end at once, at most 100 at a time, then `spawn N <nanoseconds>`
-//	threads N    N goroutines that each block a thread of their own; 0 lets them go; then `threads N`
+//	threads N    N goroutines that each block a thread of their own; 0 lets them go and waits for their ends; then `threads N`
 //	chans N      makes N channels, sends, receives, selects and closes on each once, then `chans N`
 //	locks N      N waits for a mutex that is held, then `locks N`
 //	sleep MS     sleeps, then `sleep MS <nanoseconds>`
@@ -37,7 +37,7 @@ func main() {
 
 type mill struct {
 	release chan struct{}
-	held    sync.WaitGroup
+	before  int // goroutines before the threads were blocked
 	ballast []byte
 }
 
@@ -85,14 +85,15 @@ func (m *mill) threads(args []string) string {
 	n := count(args)
 	if n == 0 {
 		close(m.release)
-		m.held.Wait()
+		for runtime.NumGoroutine() > m.before {
+			time.Sleep(time.Millisecond)
+		}
 		return "threads 0"
 	}
-	m.release = make(chan struct{})
+	m.release, m.before = make(chan struct{}), runtime.NumGoroutine()
 	var ready sync.WaitGroup
 	for i := 0; i < n; i++ {
 		ready.Add(1)
-		m.held.Add(1)
 		go m.hold(&ready)
 	}
 	ready.Wait()
@@ -100,7 +101,6 @@ func (m *mill) threads(args []string) string {
 }
 
 func (m *mill) hold(ready *sync.WaitGroup) {
-	defer m.held.Done()
 	runtime.LockOSThread()
 	ready.Done()
 	for {

@@ -84,12 +84,13 @@ func (k *kind) forever() {
 	for {
 		if k.free {
 			k.work()
+			atomic.AddInt64(&k.done, 1)
 		} else {
 			resting.RLock()
 			k.work()
+			atomic.AddInt64(&k.done, 1) // within the lock: nothing is counted at rest
 			resting.RUnlock()
 		}
-		atomic.AddInt64(&k.done, 1)
 		// Before Go 1.13 nothing preempts a goroutine that is in a system call whenever the scheduler looks, as
 		// those are that wait there: a few of them would keep all Ps to themselves.
 		runtime.Gosched()
