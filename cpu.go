@@ -1,6 +1,7 @@
 package loupe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,6 +76,8 @@ type CPUProfile struct {
 	// Ended is the reason why the profile ended before the context was done, or nil: ErrExited if the process has exited,
 	// ErrExec if it has executed another program.
 	Ended error
+
+	unsure time.Duration // the sum of what CPU may be too much or too little by, because of when it was read
 }
 
 // Sampled returns the share of the process's processor time that the samples stand for. It is 1, except for parts of a period,
@@ -182,12 +185,9 @@ func (r *cpuRecording) open(opt perf.Options) error {
 
 // record samples until the context is done or the process ends.
 func (r *cpuRecording) record(ctx context.Context) error {
-	if err := r.sampler.Start(); err != nil {
-		return err
-	}
 	var err error
-	if r.firstCPU, err = r.proc.CPUTime(); err != nil {
-		return fmt.Errorf("%w: %w", ErrExited, err)
+	if r.firstCPU, err = r.around(r.sampler.Start); err != nil {
+		return err
 	}
 	r.lastCPU = r.firstCPU
 	tick := time.NewTicker(drainEvery)
@@ -210,13 +210,29 @@ func (r *cpuRecording) record(ctx context.Context) error {
 		}
 	}
 	r.build.Lasted(time.Since(r.began))
-	if err := r.sampler.Stop(); err != nil {
+	if r.done.Ended != nil {
+		err = r.sampler.Stop()
+	} else if cpu, e := r.around(r.sampler.Stop); !errors.Is(e, ErrExited) {
+		r.lastCPU, err = cpu, e
+	}
+	if err != nil {
 		return err
 	}
-	if cpu, err := r.proc.CPUTime(); err == nil && r.done.Ended == nil {
-		r.lastCPU = cpu
-	}
 	return r.sampler.Drain(r.add)
+}
+
+// around calls a function and returns the processor time of the process in the middle of the call, or ErrExited.
+func (r *cpuRecording) around(call func() error) (int64, error) {
+	before, errBefore := r.proc.CPUTime()
+	if err := call(); err != nil {
+		return 0, err
+	}
+	after, errAfter := r.proc.CPUTime()
+	if err := cmp.Or(errBefore, errAfter); err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrExited, err)
+	}
+	r.done.unsure += time.Duration(after-before) / 2
+	return before + (after-before)/2, nil
 }
 
 // add adds a sample to the profile, unless the process has executed another program.

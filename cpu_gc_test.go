@@ -11,7 +11,7 @@ import (
 	"github.com/loupe-go/loupe/internal/goproc"
 	cpuperf "github.com/loupe-go/loupe/internal/perf"
 	"github.com/loupe-go/loupe/internal/testtarget"
-	"golang.org/x/sys/unix"
+	"github.com/loupe-go/loupe/internal/tracetruth"
 )
 
 // gcSampler is a sampler with or without eBPF.
@@ -31,9 +31,9 @@ func TestCPUGCPhase(t *testing.T) {
 			"no eBPF": func(p *goproc.Process, opt cpuperf.Options) (gcSampler, error) { return cpuperf.NewPlain(p, opt) },
 		} {
 			t.Run(version+"/"+name, func(t *testing.T) {
+				t.Setenv("GOGC", "400") // some time between collections, so that samples are not close to one
 				target := burn(t, testtarget.Spec{Go: version, Stripped: true}, "gc")
 				defer target.Stop()
-				// On a busy machine a collection follows the other closely: few samples are between them and not close to one.
 				var within, between, wrong int
 				for attempt := 0; attempt < 5 && (within < 20 || between < 20); attempt++ {
 					i, o, w := comparePhases(sampleCollections(t, target.PID(), open))
@@ -61,7 +61,7 @@ func sampleCollections(t *testing.T, pid int, open func(*goproc.Process, cpuperf
 		t.Fatal(err)
 	}
 	defer sampler.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	s, err := loupe.Attach(ctx, loupe.PID(pid), loupe.Options{Engine: loupe.EngineUprobe, Kinds: event.KindsOf(event.GCBegin, event.GCEnd)})
 	if err != nil {
@@ -71,6 +71,7 @@ func sampleCollections(t *testing.T, pid int, open func(*goproc.Process, cpuperf
 	if err := sampler.Start(); err != nil {
 		t.Fatal(err)
 	}
+	time.AfterFunc(4*time.Second, cancel)
 	drained := make(chan error)
 	go func() {
 		var err error
@@ -82,7 +83,14 @@ func sampleCollections(t *testing.T, pid int, open func(*goproc.Process, cpuperf
 		}
 		drained <- err
 	}()
-	offset := wallOffset(t)
+	wall, err := tracetruth.ClockOffset()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if uncertain := time.Duration(wall.Max - wall.Min); uncertain > time.Millisecond {
+		t.Fatalf("the difference of the clocks is uncertain by %v", uncertain)
+	}
+	offset := time.Duration(wall.Min)
 	for e := range s.Events() {
 		switch e.Kind {
 		case event.GCBegin:
@@ -95,16 +103,6 @@ func sampleCollections(t *testing.T, pid int, open func(*goproc.Process, cpuperf
 		t.Fatal(err)
 	}
 	return samples, begins, ends
-}
-
-// wallOffset returns the difference of the wall clock and CLOCK_MONOTONIC.
-func wallOffset(t *testing.T) time.Duration {
-	t.Helper()
-	var mono unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &mono); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(time.Now().UnixNano() - mono.Nano())
 }
 
 // comparePhases counts the samples within collections and between them, and those whose phase contradicts that.

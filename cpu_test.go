@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -38,15 +39,18 @@ func cpuProfile(t *testing.T, pid int, opt loupe.CPUOptions) *loupe.CPUProfile {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), cpuWithin)
+	timeout, cancel := context.WithTimeout(t.Context(), cpuWithin)
 	defer cancel()
+	ctx := &sampledContext{Context: timeout, started: make(chan struct{})}
 	go func() {
+		<-ctx.started
 		for first := cpuTime(pid); ctx.Err() == nil && cpuTime(pid)-first < cpuEnough; {
 			time.Sleep(10 * time.Millisecond)
 		}
 		cancel()
 	}()
 	prof, err := p.CPUProfile(ctx, opt)
+	ctx.Err() // if it was not asked before
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,6 +62,18 @@ func cpuProfile(t *testing.T, pid int, opt loupe.CPUOptions) *loupe.CPUProfile {
 		t.Fatal(err)
 	}
 	return prof
+}
+
+// A sampledContext tells when it is first asked for its error, which is when the process is sampled.
+type sampledContext struct {
+	context.Context
+	once    sync.Once
+	started chan struct{}
+}
+
+func (c *sampledContext) Err() error {
+	c.once.Do(func() { close(c.started) })
+	return c.Context.Err()
 }
 
 // cpuTime returns utime + stime of a process, as the kernel reports them in /proc/PID/stat.
@@ -189,14 +205,16 @@ func labelsOf(s *profile.Sample) []string {
 	return []string{text}
 }
 
-// Differences below either bound are no errors: z is the two-sample statistic of a share, in standard deviations.
+// Differences below either bound are no errors: z is the two-sample statistic of a share, in standard deviations. A server's
+// samples come in bursts, as its requests do, and are not independent.
 const (
-	maxZ    = 5
-	maxDiff = 0.03
+	maxZ       = 5
+	maxBurstyZ = 7
+	maxDiff    = 0.03
 )
 
-// compareShares compares the shares of keys in two profiles. It logs the largest differences, and returns the largest statistic.
-func compareShares(t *testing.T, what string, a, b shares) (worst float64) {
+// compareShares compares the shares of keys in two profiles. It logs them, and returns the largest statistic.
+func compareShares(t *testing.T, what string, maxZ float64, a, b shares) (worst float64) {
 	t.Helper()
 	keys := map[string]bool{}
 	for _, s := range []shares{a, b} {
@@ -226,7 +244,8 @@ func compareShares(t *testing.T, what string, a, b shares) (worst float64) {
 func checkCPU(t *testing.T, p *loupe.CPUProfile) {
 	t.Helper()
 	t.Logf("%d samples of %v, %d in the kernel; %d lost, %d unknown, %d cut, %d labels; sampled %.2f %%", p.Samples, p.CPU, p.Kernel, p.Lost, p.Unknown, p.Cut, p.Labels, 100*p.Sampled())
-	if period := float64(2*p.Period) / float64(p.CPU); math.Abs(p.Sampled()-1) > 0.02+period { // a period before and one behind
+	// A period before and one behind, and what is not known because the account is not read at the same moment.
+	if inexact := float64(2*p.Period+p.Unsure().Nanoseconds()) / float64(p.CPU); math.Abs(p.Sampled()-1) > 0.02+inexact {
 		t.Errorf("the samples stand for %.2f %% of the processor time", 100*p.Sampled())
 	}
 	if p.Lost > 0 || float64(p.Unknown) > 3+0.01*float64(p.Samples) {
@@ -280,12 +299,17 @@ func judgeCPU(t *testing.T, spec testtarget.Spec, ours *loupe.CPUProfile, own *p
 		withoutFunction(own, "main.step")
 	}
 	ours.Sample = slices.DeleteFunc(ours.Sample, func(s *profile.Sample) bool { return slices.Contains(s.Label["goroutine"], "unknown") }) // late
+	if slices.Contains(loads, "spawn") {
+		// The kernel looks at the timers of the runtime's profiler at its clock ticks only, and the scheduler seldom runs at one.
+		scheduling := func(s *profile.Sample) bool { return slices.Contains(frames(s), "runtime.schedule") }
+		ours.Sample, own.Sample = slices.DeleteFunc(ours.Sample, scheduling), slices.DeleteFunc(own.Sample, scheduling)
+	}
 	biased, z := minorOf(t, cmp.Or(spec.Go, testtarget.Latest())) < threadTimers, 0.0
 	for _, by := range []struct {
 		what string
 		keys func(*profile.Sample) []string
 	}{{"flat", flat}, {"cum", frames}, {"labels", labelsOf}} {
-		z = max(z, compareShares(t, by.what, sharesBy(ours.Profile, biased, by.keys), sharesBy(own, biased, by.keys)))
+		z = max(z, compareShares(t, by.what, maxZ, sharesBy(ours.Profile, biased, by.keys), sharesBy(own, biased, by.keys)))
 	}
 	t.Logf("%s %v: %d samples of Loupe, %d of the runtime, largest z %.1f", spec, loads, ours.Samples, sharesBy(own, false, flat).total, z)
 }

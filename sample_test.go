@@ -50,14 +50,7 @@ func sampleStacks(t *testing.T, pid int) func() stackSamples {
 	if err := record.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		if info, err := os.Stat(file); err == nil && info.Size() > 0 {
-			break
-		}
-		if time.Since(begin) > time.Minute {
-			t.Fatal("perf does not begin")
-		}
-	}
+	awaitPerf(t, file)
 	return func() (s stackSamples) {
 		t.Helper()
 		defer b.Close()
@@ -117,4 +110,17 @@ func goRoot(b *gobin.Binary, code elf.ProgHeader, stack string) (root string) {
 		}
 	}
 	return root
+}
+
+// awaitPerf waits until perf record samples: it has begun its file.
+func awaitPerf(t *testing.T, file string) {
+	t.Helper()
+	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		if info, err := os.Stat(file); err == nil && info.Size() > 0 {
+			return
+		}
+		if time.Since(begin) > time.Minute {
+			t.Fatal("perf does not begin")
+		}
+	}
 }
