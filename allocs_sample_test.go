@@ -26,17 +26,22 @@ func inFunction(c *allocs.Counts, name string, size uint64) (sum allocs.Sums) {
 	return sum
 }
 
-// settled returns the counts after all samples have arrived.
+// settled returns the counts after all samples have arrived: when none has for 300 ms in which this process, which reads them, ran
+// whenever it wanted to.
 func (a *allocSession) settled() *allocs.Counts {
 	a.t.Helper()
-	for was := a.now(); ; {
-		time.Sleep(300 * time.Millisecond)
+	was := a.now()
+	for quiet := 0; quiet < 10; {
+		begin := time.Now()
+		time.Sleep(30 * time.Millisecond)
+		stood := time.Since(begin) > 80*time.Millisecond
 		is := a.now()
-		if is.Samples == was.Samples {
-			return is
+		if quiet++; is.Samples != was.Samples || stood {
+			quiet = 0
 		}
 		was = is
 	}
+	return was
 }
 
 // wyrand is the first release whose generator of random numbers is good enough. With that of earlier ones (xorshift) the runtime

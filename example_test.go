@@ -26,7 +26,7 @@ import (
 
 // This example prints the waits of at least a millisecond in a process that is already running.
 func ExampleAttach() {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	s, err := loupe.Attach(ctx, loupe.PID(os.Getppid()), loupe.Options{MinBlock: time.Millisecond})
 	if err != nil {
@@ -69,9 +69,9 @@ func ExampleCommand() {
 	// exit status 0
 }
 
-// This example records a program from its start to its end, or at most for ten seconds, for go tool trace.
+// This example records a program from its start to its end, or at most for a minute, for go tool trace.
 func ExampleSession_Record() {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	s, err := loupe.Attach(ctx, loupe.Command(orders()), loupe.Options{Procs: true})
 	if err != nil {

@@ -15,7 +15,7 @@ func TestCollector(t *testing.T) {
 		t.Run("go"+version, func(t *testing.T) {
 			p := startMill(t, version)
 			s := attach(t, p.PID(), loupe.Options{Kinds: event.KindsGC})
-			for _, w := range s.Warnings() {
+			for _, w := range besidesTimes(s.Warnings()) {
 				t.Error(w)
 			}
 			kinds, heap, reasons := map[event.Kind]int{}, int64(0), map[string]int{}

@@ -145,7 +145,12 @@ func TestCoarseClock(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	time.AfterFunc(300*time.Millisecond, func() { s.Close() })
+	time.AfterFunc(300*time.Millisecond, func() {
+		for end := time.Now().Add(20 * time.Second); s.Stats().Events < 1000 && time.Now().Before(end); {
+			time.Sleep(10 * time.Millisecond)
+		}
+		s.Close()
+	})
 	machine := sched.New(sched.Options{})
 	var last, slack int64 = 0, int64(time.Second)
 	late := uint64(0) // events of a hit that the kernel has put aside come when they come, as with each clock
@@ -260,7 +265,7 @@ func TestFixedStub(t *testing.T) {
 	opt := loupe.Options{Engine: loupe.EngineInline, Kinds: event.KindsChannel}
 	s := attach(t, p.PID(), opt)
 	notes, err := inline.Look(p.PID())
-	if err != nil || len(s.Warnings()) > 0 {
+	if err != nil || len(besidesTimes(s.Warnings())) > 0 {
 		t.Fatal(err, s.Warnings())
 	}
 	if err := s.Close(); err != nil {
