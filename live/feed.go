@@ -52,21 +52,28 @@ func (f *Feed) flush() {
 	f.pending = f.pending[:0]
 }
 
-// CatchUp checks for new events every catchUpPause. It returns after catchUpQuiet checks without a new event.
+// CatchUp checks for new events every catchUpPause. It returns after catchUpQuiet checks without a new event. If a pause takes
+// longer than catchUpStopped, this process did not run.
 const (
-	catchUpPause = 2 * time.Millisecond
-	catchUpQuiet = 25
+	catchUpPause   = 2 * time.Millisecond
+	catchUpQuiet   = 25
+	catchUpStopped = 200 * time.Millisecond
 )
 
 // CatchUp waits until the events from before the call have been added. It returns when an event is added that is later than the
 // call, when no event is added for 50 ms, after the given limit, or if [Feed.End] has been called.
 //
-// Events can be late if this process was stopped, or if its threads wait for a processor.
+// Events can be late if this process was stopped, or if its threads wait for a processor. If that happens during the call, the
+// times begin anew.
 func (f *Feed) CatchUp(limit time.Duration) {
 	now := f.clock()
 	seen, latest := f.progress()
 	for quiet, deadline := 0, time.Now().Add(limit); latest < now && quiet < catchUpQuiet && time.Now().Before(deadline); quiet++ {
+		began := time.Now()
 		time.Sleep(catchUpPause)
+		if time.Since(began) > catchUpStopped {
+			now, quiet, deadline = f.clock(), 0, time.Now().Add(limit)
+		}
 		added := seen
 		if added, latest = f.progress(); added > seen {
 			seen, quiet = added, 0

@@ -83,7 +83,7 @@ func (p *Process) readHeap(ctx context.Context, m *event.Memory) error {
 			best.Reading.Attempts = n
 			m.Time, m.Heap, m.Runtime, m.GC, m.BySize, m.Reading = best.Time, best.Heap, best.Runtime, best.GC, best.BySize, best.Reading
 			return nil
-		case time.Now().After(deadline):
+		case time.Now().After(deadline) && n >= quietAttempts:
 			return fmt.Errorf("process %d: %w: %w", p.pid, ErrLayout, problem)
 		}
 		if err := p.alive(ctx); err != nil {

@@ -29,9 +29,12 @@ func (p *Process) Progress() (*Progress, error) {
 	return g, nil
 }
 
+// stoodStill is how long a short sleep takes if this process was stopped, or did not get a processor.
+const stoodStill = 20 * time.Millisecond
+
 // Await waits until every thread has run for the duration ran since g was taken, or sleeps in the kernel, so that it
 // has completed what it was doing at that moment. It returns the number of threads for which this is not the case after
-// the timeout, which happens on busy machines.
+// the timeout, which happens on busy machines. Time in which this process itself did not run does not count.
 func (g *Progress) Await(ctx context.Context, ran, timeout time.Duration) (behind int) {
 	deadline := time.Now().Add(timeout)
 	for {
@@ -44,7 +47,11 @@ func (g *Progress) Await(ctx context.Context, ran, timeout time.Duration) (behin
 		if len(g.ran) == 0 || time.Now().After(deadline) || ctx.Err() != nil {
 			return len(g.ran)
 		}
+		began := time.Now()
 		time.Sleep(time.Millisecond) // the kernel updates its counts every tick
+		if took := time.Since(began); took > stoodStill {
+			deadline = deadline.Add(took)
+		}
 	}
 }
 
