@@ -40,6 +40,10 @@ func Print(s Source, out Printer, opt PrintOptions) error {
 			<-opt.Over // pictures of a target whose probes are being removed would show less and less
 		case <-opt.Over:
 		case <-ticker.C:
+			if closed(opt.Leaving) {
+				<-opt.Over
+				break
+			}
 			last = time.Now()
 			if err := out.Print(take(), ""); err != nil || n == opt.Iterations {
 				return err
@@ -52,6 +56,16 @@ func Print(s Source, out Printer, opt PrintOptions) error {
 			return nil
 		}
 		return out.Print(take(), ended)
+	}
+}
+
+// closed reports whether a channel is closed. A nil channel is not.
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }
 
