@@ -44,6 +44,8 @@ func TestMemoryRealPrograms(t *testing.T) {
 				}
 				after := profileStats(t, target)
 				got := memStatsOf(m)
+				// A collection borrows memory for its work and returns it.
+				quiet := !m.Reading.Torn && !m.GC.Running && before["NumGC"] == after["NumGC"]
 				for name, want := range after {
 					v, ok := got[name]
 					switch {
@@ -57,7 +59,7 @@ func TestMemoryRealPrograms(t *testing.T) {
 					case name == "HeapSys" || name == "StackSys": // spans move between them; Sys has both
 					case before[name] == want && strings.Contains(name, "Sys") || name == "NumGC" || name == "NextGC":
 						equal++
-						if v != want && before[name] == want {
+						if v != want && before[name] == want && quiet {
 							t.Errorf("%s is %d, want %d", name, v, want)
 						}
 					}

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
@@ -146,7 +145,7 @@ func readJSON(t *testing.T, dir string, value any, args ...string) {
 
 // command returns a run of the go command of a release in the directory of a module.
 func command(t *testing.T, dir, release string, args ...string) *exec.Cmd {
-	cmd := testcmd.Within(t, 10*time.Minute, "go", args...) // it may compile the standard library
+	cmd := testcmd.Within(t, 0, "go", args...) // it may compile the standard library
 	cmd.Dir = filepath.Join(root, dir)
 	cmd.Env = append(os.Environ(), "GOTOOLCHAIN=go"+release, "GOFLAGS=", "GOWORK="+workspace(t), "GO111MODULE=on", "CGO_ENABLED=0", "GODEBUG=")
 	return cmd

@@ -130,7 +130,7 @@ func TestGroupStop(t *testing.T) {
 		time.Sleep(2 * time.Millisecond)
 		signal(0, true)
 		signal(unix.SIGCONT, false)
-		s = mustStop(t, target.PID(), Options{})
+		s = mustStopFit(t, target.PID(), Options{})
 		if err := unix.Kill(target.PID(), unix.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}

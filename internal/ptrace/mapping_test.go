@@ -22,7 +22,7 @@ func TestMappings(t *testing.T) {
 			before := lookForLeftovers(t, target.PID())
 			near := window(t, target.PID())
 			for i := range 100 {
-				s := mustStop(t, target.PID(), Options{One: i%2 == 0})
+				s := mustStopFit(t, target.PID(), Options{One: i%2 == 0})
 				if err := s.Do(func() error { return mapTwice(s, near, i == 0) }); err != nil {
 					t.Fatal(err)
 				}

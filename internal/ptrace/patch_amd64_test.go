@@ -98,7 +98,7 @@ func TestPatch(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := mustStop(t, pid, Options{One: true})
+			s := mustStopFit(t, pid, Options{One: true})
 			code, err := mapProgram(s, windowAround(site.addr, site.addr), 4096, 0)
 			if err != nil {
 				t.Fatal(err)

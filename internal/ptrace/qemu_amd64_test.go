@@ -18,12 +18,12 @@ func TestARM64(t *testing.T) {
 		t.Skip("needs qemu-aarch64 (Debian package qemu-user)")
 	}
 	exe := filepath.Join(t.TempDir(), "ptrace.test")
-	build := testcmd.Command(t, "go", "test", "-c", "-o", exe, ".")
+	build := testcmd.Within(t, 0, "go", "test", "-c", "-o", exe, ".")
 	build.Env = append(os.Environ(), "GOARCH=arm64", "CGO_ENABLED=0")
 	if out, err := testcmd.Combined(build); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	run := testcmd.Command(t, qemu, exe, "-test.v", "-test.run=^(TestWayBack|TestIntervals|TestFindGap|TestRooms)$")
+	run := testcmd.Within(t, 0, qemu, exe, "-test.v", "-test.run=^(TestWayBack|TestIntervals|TestFindGap|TestRooms)$")
 	run.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1") // no signals in the middle of foreign code
 	out, err := testcmd.Combined(run)
 	if err != nil || !strings.Contains(string(out), "--- PASS: TestWayBack") {

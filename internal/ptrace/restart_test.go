@@ -174,7 +174,9 @@ func TestRestart(t *testing.T) {
 	cmd := helper(t, "waits")
 	cmd.Env = append(cmd.Env, "GODEBUG=asyncpreemptoff=1", "GOGC=off") // the runtime's own signals interrupt calls too
 	target := testtarget.StartCmd(t, cmd)
-	time.Sleep(3 * waitTime)
+	for begin := time.Now(); strings.Contains(target.Command("report"), tooFew) && time.Since(begin) < time.Minute; { // it starts
+		time.Sleep(waitTime)
+	}
 	target.Command("clear")
 	inCall := 0
 	const stops, most = 60, 600

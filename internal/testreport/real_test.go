@@ -51,7 +51,7 @@ func TestRealFailures(t *testing.T) {
 	for name, bad := range badTests {
 		t.Run(name, func(t *testing.T) {
 			run := func(timeout time.Duration) (status int, stdout, stderr string) {
-				cmd := testcmd.Command(t, "go", "test", "-json", "-timeout", timeout.String(), "-vet=off", "./"+name)
+				cmd := testcmd.Within(t, 0, "go", "test", "-json", "-timeout", timeout.String(), "-vet=off", "./"+name)
 				cmd.Dir = dir
 				cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
 				return testcmd.Run(t, cmd)

@@ -42,11 +42,10 @@ func Freezers(t *testing.T) []*Freezer {
 		}
 		usable = append(usable, f)
 		t.Cleanup(func() {
-			for range 1000 {
+			for begin := time.Now(); time.Since(begin) < time.Minute; time.Sleep(time.Millisecond) {
 				if os.Remove(f.group) == nil {
 					return
 				}
-				time.Sleep(time.Millisecond)
 			}
 			t.Errorf("%s cannot be removed", f.group)
 		})

@@ -17,13 +17,13 @@ func TestARM64(t *testing.T) {
 		return // the tests themselves run there
 	}
 	exe := filepath.Join(t.TempDir(), "inline.test")
-	build := testcmd.Command(t, "go", "test", "-c", "-o", exe, ".")
+	build := testcmd.Within(t, 0, "go", "test", "-c", "-o", exe, ".")
 	build.Env = append(os.Environ(), "GOARCH=arm64", "CGO_ENABLED=0")
 	if out, err := testcmd.Combined(build); err != nil {
 		t.Fatalf("building for arm64: %v\n%s", err, out)
 	}
 	// TestPlaces only reads executables, of both architectures, and may have to build them first.
-	run := testcmd.Command(t, "qemu-aarch64", exe, "-test.v", "-test.timeout=4m", "-test.skip=^TestPlaces$")
+	run := testcmd.Within(t, 0, "qemu-aarch64", exe, "-test.v", "-test.timeout=30m", "-test.skip=^TestPlaces$")
 	// The emulator has no /proc/self/exe by which TestMain could start again without the runtime's signals.
 	run.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1")
 	out, err := testcmd.Combined(run)
