@@ -126,9 +126,19 @@ func (s Spec) start(tb testing.TB, exe string) (*Process, error) {
 	return p, nil
 }
 
-// newSite makes a place for one instance.
+// newSite makes a place for one instance: in memory if possible, because programs that wait for a busy disk answer with errors.
 func newSite(tb testing.TB) (*site, error) {
-	at := &site{dir: tb.TempDir()}
+	at := &site{}
+	if dir, err := os.MkdirTemp("/dev/shm", "loupe-realtarget-"); err == nil {
+		tb.Cleanup(func() {
+			if err := os.RemoveAll(dir); err != nil {
+				tb.Error(err)
+			}
+		})
+		at.dir = dir
+	} else {
+		at.dir = tb.TempDir()
+	}
 	for i := range at.addrs {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
