@@ -21,6 +21,7 @@ import (
 
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
@@ -126,41 +127,52 @@ func TestMemoryEvents(t *testing.T) {
 	for _, release := range testtarget.Ends(t, testtarget.Versions()) {
 		t.Run("go"+release, func(t *testing.T) {
 			target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "selftrace", Go: release}))
-			path := filepath.Join(t.TempDir(), "trace")
-			opt := truthOptions(event.KindsGC.Union(event.KindsMemory))
-			opt.MemoryInterval = 5 * time.Millisecond
-			events, bounds, stats := observeEach(t, target.PID(), opt, func() {}, func() {
-				if answer := target.Command("heap " + path + " 1500"); answer != "heaped" {
-					t.Fatal(answer)
-				}
-			})
-			own := readOwnHeap(t, path)
-			own.runway = 64 << 10
-			if minorOf(t, release) < 19 {
-				own.ahead = 64 << 10 // the free slots of spans that Ps are about to use, see event.MemoryReading
-			}
-			if minorOf(t, release) < 18 {
-				own.runway, own.span = 1<<20, 8<<10
-			}
-			offset := (bounds.Min + bounds.Max) / 2
-			counted := compareSamples(t, own, events, offset)
-			t.Log(counted)
-			for _, kind := range event.KindsMemory.List() {
-				if n := stats.Kinds[kind]; counted[kind.String()] < 20 || n.Received < uint64(counted[kind.String()]) || n.Lost != 0 {
-					t.Errorf("%d samples of %v were compared; counted %+v", counted[kind.String()], kind, n)
-				}
-			}
-			if counted["stalled"] > counted["HeapAlloc"]/20 {
-				t.Errorf("%d readings of %d took longer than %v", counted["stalled"], counted["HeapAlloc"], time.Duration(sampleTakes))
-			}
-			if counted["not in the trace"] > counted["HeapAlloc"]/5 {
-				t.Errorf("%d of %d heap sizes are not in the trace", counted["not in the trace"], counted["HeapAlloc"])
-			}
-			if own.collections < 3 || counted["HeapAlloc"] < 20 {
-				t.Errorf("%d collections, %v", own.collections, counted)
-			}
+			testcmd.UntilSeen(t, 1500*time.Millisecond, func(d time.Duration) error { return compareHeapEvents(t, target, release, d) })
 		})
 	}
+}
+
+// compareHeapEvents compares what a target's heap does for a while with the target's own record of it. The error says that there was too
+// little to compare.
+func compareHeapEvents(t *testing.T, target *testtarget.Process, release string, d time.Duration) error {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "trace")
+	opt := truthOptions(event.KindsGC.Union(event.KindsMemory))
+	opt.MemoryInterval = 5 * time.Millisecond
+	events, bounds, stats := observeEach(t, target.PID(), opt, func() {}, func() {
+		if answer := target.Command(fmt.Sprint("heap ", path, " ", d.Milliseconds())); answer != "heaped" {
+			t.Fatal(answer)
+		}
+	})
+	own := readOwnHeap(t, path)
+	own.runway = 64 << 10
+	if minorOf(t, release) < 19 {
+		own.ahead = 64 << 10 // the free slots of spans that Ps are about to use, see event.MemoryReading
+	}
+	if minorOf(t, release) < 18 {
+		own.runway, own.span = 1<<20, 8<<10
+	}
+	counted := compareSamples(t, own, events, (bounds.Min+bounds.Max)/2)
+	t.Log(counted)
+	for _, kind := range event.KindsMemory.List() {
+		n := stats.Kinds[kind]
+		if n.Received < uint64(counted[kind.String()]) || n.Lost != 0 {
+			t.Errorf("%d samples of %v were compared; counted %+v", counted[kind.String()], kind, n)
+		}
+		if counted[kind.String()] < 20 {
+			return fmt.Errorf("%d samples of %v were compared", counted[kind.String()], kind)
+		}
+	}
+	if own.collections < 3 {
+		return fmt.Errorf("%d collections", own.collections)
+	}
+	if counted["stalled"] > counted["HeapAlloc"]/20 {
+		return fmt.Errorf("%d readings of %d took longer than %v", counted["stalled"], counted["HeapAlloc"], time.Duration(sampleTakes))
+	}
+	if counted["not in the trace"] > counted["HeapAlloc"]/5 {
+		t.Errorf("%d of %d heap sizes are not in the trace", counted["not in the trace"], counted["HeapAlloc"])
+	}
+	return nil
 }
 
 // compareSamples compares events with what the target has recorded, and returns how many of each kind it has compared.
@@ -181,7 +193,9 @@ func compareSamples(t *testing.T, own *ownHeap, events []event.Event, offset int
 			continue
 		}
 		if m == noMatch {
-			if m, _ = own.match(e, max(first, at-sampleStalls), at+sampleSlack); m != noMatch {
+			// The reader may have waited within a reading, or the program between a change and the time of the change in the trace:
+			// the next one then has the value.
+			if m, _ = own.match(e, max(first, at-sampleStalls), own.nextChange(e.Kind, at+sampleSlack)); m != noMatch {
 				stalled[at] = true
 			}
 		}
@@ -198,6 +212,23 @@ func compareSamples(t *testing.T, own *ownHeap, events []event.Event, offset int
 		t.Errorf("%d values are not the target's: %q", len(wrong), wrong[:min(len(wrong), 5)])
 	}
 	return counted
+}
+
+// nextChange returns the time of the first change of what a kind of event shows, after a time, or that time if there is none within
+// sampleStalls.
+func (own *ownHeap) nextChange(k event.Kind, after int64) int64 {
+	list := own.alloc
+	switch k {
+	case event.HeapGoal:
+		list = own.goal
+	case event.AllocBytes, event.AllocObjects:
+		return after
+	}
+	i := sort.Search(len(list), func(i int) bool { return list[i].time > after })
+	if i == len(list) || list[i].time > after+sampleStalls {
+		return after
+	}
+	return list[i].time
 }
 
 // A match says how close a program came to a value.

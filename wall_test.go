@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe"
+	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
@@ -139,17 +140,23 @@ func TestWallProfileEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	ctx, stop := context.WithTimeout(t.Context(), time.Second)
-	defer stop()
-	prof, err := p.WallProfile(ctx, loupe.WallOptions{})
-	if err != nil || prof.Ended != nil || prof.DurationNanos > int64(time.Since(time.Unix(0, prof.TimeNanos))) || prof.Snapshots < 3 {
-		t.Fatalf("%+v, %v", prof, err)
-	}
-	if _, err := p.WallProfile(ctx, loupe.WallOptions{}); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("without a snapshot: %v", err)
-	}
+	testcmd.UntilSeen(t, time.Second, func(d time.Duration) error {
+		ctx, stop := context.WithTimeout(t.Context(), d)
+		defer stop()
+		prof, err := p.WallProfile(ctx, loupe.WallOptions{})
+		if err != nil || prof.Ended != nil || prof.DurationNanos > int64(time.Since(time.Unix(0, prof.TimeNanos))) {
+			t.Fatalf("%+v, %v", prof, err)
+		}
+		if _, err := p.WallProfile(ctx, loupe.WallOptions{}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("without a snapshot: %v", err)
+		}
+		if prof.Snapshots < 3 { // after a snapshot that took long the next one is far away
+			return fmt.Errorf("%d snapshots in %v", prof.Snapshots, d)
+		}
+		return nil
+	})
 	time.AfterFunc(time.Second, func() { target.Kill() })
-	prof, err = p.WallProfile(t.Context(), loupe.WallOptions{Duration: time.Minute})
+	prof, err := p.WallProfile(t.Context(), loupe.WallOptions{Duration: time.Minute})
 	if err != nil || !errors.Is(prof.Ended, loupe.ErrExited) || !strings.Contains(strings.Join(prof.Comments, "\n"), "ended early: ") || prof.DurationNanos > 20e9 {
 		t.Errorf("%+v, %v", prof, err)
 	}
