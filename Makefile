@@ -38,7 +38,6 @@ generate:
 ## test: all tests, those of live events with both engines, with targets of a few Go releases or RELEASES=all; lists the tests that were skipped and why; with CI=true none may be
 test: export LOUPE_RELEASES = $(RELEASES)
 test: testdeps
-	go vet $(PACKAGES)
 	{ go test -json -vet=off -timeout 45m $(TESTFLAGS) $(TEST) && first=0 || first=$$?; \
 	  $(if $(filter ./... .,$(TEST)),go test -json -vet=off -timeout 45m -skip '$(INLINE_ANYWAY)' $(TESTFLAGS) . -engine inline &&) exit $$first; } | go run ./internal/testreport
 
