@@ -167,12 +167,12 @@ func measured(t *testing.T, target *testtarget.Process) (mallocs, bytes, sixteen
 }
 
 func allocSpecs(t *testing.T) []testtarget.Spec {
-	var specs []testtarget.Spec
+	var specs, rare []testtarget.Spec
 	for _, v := range testtarget.Versions() {
-		specs = append(specs, testtarget.Spec{Program: "maker", Go: v}, testtarget.Spec{Program: "maker", Go: v, Stripped: true})
+		specs, rare = append(specs, testtarget.Spec{Program: "maker", Go: v, Stripped: true}), append(rare, testtarget.Spec{Program: "maker", Go: v})
 	}
-	specs = append(specs, testtarget.SpecsAmong(t, testtarget.Spec{Program: "maker", Go: "1.12.17", PIE: true}, testtarget.Spec{Program: "maker", PIE: true})...)
-	return append(specs, testtarget.Rare(t, testtarget.Spec{Program: "maker", Go: "1.17.13", PIE: true})...)
+	rare = append(rare, testtarget.Spec{Program: "maker", Go: "1.12.17", PIE: true}, testtarget.Spec{Program: "maker", Go: "1.17.13", PIE: true})
+	return slices.Concat(specs, []testtarget.Spec{{Program: "maker", PIE: true}}, testtarget.Rare(t, rare...))
 }
 
 // TestAllocsCollected is TestAllocsTruth on all processors while the collector runs. The runtime then allocates before and after

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,10 +23,8 @@ import (
 // of the release, go tool trace of the release itself reads it to its end, and its times are those of the wall clock: what
 // the program does when it is told to happens after it was told and before it answers.
 func TestRecordedReaders(t *testing.T) {
-	for _, release := range testtarget.Versions() {
-		if minorOf(t, release) < 22 {
-			continue
-		}
+	releases := slices.DeleteFunc(testtarget.Versions(), func(r string) bool { return minorOf(t, r) < 22 })
+	for _, release := range testtarget.Ends(t, releases) {
 		t.Run("go"+release, func(t *testing.T) {
 			target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "selftrace", Go: release}))
 			var begin, end time.Time

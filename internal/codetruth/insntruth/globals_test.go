@@ -60,7 +60,7 @@ var inferredVariables = []inferredVariable{
 
 func TestGlobalsEqualSymbols(t *testing.T) {
 	specs := append(targets(t), // and with the instructions that GOAMD64=v3 permits
-		testtarget.Spec{Program: "zoo", Go: testtarget.Latest(), Arch: insn.AMD64, AMD64Level: "v3"})
+		testtarget.Rare(t, testtarget.Spec{Program: "zoo", Go: testtarget.Latest(), Arch: insn.AMD64, AMD64Level: "v3"})...)
 	eachOf(t, specs, func(t *testing.T, p *program) {
 		g := insn.InferGlobals(p.lookup, p.isData)
 		for _, v := range inferredVariables {
