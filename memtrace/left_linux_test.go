@@ -3,10 +3,12 @@ package memtrace
 import (
 	"errors"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"unsafe"
 )
 
 // TestNothingLeft has the kernel forbid what patching needs, and checks that no memory and no file is left then.
@@ -25,11 +27,11 @@ func TestNothingLeft(t *testing.T) {
 	if _, _, e := syscall.RawSyscall6(syscall.SYS_PRCTL, setMDWE, refuseExecGain, 0, 0, 0, 0); e != 0 {
 		t.Skip("the kernel has no PR_SET_MDWE:", e)
 	}
-	mapped, files := lowMappings(t), eventfds(t)
+	mapped, files := nearMappings(t), eventfds(t)
 	if err := Supported(); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "mprotect") {
 		t.Error(err)
 	}
-	if now := lowMappings(t); !slices.Equal(now, mapped) {
+	if now := nearMappings(t); !slices.Equal(now, mapped) {
 		t.Errorf("mappings %v, before %v", now, mapped)
 	}
 	if now := eventfds(t); !slices.Equal(now, files) {
@@ -37,15 +39,24 @@ func TestNothingLeft(t *testing.T) {
 	}
 }
 
-// lowMappings returns the mappings below the Go heap, which do not grow.
-func lowMappings(t *testing.T) []mapping {
+// nearMappings returns the mappings that are as close to the program's code as stubs must be. They do not grow, unlike the Go heap and
+// that of C. Since Go 1.26 the heap is at a random address, which may be close.
+func nearMappings(t *testing.T) []mapping {
 	t.Helper()
 	maps, err := readMaps()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return slices.DeleteFunc(maps, func(m mapping) bool { return m.start >= 0xC0<<32 || m.path == "[heap]" })
+	const arena = 64 << 20
+	code, heap := reflect.ValueOf(Supported).Pointer(), uintptr(unsafe.Pointer(onHeap))&^(arena-1)
+	return slices.DeleteFunc(maps, func(m mapping) bool {
+		far := m.start > code+2*hookReach || m.end+2*hookReach < code
+		return far || m.path == "[heap]" || m.end > heap-arena && m.start < heap+2*arena
+	})
 }
+
+// onHeap is an object on the Go heap.
+var onHeap = new([64]byte)
 
 // eventfds returns the eventfds of the process.
 func eventfds(t *testing.T) []string {
