@@ -129,17 +129,24 @@ func locks() {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	cond := sync.NewCond(&mu)
-	ready := false
+	ready, waiting := false, 0
 	for i := 0; i < 20; i++ {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
 			mu.Lock()
+			waiting++
 			for !ready {
 				cond.Wait()
 			}
 			mu.Unlock()
 		}()
+	}
+	for n := 0; n < 20; {
+		time.Sleep(time.Millisecond)
+		mu.Lock()
+		n = waiting
+		mu.Unlock()
 	}
 	time.Sleep(time.Millisecond)
 	mu.Lock()
