@@ -101,10 +101,18 @@ func drop(k event.Kind) func(*mutator) []event.Event {
 	}
 }
 
-// isRestart reports whether an event is a start after a system call, which may be missing.
+// isRestart reports whether an event is a start after a system call or before one, of which one may be missing.
 func isRestart(events []event.Event, i int) bool {
 	if events[i].Kind != event.GoStart {
 		return false
+	}
+	for _, next := range events[i+1:] {
+		if next.G == events[i].G {
+			if next.Kind == event.GoStart {
+				return true
+			}
+			break
+		}
 	}
 	last := event.Kind(0)
 	for j := i - 1; j >= 0 && last == 0; j-- {
