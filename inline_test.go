@@ -167,7 +167,7 @@ func TestCoarseClock(t *testing.T) {
 	s.Close()
 	stats := s.Stats()
 	if totals := machine.Totals(); stats.Events < 1000 || late > stats.Events/100 || stats.Lost == 0 && late == 0 && totals.Repairs > 0 {
-		t.Errorf("%d events, %d lost, %d late; %d events did not fit what was known", stats.Events, stats.Lost, late, totals.Repairs)
+		t.Errorf("%d events, %d lost, %d late; %d events did not fit what was known; warnings %q", stats.Events, stats.Lost, late, totals.Repairs, s.Warnings())
 	}
 	for kind, c := range stats.Kinds {
 		if c.Produced != c.Received+c.Lost {

@@ -128,6 +128,7 @@ func (s *Session) hideSystem(system []uint64) error {
 type move struct {
 	kind    uint8
 	created bool
+	tid     int32 // the thread on which it happened
 }
 
 // correct changes the list to the goroutines that were alive when the probes were enabled, using their first moves.
@@ -139,13 +140,18 @@ func (s *Session) correct(list *initialList, moves map[uint64]move) {
 		if g.created = m.created; m.created {
 			continue
 		}
-		if state := m.before(); moved && state != list.states.of(uint16(g.state)) {
+		if !moved {
+			continue
+		}
+		state := m.before()
+		if state != list.states.of(uint16(g.state)) {
 			g.state, g.reason, g.wait, g.stack = uint8(list.states.number(state)), 0, 0, nil
 		}
+		g.tid = m.thread(state) // when the snapshot read it, it may have been running on another one
 	}
 	for id, m := range moves { // exited before the snapshot read them
 		if !m.created && id != 0 && !s.decoder.system[id] {
-			list.append(initial{id: id, state: uint8(list.states.number(m.before()))})
+			list.append(initial{id: id, state: uint8(list.states.number(m.before())), tid: m.thread(m.before())})
 		}
 	}
 	list.sort()
@@ -188,14 +194,22 @@ func (s *Session) firstMoves() (moves map[uint64]move, first int64) {
 		first = min(first, int64(r.Time))
 		switch r.Kind {
 		case csrc.KindSwitch:
-			note(r.G, move{kind: uint8(event.GoBlock)})
+			note(r.G, move{kind: uint8(event.GoBlock), tid: int32(r.Tid)})
 			note(r.Arg, move{kind: uint8(event.GoUnblock)})
 		default:
-			note(r.G, move{kind: r.Kind, created: r.Kind == uint8(event.GoCreate)})
+			note(r.G, move{kind: r.Kind, created: r.Kind == uint8(event.GoCreate), tid: int32(r.Tid)})
 		}
 		return true
 	})
 	return moves, first
+}
+
+// thread returns the thread on which a goroutine was before its first move, in the state that before returns; 0 if it had none.
+func (m move) thread(before event.State) int32 {
+	if before == event.StateRunning || before == event.StateSyscall {
+		return m.tid
+	}
+	return 0
 }
 
 // before returns the state that a goroutine was in before its first move.

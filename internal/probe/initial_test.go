@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"testing"
@@ -72,16 +73,39 @@ func TestFirstMoves(t *testing.T) {
 	for _, r := range []csrc.Record{
 		{Kind: csrc.KindStack, Time: 1},
 		{Kind: uint8(event.Lost)},
-		{Kind: uint8(event.GoUnblock), G: 5, Time: 100},
+		{Kind: uint8(event.GoUnblock), G: 5, Time: 100, Tid: 71},
 		{Kind: uint8(event.Lost), G: 5},
 		{Kind: uint8(event.GoStart), G: 5, Time: 110},
-		{Kind: uint8(event.GoCreate), G: 6, Time: 90},
+		{Kind: uint8(event.GoCreate), G: 6, Time: 90, Tid: 71},
+		{Kind: uint8(event.GoStop), G: 7, Time: 120, Tid: 72},
+		{Kind: uint8(event.GoBlock), G: 8, Time: 130, Tid: 73},
 	} {
 		s.buffered.add(unsafe.Slice((*byte)(unsafe.Pointer(&r)), recordSize))
 	}
 	moves, first := s.firstMoves()
-	want := map[uint64]move{5: {kind: uint8(event.GoUnblock)}, 6: {kind: uint8(event.GoCreate), created: true}}
+	want := map[uint64]move{5: {kind: uint8(event.GoUnblock), tid: 71}, 6: {kind: uint8(event.GoCreate), created: true, tid: 71},
+		7: {kind: uint8(event.GoStop), tid: 72}, 8: {kind: uint8(event.GoBlock), tid: 73}}
 	if !maps.Equal(moves, want) || first != 90 {
 		t.Errorf("%v since %d, want %v since 90", moves, first, want)
+	}
+}
+
+// TestCorrectThreads: a goroutine that the snapshot found running had been running on another thread when the probes were enabled, or
+// had been waiting.
+func TestCorrectThreads(t *testing.T) {
+	s, list := &Session{decoder: &decoder{}}, newInitialList()
+	for _, id := range []uint64{5, 6, 7} {
+		list.add(&event.Goroutine{ID: id, State: event.StateRunning, TID: 70})
+	}
+	s.correct(list, map[uint64]move{5: {kind: uint8(event.GoUnblock), tid: 71}, 7: {kind: uint8(event.GoStop), tid: 72},
+		8: {kind: uint8(event.GoBlock), tid: 73}})
+	got := map[uint64]string{}
+	for i := range list.n {
+		g := list.at(i)
+		got[g.id] = fmt.Sprint(list.states.of(uint16(g.state)), " ", g.tid)
+	}
+	want := map[uint64]string{5: "waiting 0", 6: "running 70", 7: "running 72", 8: "running 73"}
+	if !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
