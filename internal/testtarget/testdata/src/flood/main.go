@@ -8,6 +8,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"strconv"
@@ -45,8 +46,11 @@ func main() {
 	for atomic.LoadInt64(&l.parked) < int64(goroutines) {
 		time.Sleep(time.Millisecond)
 	}
-	// The last to be counted still have a few instructions to go.
+	// The last to be counted still have a few instructions to go. Stacks of very many would take too long to write.
 	time.Sleep(50 * time.Millisecond)
+	for goroutines <= 20000 && moving() {
+		time.Sleep(10 * time.Millisecond)
+	}
 
 	crew := make([]*worker, workers)
 	for i := range crew {
@@ -61,6 +65,16 @@ func main() {
 		}
 		return fmt.Sprintf("ops %d %d", total, monotonic())
 	}})
+}
+
+// moving says whether a goroutine other than this one moves.
+func moving() bool {
+	for _, g := range bytes.Split(allStacks(), []byte("\n\n"))[1:] {
+		if moves(g) {
+			return true
+		}
+	}
+	return false
 }
 
 // argument returns the number at a place of the command line.
