@@ -57,22 +57,21 @@ func (f *Feed) flush() {
 const (
 	catchUpPause   = 2 * time.Millisecond
 	catchUpQuiet   = 25
-	catchUpStopped = 200 * time.Millisecond
+	catchUpStopped = 20 * time.Millisecond
 )
 
 // CatchUp waits until the events from before the call have been added. It returns when an event is added that is later than the
 // call, when no event is added for 50 ms, after the given limit, or if [Feed.End] has been called.
 //
-// Events can be late if this process was stopped, or if its threads wait for a processor. If that happens during the call, the
-// times begin anew.
+// Events can be late if this process was stopped, or if its threads wait for a processor. Such times during the call do not count.
 func (f *Feed) CatchUp(limit time.Duration) {
 	now := f.clock()
 	seen, latest := f.progress()
 	for quiet, deadline := 0, time.Now().Add(limit); latest < now && quiet < catchUpQuiet && time.Now().Before(deadline); quiet++ {
 		began := time.Now()
 		time.Sleep(catchUpPause)
-		if time.Since(began) > catchUpStopped {
-			now, quiet, deadline = f.clock(), 0, time.Now().Add(limit)
+		if took := time.Since(began); took > catchUpStopped {
+			now, quiet, deadline = f.clock(), 0, deadline.Add(took-catchUpStopped)
 		}
 		added := seen
 		if added, latest = f.progress(); added > seen {

@@ -50,7 +50,7 @@ func (g *Progress) Await(ctx context.Context, ran, timeout time.Duration) (behin
 		began := time.Now()
 		time.Sleep(time.Millisecond) // the kernel updates its counts every tick
 		if took := time.Since(began); took > stoodStill {
-			deadline = deadline.Add(took)
+			deadline = deadline.Add(took - stoodStill)
 		}
 	}
 }
