@@ -46,8 +46,9 @@ type clock struct{ first, last mark }
 
 // clock returns the mapping. Of each group the mark with the least delay between clock and message counts: the delay is
 // never negative. Times that the reader of the trace moved do not count. Where all marks of a group were moved, the stamp next
-// to them counts instead.
-func (m *marks) clock() (clock, error) {
+// to them counts instead. If the trace has the times of CLOCK_MONOTONIC, both clocks run at the same speed, and of all marks
+// the one with the least delay counts.
+func (m *marks) clock(monotonic bool) (clock, error) {
 	if len(m.begin) == 0 || len(m.end) == 0 {
 		return clock{}, errors.New("the trace has no marks at its begin and end")
 	}
@@ -65,6 +66,10 @@ func (m *marks) clock() (clock, error) {
 	c := clock{closest(begin), closest(end)}
 	if c.last.trace <= c.first.trace || c.last.mono <= c.first.mono {
 		return clock{}, errors.New("the marks of the trace are not in order")
+	}
+	if monotonic {
+		best := closest(slices.Concat(begin, between, end))
+		c = clock{best, mark{mono: best.mono + int64(time.Second), trace: best.trace + int64(time.Second)}}
 	}
 	return c, nil
 }

@@ -229,7 +229,7 @@ const (
 
 // finish maps all times to CLOCK_MONOTONIC.
 func (p *parser) finish() error {
-	c, err := p.marks.clock()
+	c, err := p.marks.clock(p.t.Release >= minorTraceV2)
 	if err != nil {
 		return err
 	}

@@ -130,7 +130,7 @@ func TestClock(t *testing.T) {
 			t.Fatalf("message %v: mark %v, %v", log, isMark, err)
 		}
 	}
-	c, err := m.clock()
+	c, err := m.clock(false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,27 +143,41 @@ func TestClock(t *testing.T) {
 	m.add(logClock, "5100", 4190, false)
 	m.add(logClock, "9100", 7295, false)
 	m.add(logEnd, "11090", 9089, true)
-	if again, err := m.clock(); err != nil || again != c {
+	if again, err := m.clock(false); err != nil || again != c {
 		t.Errorf("with a mark that was moved the clock is %v, not %v (%v)", again, c, err)
 	}
 	for i := range m.end {
 		m.end[i].moved = true
 	}
-	if c, err := m.clock(); err != nil || c.last.mono != 9100 || m.movedBy(c) < 0 {
+	if c, err := m.clock(false); err != nil || c.last.mono != 9100 || m.movedBy(c) < 0 {
 		t.Errorf("without marks at the end the clock is %v, %v", c, err)
 	}
-	if _, err := (&marks{begin: m.begin, end: m.end}).clock(); err == nil {
+	if _, err := (&marks{begin: m.begin, end: m.end}).clock(false); err == nil {
 		t.Error("a trace whose last marks were moved is accepted without stamps")
 	}
 	if _, err := m.add(logEnd, "soon", 1, false); err == nil {
 		t.Error("a mark without a number is accepted")
 	}
-	if _, err := new(marks).clock(); err == nil {
+	if _, err := new(marks).clock(false); err == nil {
 		t.Error("a trace without marks is accepted")
 	}
 	backwards := marks{begin: []mark{{mono: 100, trace: 100}}, end: []mark{{mono: 50, trace: 200}}}
-	if _, err := backwards.clock(); err == nil {
+	if _, err := backwards.clock(false); err == nil {
 		t.Error("marks that go back are accepted")
+	}
+}
+
+// TestMonotonicClock: where both clocks run at the same speed, one mark without a delay is enough.
+func TestMonotonicClock(t *testing.T) {
+	m := marks{begin: []mark{{mono: 100, trace: 112}}, between: []mark{{mono: 500, trace: 501}}, end: []mark{{mono: 900, trace: 930}}}
+	c, err := m.clock(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at, want := range map[int64]int64{101: 100, 501: 500, 100_001: 100_000} {
+		if got := c.mono(at); got != want {
+			t.Errorf("%d is mapped to %d, not %d", at, got, want)
+		}
 	}
 }
 
