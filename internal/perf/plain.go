@@ -234,6 +234,9 @@ func (s *Plain) scan(late bool) error {
 			break
 		}
 		tids, err := s.proc.Threads()
+		if s.watches() && (errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)) {
+			return nil // the threads' events use up the open files; threads that have none are counted when they are watched
+		}
 		if err != nil {
 			return err
 		}
@@ -243,6 +246,13 @@ func (s *Plain) scan(late bool) error {
 		}
 	}
 	return nil
+}
+
+// watches reports whether a thread is sampled.
+func (s *Plain) watches() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.threads) > 0
 }
 
 // watch opens the events of a thread. Late says that the thread may have used processor time since Start. It reports whether the
