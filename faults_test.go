@@ -57,8 +57,9 @@ func during(t *testing.T, p *testtarget.Process, opt loupe.Options, commands ...
 			t.Fatalf("there were %d goroutines, and are more", before)
 		}
 	}
-	s.Close()
+	s.Detach() // not Close, which discards events if the loop over them has not begun
 	<-done
+	s.Close()
 	if err := s.Err(); err != nil {
 		t.Error(err)
 	}
@@ -184,8 +185,9 @@ func TestSlowConsumer(t *testing.T) {
 	}()
 	p.Command("spawn 20000")
 	release.Store(true)
-	s.Close()
+	s.Detach()
 	<-done
+	s.Close()
 	stats := s.Stats()
 	if stats.Lost == 0 {
 		t.Error("a buffer of 64 KiB that nobody reads lost nothing")

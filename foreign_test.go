@@ -144,10 +144,13 @@ func (p *shared) observe(t *testing.T) *observation {
 
 func (o *observation) close(t *testing.T) {
 	t.Helper()
-	if err := o.s.Close(); err != nil {
+	if err := o.s.Detach(); err != nil {
 		t.Errorf("detaching: %v", err)
 	}
 	<-o.done
+	if err := o.s.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 // check checks that the program works, and when nobody observes it that its code is the file's.

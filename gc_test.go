@@ -37,8 +37,9 @@ func TestCollector(t *testing.T) {
 			if _, err := fmt.Sscanf(p.Command("heap 200"), "heap %d %d", &alloc, &collections); err != nil {
 				t.Fatal(err)
 			}
-			s.Close()
+			s.Detach()
 			<-done
+			s.Close()
 			if kinds[event.GCBegin] != collections || kinds[event.GCEnd] != collections {
 				t.Errorf("%v, the runtime counts %d collections", kinds, collections)
 			}

@@ -285,6 +285,9 @@ func TestFixedStub(t *testing.T) {
 		t.Errorf("%d channels are made", c.kinds[event.ChanMake])
 	}
 	c.expect(t, event.ChanClose, 300, 5)
+	if t.Failed() {
+		t.Logf("events %v, %+v", c.kinds, c.stats)
+	}
 	if w := strings.Join(event.WarningTexts(attach(t, p.PID(), opt).Warnings()), "\n"); !strings.Contains(w, "channel creation is not reported") {
 		t.Errorf("warnings %q", w)
 	}

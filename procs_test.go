@@ -50,8 +50,9 @@ func TestProcs(t *testing.T) {
 			for _, line := range []string{"spawn 2000", "pingpong 500", "chans 300", "locks 20"} {
 				p.Command(line)
 			}
-			s.Close()
+			s.Detach()
 			<-done
+			s.Close()
 			t.Logf("%d starts by P: %v", starts, used)
 			if starts < 100 || unknown > 0 || shared > 0 {
 				t.Errorf("%d starts, %d without a P, %d on a P that runs another goroutine", starts, unknown, shared)

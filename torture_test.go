@@ -212,11 +212,11 @@ func loadWhileObserved(t *testing.T, p *testtarget.Process) {
 		}()
 		load()
 		expectWork(t, p)
-		err = s.Close()
+		err = s.Detach()
 		if n := <-done; n == 0 {
 			t.Error("nothing was observed")
 		}
-		if err := errors.Join(err, s.Err()); err != nil {
+		if err := errors.Join(err, s.Close(), s.Err()); err != nil {
 			t.Error(err)
 		}
 		return strings.Count(strings.Join(event.WarningTexts(s.Warnings()), "\n"), "plugins are loaded (1)")

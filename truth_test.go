@@ -216,7 +216,7 @@ func observeEach(t *testing.T, pid int, opt loupe.Options, each func(), do func(
 		}
 	}()
 	do()
-	if err := s.Close(); err != nil {
+	if err := s.Detach(); err != nil {
 		t.Error(err)
 	}
 	<-done

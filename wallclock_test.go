@@ -37,8 +37,9 @@ func TestWallClock(t *testing.T) {
 		spans = append(spans, span{from, time.Now().UnixNano()})
 		time.Sleep(20 * time.Millisecond)
 	}
-	s.Close()
+	s.Detach()
 	<-done
+	s.Close()
 	for i, w := range spans {
 		n := 0
 		for _, at := range times {
