@@ -166,16 +166,3 @@ func (r *ThreadReader) copyGoroutine(s *ThreadState) bool {
 	s.Goroutine = StackCopy{Addr: from, Data: r.stack[:min(s.StackHi-from, maxThreadStack)]}
 	return r.p.mem.read(s.Goroutine.Data, from) == nil
 }
-
-// Threads returns the IDs of the threads of the process in the PID namespace of the caller.
-func (p *Process) Threads() ([]int, error) {
-	byInner, err := p.dir.threads()
-	if err != nil {
-		return nil, err
-	}
-	list := make([]int, 0, len(byInner))
-	for _, tid := range byInner {
-		list = append(list, tid)
-	}
-	return list, nil
-}

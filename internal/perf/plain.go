@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -28,6 +29,7 @@ type Plain struct {
 	period   time.Duration
 	userOnly bool
 	gcTimes  uint64       // an address in the process; 0: the phase of the garbage collector is not wanted
+	tasks    *os.File     // the directory of the threads in /proc
 	readers  []*cpuReader // by processor; nil for those that are offline
 	wake     int          // an eventfd
 	stopped  atomic.Bool
@@ -104,6 +106,9 @@ func (s *Plain) open(opt Options) error {
 		return err
 	}
 	var err error
+	if s.tasks, err = os.Open(fmt.Sprintf("/proc/%d/task", s.proc.PID())); err != nil {
+		return err
+	}
 	if s.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC); err != nil {
 		return err
 	}
@@ -233,10 +238,7 @@ func (s *Plain) scan(late bool) error {
 		if !again {
 			break
 		}
-		tids, err := s.proc.Threads()
-		if s.watches() && (errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)) {
-			return nil // the threads' events use up the open files; threads that have none are counted when they are watched
-		}
+		tids, err := s.list()
 		if err != nil {
 			return err
 		}
@@ -248,11 +250,22 @@ func (s *Plain) scan(late bool) error {
 	return nil
 }
 
-// watches reports whether a thread is sampled.
-func (s *Plain) watches() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.threads) > 0
+// list returns the IDs of the threads of the process. It opens no file: the events of the threads may use up all that may be open.
+func (s *Plain) list() (tids []int, err error) {
+	_, err = s.tasks.Seek(0, io.SeekStart)
+	var names []string
+	if err == nil {
+		names, err = s.tasks.Readdirnames(-1)
+	}
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) {
+		return nil, fmt.Errorf("process %d: %w", s.proc.PID(), goproc.ErrExited)
+	}
+	for _, name := range names {
+		if tid, err := strconv.Atoi(name); err == nil {
+			tids = append(tids, tid)
+		}
+	}
+	return tids, err
 }
 
 // watch opens the events of a thread. Late says that the thread may have used processor time since Start. It reports whether the
@@ -438,6 +451,7 @@ func (s *Plain) Close() error {
 		unix.Close(s.wake)
 		s.wake = -1
 	}
+	s.tasks.Close() // which does nothing if it is nil
 	return err
 }
 
