@@ -64,7 +64,7 @@ func cpuProfile(t *testing.T, pid int, opt loupe.CPUOptions) *loupe.CPUProfile {
 	return prof
 }
 
-// A sampledContext tells when it is first asked for its error, which is when the process is sampled.
+// A sampledContext closes started when its error is first asked for. CPUProfile does so as soon as it samples.
 type sampledContext struct {
 	context.Context
 	once    sync.Once

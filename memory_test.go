@@ -214,8 +214,8 @@ func compareSamples(t *testing.T, own *ownHeap, events []event.Event, offset int
 	return counted
 }
 
-// nextChange returns the time of the first change of what a kind of event shows, after a time, or that time if there is none within
-// sampleStalls.
+// nextChange returns when the value that a kind of event reports first changed after a time. If it did not change within
+// sampleStalls, it returns the time itself.
 func (own *ownHeap) nextChange(k event.Kind, after int64) int64 {
 	list := own.alloc
 	switch k {

@@ -39,8 +39,8 @@ func TestNothingLeft(t *testing.T) {
 	}
 }
 
-// nearMappings returns the mappings that are as close to the program's code as stubs must be. They do not grow, unlike the Go heap and
-// that of C. Since Go 1.26 the heap is at a random address, which may be close.
+// nearMappings returns the mappings in reach of stubs of the program's code, except for the Go heap and the heap of C, which grow.
+// Since Go 1.26 the Go heap is at a random address, which may be in reach.
 func nearMappings(t *testing.T) []mapping {
 	t.Helper()
 	maps, err := readMaps()

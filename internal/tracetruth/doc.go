@@ -19,11 +19,11 @@
 //
 // # Clocks
 //
-// A mark contains the value of CLOCK_MONOTONIC immediately before it was written. The marks map the time of a trace
-// (processor ticks before Go 1.22, CLOCK_MONOTONIC since then, which differs by a constant) to CLOCK_MONOTONIC. If a thread is preempted between
-// getting a sequence number and reading the clock, it writes a time that is too late, and the trace reader moves the
-// earlier times of later events to after it. The trace itself shows which times were moved. They are counted in the
-// report and not compared, and marks with such times are ignored.
+// A mark contains the value of CLOCK_MONOTONIC immediately before it was written. The marks map the time of a trace to
+// CLOCK_MONOTONIC: by a line before Go 1.22, when it is in processor ticks, and by a constant since then. If a thread is
+// preempted between getting a sequence number and reading the clock, it writes a time that is too late, and the trace
+// reader moves the earlier times of later events to after it. The trace itself shows which times were moved. They are
+// counted in the report and not compared, and marks with such times are ignored.
 //
 // Event.Time is CLOCK_MONOTONIC plus a constant offset for the session. Options.Offset is an interval that contains the
 // offset, as measured by [ClockOffset] before and after loupe.Attach. Compare uses the value in the interval that fits

@@ -1,4 +1,4 @@
-// Flood parks many goroutines beside a workload whose speed can be read.
+// Command flood parks many goroutines beside a workload whose speed can be read.
 //
 //	flood GOROUTINES WORKERS
 //

@@ -1,4 +1,4 @@
-// Mill does a known amount of work on command.
+// Command mill does a known amount of work on command.
 //
 // It adds the commands
 //

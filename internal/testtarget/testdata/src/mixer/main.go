@@ -1,4 +1,4 @@
-// Mixer does many kinds of work at the same time, each with a known result, so that harm done to any thread shows.
+// Command mixer does many kinds of work at the same time, each with a known result, so that harm done to any thread shows.
 //
 //	mixer WORKERS
 //

@@ -1,4 +1,4 @@
-// Recorder records an execution trace of itself while it does everything that makes events.
+// Command recorder records an execution trace of itself while it does everything that makes events.
 //
 //	recorder FILE ROUNDS PAUSE
 //
