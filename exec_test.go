@@ -79,7 +79,7 @@ func TestInlineTargetExecAtCall(t *testing.T) {
 	points := pointsOf(t, observers{path: os.Args[0]}, target.PID())
 	if !thorough() {
 		points = slices.DeleteFunc(distinct(points), func(p point) bool { return p.call > 1 || p.section == unmapSection && p.call > 0 })
-		points = testtarget.Third(t, points)
+		points = testtarget.Some(t, points, 6)
 	}
 	target.Stop()
 	execs := 0

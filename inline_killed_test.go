@@ -251,7 +251,7 @@ func TestInlineKilledAtCall(t *testing.T) {
 			first := distinct(all)
 			points := first
 			if !thorough() {
-				points = testtarget.Third(t, first)
+				points = testtarget.Some(t, first, 8)
 			} else {
 				points = slices.DeleteFunc(slices.Clone(all), func(at point) bool { // of words that nobody executes yet, one in 31
 					return at.what == "PTRACE_POKEDATA" && at.section == enterSection && at.n%31 != 0 && !slices.Contains(first, at)
@@ -347,7 +347,7 @@ func TestInlineTargetKilledAtCall(t *testing.T) {
 	o := observers{path: os.Args[0]}
 	points := commonPoints(t, o, targets[0].PID(), targets[1].PID())
 	if !thorough() {
-		points = testtarget.Third(t, distinct(points))
+		points = testtarget.Some(t, distinct(points), 8)
 	}
 	for _, target := range targets {
 		target.Stop()

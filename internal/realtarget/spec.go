@@ -42,13 +42,13 @@ func Programs() []Spec {
 	}
 }
 
-// Chosen returns the programs that tests are to run with: all of them if LOUPE_RELEASES chooses all releases, and two servers
-// of Debian's otherwise. The test logs what it leaves out.
+// Chosen returns the programs that tests are to run with: all of them if LOUPE_RELEASES chooses all releases, and one server of
+// Debian's otherwise. The test logs what it leaves out.
 func Chosen(tb testing.TB) []Spec {
 	tb.Helper()
 	var usual, rare []Spec
 	for _, s := range Programs() {
-		if s.Name == "prometheus" || s.Name == "caddy" {
+		if s.Name == "caddy" {
 			usual = append(usual, s)
 		} else {
 			rare = append(rare, s)

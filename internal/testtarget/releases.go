@@ -91,15 +91,23 @@ func Ends[T any](tb testing.TB, list []T) []T {
 	return among(tb, list, func(T) bool { n++; return Complete() || n == 1 || n == len(list) })
 }
 
-// Third returns a list of what a test does many times, or one in three if LOUPE_RELEASES does not choose all releases. The test
-// logs how many it leaves out.
-func Third[T any](tb testing.TB, list []T) []T {
+// Last returns a list of releases or specs, oldest first, if LOUPE_RELEASES chooses all releases, and its last element alone
+// otherwise. It is for what takes longest. The test logs the others.
+func Last[T any](tb testing.TB, list []T) []T {
+	tb.Helper()
+	n := 0
+	return among(tb, list, func(T) bool { n++; return Complete() || n == len(list) })
+}
+
+// Some returns a list of what a test does many times, or one in n of its elements if LOUPE_RELEASES does not choose all releases. The
+// test logs how many it leaves out.
+func Some[T any](tb testing.TB, list []T, n int) []T {
 	tb.Helper()
 	if Complete() {
 		return list
 	}
 	var some []T
-	for i := 0; i < len(list); i += 3 {
+	for i := 0; i < len(list); i += n {
 		some = append(some, list[i])
 	}
 	tb.Logf(LeftOut+"%d more of %d", len(list)-len(some), len(list))
@@ -117,6 +125,15 @@ func Builds(tb testing.TB, program string) []Spec {
 			Spec{Program: program, Go: v, Arch: ARM64})
 	}
 	return among(tb, specs, func(s Spec) bool { return Complete() || s.Go == Latest() || s.Arch == AMD64 && !s.PIE })
+}
+
+// Whole leaves a test out unless LOUPE_RELEASES chooses all releases: it takes minutes, or needs large tools that only those install
+// who run everything. The reason says what the test is for. The test report counts it as left out, not as skipped.
+func Whole(tb testing.TB, reason string) {
+	tb.Helper()
+	if !Complete() {
+		tb.Skip(LeftOut + reason)
+	}
 }
 
 // Complete reports whether LOUPE_RELEASES chooses all releases.
