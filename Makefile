@@ -3,11 +3,13 @@ SHELL       := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := build
 
-# What the tests use beside Go, as Debian packages: compilers for cgo programs, for programs that are no Go programs, and for
-# the probes' C sources; qemu-user runs code of the other architecture; bpftrace, perf and gdb observe programs beside Loupe;
-# jq and sqlite3 are in examples.
+# What the tests use beside Go, as Debian packages: a compiler for cgo programs, debuggers that observe programs beside Loupe, and
+# jq and sqlite3, which are in examples. With RELEASES=all, also a compiler for programs that are no Go programs, qemu-user for code
+# of the other architecture, an assembler for it, and other tracers. `make check` and `make generate` compile the probes' C sources.
 # Real programs that the tests look at are not installed: internal/realtarget unpacks them into the user's cache.
-TEST_PACKAGES ?= gcc libc6-dev gccgo-12 clang-19 llvm-19 libbpf-dev qemu-user strace gdb bpftrace linux-perf jq sqlite3
+TEST_PACKAGES  ?= gcc libc6-dev strace gdb jq sqlite3
+WHOLE_PACKAGES ?= gccgo-12 clang-19 qemu-user bpftrace linux-perf
+CHECK_PACKAGES ?= gcc libc6-dev clang-19 llvm-19 libbpf-dev
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 TESTFLAGS   ?=
@@ -25,28 +27,33 @@ INLINE_ANYWAY = ^(TestTorture|TestInline|TestForeign|TestClose(Frozen|BesideDebu
 ARCH        ?= arm64
 KERNEL      ?= linux-image-$(ARCH)
 
-.PHONY: build generate test testdeps check tidy bench fuzz pages truth torture emulated hostile clean help
+.PHONY: build generate test testdeps checkdeps check tidy bench fuzz pages truth torture emulated hostile clean help
 
 ## build: the static loupe executable, bin/loupe
 build:
 	CGO_ENABLED=0 go build -trimpath -o bin/loupe ./cmd/loupe
 
-## generate: the probes' eBPF objects and machine code from their C sources; needs clang-19, llvm-19 and libbpf-dev
-generate:
+## generate: the probes' eBPF objects and machine code from their C sources
+generate: checkdeps
 	go generate ./internal/probe/... ./internal/perf ./internal/testsets/...
 
 ## test: all tests, those of live events with both engines, with targets of a few Go releases or RELEASES=all; lists the tests that were skipped and why; with CI=true none may be
 test: export LOUPE_RELEASES = $(RELEASES)
+test: export CGO_ENABLED = 0 # as make build, and so that packages are compiled once
 test: testdeps
-	{ go test -json -vet=off -timeout 45m $(TESTFLAGS) $(TEST) && first=0 || first=$$?; \
-	  $(if $(filter ./... .,$(TEST)),go test -json -vet=off -timeout 45m -skip '$(INLINE_ANYWAY)' $(TESTFLAGS) . -engine inline &&) exit $$first; } | go run ./internal/testreport
+	{ go test -json -vet=off -ldflags=-w -timeout 45m $(TESTFLAGS) $(TEST) && first=0 || first=$$?; \
+	  $(if $(filter ./... .,$(TEST)),go test -json -vet=off -ldflags=-w -timeout 45m -skip '$(INLINE_ANYWAY)' $(TESTFLAGS) . -engine inline &&) exit $$first; } | go run ./internal/testreport
 
 ## testdeps: what the tests need beside Go; installs it when run as root, else names the command
 testdeps:
-	scripts/testdeps $(TEST_PACKAGES)
+	scripts/testdeps $(TEST_PACKAGES) $(if $(filter all,$(RELEASES)),$(WHOLE_PACKAGES))
+
+## checkdeps: the same for check and generate
+checkdeps:
+	scripts/testdeps $(CHECK_PACKAGES)
 
 ## check: format, vet, staticcheck, and that generated files are current
-check:
+check: checkdeps
 	@unformatted=$$(git ls-files -co --exclude-standard '*.go' | xargs gofmt -l); \
 	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w:"; echo "$$unformatted"; exit 1; fi
 	go vet $(PACKAGES)
@@ -89,7 +96,8 @@ truth:
 	go test -run TestBooks -v -timeout 1h . -books.all -books.for 2s -engine inline
 
 ## torture: engine inline comes and goes, for TORTURE with each of some 40 busy programs; tracers are killed, at each system call too when TORTURE is 10s or more
-torture:
+torture: RELEASES := all
+torture: testdeps
 	go test -run 'Torture|KilledAtCall' -v -count 1 -timeout 3h . -torture $(TORTURE)
 	LOUPE_TORTURE=$(TORTURE) go test -run Torture -v -count 1 -timeout 2h ./internal/ptrace
 

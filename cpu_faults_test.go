@@ -4,7 +4,6 @@ import (
 	"errors"
 	"math"
 	"os"
-	"os/exec"
 	"regexp"
 	"strconv"
 	"strings"
@@ -129,9 +128,7 @@ var perfLine = regexp.MustCompile(`^\s*([0-9.]+)%\s+\[(.)\]\s+(\S+)`)
 
 // TestCPUPerf compares a CPU profile with that of perf record of the same seconds.
 func TestCPUPerf(t *testing.T) {
-	if _, err := exec.LookPath("perf"); err != nil {
-		t.Skip("needs perf (Debian package linux-perf)")
-	}
+	testtarget.Whole(t, "perf")
 	target := burn(t, testtarget.Spec{}, "shares", "gc")
 	file := t.TempDir() + "/perf.data"
 	recording := testcmd.Within(t, 0, "perf", "record", "-q", "-e", "cpu-clock:u", "-F", "99", "-p", strconv.Itoa(target.PID()), "-o", file)

@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	}
 	os.Chmod(dir, 0o755)                                             // other users run it, too
 	loupe = filepath.Join(dir, fmt.Sprintf("loupe-%d", os.Getpid())) // a name that no other process has
-	build := testcmd.Within(nil, 30*time.Minute, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", loupe, ".")
+	build := testcmd.Within(nil, 30*time.Minute, "go", "build", "-ldflags=-s -w", "-o", loupe, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := testcmd.Combined(build); err != nil {
 		fmt.Fprintf(os.Stderr, "%v: %s", err, out)

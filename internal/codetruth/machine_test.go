@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"syscall"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/loupe-go/loupe/internal/codepatch/insn"
 	"github.com/loupe-go/loupe/internal/testcmd"
+	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
 // The tests run functions in small programs of their own: a driver calls the function with chosen registers and writes what
@@ -52,13 +52,15 @@ type assembled struct {
 // assemble makes machine code of assembler source.
 func assemble(t *testing.T, arch, source string) assembled {
 	t.Helper()
-	const clang = "clang-19"
-	if _, err := exec.LookPath(clang); err != nil {
-		t.Skipf("no %s (Debian package %s)", clang, clang)
-	}
-	target := map[string]string{insn.AMD64: "x86_64-linux-gnu", insn.ARM64: "aarch64-linux-gnu"}[arch]
 	object := filepath.Join(t.TempDir(), "a.o")
-	cmd := testcmd.Command(t, clang, "--target="+target, "-c", "-x", "assembler", "-o", object, "-")
+	command := []string{"gcc"}
+	if arch != runtime.GOARCH {
+		testtarget.Whole(t, "code of "+arch+" in an emulator")
+		target := map[string]string{insn.AMD64: "x86_64-linux-gnu", insn.ARM64: "aarch64-linux-gnu"}[arch]
+		command = []string{"clang-19", "--target=" + target}
+	}
+	command = append(command, "-c", "-x", "assembler", "-o", object, "-")
+	cmd := testcmd.Command(t, command[0], command[1:]...)
 	cmd.Stdin = bytes.NewReader([]byte(source + "\n"))
 	if out, err := testcmd.Combined(cmd); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -215,10 +217,8 @@ func run(t *testing.T, r rig, function uint64, blobs ...blob) []record {
 // emulator returns the command that runs programs of an architecture that is not the machine's.
 func emulator(t *testing.T, arch string) []string {
 	t.Helper()
+	testtarget.Whole(t, "code of "+arch+" in an emulator")
 	name := map[string]string{insn.AMD64: "qemu-x86_64", insn.ARM64: "qemu-aarch64"}[arch]
-	if _, err := exec.LookPath(name); err != nil {
-		t.Skipf("no %s (Debian package qemu-user)", name)
-	}
 	return []string{name}
 }
 

@@ -8,11 +8,13 @@ import (
 	"testing"
 
 	"github.com/loupe-go/loupe/internal/testcmd"
+	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
 // TestARM64 runs what needs no ptrace on an emulated arm64, whose user mode knows signal frames but no tracers: the way
 // back from a foothold, and the arithmetic.
 func TestARM64(t *testing.T) {
+	testtarget.Whole(t, "code of arm64 in an emulator")
 	qemu, err := exec.LookPath("qemu-aarch64")
 	if err != nil {
 		t.Skip("needs qemu-aarch64 (Debian package qemu-user)")

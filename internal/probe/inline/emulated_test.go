@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/loupe-go/loupe/internal/testcmd"
+	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
 // TestARM64 runs the tests of this package as arm64 code under qemu's user-mode emulator: the probes' blob, the stubs and
@@ -16,6 +17,7 @@ func TestARM64(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		return // the tests themselves run there
 	}
+	testtarget.Whole(t, "code of arm64 in an emulator")
 	exe := filepath.Join(t.TempDir(), "inline.test")
 	build := testcmd.Within(t, 0, "go", "test", "-c", "-o", exe, ".")
 	build.Env = append(os.Environ(), "GOARCH=arm64", "CGO_ENABLED=0")
