@@ -25,7 +25,7 @@ type gcSampler interface {
 // TestCPUGCPhase compares the phases of the garbage collector in samples with the events of the same collections. Samples close to
 // the begin or the end of a collection are left out, as are those taken while the program was stopped in between.
 func TestCPUGCPhase(t *testing.T) {
-	for _, version := range testtarget.Ends(t, testtarget.Among(t, "1.12.17", "1.21.13", testtarget.Latest())) {
+	for _, version := range testtarget.Last(t, testtarget.Among(t, "1.12.17", "1.21.13", testtarget.Latest())) {
 		for name, open := range map[string]func(*goproc.Process, cpuperf.Options) (gcSampler, error){
 			"eBPF":    func(p *goproc.Process, opt cpuperf.Options) (gcSampler, error) { return cpuperf.New(p, opt) },
 			"no eBPF": func(p *goproc.Process, opt cpuperf.Options) (gcSampler, error) { return cpuperf.NewPlain(p, opt) },

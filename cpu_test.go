@@ -261,10 +261,10 @@ func TestCPUTruth(t *testing.T) { eachBurner(t, compareCPU) }
 func eachBurner(t *testing.T, compare func(t *testing.T, spec testtarget.Spec, loads ...string)) {
 	loads := [][]string{{"shares", "labels", "deep"}, {"kernel", "gc", "clock", "spawn"}}
 	versions := testtarget.Versions()
-	for _, spec := range testtarget.Matrix(t, "burner") {
-		if !*cpuAll && spec.Go != versions[0] && spec.Go != versions[len(versions)-1] {
-			continue
-		}
+	specs := slices.DeleteFunc(testtarget.Matrix(t, "burner"), func(s testtarget.Spec) bool {
+		return !*cpuAll && s.Go != versions[0] && s.Go != versions[len(versions)-1]
+	})
+	for _, spec := range testtarget.Ends(t, specs) {
 		t.Run(spec.String(), func(t *testing.T) {
 			if spec.Cgo {
 				compare(t, spec, "cgo", "gc")

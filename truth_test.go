@@ -136,6 +136,7 @@ func TestNoRegisterABI(t *testing.T) {
 	if runtime.GOARCH != testtarget.AMD64 {
 		t.Skip("Go 1.17 passes arguments in registers on amd64 alone")
 	}
+	testtarget.Whole(t, "a build with GOEXPERIMENT=noregabi")
 	p := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "tiny", Go: "1.17.13", Experiment: "noregabi"}))
 	for _, engine := range []loupe.Engine{loupe.EngineUprobe, loupe.EngineInline, loupe.EngineAuto} {
 		_, err := loupe.Attach(context.Background(), loupe.PID(p.PID()), loupe.Options{Engine: engine})

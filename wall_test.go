@@ -28,7 +28,7 @@ func readShiftBooks(t *testing.T, p *testtarget.Process) (b shiftBooks) {
 // TestWallProfile compares wall profiles with the books of the target: the time that its goroutines sleep and compute, and the
 // number of goroutines multiplied by the time.
 func TestWallProfile(t *testing.T) {
-	for i, release := range testtarget.Ends(t, testtarget.Among(t, "1.12.17", "1.17.13", "1.21.13", testtarget.Latest())) {
+	for i, release := range testtarget.Last(t, testtarget.Among(t, "1.12.17", "1.17.13", "1.21.13", testtarget.Latest())) {
 		spec := testtarget.Spec{Program: "shift", Go: release, Stripped: i%2 == 0, PIE: i%3 == 1}
 		t.Run(spec.String(), func(t *testing.T) {
 			target := testtarget.Start(t, testtarget.Build(t, spec), "3", "20", "14000", "6000")

@@ -15,17 +15,18 @@ import (
 // programs in which there is one.
 func TestOtherRuntimes(t *testing.T) {
 	library := filepath.Join(filepath.Dir(testtarget.Build(t, testtarget.Spec{Program: "mixer", Go: "1.12.17", Library: true})), "libmixer.so")
-	for _, test := range []struct {
+	type program struct {
 		spec    testtarget.Spec
 		preload string
 		want    string
-	}{
+	}
+	programs := []program{
 		{testtarget.Spec{Library: true}, library, "libmixer.so has its own Go runtime (go1."},
 		{testtarget.Spec{Cgo: true}, library, "libmixer.so has its own Go runtime (go1.12.17): its goroutines are not observed"},
 		{testtarget.Spec{Library: true}, "", ""},
 		{testtarget.Spec{Cgo: true}, "", ""},
-		{testtarget.Spec{Plugin: true}, "", ""},
-	} {
+	}
+	for _, test := range append(programs, testtarget.Rare(t, program{testtarget.Spec{Plugin: true}, "", ""})...) {
 		test.spec.Program = "mixer"
 		t.Run(test.spec.String()+"/"+filepath.Base(test.preload), func(t *testing.T) {
 			cmd := testcmd.Within(t, 0, testtarget.Build(t, test.spec), "1")

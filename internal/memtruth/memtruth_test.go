@@ -100,15 +100,16 @@ func TestBuilds(t *testing.T) {
 		flags []string
 	}{
 		"normal":       {},
-		"stripped":     {flags: []string{"-ldflags=-s -w", "-trimpath"}},
+		"stripped":     {flags: []string{"-ldflags=-s -w"}},
+		"trimpath":     {flags: []string{"-trimpath"}},
 		"pie":          {flags: []string{"-buildmode=pie"}},
 		"cgo":          {cgo: true, flags: []string{"-ldflags=-linkmode=external"}},
 		"race":         {cgo: true, flags: []string{"-race"}},
 		"unoptimized":  {flags: []string{"-gcflags=all=-N -l"}},
 		"random order": {flags: []string{"-ldflags=-randlayout=7"}},
 	}
-	names := []string{"normal", "stripped", "pie"}
-	names = append(names, testtarget.Rare(t, "cgo", "race", "unoptimized", "random order")...)
+	names := []string{"normal", "stripped"}
+	names = append(names, testtarget.Rare(t, "trimpath", "pie", "cgo", "race", "unoptimized", "random order")...)
 	for _, name := range names {
 		c := builds[name]
 		t.Run(name, func(t *testing.T) {

@@ -25,6 +25,8 @@ type badKind struct {
 	// runs is set for what can be started with Start on linux/amd64, keeps to
 	// the protocol up to `ready`, and ends with its input.
 	runs bool
+	// rare is set for what takes long to build: it is left out unless LOUPE_RELEASES chooses all releases.
+	rare bool
 	// tool is the command that make needs, and debian the package it is in;
 	// empty when the Go toolchain suffices.
 	tool, debian string
@@ -45,17 +47,17 @@ var badKinds = map[string]badKind{
 	// Programs that are not Go's, or not of the Go toolchain.
 	"c":       {runs: true, tool: "gcc", debian: "gcc", make: compileC("plain.c")},
 	"c-strip": {runs: true, tool: "gcc", debian: "gcc", make: compileC("plain.c", "-s", "-static")},
-	"gccgo":   {runs: true, tool: "gccgo-12", debian: "gccgo-12", make: compileGccgo},
+	"gccgo":   {runs: true, rare: true, tool: "gccgo-12", debian: "gccgo-12", make: compileGccgo},
 	"tinygo":  {runs: true, tool: "gcc", debian: "gcc", make: compileC("tinygo.c", "-static", "-fno-pie", "-no-pie")},
 
 	// Go, but for another machine or system, or not a program.
-	"go-386":      {runs: true, make: crossBuild("linux", "386")},
+	"go-386":      {runs: true, rare: true, make: crossBuild("linux", "386")},
 	"go-arm64":    {make: crossBuild("linux", "arm64")},
-	"go-s390x":    {make: crossBuild("linux", "s390x")}, // 64 bits, big-endian
-	"go-darwin":   {make: crossBuild("darwin", "arm64")},
-	"go-windows":  {make: crossBuild("windows", "amd64")},
+	"go-s390x":    {rare: true, make: crossBuild("linux", "s390x")}, // 64 bits, big-endian
+	"go-darwin":   {rare: true, make: crossBuild("darwin", "arm64")},
+	"go-windows":  {rare: true, make: crossBuild("windows", "amd64")},
 	"go-c-shared": {tool: "gcc", debian: "gcc", make: buildMode("c-shared")},
-	"go-plugin":   {tool: "gcc", debian: "gcc", make: buildMode("plugin")},
+	"go-plugin":   {rare: true, tool: "gcc", debian: "gcc", make: buildMode("plugin")},
 
 	// Go programs that were damaged; see damage.go.
 	"cut-at-16":           {make: damaged(cutAt(16))},
@@ -126,6 +128,10 @@ func makeBad(tb testing.TB, wanted func(badKind) bool) map[string]string {
 	for _, name := range BadBinaryNames() {
 		kind := badKinds[name]
 		if !wanted(kind) {
+			continue
+		}
+		if kind.rare && !Complete() {
+			tb.Logf(LeftOut+"bad binary %q", name)
 			continue
 		}
 		if kind.tool != "" {

@@ -13,9 +13,12 @@ import (
 	"time"
 )
 
-// The releases that these tests build with: the ends of the supported range.
-// Tests of other packages go through all of them.
-func endReleases() []string { return []string{Versions()[0], Latest()} }
+// endReleases returns the releases that these tests build with: the ends of the
+// supported range. Tests of other packages go through all of them.
+func endReleases(tb testing.TB) []string {
+	tb.Helper()
+	return Last(tb, []string{Versions()[0], Latest()})
+}
 
 // TestBuildShapes looks at executables of every shape.
 func TestBuildShapes(t *testing.T) {
@@ -28,7 +31,7 @@ func TestBuildShapes(t *testing.T) {
 	}
 	machine := map[string]elf.Machine{AMD64: elf.EM_X86_64, ARM64: elf.EM_AARCH64}
 	here := machine[runtime.GOARCH]
-	for _, v := range endReleases() {
+	for _, v := range endReleases(t) {
 		for _, test := range []struct {
 			spec Spec
 			want shape

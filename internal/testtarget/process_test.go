@@ -43,7 +43,7 @@ var zooRest = []struct {
 
 // TestZoo checks that the zoo rests as it promises and speaks the protocol.
 func TestZoo(t *testing.T) {
-	for _, v := range endReleases() {
+	for _, v := range endReleases(t) {
 		spec := Spec{Program: "zoo", Go: v}
 		t.Run(spec.String(), func(t *testing.T) {
 			p := Start(t, Build(t, spec))
@@ -104,7 +104,7 @@ func rested(all []Goroutine) string {
 
 // TestZooCgo checks the goroutines that rest in and behind C code.
 func TestZooCgo(t *testing.T) {
-	for _, v := range endReleases() {
+	for _, v := range endReleases(t) {
 		spec := Spec{Program: "zoo", Go: v, Cgo: true}
 		t.Run(spec.String(), func(t *testing.T) {
 			found := make(map[string]bool)
@@ -167,7 +167,7 @@ var anywhere = []string{"runnable", "running", "preempted", "semacquire", "GC as
 // TestCoder holds the code words against stacks that cannot be torn: those that
 // the runtime takes itself, with the world stopped.
 func TestCoder(t *testing.T) {
-	for _, v := range endReleases() {
+	for _, v := range endReleases(t) {
 		spec := Spec{Program: "coder", Go: v}
 		t.Run(spec.String(), func(t *testing.T) {
 			p := Start(t, Build(t, spec), "14")
@@ -226,7 +226,7 @@ func eventually(t *testing.T, what string, reached func() bool) {
 }
 
 func TestFlood(t *testing.T) {
-	for _, v := range endReleases() {
+	for _, v := range endReleases(t) {
 		spec := Spec{Program: "flood", Go: v}
 		t.Run(spec.String(), func(t *testing.T) {
 			p := Start(t, Build(t, spec), "1000", "2")
@@ -255,7 +255,7 @@ func TestFlood(t *testing.T) {
 }
 
 func TestChurn(t *testing.T) {
-	for _, v := range endReleases() {
+	for _, v := range endReleases(t) {
 		spec := Spec{Program: "churn", Go: v}
 		t.Run(spec.String(), func(t *testing.T) {
 			p := Start(t, Build(t, spec), "2")
@@ -271,8 +271,8 @@ func TestChurn(t *testing.T) {
 
 // TestMixer lets every kind of work be done, in every shape that a mixer has, and then none.
 func TestMixer(t *testing.T) {
-	for _, v := range endReleases() {
-		for _, spec := range []Spec{{}, {Cgo: true}, {Library: true}, {Archive: true}, {Plugin: true}} {
+	for _, v := range endReleases(t) {
+		for _, spec := range append([]Spec{{}, {Cgo: true}, {Library: true}}, Rare(t, Spec{Archive: true}, Spec{Plugin: true})...) {
 			spec.Program, spec.Go = "mixer", v
 			t.Run(spec.String(), func(t *testing.T) {
 				p := Start(t, Build(t, spec))
