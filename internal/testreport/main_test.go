@@ -18,6 +18,13 @@ const someRun = `{"Action":"start","Package":"p"}
 {"Action":"output","Package":"p","Test":"TestSkipped","Output":"        and BPF\n"}
 {"Action":"output","Package":"p","Test":"TestSkipped","Output":"--- SKIP: TestSkipped (0.00s)\n"}
 {"Action":"skip","Package":"p","Test":"TestSkipped","Elapsed":0}
+{"Action":"run","Package":"p","Test":"TestWhole"}
+{"Action":"output","Package":"p","Test":"TestWhole","Output":"    a_test.go:12: only with RELEASES=all: an emulator\n"}
+{"Action":"skip","Package":"p","Test":"TestWhole","Elapsed":0}
+{"Action":"run","Package":"p","Test":"TestBoth"}
+{"Action":"output","Package":"p","Test":"TestBoth","Output":"    a_test.go:14: only with RELEASES=all: [1.14.15]\n"}
+{"Action":"output","Package":"p","Test":"TestBoth","Output":"    a_test.go:15: needs a network\n"}
+{"Action":"skip","Package":"p","Test":"TestBoth","Elapsed":0}
 {"Action":"output","Package":"p","Output":"PASS\n"}
 {"Action":"output","Package":"p","Output":"ok  \tp\t0.1s\n"}
 {"Action":"pass","Package":"p","Elapsed":0.1}
@@ -60,7 +67,7 @@ func TestReport(t *testing.T) {
 		strict, ok bool
 		want, not  []string
 	}{
-		{"skips", someRun, false, true, []string{"ok  \tp\t0.1s\n", "2 tests passed, 0 failed, 1 skipped\n", "skipped  p TestSkipped: needs root, and BPF\n", "took  20s  p TestGood\n", "left out  p TestGood: [1.13.15]\n"}, []string{"chatter", "PASS", "FAIL", "TestGood/part"}},
+		{"skips", someRun, false, true, []string{"ok  \tp\t0.1s\n", "2 tests passed, 0 failed, 2 skipped\n", "skipped  p TestSkipped: needs root, and BPF\n", "skipped  p TestBoth: only with RELEASES=all: [1.14.15] needs a network\n", "left out  p TestWhole: an emulator\n", "took  20s  p TestGood\n", "left out  p TestGood: [1.13.15]\n"}, []string{"chatter", "PASS", "FAIL", "TestGood/part", "skipped  p TestWhole"}},
 		{"skips in CI", someRun, true, false, []string{"no test may be skipped"}, nil},
 		{"failures", failures, false, false, []string{"some message of the go command", "b_test.go:5: wrong", "FAIL\tq", "1 failed"}, nil},
 		{"broken package", broken, false, false, []string{"r.go:1: syntax error\n", "1 package failed without a failed test\n", "failed  r:"}, nil},

@@ -176,8 +176,8 @@ func (r *report) endTest(name testName, action string) {
 		r.failing[name.pkg] = true
 		io.WriteString(r.out, text)
 	case "skip":
-		if !strings.Contains(text, testtarget.LeftOut) {
-			r.skipped = append(r.skipped, skip{name, skipReason(text)})
+		if lines := reasonLines(text); len(lines) == 0 || !strings.HasPrefix(lines[len(lines)-1], testtarget.LeftOut) {
+			r.skipped = append(r.skipped, skip{name, skipReason(lines)})
 		}
 	}
 }
@@ -220,9 +220,9 @@ func (r *report) runningOf(pkg string) []testName {
 // place is what t.Skip writes before the reason: "    file_test.go:12: ".
 var place = regexp.MustCompile(`^\s*\S+\.go:\d+: `)
 
-// skipReason finds the reason in a skipped test's output: the lines that are not the test runner's.
-func skipReason(text string) string {
-	var reason []string
+// reasonLines returns the lines of a skipped test's output that are not the test runner's. The reason is in the last of them, unless
+// it has several lines.
+func reasonLines(text string) (reason []string) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\n")
 		if strings.HasPrefix(line, "=== ") || strings.HasPrefix(strings.TrimSpace(line), "--- ") {
@@ -230,10 +230,14 @@ func skipReason(text string) string {
 		}
 		reason = append(reason, strings.TrimSpace(place.ReplaceAllString(line, "")))
 	}
-	if len(reason) == 0 {
+	return reason
+}
+
+func skipReason(lines []string) string {
+	if len(lines) == 0 {
 		return "no reason given"
 	}
-	return strings.Join(reason, " ")
+	return strings.Join(lines, " ")
 }
 
 // targets says which Go releases the tests built their target programs with.

@@ -54,3 +54,27 @@ func TestAmong(t *testing.T) {
 		t.Error("the newest release is not among those to test")
 	}
 }
+
+// TestParts checks which elements of a list remain when some releases are selected.
+func TestParts(t *testing.T) {
+	list := []string{"a", "b", "c", "d", "e"}
+	for _, test := range []struct {
+		name string
+		part func(testing.TB) []string
+		want []string
+	}{
+		{"Ends", func(tb testing.TB) []string { return Ends(tb, list) }, []string{"a", "e"}},
+		{"Last", func(tb testing.TB) []string { return Last(tb, list) }, []string{"e"}},
+		{"Some", func(tb testing.TB) []string { return Some(tb, list, 3) }, []string{"a", "d"}},
+		{"Rare", func(tb testing.TB) []string { return Rare(tb, list...) }, nil},
+	} {
+		var log logged
+		got, lines := test.part(&log), 1
+		if Complete() {
+			test.want, lines = list, 0
+		}
+		if !slices.Equal(got, test.want) || len(log.lines) != lines {
+			t.Errorf("%s: %q, logged %q; want %q", test.name, got, log.lines, test.want)
+		}
+	}
+}
