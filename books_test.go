@@ -292,7 +292,7 @@ func holdServer(t *testing.T, spec realtarget.Spec, kinds event.Kinds) held {
 // running goroutines never exceeds GOMAXPROCS. For public servers it also compares the goroutines' part of the processor time
 // with the stacks that the kernel samples. It prints the results as a table.
 func TestBooks(t *testing.T) {
-	programs, servers := programsOfOwn(testtarget.Latest()), []string{"caddy"}
+	programs := programsOfOwn(testtarget.Latest())
 	releases := testtarget.Rare(t, "1.12.17")
 	if *booksAll {
 		releases = testtarget.Versions()[:len(testtarget.Versions())-1]
@@ -300,7 +300,7 @@ func TestBooks(t *testing.T) {
 	for _, v := range releases {
 		programs = append(programs, programsOfOwn(v)...)
 	}
-	servers = append(servers, testtarget.Rare(t, "nats-server")...)
+	servers := testtarget.Rare(t, "caddy", "nats-server") // they need perf
 	for _, spec := range realtarget.Programs() {
 		if slices.Contains(servers, spec.Name) || *booksAll {
 			programs = append(programs, compared{name: spec.Name, run: func(t *testing.T, kinds event.Kinds) held { return holdServer(t, spec, kinds) }})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/internal/realtarget"
+	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
 // serverSeconds is the length of the CPU profiles of servers.
@@ -21,7 +22,8 @@ func TestCPURealPrograms(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("CPU profiles need root")
 	}
-	for _, spec := range realtarget.Chosen(t) {
+	testtarget.Whole(t, "CPU profiles of servers")
+	for _, spec := range realtarget.Programs() {
 		t.Run(spec.Name, func(t *testing.T) {
 			target := spec.Start(t)
 			load := target.StartLoad()

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,9 +22,14 @@ import (
 // of the release, go tool trace of the release itself reads it to its end, and its times are those of the wall clock: what
 // the program does when it is told to happens after it was told and before it answers.
 func TestRecordedReaders(t *testing.T) {
-	releases := slices.DeleteFunc(testtarget.Versions(), func(r string) bool { return minorOf(t, r) < 22 })
-	for _, release := range testtarget.Ends(t, releases) {
+	for _, release := range testtarget.Versions() {
+		if minorOf(t, release) < 22 {
+			continue
+		}
 		t.Run("go"+release, func(t *testing.T) {
+			if minorOf(t, release) >= testtarget.ToolsCompiled {
+				testtarget.Whole(t, "go tool trace, which is compiled first")
+			}
 			target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "selftrace", Go: release}))
 			var begin, end time.Time
 			events, _ := observeWhile(t, target.PID(), event.KindsDefault, func() {

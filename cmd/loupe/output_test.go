@@ -126,7 +126,7 @@ func TestBlockedOutput(t *testing.T) {
 	const together = 6 // they wait most of the time
 	room := make(chan struct{}, together)
 	var all sync.WaitGroup
-	for _, c := range testtarget.Some(t, outputCases(), 7) { // not the same for both engines
+	for _, c := range testtarget.Some(t, outputCases(), 10) { // not the same for both engines
 		room <- struct{}{}
 		all.Go(func() {
 			defer func() { <-room }()

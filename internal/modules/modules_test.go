@@ -28,44 +28,29 @@ var requirements = map[string][]string{
 	"trace/raw": nil,
 }
 
-// everyRelease are the modules that depend on the Go runtime: they are tested with each release if all are selected.
+// everyRelease are the modules that depend on the Go runtime: they are tested with each release.
 var everyRelease = []string{"memtrace"}
 
-// long are the modules that take minutes to build: they are tested if all releases are selected. The go command of the main module
-// tests them in any case.
-var long = []string{"memtrace/memgrpc"}
-
-// systems are other systems for which the modules build, if all releases are selected.
+// systems are other systems for which the modules build.
 var systems = []struct{ os, arch string }{{"linux", "arm64"}, {"darwin", "arm64"}, {"windows", "amd64"}}
 
-// TestReleases tests the modules that depend on the runtime with the oldest of the selected Go releases that they permit. If all
-// releases are selected, it tests each module with the oldest and the newest, and builds it for other systems with the newest.
+// TestReleases tests each module with the oldest and the newest Go release that it permits, those that depend on the runtime with all,
+// and builds it for other systems with the newest. The go command of the main module tests them with its own release in any case.
 func TestReleases(t *testing.T) {
+	testtarget.Whole(t, "the modules with other releases than the go command's")
 	eachModule(t, func(t *testing.T, dir string, permitted []string) {
-		elsewhere := testtarget.Rare(t, systems...)
-		if slices.Contains(long, dir) {
-			if permitted = testtarget.Rare(t, permitted...); len(permitted) == 0 {
-				return
-			}
+		newest := permitted[len(permitted)-1]
+		if !slices.Contains(everyRelease, dir) {
+			permitted = slices.Compact([]string{permitted[0], newest})
 		}
-		last := len(permitted) - 1
-		list := permitted[:1]
-		if slices.Contains(everyRelease, dir) {
-			list = append(slices.Clone(list), testtarget.Rare(t, permitted[1:]...)...)
-		} else {
-			list = testtarget.Rare(t, slices.Compact([]string{permitted[0], permitted[last]})...)
-		}
-		vet := "-vet=all"
-		if !testtarget.Complete() {
-			vet = "-vet=off"
-		}
-		for _, release := range list {
+		for _, release := range permitted {
 			t.Run(release, func(t *testing.T) {
-				runGo(t, dir, release, nil, "test", vet, "./...")
-				for _, s := range elsewhere {
-					if release == permitted[last] {
-						runGo(t, dir, release, []string{"GOOS=" + s.os, "GOARCH=" + s.arch}, "build", ".")
-					}
+				runGo(t, dir, release, nil, "test", "-vet=all", "./...")
+				if release != newest {
+					return
+				}
+				for _, s := range systems {
+					runGo(t, dir, release, []string{"GOOS=" + s.os, "GOARCH=" + s.arch}, "build", ".")
 				}
 			})
 		}

@@ -156,6 +156,7 @@ func TestAnotherUser(t *testing.T) {
 // TestOtherArchitecture stops a 32-bit program, and refuses to have it make 64-bit system calls.
 func TestOtherArchitecture(t *testing.T) {
 	foreign := map[string]string{"amd64": "386", "arm64": "arm"}[goarch()]
+	testtarget.Whole(t, "a program for "+foreign)
 	path := testtarget.Build(t, testtarget.Spec{Program: "tiny", Arch: foreign})
 	if out, err := testcmd.Combined(testcmd.Command(t, path)); err != nil {
 		t.Logf("this kernel runs no programs for %s: %v %s", foreign, err, out)

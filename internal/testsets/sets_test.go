@@ -26,7 +26,7 @@ var engines = map[string]func() probe.Engine{
 // DWARF and without.
 func depots(t *testing.T) []testtarget.Spec {
 	var specs []testtarget.Spec
-	for _, release := range testtarget.Among(t, "1.16.15", "1.17.13", "1.21.13", testtarget.Latest()) {
+	for _, release := range testtarget.Ends(t, testtarget.Among(t, "1.16.15", "1.17.13", "1.21.13", testtarget.Latest())) {
 		for version, dir := range parcel.Versions {
 			module := parcel.Module + " " + version + " " + dir
 			for _, stripped := range []bool{false, true} {

@@ -20,6 +20,10 @@ var releases = [...]string{
 // changed. Go 1.17 passes arguments in registers, 1.21 and 1.24 have other traces and maps.
 var few = []string{"1.12", "1.17", "1.21", "1.24"}
 
+// ToolsCompiled is the first minor release of Go 1 that comes without executables of tools such as go tool trace: the go command
+// compiles them when they are first used.
+const ToolsCompiled = 25
+
 // AllVersions returns the Go releases that Loupe supports as targets, oldest first, each as the newest patch of its minor
 // release ("1.12.17").
 func AllVersions() []string { return slices.Clone(releases[:]) }

@@ -8,13 +8,14 @@ import (
 	"golang.org/x/arch/x86/x86asm"
 
 	"github.com/loupe-go/loupe/internal/codepatch/insn"
+	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
 // Calls and returns are those that the disassemblers find, in every function
 // that they can read to its end.
 func TestCallsAndReturnsAgainstDisassemblers(t *testing.T) {
 	all := targets(t) // three of each release; the oldest and the newest will do
-	eachOf(t, append(all[:3:3], all[len(all)-3:]...), func(t *testing.T, p *program) {
+	eachOf(t, append(testtarget.Rare(t, all[:3]...), all[len(all)-3:]...), func(t *testing.T, p *program) {
 		functions, calls, returns := 0, 0, 0
 		for _, f := range p.funcs {
 			c, _ := p.code(f)

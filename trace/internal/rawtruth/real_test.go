@@ -13,6 +13,7 @@ import (
 
 	exptrace "golang.org/x/exp/trace"
 
+	"github.com/loupe-go/loupe/internal/testtarget"
 	"github.com/loupe-go/loupe/trace/raw"
 )
 
@@ -154,6 +155,9 @@ func TestRealText(t *testing.T) {
 	eachTrace(t, func(t *testing.T, rel release, wire []byte) {
 		if rel.minor < 22 {
 			return // its toolchain prints no such text
+		}
+		if rel.minor >= testtarget.ToolsCompiled {
+			testtarget.Whole(t, "go tool trace, which is compiled first")
 		}
 		file := filepath.Join(t.TempDir(), "trace")
 		if err := os.WriteFile(file, wire, 0o666); err != nil {

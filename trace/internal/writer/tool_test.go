@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/internal/testcmd"
+	"github.com/loupe-go/loupe/internal/testtarget"
 	"github.com/loupe-go/loupe/trace/raw"
 )
 
@@ -18,6 +19,9 @@ func TestWriterTool(t *testing.T) {
 		version   raw.Version
 	}{{"go1.24.13", raw.Go122}, {"go1.24.13", raw.Go123}, {"local", raw.Go126}} {
 		t.Run(test.toolchain+"/"+test.version.String(), func(t *testing.T) {
+			if test.toolchain == "local" {
+				testtarget.Whole(t, "go tool trace, which is compiled first")
+			}
 			s := newSimulation(7, simulations[3]).run(1000)
 			data, stats := writeAll(t, s.events, Options{Version: test.version, Generation: 50 * time.Millisecond})
 			path := filepath.Join(t.TempDir(), "trace")
