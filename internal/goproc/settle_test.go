@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 	"unsafe"
+
+	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
 // fakeProfile is a memory profile in the memory of the test itself. A goroutine updates it as the runtime does.
@@ -133,10 +135,12 @@ func (f *fakeProfile) read() (*MemProfile, error) {
 
 // TestSettle reads a profile that is updated all the time. In a profile of one moment, all buckets have the same counts.
 func TestSettle(t *testing.T) {
-	for _, c := range []struct {
+	type profile struct {
 		buckets int
 		pause   time.Duration
-	}{{1, 0}, {2, 0}, {50, 0}, {50, 20 * time.Microsecond}, {3000, 0}, {3000, 300 * time.Microsecond}, {3000, time.Millisecond}, {3000, 3 * time.Millisecond}} {
+	}
+	for _, c := range testtarget.Some(t, []profile{{1, 0}, {2, 0}, {50, 0}, {50, 20 * time.Microsecond},
+		{3000, 0}, {3000, 300 * time.Microsecond}, {3000, time.Millisecond}, {3000, 3 * time.Millisecond}}, 3) {
 		t.Run(fmt.Sprintf("%d buckets %v", c.buckets, c.pause), func(t *testing.T) {
 			f := newFakeProfile(t, c.buckets)
 			ctx, cancel := context.WithCancel(context.Background())

@@ -397,7 +397,7 @@ func TestMutations(t *testing.T) {
 	if testtarget.Complete() {
 		tries = 3
 	}
-	for _, release := range testtarget.Among(t, "1.12.17", "1.21.13", testtarget.Latest()) {
+	for _, release := range testtarget.Last(t, testtarget.Among(t, "1.12.17", "1.21.13", testtarget.Latest())) {
 		t.Run("go"+release, func(t *testing.T) {
 			r := recordAll(t, release)
 			perfect := r.truth.Events(event.KindsDefault, mutatedOffset)

@@ -15,6 +15,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/pprof/profile"
+
+	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
 // A content is the document of a page, as the page's script reads it.
@@ -182,6 +184,7 @@ func largeProfile(stacks int) *profile.Profile {
 }
 
 func TestWriteLarge(t *testing.T) {
+	testtarget.Whole(t, "a page of 100,000 stacks")
 	const stacks = 100_000
 	p := largeProfile(stacks)
 	began := time.Now()
