@@ -342,6 +342,7 @@ func TestPrograms(t *testing.T) {
 		for _, arch := range []string{testtarget.AMD64, testtarget.ARM64} {
 			spec := testtarget.Spec{Program: "mill", Go: version, Arch: arch}
 			t.Run(spec.String(), func(t *testing.T) {
+				foreign(t, spec.Arch)
 				t.Parallel()
 				r := patchProgram(t, spec).start(t)
 				minor, err := gobin.ParseVersion("go" + version)
@@ -366,6 +367,7 @@ func TestChurn(t *testing.T) {
 	}
 	for _, spec := range specs {
 		t.Run(spec.String(), func(t *testing.T) {
+			foreign(t, spec.Arch)
 			t.Parallel()
 			r := patchProgram(t, spec).start(t)
 			for begun := time.Now(); r.count("goexit0") < 100 && time.Since(begun) < time.Minute; {
@@ -391,6 +393,7 @@ func TestEverywhere(t *testing.T) {
 		for _, version := range testtarget.Among(t, sweepVersions...) {
 			spec := testtarget.Spec{Program: "churn", Go: version, Arch: arch}
 			t.Run(spec.String(), func(t *testing.T) {
+				foreign(t, spec.Arch)
 				t.Parallel()
 				r := patchEverywhere(t, spec).start(t)
 				for begun := time.Now(); r.count("everywhere") < 100_000 && time.Since(begun) < time.Minute; {
