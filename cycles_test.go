@@ -38,9 +38,10 @@ func TestTortureCycles(t *testing.T) {
 			if events == 0 {
 				t.Error("no events")
 			}
-			// The runtime and libraries keep a few objects for later use, which does not depend on the number of cycles.
-			if ownNow.files > own.files || ownNow.goroutines > own.goroutines+2 || ownNow.threads > own.threads+4 ||
-				ownNow.mappings > own.mappings+20 || ownNow.heap > own.heap+256<<10 {
+			// The runtime and libraries keep a few objects for later use, which does not depend on the number of cycles, and the
+			// runtime may start some more threads on a busy machine.
+			if ownNow.files > own.files || ownNow.goroutines > own.goroutines+2 || ownNow.threads > own.threads+4+cycles/4 ||
+				ownNow.mappings > own.mappings+20+cycles/4 || ownNow.heap > own.heap+256<<10 {
 				t.Errorf("Loupe has %v, after half of the cycles %v", ownNow, own)
 			}
 		})
