@@ -135,7 +135,8 @@ func withoutBridges(t *testing.T, read, observed []event.Event) []event.Event {
 			kept[n-1], kept[n-2] = kept[n-2], kept[n-1]
 		}
 	}
-	if moved > 10 {
+	const most = 9 * 3 // the program changes GOMAXPROCS nine times, while three of its goroutines may run
+	if moved > most {
 		t.Errorf("%d starts were added: the program changes GOMAXPROCS less often", moved)
 	}
 	return kept
