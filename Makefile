@@ -3,9 +3,9 @@ SHELL       := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := build
 
-# What the tests use beside Go, as Debian packages: a compiler for cgo programs, debuggers that observe programs beside Loupe, and
-# jq and sqlite3, which are in examples. With RELEASES=all, also a compiler for programs that are no Go programs, qemu-user for code
-# of the other architecture, an assembler for it, and other tracers. `make check` and `make generate` compile the probes' C sources.
+# The Debian packages that the tests require: a C compiler for cgo programs, debuggers that trace the programs that Loupe observes,
+# and jq and sqlite3, which examples run. RELEASES=all requires more: another Go compiler, an assembler and an emulator for arm64, and
+# more tracers. `make check` and `make generate` compile the C sources of the probes.
 # Real programs that the tests look at are not installed: internal/realtarget unpacks them into the user's cache.
 TEST_PACKAGES  ?= gcc libc6-dev strace gdb jq sqlite3
 WHOLE_PACKAGES ?= gccgo-12 clang-19 qemu-user bpftrace linux-perf
@@ -44,7 +44,7 @@ test: testdeps
 	{ go test -json -vet=off -ldflags=-w -timeout 45m $(TESTFLAGS) $(TEST) && first=0 || first=$$?; \
 	  $(if $(filter ./... .,$(TEST)),go test -json -vet=off -ldflags=-w -timeout 45m -skip '$(INLINE_ANYWAY)' $(TESTFLAGS) . -engine inline &&) exit $$first; } | go run ./internal/testreport
 
-## testdeps: what the tests need beside Go; installs it when run as root, else names the command
+## testdeps: installs the packages that the tests require if run as root, otherwise prints the command
 testdeps:
 	scripts/testdeps $(TEST_PACKAGES) $(if $(filter all,$(RELEASES)),$(WHOLE_PACKAGES))
 
@@ -87,7 +87,8 @@ pages:
 	go test -tags browser -run TestBrowser -v ./internal/export/flamegraph -args $(if $(PAGES),-pages $(abspath $(PAGES)))
 
 ## truth: the long differential tests against the runtime's own execution tracer and the kernel's accounts, and long recordings; some 50 minutes
-truth:
+truth torture hostile: RELEASES := all
+truth: testdeps
 	go test -run '^TestTruth' -count 20 -timeout 2h .
 	go test -run 'TestAllocs.*Truth|TestCPUPlainTruth' -count 3 -timeout 1h .
 	go test -run TestRecordUnderLoad -timeout 1h ./cmd/loupe -record.for 10s
@@ -95,14 +96,13 @@ truth:
 	go test -run TestBooks -v -timeout 1h . -books.all -books.for 2s
 	go test -run TestBooks -v -timeout 1h . -books.all -books.for 2s -engine inline
 
-## torture: engine inline comes and goes, for TORTURE with each of some 40 busy programs; tracers are killed, at each system call too when TORTURE is 10s or more
-torture: RELEASES := all
+## torture: attaches and detaches engine inline repeatedly, for TORTURE in each of some 40 busy programs; kills tracers; with 10s or more also at each system call, and attaches each engine 1,000 times
 torture: testdeps
 	go test -run 'Torture|KilledAtCall' -v -count 1 -timeout 3h . -torture $(TORTURE)
 	LOUPE_TORTURE=$(TORTURE) go test -run Torture -v -count 1 -timeout 2h ./internal/ptrace
 
 ## hostile: the tests under unusual conditions, one by one and then together: nohup, no stdin, no terminal, no TERM, umask 077, another time zone and locale, busy loops; TEST selects packages
-hostile:
+hostile: testdeps
 	scripts/hostile $(TEST)
 
 ## emulated: what has to do with the kernel, on an emulated machine: ARCH=arm64 or amd64, KERNEL=file or Debian package; CONTRIBUTING.md says more

@@ -1,4 +1,4 @@
-// Command flood parks many goroutines beside a workload whose speed can be read.
+// Command flood parks many goroutines and does work whose speed can be read.
 //
 //	flood GOROUTINES WORKERS
 //
