@@ -129,6 +129,7 @@ var perfLine = regexp.MustCompile(`^\s*([0-9.]+)%\s+\[(.)\]\s+(\S+)`)
 // TestCPUPerf compares a CPU profile with that of perf record of the same seconds.
 func TestCPUPerf(t *testing.T) {
 	testtarget.Whole(t, "perf")
+	testtarget.Needs(t, "perf", "linux-perf")
 	target := burn(t, testtarget.Spec{}, "shares", "gc")
 	file := t.TempDir() + "/perf.data"
 	recording := testcmd.Within(t, 0, "perf", "record", "-q", "-e", "cpu-clock:u", "-F", "99", "-p", strconv.Itoa(target.PID()), "-o", file)

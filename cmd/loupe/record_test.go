@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -59,8 +60,7 @@ func TestRecordUnderLoad(t *testing.T) {
 			if status, out, errOut := run(t, "tracefile", "validate", file); status != 0 || !strings.Contains(out+errOut, ": 0 errors, 0 warnings") {
 				t.Errorf("validate: status %d, %s%s", status, out, errOut)
 			}
-			if !testtarget.Complete() {
-				t.Log(testtarget.LeftOut + "go tool trace, which is compiled first")
+			if !testtarget.RunsToolTrace(t, strings.TrimPrefix(runtime.Version(), "go")) {
 				return
 			}
 			// What the reader makes up at the ends of generations is shown too.

@@ -53,13 +53,13 @@ type assembled struct {
 func assemble(t *testing.T, arch, source string) assembled {
 	t.Helper()
 	object := filepath.Join(t.TempDir(), "a.o")
-	command := []string{"gcc"}
+	compiler, args := "gcc", []string{"-c", "-x", "assembler", "-o", object, "-"}
 	if foreign(t, arch) {
 		target := map[string]string{insn.AMD64: "x86_64-linux-gnu", insn.ARM64: "aarch64-linux-gnu"}[arch]
-		command = []string{"clang-19", "--target=" + target}
+		compiler, args = "clang-19", append(args, "--target="+target)
 	}
-	command = append(command, "-c", "-x", "assembler", "-o", object, "-")
-	cmd := testcmd.Command(t, command[0], command[1:]...)
+	testtarget.Needs(t, compiler, compiler)
+	cmd := testcmd.Command(t, compiler, args...)
 	cmd.Stdin = bytes.NewReader([]byte(source + "\n"))
 	if out, err := testcmd.Combined(cmd); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -228,6 +228,7 @@ func foreign(t *testing.T, arch string) bool {
 func emulator(t *testing.T, arch string) []string {
 	t.Helper()
 	name := map[string]string{insn.AMD64: "qemu-x86_64", insn.ARM64: "qemu-aarch64"}[arch]
+	testtarget.Needs(t, name, "qemu-user")
 	return []string{name}
 }
 

@@ -2,7 +2,6 @@ package ptrace
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,17 +14,14 @@ import (
 // back from a foothold, and the arithmetic.
 func TestARM64(t *testing.T) {
 	testtarget.Whole(t, "code of arm64 in an emulator")
-	qemu, err := exec.LookPath("qemu-aarch64")
-	if err != nil {
-		t.Skip("needs qemu-aarch64 (Debian package qemu-user)")
-	}
+	testtarget.Needs(t, "qemu-aarch64", "qemu-user")
 	exe := filepath.Join(t.TempDir(), "ptrace.test")
 	build := testcmd.Within(t, 0, "go", "test", "-c", "-o", exe, ".")
 	build.Env = append(os.Environ(), "GOARCH=arm64", "CGO_ENABLED=0")
 	if out, err := testcmd.Combined(build); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	run := testcmd.Within(t, 0, qemu, exe, "-test.v", "-test.run=^(TestWayBack|TestIntervals|TestFindGap|TestRooms)$")
+	run := testcmd.Within(t, 0, "qemu-aarch64", exe, "-test.v", "-test.run=^(TestWayBack|TestIntervals|TestFindGap|TestRooms)$")
 	run.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1") // no signals in the middle of foreign code
 	out, err := testcmd.Combined(run)
 	if err != nil || !strings.Contains(string(out), "--- PASS: TestWayBack") {

@@ -177,7 +177,7 @@ func (r *report) endTest(name testName, action string) {
 		io.WriteString(r.out, text)
 	case "skip":
 		if lines := reasonLines(text); len(lines) == 0 || !strings.HasPrefix(lines[len(lines)-1], testtarget.LeftOut) {
-			r.skipped = append(r.skipped, skip{name, skipReason(lines)})
+			r.skipped = append(r.skipped, skip{name, cmp.Or(strings.Join(lines, " "), "no reason given")})
 		}
 	}
 }
@@ -231,13 +231,6 @@ func reasonLines(text string) (reason []string) {
 		reason = append(reason, strings.TrimSpace(place.ReplaceAllString(line, "")))
 	}
 	return reason
-}
-
-func skipReason(lines []string) string {
-	if len(lines) == 0 {
-		return "no reason given"
-	}
-	return strings.Join(lines, " ")
 }
 
 // targets says which Go releases the tests built their target programs with.

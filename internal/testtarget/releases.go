@@ -3,6 +3,7 @@ package testtarget
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -19,10 +20,6 @@ var releases = [...]string{
 // few are the releases that "few" stands for, besides the two newest: those with which most of what Loupe depends on
 // changed. Go 1.17 passes arguments in registers, 1.21 and 1.24 have other traces and maps.
 var few = []string{"1.12", "1.17", "1.21", "1.24"}
-
-// ToolsCompiled is the first minor release of Go 1 that comes without executables of tools such as go tool trace: the go command
-// compiles them when they are first used.
-const ToolsCompiled = 25
 
 // AllVersions returns the Go releases that Loupe supports as targets, oldest first, each as the newest patch of its minor
 // release ("1.12.17").
@@ -131,13 +128,33 @@ func Builds(tb testing.TB, program string) []Spec {
 	return among(tb, specs, func(s Spec) bool { return Complete() || s.Go == Latest() || s.Arch == AMD64 && !s.PIE })
 }
 
-// Whole leaves a test out unless LOUPE_RELEASES chooses all releases: it takes minutes, or needs large tools that only those install
-// who run everything. The reason says what the test is for. The test report counts it as left out, not as skipped.
+// Whole leaves a test out unless LOUPE_RELEASES chooses all releases. It is for tests that take long, or require large packages. The
+// reason says what is not tested. The test report counts the test as left out, not as skipped.
 func Whole(tb testing.TB, reason string) {
 	tb.Helper()
 	if !Complete() {
 		tb.Skip(LeftOut + reason)
 	}
+}
+
+// Needs skips a test if a command is not installed, and names the Debian package that has it.
+func Needs(tb testing.TB, command, debian string) {
+	tb.Helper()
+	if _, err := exec.LookPath(command); err != nil {
+		tb.Skipf("needs %s (Debian package %s)", command, debian)
+	}
+}
+
+// RunsToolTrace reports whether a test is to run go tool trace of a release such as "1.24.13". Since Go 1.25 the go command compiles
+// it first, which takes long, so unless LOUPE_RELEASES chooses all releases, it is left out, and the test logs that.
+func RunsToolTrace(tb testing.TB, release string) bool {
+	tb.Helper()
+	const compiled = 25
+	runs := Complete() || Spec{Go: release}.minor() < compiled
+	if !runs {
+		tb.Log(LeftOut + "go tool trace of Go " + Minor(release))
+	}
+	return runs
 }
 
 // Complete reports whether LOUPE_RELEASES chooses all releases.

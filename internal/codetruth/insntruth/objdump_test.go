@@ -5,20 +5,18 @@ import (
 	_ "crypto/tls" // vector code of every generation, for the length decoder
 	"debug/elf"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/loupe-go/loupe/internal/codepatch/insn"
 	"github.com/loupe-go/loupe/internal/testcmd"
+	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
 // TestX86LengthAgainstObjdump compares the lengths of the instructions of the test's own executable.
 func TestX86LengthAgainstObjdump(t *testing.T) {
-	if _, err := exec.LookPath("objdump"); err != nil {
-		t.Skip("needs objdump (package binutils)")
-	}
+	testtarget.Needs(t, "objdump", "binutils")
 	text, base, path := ownText(t)
 	const (
 		limit  = 2 << 20

@@ -4,7 +4,6 @@ import (
 	"debug/elf"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -171,9 +170,7 @@ func main() { println(C.use()) }
 
 // TestFromDWARFWithC reads programs that the system's linker put together from Go's and a C compiler's DWARF.
 func TestFromDWARFWithC(t *testing.T) {
-	if _, err := exec.LookPath("gcc"); err != nil {
-		t.Skip("needs gcc")
-	}
+	testtarget.Needs(t, "gcc", "gcc")
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(cProgram), 0o644); err != nil {
 		t.Fatal(err)
@@ -206,9 +203,7 @@ func TestFromDWARFWithC(t *testing.T) {
 
 // TestFromDWARFOfC refuses a program without Go in it.
 func TestFromDWARFOfC(t *testing.T) {
-	if _, err := exec.LookPath("gcc"); err != nil {
-		t.Skip("needs gcc")
-	}
+	testtarget.Needs(t, "gcc", "gcc")
 	dir := t.TempDir()
 	source := "typedef struct g { long goid; } g; int main(void) { g x = {0}; return x.goid; }\n"
 	if err := os.WriteFile(filepath.Join(dir, "runtime.c"), []byte(source), 0o644); err != nil {

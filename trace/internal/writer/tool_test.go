@@ -3,6 +3,7 @@ package writer
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -19,8 +20,8 @@ func TestWriterTool(t *testing.T) {
 		version   raw.Version
 	}{{"go1.24.13", raw.Go122}, {"go1.24.13", raw.Go123}, {"local", raw.Go126}} {
 		t.Run(test.toolchain+"/"+test.version.String(), func(t *testing.T) {
-			if test.toolchain == "local" {
-				testtarget.Whole(t, "go tool trace, which is compiled first")
+			if test.toolchain == "local" && !testtarget.RunsToolTrace(t, strings.TrimPrefix(runtime.Version(), "go")) {
+				return
 			}
 			s := newSimulation(7, simulations[3]).run(1000)
 			data, stats := writeAll(t, s.events, Options{Version: test.version, Generation: 50 * time.Millisecond})
