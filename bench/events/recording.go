@@ -35,7 +35,7 @@ func (w *commandWatcher) begin() error { return nil }
 
 // end ends the command, and returns its processor time, the little that it takes to attach included.
 func (w *commandWatcher) end() (s seen, err error) {
-	if err := w.cmd.Process.Signal(unix.SIGINT); err != nil {
+	if err := w.cmd.Process.Signal(unix.SIGTERM); err != nil {
 		return s, err
 	}
 	if err := w.cmd.Wait(); err != nil {
