@@ -68,6 +68,9 @@ const (
 	// RuleFramePointer: before Go 1.14 runtime.nanotime and walltime leave another value in the frame pointer than they found
 	// (runtime/sys_linux_amd64.s), so a stack may end at their caller, such as time.Sleep.
 	RuleFramePointer
+	// RuleMovedStack: before Go 1.21 the runtime can move the stack of a goroutine that is on the system stack for the garbage
+	// collector, and systemstack then returns with the old frame pointer (runtime/asm_amd64.s). Loupe's stack ends at its caller.
+	RuleMovedStack
 	// RuleDepth: the stack is deeper than both record.
 	RuleDepth
 	// RuleLate: the times differ by more than maxDelta, or than the observer says that they may. Both observers read the clock within less than a microsecond of
@@ -95,6 +98,7 @@ var ruleNames = [numRules]string{
 	RuleGoStatement:   "go statement of a timer",
 	RuleRuntimeStack:  "stack of the runtime alone",
 	RuleFramePointer:  "frame pointer overwritten by the runtime",
+	RuleMovedStack:    "stack moved while the goroutine was on the system stack",
 	RuleDepth:         "stack too deep",
 	RuleLate:          "late look at the clock",
 }

@@ -145,6 +145,9 @@ func (c *comparison) sameStack(p pair, truth, seen []Frame) (Rule, bool) {
 	if c.truth.Release < minorFramePointers && (sameBegin(own, got) || len(got) == 0 && len(seen) > 0) {
 		return RuleFramePointer, true
 	}
+	if c.truth.Release < minorMovedStack && endsInCollector(truth, seen) {
+		return RuleMovedStack, true
+	}
 	left := len(got) - len(own)
 	if left <= 0 || !slices.Equal(own, got[left:]) {
 		return 0, false
@@ -188,6 +191,21 @@ func sameBegin(own, got []Frame) bool {
 		}
 	}
 	return false
+}
+
+// collectorSwitches are functions of the garbage collector that call systemstack, and during that let the stack of their goroutine
+// be moved.
+var collectorSwitches = []string{"runtime.gcAssistAlloc", "runtime.gcMarkDone", "runtime.gcMarkTermination", "runtime.stopTheWorld"}
+
+// endsInCollector reports whether seen ends too early, at one of collectorSwitches, and is the same up to there, after the frames that
+// the tracer skips.
+func endsInCollector(truth, seen []Frame) bool {
+	last := len(seen) - 1
+	if last < 0 || !slices.Contains(collectorSwitches, seen[last].Func) {
+		return false
+	}
+	n := slices.Index(truth, seen[last]) + 1
+	return n > 0 && n < len(truth) && n <= len(seen) && slices.Equal(truth[:n], seen[len(seen)-n:])
 }
 
 // sameRuntimeStack is sameStack for stacks of the runtime's functions alone. Loupe shows them all, or those of the runtime's API

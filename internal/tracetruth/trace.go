@@ -224,6 +224,8 @@ const (
 
 	minorFramePointers = 14 // frame pointers that all functions preserve
 
+	minorMovedStack = 21 // systemstack returns with the frame pointer of a stack that was moved
+
 	minorStopFrame = 25 // GoStop with the innermost frames of its stack
 )
 

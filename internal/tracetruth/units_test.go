@@ -303,3 +303,29 @@ func TestDeepStop(t *testing.T) {
 		}
 	}
 }
+
+// TestMovedStack compares a stack that ends where the runtime moved it with the whole one.
+func TestMovedStack(t *testing.T) {
+	truth := []Frame{{"runtime.gcMarkDone", 892}, {"runtime.gcAssistAlloc", 477}, {"runtime.mallocgc", 973}, {"main.locked", 61}}
+	skipped := []Frame{{"runtime.goready", 371}, {"runtime.semrelease", 156}}
+	for _, test := range []struct {
+		release int
+		seen    []Frame
+		want    bool
+	}{
+		{18, slices.Concat(skipped, truth[:2]), true},
+		{18, slices.Concat(skipped, truth[:1]), true},
+		{20, truth[:2], true},
+		{21, slices.Concat(skipped, truth[:2]), false},                                      // systemstack restores the frame pointer
+		{18, slices.Concat(skipped, truth[:3]), false},                                      // mallocgc does not call systemstack there
+		{18, slices.Concat(skipped, truth[1:2]), false},                                     // a frame is missing
+		{18, slices.Concat(skipped, []Frame{{"runtime.gcAssistAlloc", 478}}), false},        // another line
+		{18, slices.Concat(truth[:2], []Frame{{"main.other", 1}}), false},                   // another caller
+		{18, slices.Concat([]Frame{{"runtime.gcMarkDone", 1}}, truth[1:2], skipped), false}, // it does not end there
+	} {
+		c := comparison{truth: &Trace{Release: test.release}}
+		if rule, ok := c.sameStack(pair{truth: &Record{}}, truth, test.seen); ok != test.want || ok && rule != RuleMovedStack {
+			t.Errorf("Go 1.%d, %v: %v by rule %d", test.release, test.seen, ok, rule)
+		}
+	}
+}
