@@ -86,7 +86,7 @@ fuzz:
 pages:
 	go test -tags browser -run TestBrowser -v ./internal/export/flamegraph -args $(if $(PAGES),-pages $(abspath $(PAGES)))
 
-## truth: the long differential tests against the runtime's own execution tracer and the kernel's accounts, and long recordings; some 50 minutes
+## truth: the long differential tests against the runtime's own execution tracer and the kernel's accounts, and long recordings; an hour or more
 truth torture hostile: RELEASES := all
 truth: testdeps
 	go test -run '^TestTruth' -count 20 -timeout 2h .

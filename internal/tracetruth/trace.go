@@ -224,7 +224,7 @@ const (
 
 	minorFramePointers = 14 // frame pointers that all functions preserve
 
-	minorMovedStack = 21 // systemstack returns with the frame pointer of a stack that was moved
+	minorSystemstack = 21 // systemstack that restores the frame pointer
 
 	minorStopFrame = 25 // GoStop with the innermost frames of its stack
 )

@@ -323,9 +323,11 @@ func TestMovedStack(t *testing.T) {
 		{18, slices.Concat(truth[:2], []Frame{{"main.other", 1}}), false},                   // another caller
 		{18, slices.Concat([]Frame{{"runtime.gcMarkDone", 1}}, truth[1:2], skipped), false}, // it does not end there
 	} {
-		c := comparison{truth: &Trace{Release: test.release}}
-		if rule, ok := c.sameStack(pair{truth: &Record{}}, truth, test.seen); ok != test.want || ok && rule != RuleMovedStack {
-			t.Errorf("Go 1.%d, %v: %v by rule %d", test.release, test.seen, ok, rule)
+		for used, want := range []bool{test.want, false} { // the rule explains one stack of a program
+			c := comparison{truth: &Trace{Release: test.release}, report: &Report{Rules: RuleCounts{RuleMovedStack: used}}}
+			if rule, ok := c.sameStack(pair{truth: &Record{}}, truth, test.seen); ok != want || ok && rule != RuleMovedStack {
+				t.Errorf("Go 1.%d, %v, after %d: %v by rule %d", test.release, test.seen, used, ok, rule)
+			}
 		}
 	}
 }
