@@ -9,6 +9,7 @@ require (
 	github.com/charmbracelet/x/ansi v0.11.9
 	github.com/cilium/ebpf v0.22.0
 	github.com/google/pprof v0.0.0-20260906184651-6331bc6350fe
+	github.com/ianlancetaylor/demangle v0.0.0-20250417193237-f615e6bd150b
 	github.com/loupe-go/loupe/internal/codepatch v0.1.0
 	github.com/loupe-go/loupe/memtrace v0.1.0
 	github.com/loupe-go/loupe/trace/raw v0.1.0

@@ -16,7 +16,7 @@ import (
 // for the package and for all packages below it; "" is the root package alone, "*" is every package but those of the row.
 var directions = []struct{ packages, never []string }{
 	{[]string{"event"}, []string{"*"}},
-	{[]string{"internal/codepatch"}, []string{"*"}},
+	{[]string{"internal/codepatch", "internal/native"}, []string{"*"}},
 	{[]string{"memtrace"}, []string{"", "event", "internal/gobin", "internal/goproc", "internal/probe"}},
 	{
 		[]string{"census", "checkup", "live", "sched", "trace", "internal/export", "internal/gostate", "internal/memory", "internal/record", "internal/report",
