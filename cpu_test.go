@@ -166,12 +166,17 @@ const vdsoStacks = 14
 
 func (s shares) of(key string) float64 { return float64(s.by[key]) / float64(max(1, s.total)) }
 
-// frames returns the names of the functions of a sample, the innermost first.
+// frames returns the names of the functions of a sample, the innermost first. It replaces functions that are not Go functions by
+// runtime._ExternalCode, as the runtime's profiles have it.
 func frames(s *profile.Sample) []string {
 	var names []string
 	for _, l := range s.Location {
 		for _, line := range l.Line {
-			names = append(names, withoutTypeArguments(line.Function.Name))
+			name := withoutTypeArguments(line.Function.Name)
+			if isNative(line.Function) {
+				name = "runtime._ExternalCode"
+			}
+			names = append(names, name)
 		}
 	}
 	if len(names) == 0 {
@@ -183,6 +188,12 @@ func frames(s *profile.Sample) []string {
 		names = names[1:]
 	}
 	return names[:min(len(names), 64)] // as many as the runtime records
+}
+
+// isNative reports whether a function of a profile by Loupe is not a Go function: its file is an ELF file.
+func isNative(f *profile.Function) bool {
+	ext := filepath.Ext(f.Filename)
+	return (strings.HasPrefix(f.Filename, "/") || f.Filename == "[vdso]") && ext != ".go" && ext != ".s"
 }
 
 // withoutTypeArguments shortens the name of a generic function as tracebacks do. The runtime's profiles have the shapes of the type

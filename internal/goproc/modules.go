@@ -181,7 +181,8 @@ func (p *Process) mappedFile(m procmap.Mapping) (*os.File, error) {
 	if f, err := os.Open(fmt.Sprintf("/proc/%d/map_files/%x-%x", p.pid, m.Start, m.End)); err == nil {
 		return f, nil
 	}
-	f, err := os.Open(filepath.Join(fmt.Sprintf("/proc/%d/root", p.pid), m.Path))
+	path := filepath.Join(fmt.Sprintf("/proc/%d/root", p.pid), m.Path)
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // another file may have replaced it: a pipe must not block
 	if err != nil {
 		return nil, procError(p.pid, err)
 	}

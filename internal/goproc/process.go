@@ -35,6 +35,7 @@ type Process struct {
 	mu      sync.Mutex // guards what follows; held during a snapshot
 	symbols *symbolizer
 	walk    []physical // of the current ThreadStack
+	native  nativeCode
 
 	signals signalStacks
 	types   typeNames
@@ -223,7 +224,7 @@ func (p *Process) Close() error {
 	for _, m := range p.symbols.modules {
 		errs = append(errs, m.bin.Close())
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, p.native.close())...)
 }
 
 // PID returns the process ID.

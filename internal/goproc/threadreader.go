@@ -63,7 +63,7 @@ func (r *ThreadReader) Read(tid int, t *ThreadState) bool {
 		return true
 	}
 	raw := r.p.rt.decodeM(m, r.m)
-	s := ThreadState{PC: t.PC, SP: t.SP, LR: t.LR, Stack: t.Stack, M: m, CgoCalls: uint64(r.u32(r.ncgo)), Collecting: r.u64(r.collecting) != 0}
+	s := ThreadState{PC: t.PC, SP: t.SP, LR: t.LR, FP: t.FP, Stack: t.Stack, M: m, CgoCalls: uint64(r.u32(r.ncgo)), Collecting: r.u64(r.collecting) != 0}
 	s.VDSOPC, s.VDSOSP = r.u64(r.p.rt.m.vdsoPC), r.u64(r.p.rt.m.vdsoSP)
 	if raw.curg != 0 {
 		if r.p.mem.read(r.g, raw.curg) != nil {

@@ -3,6 +3,7 @@ package goproc
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"syscall"
 
 	"github.com/loupe-go/loupe/event"
@@ -11,7 +12,8 @@ import (
 // A ThreadState is what a thread of the process did at one moment: its registers, the goroutine that it ran, and copies of
 // the stacks. Fields are 0 where the runtime has no value.
 type ThreadState struct {
-	PC, SP, LR uint64 // in user mode; LR only where the machine has it
+	PC, SP, FP uint64 // in user mode
+	LR         uint64 // only where the machine has it
 
 	M      uint64 // address of the thread's runtime.m; 0 if the thread does not run Go code
 	G      uint64 // address of the goroutine's g
@@ -41,12 +43,12 @@ type StackCopy struct {
 // A ThreadStack is the call stack of a thread.
 type ThreadStack struct {
 	// Frames are all frames except wrappers, as the runtime's CPU profiler reports them: those of the runtime included, and
-	// those of the goroutine after those on the thread's system stack. Code that is not Go code is one frame,
-	// runtime._ExternalCode.
+	// those of the goroutine after those on the thread's system stack. If the thread executes code that is not Go code, the
+	// functions of that code come first. The frame runtime._ExternalCode stands for those that are not known.
 	Frames []event.StackFrame
 
-	External  bool // the thread executed code that is not Go code
-	Unknown   bool // the callers are unknown: the stack has the frame runtime._System or runtime._GC
+	External  bool // the thread executed code that is not Go code, except that of the vDSO for the runtime
+	Unknown   bool // the callers are unknown; of a thread that runs Go code, the last frame is runtime._System or runtime._GC
 	Truncated bool // the copies of the stacks end before the outermost frame
 }
 
@@ -67,18 +69,19 @@ func (p *Process) ThreadStack(t *ThreadState) ThreadStack {
 	p.walk = w.frames
 	stack := ThreadStack{External: w.external, Truncated: w.truncated}
 	stack.Frames = p.symbols.profileFrames(w.frames)
+	if !w.external && len(w.frames) > 0 {
+		return stack
+	}
+	own := p.nativeStack(t)
+	stack.Truncated = stack.Truncated || own.truncated
+	stack.Unknown = len(w.frames) == 0 && !own.complete
+	stack.Frames = slices.Concat(own.frames, stack.Frames)
 	switch {
-	case w.external && t.M == 0:
-		stack.Frames = []event.StackFrame{named(externalCode)}
-	case len(w.frames) == 0:
-		stack.Unknown = true
-		outer := systemCode
-		if t.Collecting {
-			outer = gcCode
-		}
-		stack.Frames = []event.StackFrame{named(externalCode), named(outer)}
-	case w.external:
-		stack.Frames = append([]event.StackFrame{named(externalCode)}, stack.Frames...)
+	case !stack.Unknown || t.M == 0:
+	case t.Collecting:
+		stack.Frames = append(stack.Frames, named(gcCode))
+	default:
+		stack.Frames = append(stack.Frames, named(systemCode))
 	}
 	return stack
 }

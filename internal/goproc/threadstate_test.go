@@ -44,7 +44,7 @@ func TestThreadStackHostile(t *testing.T) {
 		for i := 0; i < len(data); i += 8 {
 			binary.LittleEndian.PutUint64(data[i:], addr())
 		}
-		s := ThreadState{PC: code[rnd.IntN(len(code))], SP: addr(), LR: addr(), M: 1, G: rnd.Uint64N(2), GM: rnd.Uint64N(2), StackLo: addr(), StackHi: addr(),
+		s := ThreadState{PC: code[rnd.IntN(len(code))], SP: addr(), FP: addr(), LR: addr(), M: 1, G: rnd.Uint64N(2), GM: rnd.Uint64N(2), StackLo: addr(), StackHi: addr(),
 			SchedPC: addr(), SchedSP: addr(), SchedLR: addr(), SyscallPC: addr(), SyscallSP: addr(), VDSOPC: addr(), VDSOSP: addr() * rnd.Uint64N(2),
 			CgoCalls: rnd.Uint64N(2), Stack: StackCopy{addr(), data[:rnd.IntN(size)]}, Goroutine: StackCopy{addr(), data[size:][:rnd.IntN(size)]}}
 		stack := p.ThreadStack(&s)

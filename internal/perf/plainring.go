@@ -111,10 +111,12 @@ func decodePlain(b []byte) (s rawSample, ok bool) {
 	for i, use := range sampledRegs {
 		reg[use] = binary.LittleEndian.Uint64(b[8*i:])
 	}
-	s.state.PC, s.state.SP, s.state.LR = reg[usePC], reg[useSP], reg[useLR]
-	if s.state.LR == ^uint64(0) { // not known in the kernel
-		s.state.LR = 0
+	for use, value := range reg {
+		if value == ^uint64(0) { // not known in the kernel
+			reg[use] = 0
+		}
 	}
+	s.state.PC, s.state.SP, s.state.LR, s.state.FP = reg[usePC], reg[useSP], reg[useLR], reg[useFP]
 	b = b[8*len(sampledRegs):]
 	size := binary.LittleEndian.Uint64(b)
 	b = b[8:]
@@ -137,4 +139,5 @@ const (
 	usePC regUse = iota
 	useSP
 	useLR
+	useFP
 )

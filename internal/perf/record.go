@@ -20,7 +20,7 @@ type Sample struct {
 	// time in parts between the ticks of the sampler's clock.
 	Weight int64
 
-	// Late says that the thread had run before the rest of its state was read: of the state only PC, SP, LR and Stack are known.
+	// Late says that the thread had run before the rest of its state was read: of the state only the registers and Stack are known.
 	// Samples of the eBPF program are never late.
 	Late bool
 
@@ -55,7 +55,7 @@ func (s *Sample) decode(raw []byte) error {
 	*s = Sample{
 		Time: time.Duration(r.Time), TID: r.Tid, Weight: int64(r.Weight), Program: r.ExecId, GC: gcPhase(r.GcTimes), InKernel: samplerLoupeSampleFlag(r.Flags)&samplerLoupeSampleFlagLOUPE_IN_KERNEL != 0,
 		ThreadState: goproc.ThreadState{
-			PC: r.Pc, SP: r.Sp, LR: r.Lr,
+			PC: r.Pc, SP: r.Sp, LR: r.Lr, FP: r.Fp,
 			M: r.M, G: r.Curg, GM: r.CurgM, GoID: r.Goid, Start: r.Startpc, Labels: r.Labels,
 			StackLo: r.G_lo, StackHi: r.G_hi,
 			SchedPC: r.SchedPc, SchedSP: r.SchedSp, SchedLR: r.SchedLr,

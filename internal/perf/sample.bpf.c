@@ -50,7 +50,7 @@ struct loupe_sample {
 	u64 time;             /* CLOCK_MONOTONIC */
 	u32 tid;              /* in the initial PID namespace */
 	u32 unused;
-	u64 pc, sp, lr;       /* in user mode */
+	u64 pc, sp, lr, fp;   /* in user mode */
 	u64 m;                /* 0: the thread does not run Go code, or its g was not found */
 	u64 curg;             /* the goroutine of the thread */
 	u64 curg_m;           /* curg.m */
@@ -97,6 +97,7 @@ struct regs {
 #define USER_PC(r) ((r)->ip)
 #define G_REGISTER(r) ((r)->r14)
 #define LINK_REGISTER(r) ((r)->r12) /* see threadRegs in package goproc */
+#define FRAME_POINTER(r) ((r)->bp)
 #define IN_KERNEL(ctx) (((ctx)->regs.cs & 3) == 0)
 #elif defined(__TARGET_ARCH_arm64)
 struct regs {
@@ -105,6 +106,7 @@ struct regs {
 #define USER_PC(r) ((r)->pc)
 #define G_REGISTER(r) ((r)->regs[28])
 #define LINK_REGISTER(r) ((r)->regs[30])
+#define FRAME_POINTER(r) ((r)->regs[29])
 #define IN_KERNEL(ctx) (((ctx)->regs.pstate & 0xf) != 0)
 #endif
 
@@ -205,7 +207,14 @@ INLINE u32 copy_stack(u8 *to, u64 from, u64 end)
 		size = LOUPE_STACK_BYTES;
 	if (!bpf_probe_read_user(to, size, (const void *)from))
 		return size;
-	/* A page is missing: up to its start. */
+	/* A page is missing: the stack of a thread that C code has created ends somewhere. Up to the start of a page. */
+	for (u32 pages = LOUPE_STACK_BYTES / 8192; pages > 0; pages /= 2) {
+		if (size <= pages * 4096)
+			continue;
+		size = pages * 4096 - (from & 4095);
+		if (!bpf_probe_read_user(to, size, (const void *)from))
+			return size;
+	}
 	size = 4096 - (from & 4095);
 	if (bpf_probe_read_user(to, size, (const void *)from))
 		return 0;
@@ -343,15 +352,17 @@ SEC("perf_event") int sample(struct event_data *ctx)
 	s->pc = USER_PC(&r);
 	s->sp = r.sp;
 	s->lr = LINK_REGISTER(&r);
+	s->fp = FRAME_POINTER(&r);
 	s->flags = IN_KERNEL(ctx) ? LOUPE_IN_KERNEL : 0;
 	if (config.gc_times)
 		bpf_probe_read_user(s->gc_times, sizeof(s->gc_times), (const void *)config.gc_times);
 	s->m = current_m(task, &r);
 	s->base = s->sp;
-	size = g_size = 0;
-	if (s->m) {
+	g_size = 0;
+	if (s->m)
 		read_goroutine(s);
-		size = copy_stack(w->data, s->sp, stack_end(s));
+	size = copy_stack(w->data, s->sp, stack_end(s));
+	if (s->m) {
 		if (s->curg && s->sp - s->g_lo >= s->g_hi - s->g_lo) {
 			u64 from = at_least(0, s->sched_sp, s->g_lo, s->g_hi);
 

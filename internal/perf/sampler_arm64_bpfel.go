@@ -27,6 +27,7 @@ type samplerLoupeSample struct {
 	Pc         uint64
 	Sp         uint64
 	Lr         uint64
+	Fp         uint64
 	M          uint64
 	Curg       uint64
 	CurgM      uint64
