@@ -95,7 +95,8 @@ type GCPause struct {
 	Duration time.Duration
 }
 
-// GCCPUSeconds is processor time by class, as of the end of the last collection (/cpu/classes of runtime/metrics).
+// GCCPUSeconds is processor time by class, as of the end of the last collection (/cpu/classes of runtime/metrics). While a collection
+// runs, Pause and GC include the pause at its start already, if the target is built with Go 1.22 or later.
 type GCCPUSeconds struct {
 	Assist    time.Duration // /cpu/classes/gc/mark/assist:cpu-seconds: goroutines that were made to help
 	Dedicated time.Duration // /cpu/classes/gc/mark/dedicated:cpu-seconds

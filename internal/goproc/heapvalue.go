@@ -262,7 +262,9 @@ func (b *heapBooks) setCPU(gc *event.GCMemory, img bookImage) error {
 		Assist: at("gcAssistTime"), Dedicated: at("gcDedicatedTime"), IdleMark: at("gcIdleTime"), Pause: at("gcPauseTime"),
 		GC: at("gcTotalTime"), Scavenge: at("scavengeTotalTime"), Idle: at("idleTime"), User: at("userTime"), Total: at("totalTime"),
 	}
-	if c.GC != c.Assist+c.Dedicated+c.IdleMark+c.Pause || c.Total < 0 || c.Total != c.GC+c.Scavenge+c.Idle+c.User {
+	// Since Go 1.22 the runtime adds the pause at the start of a collection at once, and everything else at its end.
+	pending := c.GC + c.Scavenge + c.Idle + c.User - c.Total
+	if c.GC != c.Assist+c.Dedicated+c.IdleMark+c.Pause || c.Total < 0 || pending != 0 && !(gc.Running && pending > 0 && pending <= c.Pause) {
 		return fmt.Errorf("%w: processor times %+v", errBooks, *c)
 	}
 	gc.CPU = c

@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -313,6 +315,43 @@ func TestMemoryBusy(t *testing.T) {
 			}
 			t.Logf("%d of 40 readings were torn; %.1f attempts a reading", torn, float64(attempts)/40)
 			target.Command("still")
+		})
+	}
+}
+
+// TestMemoryWhileCollecting reads the counters of a target that collects garbage nearly all the time, for longer than a reading is
+// repeated. Since Go 1.22 the pause at the start of a collection is in some of the sums of processor time until its end, and not in the others.
+func TestMemoryWhileCollecting(t *testing.T) {
+	for _, spec := range testtarget.SpecsAmong(t, testtarget.Spec{Program: "larder", Go: "1.12.17"}, testtarget.Spec{Program: "larder", Go: testtarget.Latest()}) {
+		t.Run(spec.String(), func(t *testing.T) {
+			cmd := testcmd.Within(t, 0, testtarget.Build(t, spec))
+			cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
+			target := testtarget.StartCmd(t, cmd)
+			p := openMemory(t, target)
+			target.Command("percent -1")
+			target.Command("keep 6000000 16")
+			target.Command("percent 100")
+			var collecting sync.WaitGroup
+			var over atomic.Bool
+			collecting.Go(func() {
+				for !over.Load() {
+					target.Command("gc")
+				}
+			})
+			defer collecting.Wait()
+			defer over.Store(true)
+			for running, began := 0, time.Now(); running < 20; {
+				m, err := p.Memory(t.Context(), goproc.MemoryOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if m.GC.Running {
+					running++
+				}
+				if time.Since(began) > time.Minute {
+					t.Fatalf("a collection ran during %d readings only", running)
+				}
+			}
 		})
 	}
 }
