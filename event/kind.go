@@ -57,6 +57,9 @@ const (
 	AllocBytes   // bytes that were allocated on the heap since the program started
 	AllocObjects // objects that were allocated on the heap since the program started
 
+	GCMarkAssistBegin // a goroutine that allocates begins to mark for the garbage collector
+	GCMarkAssistEnd   // it has marked enough for now
+
 	numKinds
 )
 

@@ -47,7 +47,7 @@ func TestCommonKinds(t *testing.T) {
 		{KindsSyscall, "GoSyscallBegin,GoSyscallEnd"},
 		{KindsChannel, "ChanMake,ChanSend,ChanReceive,ChanClose,Select"},
 		{KindsLock, "SemAcquire,SemRelease"},
-		{KindsGC, "GCBegin,GCEnd,STWBegin,STWEnd,HeapAlloc"},
+		{KindsGC, "GCBegin,GCEnd,STWBegin,STWEnd,HeapAlloc,GCMarkAssistBegin,GCMarkAssistEnd"},
 		{KindsMemory, "HeapGoal,AllocBytes,AllocObjects"},
 		{KindsUser, "UserTaskBegin,UserTaskEnd,UserRegionBegin,UserRegionEnd,UserLog,CPUSample"},
 	} {

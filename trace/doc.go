@@ -58,6 +58,7 @@
 //   - GCBegin, GCEnd, STWBegin and STWEnd require a running goroutine. If the goroutine of the event is not observed,
 //     it is shown as running at that moment. If the event has no goroutine, any running goroutine is used, or if none
 //     is running, one with the name "loupe".
+//   - GCMarkAssistBegin and GCMarkAssistEnd require that goroutine Event.G runs. An end without a begin is skipped.
 //   - ChanMake, ChanSend, ChanReceive, ChanClose, Select, SemAcquire and SemRelease are written as runtime/trace log
 //     messages. The category is the name of the kind. The message is Event.Object in hexadecimal and Event.Value in
 //     decimal, separated by a space, without those that are 0: "0xc000012345 16".

@@ -60,7 +60,7 @@ type Stats struct {
 	Statuses    uint64 // states of goroutines that were already known
 	Procs       uint64 // state changes of Ps
 	Sweeps      uint64 // starts and ends of sweeping
-	MarkAssists uint64 // starts and ends of mark assists
+	MarkAssists uint64 // mark assists in progress at the start of a generation
 	GCActive    uint64 // marks that a garbage collection is in progress
 	MaxProcs    uint64 // values of GOMAXPROCS
 	Labels      uint64 // labels of goroutines

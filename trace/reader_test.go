@@ -63,6 +63,7 @@ func TestReader(t *testing.T) {
 				last = e.Time
 			}
 			all := event.KindsGoroutine.Union(event.KindsSyscall, event.KindsUser, event.KindsGC, event.KindsOf(event.HeapGoal))
+			all = all.Without(event.KindsOf(event.GCMarkAssistBegin, event.GCMarkAssistEnd)) // the program allocates too little
 			if stats.Version < raw.Go119 {
 				all = all.Without(event.KindsOf(event.CPUSample))
 			}

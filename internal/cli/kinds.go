@@ -43,7 +43,19 @@ func selectable() event.Kinds {
 func kindsHelp() string {
 	var b strings.Builder
 	b.WriteString("KINDS are names of events, such as GoBlock, or groups of them:\n")
-	line := func(name, meaning string) { fmt.Fprintf(&b, "  %-9s  %s\n", name, meaning) }
+	line := func(name, meaning string) {
+		const column, width = 13, 80
+		fmt.Fprintf(&b, "  %-9s ", name)
+		used := column
+		for word := range strings.FieldsSeq(meaning) {
+			if used += 1 + len(word); used-1 > width {
+				fmt.Fprintf(&b, "\n%*s", column-1, "")
+				used = column + 1 + len(word)
+			}
+			b.WriteString(" " + word)
+		}
+		b.WriteByte('\n')
+	}
 	var standard []string
 	for _, g := range kindGroups()[2:] {
 		line(g.name, strings.ReplaceAll(g.kinds.String(), ",", " "))

@@ -67,7 +67,7 @@ func fill(field reflect.Value, f event.Field, n int) {
 }
 
 // opens are the kinds that an event of another kind ends.
-var opens = map[event.Kind]event.Kind{event.GCEnd: event.GCBegin, event.STWEnd: event.STWBegin,
+var opens = map[event.Kind]event.Kind{event.GCEnd: event.GCBegin, event.STWEnd: event.STWBegin, event.GCMarkAssistEnd: event.GCMarkAssistBegin,
 	event.UserTaskEnd: event.UserTaskBegin, event.UserRegionEnd: event.UserRegionBegin}
 
 // Before returns the events that an event of a kind follows in a stream: a goroutine 1 and the goroutine G that run, and what

@@ -44,10 +44,20 @@ var rules = [event.KindLimit]rule{
 	event.Select:         {true, Running, Unknown, Running},
 	event.SemAcquire:     {true, Running, Unknown, Running},
 	event.SemRelease:     {true, Running, Unknown, Running},
+
+	event.GCMarkAssistBegin: {true, Running, Unknown, Running},
+	event.GCMarkAssistEnd:   {true, Running, Unknown, Running},
 }
 
 // About reports whether events of a kind are about the state of a goroutine.
 func About(k event.Kind) bool { return rules[k].about }
+
+// ofProgram are the kinds for garbage collections that are not about a goroutine, although they may name one.
+var ofProgram = event.KindsGC.Without(event.KindsOf(event.GCMarkAssistBegin, event.GCMarkAssistEnd))
+
+// OfProgram returns the kinds for garbage collections and STW pauses that concern the whole program. Filters of goroutines do not
+// apply to them, even if an event has the goroutine that caused it.
+func OfProgram() event.Kinds { return ofProgram }
 
 // Before returns the state that events of a kind normally end. It is Unknown for kinds that are not about a goroutine's
 // state, for GoCreate and for GoStatus.

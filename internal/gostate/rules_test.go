@@ -10,7 +10,7 @@ import (
 // TestTotal asks for every kind and state: each has an answer, and the answers agree.
 func TestTotal(t *testing.T) {
 	for _, kind := range event.KindsAll.List() {
-		stateful := event.KindsGoroutine.Union(event.KindsSyscall, event.KindsChannel, event.KindsLock).Has(kind)
+		stateful := event.KindsGoroutine.Union(event.KindsSyscall, event.KindsChannel, event.KindsLock, event.KindsOf(event.GCMarkAssistBegin, event.GCMarkAssistEnd)).Has(kind)
 		if About(kind) != stateful {
 			t.Errorf("%v is about a goroutine's state: %v", kind, About(kind))
 		}

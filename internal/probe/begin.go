@@ -88,7 +88,7 @@ func (s *Session) needsSnapshot() bool {
 	if w.Kinds.Has(event.GoStatus) {
 		return true
 	}
-	return s.plan.Config.SkipListed != 0 && !event.KindsGC.Union(event.KindsOf(event.GoCreate)).Contains(w.Kinds)
+	return s.plan.Config.SkipListed != 0 && !gostate.OfProgram().Union(event.KindsOf(event.GoCreate)).Contains(w.Kinds)
 }
 
 // collect buffers records until done.

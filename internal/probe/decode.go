@@ -7,6 +7,7 @@ import (
 
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/internal/gostate"
 	"github.com/loupe-go/loupe/internal/probe/csrc"
 )
 
@@ -113,7 +114,7 @@ func (d *decoder) decode(raw []byte, yield func(*event.Event) bool) bool {
 		d.note(r, raw)
 		return true
 	}
-	if r.G <= d.lastSystem && d.system[r.G] && r.Kind != uint8(event.GoDestroy) && !event.KindsGC.Has(event.Kind(r.Kind)) {
+	if r.G <= d.lastSystem && d.system[r.G] && r.Kind != uint8(event.GoDestroy) && !gostate.OfProgram().Has(event.Kind(r.Kind)) {
 		return true // events of the whole program are reported for all goroutines
 	}
 	ev := &d.ev

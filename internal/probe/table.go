@@ -90,6 +90,10 @@ var runtimeProbes = []Declaration{
 		Funcs: []string{"runtime.stopTheWorldWithSema"}, Without: "starts of STW pauses are not reported"},
 	{Program: "startTheWorldWithSema", Kinds: only(event.STWEnd),
 		Funcs: []string{"runtime.startTheWorldWithSema"}, Without: "ends of STW pauses are not reported"},
+	{Program: "gcAssistAlloc1_gcDrainN", Kinds: only(event.GCMarkAssistBegin), Place: AtCall, Callee: "runtime.gcDrainN", NeedsG: true,
+		Funcs: []string{"runtime.gcAssistAlloc1"}, Without: "starts of mark assists are not reported"},
+	{Program: "gcAssistAlloc1_casgstatus", Kinds: only(event.GCMarkAssistEnd), Place: AtCall, Callee: "runtime.casgstatus",
+		Funcs: []string{"runtime.gcAssistAlloc1"}, Last: []string{"runtime.gcAssistAlloc1"}, Without: "ends of mark assists are not reported"},
 }
 
 // selectArgs are the indices of the arguments of runtime.selectgo that are its numbers of cases (runtime/select.go), from Go

@@ -54,6 +54,8 @@ func sampleStream() []event.Event {
 		{Kind: event.STWEnd},
 		{Kind: event.GCEnd},
 		{Kind: event.HeapAlloc, Value: 5 << 20},
+		{Kind: event.GCMarkAssistBegin, G: 19, Stack: ask},
+		{Kind: event.GCMarkAssistEnd, G: 19},
 		{Kind: event.Lost, Value: 1200},
 		{Kind: event.Exec},
 	}

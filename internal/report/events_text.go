@@ -30,7 +30,9 @@ func NewEventText(style term.Style, kinds event.Kinds) *EventText {
 	t := &EventText{style: style, clock: clock{zone: time.Local, layout: "15:04:05"}}
 	columns := 0
 	for _, k := range kinds.List() {
-		columns = max(columns, len(k.String()))
+		if n := len(k.String()); n <= kindColumns {
+			columns = max(columns, n)
+		}
 	}
 	for i := range t.kinds {
 		k := event.Kind(i)
@@ -40,9 +42,10 @@ func NewEventText(style term.Style, kinds event.Kinds) *EventText {
 	return t
 }
 
-// The columns of a line; longer words push what follows to the right.
+// The columns of a line, at most; longer words push what follows to the right.
 const (
 	goroutineColumns = 8
+	kindColumns      = 14
 	detailColumns    = 28
 )
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/export"
+	"github.com/loupe-go/loupe/internal/gostate"
 	"github.com/loupe-go/loupe/trace"
 	"github.com/loupe-go/loupe/trace/raw"
 )
@@ -206,7 +207,7 @@ func (c *converter) wants(e *event.Event) bool {
 }
 
 // wholeProgram are the kinds that are about the whole program, whoever did it.
-var wholeProgram = event.KindsGC.Union(event.GroupStream.Kinds())
+var wholeProgram = gostate.OfProgram().Union(event.GroupStream.Kinds())
 
 // tellStates tells the states in which the window finds the goroutines.
 func (c *converter) tellStates() error {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/export"
+	"github.com/loupe-go/loupe/internal/gostate"
 	"github.com/loupe-go/loupe/internal/output"
 	"github.com/loupe-go/loupe/trace"
 )
@@ -299,7 +300,7 @@ func TestFilterByGoroutine(t *testing.T) {
 			}
 			var want []event.Event
 			for _, e := range all {
-				whole := event.KindsGC.Has(e.Kind)
+				whole := gostate.OfProgram().Has(e.Kind)
 				if whole || e.G != 0 && test.want[e.G] || e.G == 0 && e.Kind != event.CPUSample {
 					want = append(want, e)
 				}

@@ -103,8 +103,8 @@ const (
 var groups = func() (g [event.KindLimit]group) {
 	for to, kinds := range map[group]event.Kinds{
 		groupLife:    event.KindsGoroutine.Union(event.KindsSyscall),
-		groupUse:     event.KindsChannel.Union(event.KindsLock),
-		groupProgram: event.KindsGC.Union(event.KindsMemory, event.GroupStream.Kinds()),
+		groupUse:     event.KindsChannel.Union(event.KindsLock, event.KindsOf(event.GCMarkAssistBegin, event.GCMarkAssistEnd)),
+		groupProgram: gostate.OfProgram().Union(event.KindsMemory, event.GroupStream.Kinds()),
 		groupUser:    event.KindsUser,
 	} {
 		for _, k := range kinds.List() {

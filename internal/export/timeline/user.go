@@ -24,9 +24,11 @@ func (tl *Timeline) user(e *event.Event, at int64) {
 		tl.drop(&t.lane)
 		delete(tl.tasks, uint64(e.Task()))
 	case event.UserRegionBegin:
-		tl.beginRegion(e, at)
+		s := tl.slice(Region, e.Text)
+		s.number(KeyTask, e.Task())
+		tl.beginRegion(e.G, at, s)
 	case event.UserRegionEnd:
-		tl.endRegion(e, at)
+		tl.endRegion(e.G, at, e.Text)
 	case event.UserLog:
 		s := tl.slice(Log, e.Text)
 		s.Name.Once = true
@@ -48,10 +50,23 @@ func (tl *Timeline) mark(e *event.Event, at int64, s *Slice) {
 	tl.instant(l, at, s)
 }
 
-// use draws an event about a channel or a lock.
+// markAssist is the name of the slices of mark assists, in execution traces too.
+const markAssist = "GC mark assist"
+
+// use draws an event about a channel or a lock, or a mark assist.
 func (tl *Timeline) use(e *event.Event, at int64) {
 	g := tl.goroutineOf(e.G, nil)
 	tl.runs(g, e, at)
+	switch e.Kind {
+	case event.GCMarkAssistBegin:
+		s := tl.slice(GC, markAssist)
+		s.Stack = e.Stack
+		tl.beginRegion(e.G, at, s)
+		return
+	case event.GCMarkAssistEnd:
+		tl.endRegion(e.G, at, markAssist)
+		return
+	}
 	s := tl.slice(Channel, e.Kind.String())
 	switch e.Kind {
 	case event.ChanMake:
@@ -91,11 +106,12 @@ type regions struct {
 // maxRegions is the largest depth of drawn regions. Deeper regions count as ignored.
 const maxRegions = 500
 
-func (tl *Timeline) beginRegion(e *event.Event, at int64) {
-	g := tl.goroutineOf(e.G, nil)
+// beginRegion begins a slice of what a goroutine does for a while, on a track below that of the goroutine.
+func (tl *Timeline) beginRegion(id uint64, at int64, s *Slice) {
+	g := tl.goroutineOf(id, nil)
 	r := g.regions
 	if r == nil {
-		r = &regions{lane: tl.newLane(RegionTrack, e.G, Description{Parent: g.track.ID})}
+		r = &regions{lane: tl.newLane(RegionTrack, id, Description{Parent: g.track.ID})}
 		g.regions = r
 	}
 	if len(r.types) == maxRegions {
@@ -103,15 +119,13 @@ func (tl *Timeline) beginRegion(e *event.Event, at int64) {
 		tl.stats.Ignored++
 		return
 	}
-	r.types = append(r.types, e.Text)
-	s := tl.slice(Region, e.Text)
-	s.number(KeyTask, e.Task())
+	r.types = append(r.types, s.Name.Text)
 	tl.sink.Begin(r.place(at), r.track, s)
 	tl.stats.Slices++
 }
 
-func (tl *Timeline) endRegion(e *event.Event, at int64) {
-	g := tl.goroutineOf(e.G, nil)
+func (tl *Timeline) endRegion(id uint64, at int64, name string) {
+	g := tl.goroutineOf(id, nil)
 	r := g.regions
 	if r != nil && r.more > 0 {
 		r.more--
@@ -120,7 +134,7 @@ func (tl *Timeline) endRegion(e *event.Event, at int64) {
 	}
 	if r != nil {
 		for i := len(r.types) - 1; i >= 0; i-- {
-			if r.types[i] == e.Text {
+			if r.types[i] == name {
 				tl.endRegions(g, at, i+1, CutOuter)
 				tl.popRegion(r, at, Seen)
 				return

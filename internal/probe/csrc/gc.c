@@ -3,7 +3,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
  * The garbage collector and STW pauses (runtime/mgc.go, runtime/proc.go). They are reported whichever
- * goroutines are selected, because they concern the whole program.
+ * goroutines are selected, because they concern the whole program, except mark assists (runtime/mgcmark.go).
  */
 
 INLINE void heap(u32 tid)
@@ -94,5 +94,40 @@ PROBE(startTheWorldWithSema)
 
 	if (tid && CALLED(startTheWorldWithSema))
 		emit(STWEnd, tid, 0, 0, 0);
+	return 0;
+}
+
+/*
+ * gcAssistAlloc1(gp *g, scanWork int64), on a thread's own g, calls gcDrainN to mark, and then casgstatus to run the goroutine
+ * again. The goroutine waits meanwhile, but the thread works for it.
+ */
+PROBE(gcAssistAlloc1_gcDrainN)
+{
+	u32 tid = target_thread();
+	struct goroutine gr;
+
+	if (!tid)
+		return 0;
+	if (!read_goroutine(&gr, user_g(CURRENT_G_OR_TLS(gcAssistAlloc1_gcDrainN))))
+		unreadable(GCMarkAssistBegin);
+	else if (wanted(gr.id))
+		emit(GCMarkAssistBegin, tid, gr.id, 0, system_stack(&gr));
+	return 0;
+}
+
+/* func casgstatus(gp *g, oldval, newval uint32), called by gcAssistAlloc1 */
+PROBE(gcAssistAlloc1_casgstatus)
+{
+	u32 tid = target_thread();
+
+	if (!tid || (u32)ARG(gcAssistAlloc1_casgstatus, 1, 8) != CONFIG(st_waiting))
+		return 0;
+
+	u64 goid = goid_of(ARG(gcAssistAlloc1_casgstatus, 0, 0));
+
+	if (!goid)
+		unreadable(GCMarkAssistEnd);
+	else if (wanted(goid))
+		emit(GCMarkAssistEnd, tid, goid, 0, 0);
 	return 0;
 }

@@ -25,6 +25,8 @@ enum event_kind {
 	HeapAlloc = 22,
 	Lost = 23,
 	Exec = 24,
+	GCMarkAssistBegin = 34,
+	GCMarkAssistEnd = 35,
 };
 enum {
 	LOUPE_KIND_LIMIT = 256, /* above every value of a kind */

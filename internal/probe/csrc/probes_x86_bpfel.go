@@ -183,37 +183,39 @@ type ProbesLoupeNative struct {
 type ProbesLoupeProbe uint32
 
 const (
-	ProbesLoupeProbePROBE_gopark                ProbesLoupeProbe = 0
-	ProbesLoupeProbePROBE_ready                 ProbesLoupeProbe = 1
-	ProbesLoupeProbePROBE_casgstatus            ProbesLoupeProbe = 2
-	ProbesLoupeProbePROBE_execute               ProbesLoupeProbe = 3
-	ProbesLoupeProbePROBE_goschedImpl           ProbesLoupeProbe = 4
-	ProbesLoupeProbePROBE_goschedM              ProbesLoupeProbe = 5
-	ProbesLoupeProbePROBE_goschedguardedM       ProbesLoupeProbe = 6
-	ProbesLoupeProbePROBE_gopreemptM            ProbesLoupeProbe = 7
-	ProbesLoupeProbePROBE_preemptPark           ProbesLoupeProbe = 8
-	ProbesLoupeProbePROBE_newprocRunqput        ProbesLoupeProbe = 9
-	ProbesLoupeProbePROBE_newproc1Casgstatus    ProbesLoupeProbe = 10
-	ProbesLoupeProbePROBE_newcoro               ProbesLoupeProbe = 11
-	ProbesLoupeProbePROBE_goyieldM              ProbesLoupeProbe = 12
-	ProbesLoupeProbePROBE_goexit0               ProbesLoupeProbe = 13
-	ProbesLoupeProbePROBE_coroswitchM           ProbesLoupeProbe = 14
-	ProbesLoupeProbePROBE_reentersyscall        ProbesLoupeProbe = 15
-	ProbesLoupeProbePROBE_entersyscallblock     ProbesLoupeProbe = 16
-	ProbesLoupeProbePROBE_exitsyscall           ProbesLoupeProbe = 17
-	ProbesLoupeProbePROBE_makechan              ProbesLoupeProbe = 18
-	ProbesLoupeProbePROBE_chansend              ProbesLoupeProbe = 19
-	ProbesLoupeProbePROBE_chanrecv              ProbesLoupeProbe = 20
-	ProbesLoupeProbePROBE_closechan             ProbesLoupeProbe = 21
-	ProbesLoupeProbePROBE_selectgo              ProbesLoupeProbe = 22
-	ProbesLoupeProbePROBE_semacquire1           ProbesLoupeProbe = 23
-	ProbesLoupeProbePROBE_semrelease1           ProbesLoupeProbe = 24
-	ProbesLoupeProbePROBE_gcBgMarkStartWorkers  ProbesLoupeProbe = 25
-	ProbesLoupeProbePROBE_gcMarkTermination     ProbesLoupeProbe = 26
-	ProbesLoupeProbePROBE_gcSweep               ProbesLoupeProbe = 27
-	ProbesLoupeProbePROBE_stopTheWorldWithSema  ProbesLoupeProbe = 28
-	ProbesLoupeProbePROBE_startTheWorldWithSema ProbesLoupeProbe = 29
-	ProbesLoupeProbePROBE_COUNT                 ProbesLoupeProbe = 30
+	ProbesLoupeProbePROBE_gopark                   ProbesLoupeProbe = 0
+	ProbesLoupeProbePROBE_ready                    ProbesLoupeProbe = 1
+	ProbesLoupeProbePROBE_casgstatus               ProbesLoupeProbe = 2
+	ProbesLoupeProbePROBE_execute                  ProbesLoupeProbe = 3
+	ProbesLoupeProbePROBE_goschedImpl              ProbesLoupeProbe = 4
+	ProbesLoupeProbePROBE_goschedM                 ProbesLoupeProbe = 5
+	ProbesLoupeProbePROBE_goschedguardedM          ProbesLoupeProbe = 6
+	ProbesLoupeProbePROBE_gopreemptM               ProbesLoupeProbe = 7
+	ProbesLoupeProbePROBE_preemptPark              ProbesLoupeProbe = 8
+	ProbesLoupeProbePROBE_newprocRunqput           ProbesLoupeProbe = 9
+	ProbesLoupeProbePROBE_newproc1Casgstatus       ProbesLoupeProbe = 10
+	ProbesLoupeProbePROBE_newcoro                  ProbesLoupeProbe = 11
+	ProbesLoupeProbePROBE_goyieldM                 ProbesLoupeProbe = 12
+	ProbesLoupeProbePROBE_goexit0                  ProbesLoupeProbe = 13
+	ProbesLoupeProbePROBE_coroswitchM              ProbesLoupeProbe = 14
+	ProbesLoupeProbePROBE_reentersyscall           ProbesLoupeProbe = 15
+	ProbesLoupeProbePROBE_entersyscallblock        ProbesLoupeProbe = 16
+	ProbesLoupeProbePROBE_exitsyscall              ProbesLoupeProbe = 17
+	ProbesLoupeProbePROBE_makechan                 ProbesLoupeProbe = 18
+	ProbesLoupeProbePROBE_chansend                 ProbesLoupeProbe = 19
+	ProbesLoupeProbePROBE_chanrecv                 ProbesLoupeProbe = 20
+	ProbesLoupeProbePROBE_closechan                ProbesLoupeProbe = 21
+	ProbesLoupeProbePROBE_selectgo                 ProbesLoupeProbe = 22
+	ProbesLoupeProbePROBE_semacquire1              ProbesLoupeProbe = 23
+	ProbesLoupeProbePROBE_semrelease1              ProbesLoupeProbe = 24
+	ProbesLoupeProbePROBE_gcBgMarkStartWorkers     ProbesLoupeProbe = 25
+	ProbesLoupeProbePROBE_gcMarkTermination        ProbesLoupeProbe = 26
+	ProbesLoupeProbePROBE_gcSweep                  ProbesLoupeProbe = 27
+	ProbesLoupeProbePROBE_stopTheWorldWithSema     ProbesLoupeProbe = 28
+	ProbesLoupeProbePROBE_startTheWorldWithSema    ProbesLoupeProbe = 29
+	ProbesLoupeProbePROBE_gcAssistAlloc1GcDrainN   ProbesLoupeProbe = 30
+	ProbesLoupeProbePROBE_gcAssistAlloc1Casgstatus ProbesLoupeProbe = 31
+	ProbesLoupeProbePROBE_COUNT                    ProbesLoupeProbe = 32
 )
 
 type ProbesLoupeRecord struct {
@@ -301,62 +303,64 @@ type ProbesLoupeWaitEntry struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	ProbesMapCounts                      = "counts"
-	ProbesMapEvents                      = "events"
-	ProbesMapListed                      = "listed"
-	ProbesMapRecentStacks                = "recent_stacks"
-	ProbesMapStacks                      = "stacks"
-	ProbesMapSystemStarts                = "system_starts"
-	ProbesMapWaits                       = "waits"
-	ProbesMapWindows                     = "windows"
-	ProbesProgProbeCasgstatus            = "probe_casgstatus"
-	ProbesProgProbeChanrecv              = "probe_chanrecv"
-	ProbesProgProbeChansend              = "probe_chansend"
-	ProbesProgProbeClosechan             = "probe_closechan"
-	ProbesProgProbeCoroswitchM           = "probe_coroswitch_m"
-	ProbesProgProbeEntersyscallblock     = "probe_entersyscallblock"
-	ProbesProgProbeExecute               = "probe_execute"
-	ProbesProgProbeExitsyscall           = "probe_exitsyscall"
-	ProbesProgProbeGcBgMarkStartWorkers  = "probe_gcBgMarkStartWorkers"
-	ProbesProgProbeGcMarkTermination     = "probe_gcMarkTermination"
-	ProbesProgProbeGcSweep               = "probe_gcSweep"
-	ProbesProgProbeGoexit0               = "probe_goexit0"
-	ProbesProgProbeGopark                = "probe_gopark"
-	ProbesProgProbeGopreemptM            = "probe_gopreempt_m"
-	ProbesProgProbeGoschedImpl           = "probe_goschedImpl"
-	ProbesProgProbeGoschedM              = "probe_gosched_m"
-	ProbesProgProbeGoschedguardedM       = "probe_goschedguarded_m"
-	ProbesProgProbeGoyieldM              = "probe_goyield_m"
-	ProbesProgProbeMakechan              = "probe_makechan"
-	ProbesProgProbeNewcoro               = "probe_newcoro"
-	ProbesProgProbeNewproc1Casgstatus    = "probe_newproc1_casgstatus"
-	ProbesProgProbeNewprocRunqput        = "probe_newproc_runqput"
-	ProbesProgProbePreemptPark           = "probe_preemptPark"
-	ProbesProgProbeReady                 = "probe_ready"
-	ProbesProgProbeReentersyscall        = "probe_reentersyscall"
-	ProbesProgProbeSelectgo              = "probe_selectgo"
-	ProbesProgProbeSemacquire1           = "probe_semacquire1"
-	ProbesProgProbeSemrelease1           = "probe_semrelease1"
-	ProbesProgProbeStartTheWorldWithSema = "probe_startTheWorldWithSema"
-	ProbesProgProbeStopTheWorldWithSema  = "probe_stopTheWorldWithSema"
-	ProbesProgProcessExec                = "process_exec"
-	ProbesVarConfig                      = "config"
-	ProbesVarControl                     = "control"
-	ProbesVarSet                         = "set"
-	ProbesVarTypeCreate                  = "type_create"
-	ProbesVarTypeFlag                    = "type_flag"
-	ProbesVarTypeLane                    = "type_lane"
-	ProbesVarTypeLaneLimit               = "type_lane_limit"
-	ProbesVarTypeLimit                   = "type_limit"
-	ProbesVarTypeMark                    = "type_mark"
-	ProbesVarTypeNative                  = "type_native"
-	ProbesVarTypeProbe                   = "type_probe"
-	ProbesVarTypeRing                    = "type_ring"
-	ProbesVarTypeShared                  = "type_shared"
-	ProbesVarTypeStack                   = "type_stack"
-	ProbesVarTypeTable                   = "type_table"
-	ProbesVarTypeText                    = "type_text"
-	ProbesVarTypeWaitEntry               = "type_wait_entry"
+	ProbesMapCounts                         = "counts"
+	ProbesMapEvents                         = "events"
+	ProbesMapListed                         = "listed"
+	ProbesMapRecentStacks                   = "recent_stacks"
+	ProbesMapStacks                         = "stacks"
+	ProbesMapSystemStarts                   = "system_starts"
+	ProbesMapWaits                          = "waits"
+	ProbesMapWindows                        = "windows"
+	ProbesProgProbeCasgstatus               = "probe_casgstatus"
+	ProbesProgProbeChanrecv                 = "probe_chanrecv"
+	ProbesProgProbeChansend                 = "probe_chansend"
+	ProbesProgProbeClosechan                = "probe_closechan"
+	ProbesProgProbeCoroswitchM              = "probe_coroswitch_m"
+	ProbesProgProbeEntersyscallblock        = "probe_entersyscallblock"
+	ProbesProgProbeExecute                  = "probe_execute"
+	ProbesProgProbeExitsyscall              = "probe_exitsyscall"
+	ProbesProgProbeGcAssistAlloc1Casgstatus = "probe_gcAssistAlloc1_casgstatus"
+	ProbesProgProbeGcAssistAlloc1GcDrainN   = "probe_gcAssistAlloc1_gcDrainN"
+	ProbesProgProbeGcBgMarkStartWorkers     = "probe_gcBgMarkStartWorkers"
+	ProbesProgProbeGcMarkTermination        = "probe_gcMarkTermination"
+	ProbesProgProbeGcSweep                  = "probe_gcSweep"
+	ProbesProgProbeGoexit0                  = "probe_goexit0"
+	ProbesProgProbeGopark                   = "probe_gopark"
+	ProbesProgProbeGopreemptM               = "probe_gopreempt_m"
+	ProbesProgProbeGoschedImpl              = "probe_goschedImpl"
+	ProbesProgProbeGoschedM                 = "probe_gosched_m"
+	ProbesProgProbeGoschedguardedM          = "probe_goschedguarded_m"
+	ProbesProgProbeGoyieldM                 = "probe_goyield_m"
+	ProbesProgProbeMakechan                 = "probe_makechan"
+	ProbesProgProbeNewcoro                  = "probe_newcoro"
+	ProbesProgProbeNewproc1Casgstatus       = "probe_newproc1_casgstatus"
+	ProbesProgProbeNewprocRunqput           = "probe_newproc_runqput"
+	ProbesProgProbePreemptPark              = "probe_preemptPark"
+	ProbesProgProbeReady                    = "probe_ready"
+	ProbesProgProbeReentersyscall           = "probe_reentersyscall"
+	ProbesProgProbeSelectgo                 = "probe_selectgo"
+	ProbesProgProbeSemacquire1              = "probe_semacquire1"
+	ProbesProgProbeSemrelease1              = "probe_semrelease1"
+	ProbesProgProbeStartTheWorldWithSema    = "probe_startTheWorldWithSema"
+	ProbesProgProbeStopTheWorldWithSema     = "probe_stopTheWorldWithSema"
+	ProbesProgProcessExec                   = "process_exec"
+	ProbesVarConfig                         = "config"
+	ProbesVarControl                        = "control"
+	ProbesVarSet                            = "set"
+	ProbesVarTypeCreate                     = "type_create"
+	ProbesVarTypeFlag                       = "type_flag"
+	ProbesVarTypeLane                       = "type_lane"
+	ProbesVarTypeLaneLimit                  = "type_lane_limit"
+	ProbesVarTypeLimit                      = "type_limit"
+	ProbesVarTypeMark                       = "type_mark"
+	ProbesVarTypeNative                     = "type_native"
+	ProbesVarTypeProbe                      = "type_probe"
+	ProbesVarTypeRing                       = "type_ring"
+	ProbesVarTypeShared                     = "type_shared"
+	ProbesVarTypeStack                      = "type_stack"
+	ProbesVarTypeTable                      = "type_table"
+	ProbesVarTypeText                       = "type_text"
+	ProbesVarTypeWaitEntry                  = "type_wait_entry"
 )
 
 // LoadProbes returns the embedded CollectionSpec for Probes.
@@ -401,37 +405,39 @@ type ProbesSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type ProbesProgramSpecs struct {
-	ProbeCasgstatus            *ebpf.ProgramSpec `ebpf:"probe_casgstatus"`
-	ProbeChanrecv              *ebpf.ProgramSpec `ebpf:"probe_chanrecv"`
-	ProbeChansend              *ebpf.ProgramSpec `ebpf:"probe_chansend"`
-	ProbeClosechan             *ebpf.ProgramSpec `ebpf:"probe_closechan"`
-	ProbeCoroswitchM           *ebpf.ProgramSpec `ebpf:"probe_coroswitch_m"`
-	ProbeEntersyscallblock     *ebpf.ProgramSpec `ebpf:"probe_entersyscallblock"`
-	ProbeExecute               *ebpf.ProgramSpec `ebpf:"probe_execute"`
-	ProbeExitsyscall           *ebpf.ProgramSpec `ebpf:"probe_exitsyscall"`
-	ProbeGcBgMarkStartWorkers  *ebpf.ProgramSpec `ebpf:"probe_gcBgMarkStartWorkers"`
-	ProbeGcMarkTermination     *ebpf.ProgramSpec `ebpf:"probe_gcMarkTermination"`
-	ProbeGcSweep               *ebpf.ProgramSpec `ebpf:"probe_gcSweep"`
-	ProbeGoexit0               *ebpf.ProgramSpec `ebpf:"probe_goexit0"`
-	ProbeGopark                *ebpf.ProgramSpec `ebpf:"probe_gopark"`
-	ProbeGopreemptM            *ebpf.ProgramSpec `ebpf:"probe_gopreempt_m"`
-	ProbeGoschedImpl           *ebpf.ProgramSpec `ebpf:"probe_goschedImpl"`
-	ProbeGoschedM              *ebpf.ProgramSpec `ebpf:"probe_gosched_m"`
-	ProbeGoschedguardedM       *ebpf.ProgramSpec `ebpf:"probe_goschedguarded_m"`
-	ProbeGoyieldM              *ebpf.ProgramSpec `ebpf:"probe_goyield_m"`
-	ProbeMakechan              *ebpf.ProgramSpec `ebpf:"probe_makechan"`
-	ProbeNewcoro               *ebpf.ProgramSpec `ebpf:"probe_newcoro"`
-	ProbeNewproc1Casgstatus    *ebpf.ProgramSpec `ebpf:"probe_newproc1_casgstatus"`
-	ProbeNewprocRunqput        *ebpf.ProgramSpec `ebpf:"probe_newproc_runqput"`
-	ProbePreemptPark           *ebpf.ProgramSpec `ebpf:"probe_preemptPark"`
-	ProbeReady                 *ebpf.ProgramSpec `ebpf:"probe_ready"`
-	ProbeReentersyscall        *ebpf.ProgramSpec `ebpf:"probe_reentersyscall"`
-	ProbeSelectgo              *ebpf.ProgramSpec `ebpf:"probe_selectgo"`
-	ProbeSemacquire1           *ebpf.ProgramSpec `ebpf:"probe_semacquire1"`
-	ProbeSemrelease1           *ebpf.ProgramSpec `ebpf:"probe_semrelease1"`
-	ProbeStartTheWorldWithSema *ebpf.ProgramSpec `ebpf:"probe_startTheWorldWithSema"`
-	ProbeStopTheWorldWithSema  *ebpf.ProgramSpec `ebpf:"probe_stopTheWorldWithSema"`
-	ProcessExec                *ebpf.ProgramSpec `ebpf:"process_exec"`
+	ProbeCasgstatus               *ebpf.ProgramSpec `ebpf:"probe_casgstatus"`
+	ProbeChanrecv                 *ebpf.ProgramSpec `ebpf:"probe_chanrecv"`
+	ProbeChansend                 *ebpf.ProgramSpec `ebpf:"probe_chansend"`
+	ProbeClosechan                *ebpf.ProgramSpec `ebpf:"probe_closechan"`
+	ProbeCoroswitchM              *ebpf.ProgramSpec `ebpf:"probe_coroswitch_m"`
+	ProbeEntersyscallblock        *ebpf.ProgramSpec `ebpf:"probe_entersyscallblock"`
+	ProbeExecute                  *ebpf.ProgramSpec `ebpf:"probe_execute"`
+	ProbeExitsyscall              *ebpf.ProgramSpec `ebpf:"probe_exitsyscall"`
+	ProbeGcAssistAlloc1Casgstatus *ebpf.ProgramSpec `ebpf:"probe_gcAssistAlloc1_casgstatus"`
+	ProbeGcAssistAlloc1GcDrainN   *ebpf.ProgramSpec `ebpf:"probe_gcAssistAlloc1_gcDrainN"`
+	ProbeGcBgMarkStartWorkers     *ebpf.ProgramSpec `ebpf:"probe_gcBgMarkStartWorkers"`
+	ProbeGcMarkTermination        *ebpf.ProgramSpec `ebpf:"probe_gcMarkTermination"`
+	ProbeGcSweep                  *ebpf.ProgramSpec `ebpf:"probe_gcSweep"`
+	ProbeGoexit0                  *ebpf.ProgramSpec `ebpf:"probe_goexit0"`
+	ProbeGopark                   *ebpf.ProgramSpec `ebpf:"probe_gopark"`
+	ProbeGopreemptM               *ebpf.ProgramSpec `ebpf:"probe_gopreempt_m"`
+	ProbeGoschedImpl              *ebpf.ProgramSpec `ebpf:"probe_goschedImpl"`
+	ProbeGoschedM                 *ebpf.ProgramSpec `ebpf:"probe_gosched_m"`
+	ProbeGoschedguardedM          *ebpf.ProgramSpec `ebpf:"probe_goschedguarded_m"`
+	ProbeGoyieldM                 *ebpf.ProgramSpec `ebpf:"probe_goyield_m"`
+	ProbeMakechan                 *ebpf.ProgramSpec `ebpf:"probe_makechan"`
+	ProbeNewcoro                  *ebpf.ProgramSpec `ebpf:"probe_newcoro"`
+	ProbeNewproc1Casgstatus       *ebpf.ProgramSpec `ebpf:"probe_newproc1_casgstatus"`
+	ProbeNewprocRunqput           *ebpf.ProgramSpec `ebpf:"probe_newproc_runqput"`
+	ProbePreemptPark              *ebpf.ProgramSpec `ebpf:"probe_preemptPark"`
+	ProbeReady                    *ebpf.ProgramSpec `ebpf:"probe_ready"`
+	ProbeReentersyscall           *ebpf.ProgramSpec `ebpf:"probe_reentersyscall"`
+	ProbeSelectgo                 *ebpf.ProgramSpec `ebpf:"probe_selectgo"`
+	ProbeSemacquire1              *ebpf.ProgramSpec `ebpf:"probe_semacquire1"`
+	ProbeSemrelease1              *ebpf.ProgramSpec `ebpf:"probe_semrelease1"`
+	ProbeStartTheWorldWithSema    *ebpf.ProgramSpec `ebpf:"probe_startTheWorldWithSema"`
+	ProbeStopTheWorldWithSema     *ebpf.ProgramSpec `ebpf:"probe_stopTheWorldWithSema"`
+	ProcessExec                   *ebpf.ProgramSpec `ebpf:"process_exec"`
 }
 
 // ProbesMapSpecs contains maps before they are loaded into the kernel.
@@ -541,37 +547,39 @@ type ProbesVariables struct {
 //
 // It can be passed to LoadProbesObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ProbesPrograms struct {
-	ProbeCasgstatus            *ebpf.Program `ebpf:"probe_casgstatus"`
-	ProbeChanrecv              *ebpf.Program `ebpf:"probe_chanrecv"`
-	ProbeChansend              *ebpf.Program `ebpf:"probe_chansend"`
-	ProbeClosechan             *ebpf.Program `ebpf:"probe_closechan"`
-	ProbeCoroswitchM           *ebpf.Program `ebpf:"probe_coroswitch_m"`
-	ProbeEntersyscallblock     *ebpf.Program `ebpf:"probe_entersyscallblock"`
-	ProbeExecute               *ebpf.Program `ebpf:"probe_execute"`
-	ProbeExitsyscall           *ebpf.Program `ebpf:"probe_exitsyscall"`
-	ProbeGcBgMarkStartWorkers  *ebpf.Program `ebpf:"probe_gcBgMarkStartWorkers"`
-	ProbeGcMarkTermination     *ebpf.Program `ebpf:"probe_gcMarkTermination"`
-	ProbeGcSweep               *ebpf.Program `ebpf:"probe_gcSweep"`
-	ProbeGoexit0               *ebpf.Program `ebpf:"probe_goexit0"`
-	ProbeGopark                *ebpf.Program `ebpf:"probe_gopark"`
-	ProbeGopreemptM            *ebpf.Program `ebpf:"probe_gopreempt_m"`
-	ProbeGoschedImpl           *ebpf.Program `ebpf:"probe_goschedImpl"`
-	ProbeGoschedM              *ebpf.Program `ebpf:"probe_gosched_m"`
-	ProbeGoschedguardedM       *ebpf.Program `ebpf:"probe_goschedguarded_m"`
-	ProbeGoyieldM              *ebpf.Program `ebpf:"probe_goyield_m"`
-	ProbeMakechan              *ebpf.Program `ebpf:"probe_makechan"`
-	ProbeNewcoro               *ebpf.Program `ebpf:"probe_newcoro"`
-	ProbeNewproc1Casgstatus    *ebpf.Program `ebpf:"probe_newproc1_casgstatus"`
-	ProbeNewprocRunqput        *ebpf.Program `ebpf:"probe_newproc_runqput"`
-	ProbePreemptPark           *ebpf.Program `ebpf:"probe_preemptPark"`
-	ProbeReady                 *ebpf.Program `ebpf:"probe_ready"`
-	ProbeReentersyscall        *ebpf.Program `ebpf:"probe_reentersyscall"`
-	ProbeSelectgo              *ebpf.Program `ebpf:"probe_selectgo"`
-	ProbeSemacquire1           *ebpf.Program `ebpf:"probe_semacquire1"`
-	ProbeSemrelease1           *ebpf.Program `ebpf:"probe_semrelease1"`
-	ProbeStartTheWorldWithSema *ebpf.Program `ebpf:"probe_startTheWorldWithSema"`
-	ProbeStopTheWorldWithSema  *ebpf.Program `ebpf:"probe_stopTheWorldWithSema"`
-	ProcessExec                *ebpf.Program `ebpf:"process_exec"`
+	ProbeCasgstatus               *ebpf.Program `ebpf:"probe_casgstatus"`
+	ProbeChanrecv                 *ebpf.Program `ebpf:"probe_chanrecv"`
+	ProbeChansend                 *ebpf.Program `ebpf:"probe_chansend"`
+	ProbeClosechan                *ebpf.Program `ebpf:"probe_closechan"`
+	ProbeCoroswitchM              *ebpf.Program `ebpf:"probe_coroswitch_m"`
+	ProbeEntersyscallblock        *ebpf.Program `ebpf:"probe_entersyscallblock"`
+	ProbeExecute                  *ebpf.Program `ebpf:"probe_execute"`
+	ProbeExitsyscall              *ebpf.Program `ebpf:"probe_exitsyscall"`
+	ProbeGcAssistAlloc1Casgstatus *ebpf.Program `ebpf:"probe_gcAssistAlloc1_casgstatus"`
+	ProbeGcAssistAlloc1GcDrainN   *ebpf.Program `ebpf:"probe_gcAssistAlloc1_gcDrainN"`
+	ProbeGcBgMarkStartWorkers     *ebpf.Program `ebpf:"probe_gcBgMarkStartWorkers"`
+	ProbeGcMarkTermination        *ebpf.Program `ebpf:"probe_gcMarkTermination"`
+	ProbeGcSweep                  *ebpf.Program `ebpf:"probe_gcSweep"`
+	ProbeGoexit0                  *ebpf.Program `ebpf:"probe_goexit0"`
+	ProbeGopark                   *ebpf.Program `ebpf:"probe_gopark"`
+	ProbeGopreemptM               *ebpf.Program `ebpf:"probe_gopreempt_m"`
+	ProbeGoschedImpl              *ebpf.Program `ebpf:"probe_goschedImpl"`
+	ProbeGoschedM                 *ebpf.Program `ebpf:"probe_gosched_m"`
+	ProbeGoschedguardedM          *ebpf.Program `ebpf:"probe_goschedguarded_m"`
+	ProbeGoyieldM                 *ebpf.Program `ebpf:"probe_goyield_m"`
+	ProbeMakechan                 *ebpf.Program `ebpf:"probe_makechan"`
+	ProbeNewcoro                  *ebpf.Program `ebpf:"probe_newcoro"`
+	ProbeNewproc1Casgstatus       *ebpf.Program `ebpf:"probe_newproc1_casgstatus"`
+	ProbeNewprocRunqput           *ebpf.Program `ebpf:"probe_newproc_runqput"`
+	ProbePreemptPark              *ebpf.Program `ebpf:"probe_preemptPark"`
+	ProbeReady                    *ebpf.Program `ebpf:"probe_ready"`
+	ProbeReentersyscall           *ebpf.Program `ebpf:"probe_reentersyscall"`
+	ProbeSelectgo                 *ebpf.Program `ebpf:"probe_selectgo"`
+	ProbeSemacquire1              *ebpf.Program `ebpf:"probe_semacquire1"`
+	ProbeSemrelease1              *ebpf.Program `ebpf:"probe_semrelease1"`
+	ProbeStartTheWorldWithSema    *ebpf.Program `ebpf:"probe_startTheWorldWithSema"`
+	ProbeStopTheWorldWithSema     *ebpf.Program `ebpf:"probe_stopTheWorldWithSema"`
+	ProcessExec                   *ebpf.Program `ebpf:"process_exec"`
 }
 
 func (p *ProbesPrograms) Close() error {
@@ -584,6 +592,8 @@ func (p *ProbesPrograms) Close() error {
 		p.ProbeEntersyscallblock,
 		p.ProbeExecute,
 		p.ProbeExitsyscall,
+		p.ProbeGcAssistAlloc1Casgstatus,
+		p.ProbeGcAssistAlloc1GcDrainN,
 		p.ProbeGcBgMarkStartWorkers,
 		p.ProbeGcMarkTermination,
 		p.ProbeGcSweep,

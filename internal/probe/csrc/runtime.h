@@ -37,6 +37,8 @@ enum loupe_probe {
 	PROBE_gcSweep,
 	PROBE_stopTheWorldWithSema,
 	PROBE_startTheWorldWithSema,
+	PROBE_gcAssistAlloc1_gcDrainN,
+	PROBE_gcAssistAlloc1_casgstatus,
 	PROBE_COUNT,
 };
 

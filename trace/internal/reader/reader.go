@@ -205,6 +205,10 @@ func (r *Reader) rareEvent(c *order.Cursor, t int64) {
 		r.add(event.GCBegin, t, ctx, GoID(ctx.G)).Stack = r.stack(c.Args[1])
 	case raw.EvGCEnd:
 		r.add(event.GCEnd, t, ctx, 0)
+	case raw.EvGCMarkAssistBegin:
+		r.add(event.GCMarkAssistBegin, t, ctx, ctx.G).Stack = r.stack(c.Args[0])
+	case raw.EvGCMarkAssistEnd:
+		r.add(event.GCMarkAssistEnd, t, ctx, ctx.G)
 	default:
 		if !r.userEvent(c, t) {
 			r.count(c.Kind)
@@ -224,7 +228,7 @@ func (r *Reader) count(kind raw.Type) {
 		s.GCActive++
 	case raw.EvGCSweepActive, raw.EvGCSweepBegin, raw.EvGCSweepEnd:
 		s.Sweeps++
-	case raw.EvGCMarkAssistActive, raw.EvGCMarkAssistBegin, raw.EvGCMarkAssistEnd:
+	case raw.EvGCMarkAssistActive:
 		s.MarkAssists++
 	case raw.EvGoLabel:
 		s.Labels++

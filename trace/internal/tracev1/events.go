@@ -150,8 +150,12 @@ func (m *Mapper) ranges(ev *trace.Event) {
 		m.new(event.STWEnd, ev, 0)
 	case r.Name == "GC incremental sweep":
 		m.Stats.Sweeps++
-	case r.Name == "GC mark assist":
+	case r.Name == "GC mark assist" && ev.Kind() == trace.EventRangeActive:
 		m.Stats.MarkAssists++
+	case r.Name == "GC mark assist" && begin:
+		m.new(event.GCMarkAssistBegin, ev, g).Stack = m.stack(ev.Stack())
+	case r.Name == "GC mark assist":
+		m.new(event.GCMarkAssistEnd, ev, g)
 	case ev.Kind() == trace.EventRangeActive:
 		m.Stats.GCActive++
 	case begin:

@@ -31,6 +31,7 @@ type goroutine struct {
 	guest   bool
 	hidden  bool // entered a system call, or came back from one, without an event
 	forever bool // has begun to wait for ever: for viewers it has ended
+	assists bool // marks for the garbage collector
 	regions []region
 }
 

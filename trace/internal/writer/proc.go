@@ -218,4 +218,7 @@ func (w *Writer) emitStatus(g *goroutine, m *thread, stack uint64) {
 		w.emit(m, raw.EvGoStatus, g.id, thread, uint64(g.state))
 	}
 	g.gen, g.seq = w.gen, 0
+	if g.assists {
+		w.emit(m, raw.EvGCMarkAssistActive, g.id)
+	}
 }

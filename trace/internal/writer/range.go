@@ -174,6 +174,34 @@ func (w *Writer) endSTW(g *goroutine) {
 	w.emit(g.m, raw.EvSTWEnd)
 }
 
+// markAssist takes GCMarkAssistBegin and GCMarkAssistEnd.
+func (w *Writer) markAssist(e *event.Event) {
+	g, m := w.runs(e)
+	begins := e.Kind == event.GCMarkAssistBegin
+	switch {
+	case g.assists && begins:
+		w.stats.Repaired++
+		w.endAssist(g)
+	case !g.assists && !begins:
+		w.stats.Skipped[e.Kind]++ // its begin was not observed
+		return
+	}
+	if !begins {
+		w.endAssist(g)
+		return
+	}
+	g.assists = true
+	w.emit(m, raw.EvGCMarkAssistBegin, w.stack(e.Stack))
+}
+
+// endAssist ends the mark assist of a running goroutine, if it has begun one.
+func (w *Writer) endAssist(g *goroutine) {
+	if g.assists {
+		g.assists = false
+		w.emit(g.m, raw.EvGCMarkAssistEnd)
+	}
+}
+
 // heapSize takes HeapAlloc and HeapGoal.
 func (w *Writer) heapSize(e *event.Event, kind raw.Type) {
 	m, p := w.placeOf(e), e.P

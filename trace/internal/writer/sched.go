@@ -137,6 +137,9 @@ func (w *Writer) stop(g *goroutine, typ raw.Type, args ...uint64) {
 		w.acquire(m, 0)
 	}
 	w.endSTW(g)
+	if typ == raw.EvGoDestroy {
+		w.endAssist(g)
+	}
 	w.emit(m, typ, args...)
 	switch typ {
 	case raw.EvGoStop:

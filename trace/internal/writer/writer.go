@@ -197,6 +197,8 @@ func (w *Writer) handleRare(e *event.Event) {
 		w.stwBegin(e)
 	case event.STWEnd:
 		w.stwEnd(e)
+	case event.GCMarkAssistBegin, event.GCMarkAssistEnd:
+		w.markAssist(e)
 	case event.HeapAlloc:
 		w.heapSize(e, raw.EvHeapAlloc)
 	case event.HeapGoal:
