@@ -91,7 +91,11 @@ func (r *recording) add(ev xtrace.Event) {
 			r.clock = c
 		}
 	case xtrace.EventRangeBegin, xtrace.EventRangeEnd:
-		note("%v %s", ev.Kind(), ev.Range().Name)
+		if scope := ev.Range().Scope; scope.Kind == xtrace.ResourceGoroutine && ev.Range().Name == "GC mark assist" {
+			note("G%d %v %s", scope.Goroutine(), ev.Kind(), ev.Range().Name)
+		} else {
+			note("%v %s", ev.Kind(), ev.Range().Name)
+		}
 	case xtrace.EventMetric:
 		if m := ev.Metric(); strings.Contains(m.Name, "gomaxprocs") {
 			r.procs = m.Value.Uint64()
@@ -141,6 +145,10 @@ func otherText(e *event.Event, tasks map[int64]string) string {
 		return "RangeBegin stop-the-world (" + e.Reason + ")\n"
 	case event.STWEnd:
 		return "RangeEnd stop-the-world (GC mark termination)\n"
+	case event.GCMarkAssistBegin:
+		return fmt.Sprintf("G%d RangeBegin GC mark assist\n%s", e.G, stack)
+	case event.GCMarkAssistEnd:
+		return fmt.Sprintf("G%d RangeEnd GC mark assist\n", e.G)
 	case event.HeapAlloc, event.HeapGoal:
 		return fmt.Sprintf("heap %d\n", e.Value)
 	case event.ChanSend:
@@ -233,8 +241,8 @@ func (l *lane) compare() {
 	l.t.Helper()
 	for i := range l.events {
 		e := &l.events[i]
-		if !l.opt.syscalls && e.Kind != event.GoStart {
-			l.skip(xRunning, xSyscall, xRunnable, xRunning)
+		// Calls that are not observed show when the goroutine has another P. Other events than its own tell so, too.
+		for !l.opt.syscalls && len(l.steps) > 2 && (e.Kind != event.GoStart || l.steps[2].time < e.Time) && l.skip(xRunning, xSyscall, xRunnable, xRunning) {
 		}
 		if i == 1 && l.events[0].Kind == event.GoStatus {
 			l.status(&l.events[0])

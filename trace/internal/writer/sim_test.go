@@ -11,6 +11,7 @@ import (
 type simulation struct {
 	simOptions
 	rng     *rand.Rand
+	assists *rand.Rand // decides on mark assists
 	now     int64
 	nextID  uint64
 	nextTID int32
@@ -55,12 +56,13 @@ type simG struct {
 	stack     *event.Stack // what it was doing when the stream began
 	coroutine bool
 	hidden    bool // in a system call that is not observed
+	assists   bool // marks for the garbage collector
 	regions   []event.Event
 }
 
 // newSimulation begins with some goroutines that are alive already.
 func newSimulation(seed uint64, opt simOptions) *simulation {
-	s := &simulation{simOptions: opt, rng: rand.New(rand.NewPCG(seed, 11)), now: 1_700_000_000_123_456_789, nextID: 200, nextTID: 5000}
+	s := &simulation{simOptions: opt, rng: rand.New(rand.NewPCG(seed, 11)), assists: rand.New(rand.NewPCG(seed, 12)), now: 1_700_000_000_123_456_789, nextID: 200, nextTID: 5000}
 	for i := range opt.procs {
 		s.idle = append(s.idle, &simP{int32(i)})
 	}
@@ -235,6 +237,9 @@ func (s *simulation) act(g *simG) {
 		return
 	}
 	m := g.m
+	if s.assists.IntN(24) == 0 {
+		s.assist(g)
+	}
 	n := s.rng.IntN(24)
 	if s.stw == g && n < 14 {
 		n = 14
@@ -250,6 +255,9 @@ func (s *simulation) act(g *simG) {
 		s.emit(event.Event{Kind: event.GoStop, G: g.id, Reason: event.StopPreempted, Stack: s.anyStack()}, m)
 		s.leaves(g, event.StateRunnable)
 	case n < 10:
+		if g.assists {
+			s.assist(g)
+		}
 		s.emit(event.Event{Kind: event.GoDestroy, G: g.id}, m)
 		s.leaves(g, "")
 		for i := range s.live {
@@ -282,6 +290,15 @@ func (s *simulation) act(g *simG) {
 			s.unblock(simPick(s, waiting), g.id, m)
 		}
 	}
+}
+
+// assist begins or ends a mark assist.
+func (s *simulation) assist(g *simG) {
+	e := event.Event{Kind: event.GCMarkAssistEnd, G: g.id}
+	if g.assists = !g.assists; g.assists {
+		e.Kind, e.Stack = event.GCMarkAssistBegin, s.stacks[s.assists.IntN(len(s.stacks))]
+	}
+	s.emit(e, g.m)
 }
 
 // endSyscall brings a goroutine back from a system call.
