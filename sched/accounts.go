@@ -39,6 +39,7 @@ type site struct {
 	lifetime       Nanos
 	delay          Delays // from creation to the first start
 	gcWait         Nanos
+	gcAssist       Nanos
 	cpu            Nanos
 }
 

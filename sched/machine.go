@@ -67,6 +67,7 @@ type world struct {
 	unknownKinds uint64                 // events of unknown kinds
 	latency      [numCauses]Histogram
 	phases       phases
+	assists      assists
 	threads      threads
 	cpu          CPU
 	spent        time.Duration // Usage.CPU of the last Account
@@ -113,6 +114,7 @@ func (m *Machine) reset() {
 		history:  newHistory(m.opt.History),
 		execs:    m.execs,
 		threads:  newThreads(),
+		assists:  assists{},
 	}
 }
 
@@ -154,6 +156,14 @@ func (m *Machine) Advance(now int64) {
 	m.mu.Unlock()
 }
 
+// assisted applies an event to the mark assists in progress.
+func (m *Machine) assisted(e *event.Event, t int64) {
+	d := m.assists.apply(e, t)
+	if en := m.table.Find(e.G); en != nil && d > 0 {
+		m.sites.at(en.site).gcAssist.add(d)
+	}
+}
+
 func (m *Machine) apply(e *event.Event) {
 	if e.Kind == event.Exec {
 		m.execs++
@@ -179,8 +189,12 @@ func (m *Machine) apply(e *event.Event) {
 			return
 		}
 		place = m.goroutine(e, t)
+		if len(m.assists) > 0 || e.Kind == event.GCMarkAssistBegin {
+			m.assisted(e, t)
+		}
 	case e.Kind == event.Lost:
 		m.epoch++
+		clear(m.assists)
 		m.life.losses++
 		m.life.lost += uint64(max(e.Missing(), 0))
 		m.phases.interrupt()

@@ -83,8 +83,9 @@ type Flow struct {
 	FirstStart Delays
 
 	// GCWait is the part of Done.Blocked in which the goroutines waited for the garbage collector: to assist it, or to begin or end a
-	// collection. The time in which they assist, which is part of Done.Running, is not included.
-	GCWait Nanos
+	// collection. GCAssist is the part of Done.Running in which they assisted it: they marked objects, because they allocate. Assists
+	// during which events were lost are not included.
+	GCWait, GCAssist Nanos
 
 	// CPU is an estimate of the processor time of these goroutines since the first call of [Machine.Account].
 	CPU Nanos
@@ -107,6 +108,7 @@ func (f *Flow) add(s *site, now int64) {
 	f.Lifetime = f.Lifetime.Add(s.lifetime)
 	f.FirstStart.merge(&s.delay)
 	f.GCWait = f.GCWait.Add(s.gcWait)
+	f.GCAssist = f.GCAssist.Add(s.gcAssist)
 	f.CPU = f.CPU.Add(s.cpu)
 	f.Done = f.Done.Add(Times{s.done[gostate.Running], s.done[gostate.Runnable], s.done[gostate.Waiting], s.done[gostate.Syscall], s.done[gostate.Unknown]})
 
@@ -136,6 +138,7 @@ func (f Flow) sub(o *Flow) Flow {
 	f.Lifetime = f.Lifetime.Sub(o.Lifetime)
 	f.FirstStart.sub(&o.FirstStart)
 	f.GCWait = f.GCWait.Sub(o.GCWait)
+	f.GCAssist = f.GCAssist.Sub(o.GCAssist)
 	f.CPU = f.CPU.Sub(o.CPU)
 	return f
 }

@@ -149,6 +149,7 @@ func expectTotals(t *testing.T, data []byte) {
 	}
 	want, live := stateTimes(t, data, r.Version(), got.Now)
 	times := got.Time()
+	t.Logf("%d mark assists, %v", got.Kinds[event.GCMarkAssistBegin], got.GCAssist.Duration())
 	if got.Live != live {
 		t.Errorf("%d goroutines live, want %d", got.Live, live)
 	}
@@ -163,6 +164,7 @@ func expectTotals(t *testing.T, data []byte) {
 		{"waiting", times.Blocked, want[event.StateWaiting]},
 		{"in syscalls", times.Syscall, want[event.StateSyscall]},
 		{"runnable", times.Runnable.Add(times.Uncertain), want[event.StateRunnable]},
+		{"assisting", got.GCAssist, want[assisting]},
 	} {
 		if c.got != c.want {
 			t.Errorf("time %s: %v, want %v", c.name, c.got, c.want)
@@ -209,6 +211,9 @@ func writeTiny(t *testing.T, release string, data []byte) {
 	}
 }
 
+// assisting is the state of a running goroutine that marks for the garbage collector.
+const assisting event.State = "assisting"
+
 // stateTimes sums up the time in each state by the transitions of the toolchain's reader, until a time, and counts the
 // goroutines that live then.
 func stateTimes(t *testing.T, data []byte, v raw.Version, now int64) (times map[event.State]sched.Nanos, live uint64) {
@@ -223,9 +228,13 @@ func stateTimes(t *testing.T, data []byte, v raw.Version, now int64) (times map[
 	}
 	states := map[uint64]since{}
 	times = map[event.State]sched.Nanos{}
+	assists := map[uint64]int64{} // since when they assist
 	leave := func(g uint64, at int64) {
 		if s, ok := states[g]; ok {
 			times[s.state] = times[s.state].Add(sched.NanosOf(time.Duration(at - s.at)))
+			if since, ok := assists[g]; ok && s.state == event.StateRunning {
+				times[assisting] = times[assisting].Add(sched.NanosOf(time.Duration(at - max(since, s.at))))
+			}
 		}
 	}
 	for i := range events {
@@ -252,6 +261,14 @@ func stateTimes(t *testing.T, data []byte, v raw.Version, now int64) (times map[
 		case event.GoDestroy:
 			leave(e.G, e.Time)
 			delete(states, e.G)
+			continue
+		case event.GCMarkAssistBegin:
+			assists[e.G] = e.Time
+			continue
+		case event.GCMarkAssistEnd:
+			leave(e.G, e.Time)
+			states[e.G] = since{event.StateRunning, e.Time}
+			delete(assists, e.G)
 			continue
 		default:
 			continue

@@ -195,7 +195,8 @@ func (p *goroutinesPage) aboveSite(m *Model, w int) []string {
 		facts = append(facts, seg(4, piece{"GC by allocated bytes ", dim}, piece{percent(row.collector, 1), strong}))
 	}
 	if row.interval > 0 {
-		facts = append(facts, seg(3, piece{"GC wait ", dim}, piece{percent(row.Delta.GCWait.Seconds(), row.interval.Seconds()), strong}))
+		facts = append(facts, seg(3, piece{"GC wait ", dim}, piece{percent(row.Delta.GCWait.Seconds(), row.interval.Seconds()), strong}),
+			seg(5, piece{"GC assist ", dim}, piece{percent(row.Delta.GCAssist.Seconds(), row.interval.Seconds()), strong}))
 	}
 	return []string{m.theme.line(w, gap, facts...), ""}
 }

@@ -155,7 +155,8 @@ type siteJSON struct {
 	Runnable         float64      `json:"runnableSeconds"`
 	Blocked          float64      `json:"blockedSeconds"`
 	Syscall          float64      `json:"syscallSeconds"`
-	GCWait           float64      `json:"gcWaitSeconds"` // part of blockedSeconds: for the garbage collector
+	GCWait           float64      `json:"gcWaitSeconds"`   // part of blockedSeconds: for the garbage collector
+	GCAssist         float64      `json:"gcAssistSeconds"` // part of runningSeconds: marking for the garbage collector
 	*siteAllocsJSON               // nil unless allocations are counted
 }
 
@@ -276,7 +277,7 @@ func siteOut(p *live.Picture, s *live.SiteRow) siteJSON {
 	out := siteJSON{Other: s.Other, Goroutines: s.Live, GrowthPerMinute: growthOut(s.Growth), Created: s.Created, Ended: s.Ended,
 		CreatedPerSecond: p.PerSecond(s.Delta.Created), EndedPerSecond: p.PerSecond(s.Delta.Ended), States: statesOut(s.States),
 		CPU: s.Delta.CPU.Seconds(), Running: t.Running.Seconds(), Runnable: t.Runnable.Seconds(), Blocked: t.Blocked.Seconds(), Syscall: t.Syscall.Seconds(),
-		GCWait: s.Delta.GCWait.Seconds()}
+		GCWait: s.Delta.GCWait.Seconds(), GCAssist: s.Delta.GCAssist.Seconds()}
 	if a := p.Allocs; a != nil {
 		out.siteAllocsJSON = &siteAllocsJSON{Bytes: s.Allocs.Bytes, Objects: s.Allocs.Objects}
 		out.siteAllocsJSON.BytesPerSecond, out.siteAllocsJSON.ObjectsPerSecond = a.Rate(s.AllocsDelta)

@@ -79,6 +79,10 @@ func siteColumns(target Target) []column[siteLine] {
 		columns = append(columns, allocColumns()...)
 	}
 	return append(columns,
+		column[siteLine]{title: "GC ASSIST", about: "time in which they marked objects for the garbage collector, because they allocate, in percent of the interval, all together",
+			min: 9, right: true, rank: 12,
+			cell:  func(s *siteLine) []piece { return share(s.Delta.GCAssist, s.interval) },
+			order: func(a, b *siteLine) int { return b.Delta.GCAssist.Cmp(a.Delta.GCAssist) }},
 		column[siteLine]{title: "GC WAIT", about: "time that they waited for the garbage collector, to assist it or to begin or end a collection, in percent of the interval, all together",
 			min: 7, right: true, rank: 12,
 			cell:  func(s *siteLine) []piece { return share(s.Delta.GCWait, s.interval) },
