@@ -8,7 +8,7 @@ SHELL       := /bin/bash
 # more tracers. `make check` and `make generate` compile the C sources of the probes.
 # Real programs that the tests look at are not installed: internal/realtarget unpacks them into the user's cache.
 TEST_PACKAGES  ?= gcc libc6-dev strace gdb jq sqlite3
-WHOLE_PACKAGES ?= gccgo-12 clang-19 qemu-user bpftrace linux-perf
+WHOLE_PACKAGES ?= gccgo-12 clang-19 qemu-user bpftrace linux-perf libc6-arm64-cross
 CHECK_PACKAGES ?= gcc libc6-dev clang-19 llvm-19 libbpf-dev
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/loupe-go/loupe/internal/testcmd"
+	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
 // open opens an image until the end of the test.
@@ -53,10 +54,16 @@ func libraries(t testing.TB) []string {
 }
 
 // describe writes a rule as readelf does.
-func describe(r rule, cfa bool) string {
-	names := map[uint64]string{0: "rax", 1: "rdx", 2: "rcx", 3: "rbx", 4: "rsi", 5: "rdi", 6: "rbp", 7: "rsp", 29: "x29", 31: "sp"}
+func describe(r rule, cfa bool, machine elf.Machine) string {
+	names := map[uint64]string{0: "rax", 1: "rdx", 2: "rcx", 3: "rbx", 4: "rsi", 5: "rdi", 6: "rbp", 7: "rsp"}
 	for n := uint64(8); n < 16; n++ {
 		names[n] = fmt.Sprint("r", n)
+	}
+	if machine == elf.EM_AARCH64 {
+		for n := range uint64(31) {
+			names[n] = fmt.Sprint("x", n)
+		}
+		names[31] = "sp"
 	}
 	switch r.kind {
 	case unchanged, undefined:
@@ -84,7 +91,7 @@ func describe(r rule, cfa bool) string {
 func callerByText(rules []string, r Registers) (caller Registers, ok bool) {
 	base, offset, _ := strings.Cut(rules[0], "+")
 	size, err := strconv.ParseUint(offset, 10, 64)
-	if err != nil || base != "rsp" && base != "sp" || rules[2] == "u" {
+	if err != nil || base != "rsp" && base != "sp" || base == "rsp" && rules[2] == "u" {
 		return caller, false
 	}
 	cfa := r.SP + size
@@ -101,72 +108,83 @@ func callerByText(rules []string, r Registers) (caller Registers, ok bool) {
 // that follow from that.
 func TestRows(t *testing.T) {
 	for _, path := range libraries(t) {
-		t.Run(filepath.Base(path), func(t *testing.T) {
-			im := open(t, path)
-			fp, ra := "rbp", "ra"
-			if im.elf.Machine == elf.EM_AARCH64 {
-				fp = "x29"
+		t.Run(filepath.Base(path), func(t *testing.T) { compareRows(t, path) })
+	}
+}
+
+// TestRowsARM64 does so with the libraries of Debian's package libc6-arm64-cross.
+func TestRowsARM64(t *testing.T) {
+	testtarget.Whole(t, "libraries for arm64")
+	for _, name := range []string{"libc.so.6", "libm.so.6"} {
+		t.Run(name, func(t *testing.T) { compareRows(t, "/usr/aarch64-linux-gnu/lib/"+name) })
+	}
+}
+
+func compareRows(t *testing.T, path string) {
+	t.Helper()
+	im := open(t, path)
+	fp, ra := "rbp", "ra"
+	if im.elf.Machine == elf.EM_AARCH64 {
+		fp = "x29"
+	}
+	out, err := testcmd.Within(t, 0, "readelf", "--debug-dump=no-follow-links,frames-interp", path).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var columns []string
+	rows, callers, functions, wrong, common := 0, 0, 0, 0, false
+	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
+		f := strings.Fields(lines.Text())
+		switch {
+		case len(f) > 3 && f[3] == "CIE":
+			common = true
+		case len(f) > 3 && f[3] == "FDE":
+			common = false
+			functions++
+		case len(f) > 1 && f[0] == "LOC":
+			columns = f
+		case len(f) > 1 && len(f) == len(columns) && len(f[0]) == 16:
+			addr, err := strconv.ParseUint(f[0], 16, 64)
+			if err != nil || common {
+				continue
 			}
-			out, err := testcmd.Within(t, 0, "readelf", "--debug-dump=no-follow-links,frames-interp", path).Output()
-			if err != nil {
-				t.Fatal(err)
+			rows++
+			row, err := im.row(addr)
+			if err == nil && row.signal {
+				continue
 			}
-			var columns []string
-			rows, callers, functions, wrong, common := 0, 0, 0, 0, false
-			for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
-				f := strings.Fields(lines.Text())
-				switch {
-				case len(f) > 3 && f[3] == "CIE":
-					common = true
-				case len(f) > 3 && f[3] == "FDE":
-					common = false
-					functions++
-				case len(f) > 1 && f[0] == "LOC":
-					columns = f
-				case len(f) > 1 && len(f) == len(columns) && len(f[0]) == 16:
-					addr, err := strconv.ParseUint(f[0], 16, 64)
-					if err != nil || common {
-						continue
-					}
-					rows++
-					row, err := im.row(addr)
-					if err == nil && row.signal {
-						continue
-					}
-					got := []string{describe(row.cfa, true), describe(row.fp, false), describe(row.ra, false)}
-					want := []string{f[1], "u", "u"}
-					for i, c := range columns {
-						switch c {
-						case fp:
-							want[1] = f[i]
-						case ra:
-							want[2] = f[i]
-						}
-					}
-					if err != nil || !slices.Equal(got, want) {
-						if wrong++; wrong < 10 {
-							t.Errorf("%#x: %q, %v; readelf: %q", addr, got, err, want)
-						}
-					}
-					r := Registers{PC: addr, SP: 1 << 20, FP: 1 << 30, LR: 1 << 31}
-					caller, ok := callerByText(want, r)
-					if !ok {
-						continue
-					}
-					callers++
-					stack := func(addr uint64) (uint64, bool) { return addr, addr >= r.SP }
-					if got, _, err := im.Caller(r, stack); got != caller || err != nil {
-						if wrong++; wrong < 10 {
-							t.Errorf("%#x: %+v, %v; readelf: %q", addr, got, err, want)
-						}
-					}
+			got := []string{describe(row.cfa, true, im.elf.Machine), describe(row.fp, false, im.elf.Machine), describe(row.ra, false, im.elf.Machine)}
+			want := []string{f[1], "u", "u"}
+			for i, c := range columns {
+				switch c {
+				case fp:
+					want[1] = strings.ReplaceAll(f[i], "s", "u") // the same, or unknown
+				case ra:
+					want[2] = strings.ReplaceAll(f[i], "s", "u")
 				}
 			}
-			t.Logf("%d rows of %d functions, callers of %d", rows, functions, callers)
-			if wrong > 0 || callers < 10 || functions < 10 {
-				t.Errorf("%d rows of %d functions, %d wrong", rows, functions, wrong)
+			if err != nil || !slices.Equal(got, want) {
+				if wrong++; wrong < 10 {
+					t.Errorf("%#x: %q, %v; readelf: %q", addr, got, err, want)
+				}
 			}
-		})
+			r := Registers{PC: addr, SP: 1 << 20, FP: 1 << 30, LR: 1 << 31}
+			caller, ok := callerByText(want, r)
+			if !ok || row.ra.kind == undefined { // the outermost frame
+				continue
+			}
+			callers++
+			stack := func(addr uint64) (uint64, bool) { return addr, addr >= r.SP }
+			if got, _, err := im.Caller(r, stack); got != caller || err != nil {
+				if wrong++; wrong < 10 {
+					t.Errorf("%#x: %+v, %v; readelf: %q", addr, got, err, want)
+				}
+			}
+		}
+	}
+	t.Logf("%d rows of %d functions, callers of %d", rows, functions, callers)
+	if wrong > 0 || callers < 10 || functions < 10 {
+		t.Errorf("%d rows of %d functions, %d wrong", rows, functions, wrong)
 	}
 }
 
