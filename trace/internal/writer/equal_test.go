@@ -241,14 +241,14 @@ func (l *lane) compare() {
 	l.t.Helper()
 	for i := range l.events {
 		e := &l.events[i]
-		// Calls that are not observed show when the goroutine has another P. Other events than its own tell so, too.
-		for !l.opt.syscalls && len(l.steps) > 2 && (e.Kind != event.GoStart || l.steps[2].time < e.Time) && l.skip(xRunning, xSyscall, xRunnable, xRunning) {
-		}
 		if i == 1 && l.events[0].Kind == event.GoStatus {
 			l.status(&l.events[0])
 			if e.Kind != event.GoStart && !l.opt.syscalls {
 				l.skip(xSyscall, xRunnable, xRunning)
 			}
+		}
+		// Calls that are not observed show when the goroutine has another P. Other events than its own tell so, too.
+		for !l.opt.syscalls && len(l.steps) > 2 && (e.Kind != event.GoStart || l.steps[2].time < e.Time) && l.skip(xRunning, xSyscall, xRunnable, xRunning) {
 		}
 		var next event.Event
 		if i+1 < len(l.events) {
