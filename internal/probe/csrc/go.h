@@ -273,9 +273,13 @@ COMMON int wanted(u64 goid)
 
 INLINE int reported(u32 kind) { return (CONFIG(kinds[kind / 64]) >> kind % 64) & 1; }
 
-INLINE u64 mix(u64 hash, u64 pc)
+/* Adds a word to a hash, of which only the highest bits depend on all bits of all words. */
+INLINE u64 fold(u64 hash, u64 word) { return (hash ^ word) * 0x9e3779b97f4a7c15ull; }
+
+/* Adds the last word to a hash: all bits of the result depend on the highest bits. */
+INLINE u64 mix(u64 hash, u64 word)
 {
-	hash = (hash ^ pc) * 0x9e3779b97f4a7c15ull;
+	hash = fold(hash, word);
 	return hash ^ (hash >> 29);
 }
 
@@ -284,17 +288,33 @@ struct frame {
 	u64 fp, pc;
 };
 
+#if HAS_WINDOW
+#define WALKABLE(lo, hi) 1
+INLINE int read_frame(struct frame *f, u64 fp) { return read_memory(f, sizeof(*f), fp); }
+#else
+/* Whether frames between lo and hi can be read without further checks than read_frame makes. */
+#define WALKABLE(lo, hi) (plausible(lo, 8) && plausible(hi, 8))
+INLINE int read_frame(struct frame *f, u64 fp)
+{
+	if (fp & 7)
+		return 1;
+	f->fp = field(fp, 0);
+	f->pc = field(fp, 8);
+	return 0;
+}
+#endif
+
 /*
  * Executes body for each return address of a stack, following frame pointers. They must be between lo and hi, the
  * bounds of the goroutine's stack, and must increase, because callers are at higher addresses. Anything else ends the walk,
  * so that a corrupt stack cannot loop. Afterwards fp is 0 if the outermost frame was reached.
  */
 #define WALK(lo, hi, fp, body)                                                                 \
-	for (u32 i = 0; i < LOUPE_MAX_STACK; i++) {                                            \
+	for (u32 i = WALKABLE(lo, hi) ? 0 : LOUPE_MAX_STACK; i < LOUPE_MAX_STACK; i++) {       \
 		struct frame f;                                                                \
                                                                                                \
 		if (n >= CONFIG(stack_depth) || fp - lo > hi - lo ||                           \
-		    read_memory(&f, sizeof(f), fp) || !f.pc)                                   \
+		    read_frame(&f, fp) || !f.pc)                                               \
 			break;                                                                 \
 		body;                                                                          \
 		n++;                                                                           \
@@ -325,17 +345,17 @@ INLINE u64 hidden_caller(u64 lo, u64 hi, u64 fp)
 }
 
 /*
- * Returns the ID of a stack: a hash of the address that top denotes and of those found from the frame pointer fp on.
+ * Returns a hash of a stack: of the address that top denotes and of those found from the frame pointer fp on.
  * top is 0 (no address), the location of the address on this stack, or the address. This and the next two are separate
  * functions so that the verifier checks their loops only once.
  */
 FUNCTION u64 hash_slowly(u64 lo, u64 hi, u64 top, u64 fp)
 {
-	u64 pc = caller_of(lo, hi, top), id = mix(EPOCH(), pc);
+	u64 pc = caller_of(lo, hi, top), id = fold(EPOCH(), pc);
 	u32 n = pc != 0;
 
-	WALK(lo, hi, fp, id = mix(id, f.pc))
-	return id | 1;
+	WALK(lo, hi, fp, id = fold(id, f.pc))
+	return id;
 }
 
 #if HAS_WINDOW
@@ -353,7 +373,7 @@ FUNCTION u64 hash_window(u64 lo, u64 hi, u64 top, u64 fp)
 		pc = window_word(w, 0);
 	else if (top - lo <= hi - lo)
 		size = 0;
-	id = mix(id, pc);
+	id = fold(id, pc);
 	FORGET(base);
 
 	u32 limit = CONFIG(stack_depth) - IS_SET(window_unknown(w, pc));
@@ -371,12 +391,12 @@ FUNCTION u64 hash_window(u64 lo, u64 hi, u64 top, u64 fp)
 		pc = window_word(w, at + 8);
 		if (!pc)
 			break;
-		id = mix(id, pc);
+		id = fold(id, pc);
 		if (up <= fp || up - lo > hi - lo || up & 7)
 			break;
 		fp = up;
 	}
-	return window_close(w, ticket) && size ? id | 1 : 0;
+	return window_close(w, ticket) && size ? id : 0;
 }
 #endif
 
@@ -417,11 +437,8 @@ FUNCTION int send_stack(u64 g, u64 pc, u64 top, u64 fp, u64 id)
 	return 0;
 }
 
-/*
- * The ID of a stack of a goroutine; 0 if no stacks are requested. If the stack is new, its addresses are sent: pc, unless it is
- * 0, and those of hash_slowly.
- */
-COMMON u64 stack_of(const struct goroutine *gr, u64 pc, u64 top, u64 fp)
+/* The ID of a stack of a goroutine: a hash of pc, unless it is 0, and of the addresses of hash_slowly. 0 if no stacks are requested. */
+INLINE u64 stack_id(const struct goroutine *gr, u64 pc, u64 top, u64 fp)
 {
 	u64 lo = gr->stack_lo, hi = gr->stack_hi - sizeof(struct frame), id = 0, hidden = 0;
 
@@ -434,11 +451,17 @@ COMMON u64 stack_of(const struct goroutine *gr, u64 pc, u64 top, u64 fp)
 #endif
 	if (!id)
 		id = hash_slowly(lo, hi, top, fp);
-	if (pc)
-		id = mix(id, pc) | 1;
 	if (hidden)
-		id = mix(id, hidden) | 1;
-	if (!stack_known(id))
+		id = fold(id, hidden);
+	return mix(id, pc) | 1;
+}
+
+/* The same. If the stack is new, its addresses are sent. */
+COMMON u64 stack_of(const struct goroutine *gr, u64 pc, u64 top, u64 fp)
+{
+	u64 id = stack_id(gr, pc, top, fp);
+
+	if (id && !stack_known(id))
 		send_stack(gr->g, pc, top, fp, id);
 	return id;
 }
