@@ -295,10 +295,13 @@ INLINE void stack_sent(u64 id)
 	__atomic_store_n(&bucket[at], id, __ATOMIC_RELEASE);
 }
 
+/* The position of a key in a table, modulo the number of cells. */
+INLINE u64 table_first(u64 key) { return (key * 0x9e3779b97f4a7c15ull) >> 32; }
+
 /* A set of nonzero numbers: the entry of a number, or a free entry that was set to it; 0 if there is neither. */
 FUNCTION u64 *set_find(u64 table, u64 mask, u64 key, int add)
 {
-	u64 first = (key * 0x9e3779b97f4a7c15ull) >> 32;
+	u64 first = table_first(key);
 
 	for (u32 i = 0; i < LOUPE_WINDOW_ENTRIES; i++) {
 		u64 *entry = (u64 *)table + ((first + i) & mask);
@@ -350,13 +353,12 @@ INLINE int is_system_start(u64 pc)
 	return pc && set_find(native.starts, native.starts_mask, pc, 0) != 0;
 }
 
-/*
- * The values of a key in one of the tables of this lane, which no other hit uses at the same time. The key is added if the table
- * does not have it; 0 if there is no room, which is counted. The reader sees a key before the number of times it was counted.
- */
+INLINE u64 *lane_table(const struct loupe_table *t) { return (u64 *)(lane()->tables + t->offset); }
+
+/* Looks for a key in the cells where it may be: see table_values. */
 FUNCTION u64 *table_find(const struct loupe_table *t, u64 key, int *added)
 {
-	u64 *table = (u64 *)(lane()->tables + t->offset), first = (key * 0x9e3779b97f4a7c15ull) >> 32;
+	u64 *table = lane_table(t), first = table_first(key);
 
 	*added = 0;
 	for (u32 i = 0; i < LOUPE_WINDOW_ENTRIES && i <= t->mask; i++) {
@@ -375,10 +377,25 @@ FUNCTION u64 *table_find(const struct loupe_table *t, u64 key, int *added)
 	return 0;
 }
 
+/*
+ * The values of a key in one of the tables of this lane, which no other hit uses at the same time. The key is added if the table
+ * does not have it; 0 if there is no room, which is counted. The reader sees a key before the number of times it was counted.
+ */
+INLINE u64 *table_values(const struct loupe_table *t, u64 values, u64 key, int *added)
+{
+	u64 *cell = lane_table(t) + 1 + (table_first(key) & t->mask) * (2 + values), count = cell[1];
+
+	if (__builtin_expect(cell[0] != key || !count, 0))
+		return table_find(t, key, added);
+	*added = 0;
+	__atomic_store_n(&cell[1], count + 1, __ATOMIC_RELEASE);
+	return cell + 2;
+}
+
 #define TABLE(name, count)                                                                     \
 	INLINE u64 *find_##name(u64 key, int *added)                                           \
 	{                                                                                      \
-		return table_find(&SET(tables[TABLE_##name]), key, added);                     \
+		return table_values(&SET(tables[TABLE_##name]), count, key, added);            \
 	}
 
 /* Only the owner of the lane writes its tables. */

@@ -14,21 +14,21 @@ var code = csrc.Code{
 	Tables:   []string{"kinds"},
 	EBPF:     csrc.Objects(ebpfAMD64, ebpfARM64),
 	AMD64: csrc.Native{
-		Code: nativeAMD64, Settings: 0x1000, SettingsSize: 376, Page: 4096, StackUse: 80,
+		Code: nativeAMD64, Settings: 0x1000, SettingsSize: 376, Page: 4096, StackUse: 96,
 		Probes: []uint32{
 			0x0, // weigh
 		},
 		Fixups: []uint32{
-			0xe, 0x2c, 0x3a, 0x61, 0xd6, 0xf9, 0x107,
+			0x11, 0x2f, 0x3f, 0x46, 0x75, 0x94, 0x146, 0x169, 0x177,
 		},
 	},
 	ARM64: csrc.Native{
-		Code: nativeARM64, Settings: 0x10000, SettingsSize: 376, Page: 65536, StackUse: 72,
+		Code: nativeARM64, Settings: 0x10000, SettingsSize: 376, Page: 65536, StackUse: 88,
 		Probes: []uint32{
 			0x0, // weigh
 		},
 		Fixups: []uint32{
-			0x4, 0x28, 0x40, 0xd0,
+			0x4, 0x2c, 0x44, 0x74, 0x12c,
 		},
 	},
 }
