@@ -48,6 +48,7 @@ const (
 	maxKeys     = 1 << 20 // of one table
 	maxValues   = 16      // of a key
 	tableHeader = 8       // bytes: struct loupe_table in loupe.h
+	cacheLine   = 64      // bytes; each table begins at a multiple, so that the first words of a cell of 64 bytes are in one line
 )
 
 // setTables places the tables of a set after those of the previous sets.
@@ -63,7 +64,7 @@ func (pl *planner) setTables() error {
 		}
 		cells := max(csrc.TableWindow, 1<<bits.Len(uint(2*t.Keys-1))) // if it is half full, there is room for nearly every key
 		pl.set.Tables[n] = csrc.Table{Offset: uint32(pl.plan.TableBytes), Mask: uint32(cells - 1), Values: uint32(t.Values)}
-		pl.plan.TableBytes += tableHeader + cells*8*(2+t.Values)
+		pl.plan.TableBytes += (tableHeader + cells*8*(2+t.Values) + cacheLine - 1) / cacheLine * cacheLine
 	}
 	for i, t := range pl.set.Tables {
 		if t.Mask == 0 {

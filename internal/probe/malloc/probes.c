@@ -67,7 +67,7 @@ enum { CALLERS = 6 }; /* the innermost return addresses of a place that has no r
 
 TABLE(goroutines, SUMS + 2) /* by ID; values: go statement, start function */
 TABLE(creators, SUMS)       /* by go statement, of goroutines that have no room in the first table */
-TABLE(places, SUMS + 4)     /* by the hash of the values: stack, type, size of the class (0: tiny); whether its note was sent */
+TABLE(places, SUMS + 3)     /* by the hash of stack, type and size of the class (0: tiny); values: whether its note was sent, the latter two */
 TABLE(callers, SUMS + 2 + CALLERS) /* of such places, by the hash of the values: type, size of the class, return addresses */
 TABLE(rest, SUMS)           /* allocations that have no room in the other tables */
 
@@ -166,13 +166,15 @@ INLINE void count_goroutine(const struct goroutine *gr, const struct allocation 
 }
 
 /* Sends the stack of a place. Returns whether the reader will know it. */
-INLINE int send_place(u32 tid, u64 goid, u64 key, u64 stack)
+FUNCTION int send_place(u32 tid, const struct goroutine *gr, u64 key, u64 top, u64 fp)
 {
 	struct note n;
+	u64 stack;
 
-	if (stack && !stack_known(stack))
+	if (!gr)
 		return 0;
-	if (!note_begin(&n, 0, tid, goid, stack))
+	stack = stack_of(gr, 0, top, fp);
+	if (!stack || !stack_known(stack) || !note_begin(&n, 0, tid, gr->id, stack))
 		return 0;
 	note_word(&n, key);
 	note_end(&n);
@@ -205,13 +207,13 @@ FUNCTION int count_caller(const struct goroutine *gr, u64 top, u64 fp, const str
 	if (!gr || !a)
 		return 0;
 	class = a->tiny ? 0 : a->bytes;
-	key = mix(a->type, class);
+	key = fold(a->type, class);
 	if (gr->id && gr->stack_hi >= gr->stack_lo + sizeof(struct frame))
 		read_callers(pcs, gr->stack_lo, gr->stack_hi - sizeof(struct frame), top, fp);
 #pragma unroll
 	for (u32 i = 0; i < CALLERS; i++)
-		key = mix(key, pcs[i]);
-	values = find_callers(key, &added);
+		key = fold(key, pcs[i]);
+	values = find_callers(mix(key, 0), &added);
 	if (!values) {
 		count_rest(REST_PLACES, a);
 		return 0;
@@ -228,9 +230,9 @@ FUNCTION int count_caller(const struct goroutine *gr, u64 top, u64 fp, const str
 }
 
 /* Counts an allocation at a place. Returns 0 if the place has no room. */
-INLINE int count_place(u32 tid, u64 goid, u64 stack, const struct allocation *a)
+INLINE int count_place(u32 tid, const struct goroutine *gr, u64 top, u64 fp, const struct allocation *a)
 {
-	u64 class = a->tiny ? 0 : a->bytes, key = mix(mix(stack, a->type), class);
+	u64 class = a->tiny ? 0 : a->bytes, stack = gr->id ? stack_id(gr, 0, top, fp) : 0, key = mix(fold(stack, a->type), class);
 	int added;
 	u64 *values = find_places(key, &added);
 
@@ -238,12 +240,11 @@ INLINE int count_place(u32 tid, u64 goid, u64 stack, const struct allocation *a)
 		return 0;
 	sum(values, a);
 	if (added) {
-		KEEP(values, SUMS, stack);
 		KEEP(values, SUMS + 1, a->type);
 		KEEP(values, SUMS + 2, class);
 	}
-	if (stack && !values[SUMS + 3] && send_place(tid, goid, key, stack))
-		KEEP(values, SUMS + 3, 1);
+	if (stack && !values[SUMS] && send_place(tid, gr, key, top, fp))
+		KEEP(values, SUMS, 1);
 	return 1;
 }
 
@@ -285,7 +286,7 @@ PROBE(mallocgc)
 	allocator(&gr, g, &top, &fp);
 	if (SETTING(by) & BY_GOROUTINE)
 		count_goroutine(&gr, &a);
-	if (SETTING(by) & BY_PLACE && !count_place(tid, gr.id, gr.id ? stack_of(&gr, 0, top, fp) : 0, &a))
+	if (SETTING(by) & BY_PLACE && !count_place(tid, &gr, top, fp, &a))
 		count_caller(&gr, top, fp, &a);
 	return 0;
 }

@@ -61,7 +61,7 @@ func New(o Options) *Set {
 		Tables: []probe.Table{
 			{Name: goroutines, Values: sums + 2, Kept: 2, Keys: orDefault(o.Goroutines, maxGoroutines)},
 			{Name: creators, Values: sums, Keys: maxCreators},
-			{Name: places, Values: sums + 4, Kept: 4, Keys: orDefault(o.Places, maxPlaces)},
+			{Name: places, Values: sums + 3, Kept: 3, Keys: orDefault(o.Places, maxPlaces)},
 			{Name: callers, Values: sums + 2 + shortStack, Kept: 2 + shortStack, Keys: max(orDefault(o.Places, maxPlaces)/2, 1)},
 			{Name: rest, Values: sums, Keys: 1},
 		},
