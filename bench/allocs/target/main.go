@@ -4,7 +4,7 @@
 //
 //	small N     allocates N objects of 64 bytes without pointers, ten calls deep; answers the nanoseconds of processor time
 //	tree N      allocates binary trees with N nodes in all, and drops them; answers the same
-//	rate N      sets runtime.MemProfileRate; answers N
+//	rate N      sets runtime.MemProfileRate, and frees what the profile has recorded of dead objects; answers N
 package main
 
 import (
@@ -49,6 +49,8 @@ func main() {
 			}))
 		case "rate":
 			runtime.MemProfileRate = n
+			runtime.GC() // marks
+			runtime.GC() // has swept what the first one marked
 			fmt.Println(n)
 		default:
 			log.Fatalf("unknown command %q", command)
