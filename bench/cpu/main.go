@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -166,8 +167,8 @@ func perfWay(rate int) func(*target, string) (func() error, error) {
 		}
 		time.Sleep(settle)
 		return func() error {
-			cmd.Process.Signal(os.Interrupt)
-			cmd.Wait() // its status is that of the signal
+			cmd.Process.Signal(syscall.SIGTERM) // a background command of a shell ignores SIGINT
+			cmd.Wait()                          // its status is that of the signal
 			return nil
 		}, nil
 	}
