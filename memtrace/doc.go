@@ -28,7 +28,7 @@
 //
 // The first trace with descendants also patches the function that go statements call. In a goroutine of such a trace it starts a
 // function of this package instead, which counts, calls the function of the go statement, and ends the counting when that returns,
-// panics or calls [runtime.Goexit]. Starting a goroutine takes some microseconds then.
+// panics or calls [runtime.Goexit]. Starting a goroutine takes about a microsecond more then.
 //
 // To patch, the package makes the pages of these functions writable for a moment, and lets only one thread execute Go code
 // meanwhile, as [runtime.GOMAXPROCS] does. It does so only where it is certain: on Linux, on amd64 and arm64, with Go 1.23 to

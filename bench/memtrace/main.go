@@ -3,7 +3,8 @@
 //	go run ./bench/memtrace [-rounds 5] [-calls 3000]
 //
 // Each way is a process of its own, and the ways take turns. The output is the processor time of an allocation and all that
-// comes with it, the garbage collector included, and its ratio to the program without any of this in the same round.
+// comes with it, the garbage collector included, or of a goroutine that starts, allocates an object and ends; and its ratio to the
+// program without any of this in the same round.
 package main
 
 import (
@@ -18,6 +19,7 @@ import (
 
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/bench/internal/program"
+	"github.com/loupe-go/loupe/bench/memtrace/work"
 )
 
 func main() {
@@ -49,6 +51,7 @@ var ways = []way{
 	{name: "memtrace, another goroutine is traced", program: "traced", commands: []string{"patch"}, goroutines: 1},
 	{name: "one Trace around everything", program: "traced", commands: []string{"traced"}, goroutines: 1},
 	{name: "one Trace with a limit of bytes", program: "traced", commands: []string{"limited"}, goroutines: 1},
+	{name: "one Trace with descendants", program: "traced", commands: []string{"families"}, goroutines: 1},
 	{name: "loupe allocs, engine inline", program: "bare", goroutines: 1, engine: loupe.EngineInline},
 	{name: "loupe allocs, engine uprobe", program: "bare", goroutines: 1, engine: loupe.EngineUprobe},
 	{name: "runtime.MemProfileRate = 1", program: "bare", commands: []string{"profile all"}, goroutines: 1},
@@ -56,7 +59,10 @@ var ways = []way{
 	{name: "10,000 traced goroutines", program: "traced", commands: []string{"traced"}, goroutines: many},
 }
 
-var workloads = []string{"trees", "json", "maps"}
+// perGoroutine is the workload whose numbers are those of a goroutine instead of an allocation.
+const perGoroutine = "goroutines"
+
+var workloads = []string{"trees", "json", "maps", perGoroutine}
 
 func run(rounds, calls int) error {
 	dir, err := os.MkdirTemp("", "loupe-bench")
@@ -76,7 +82,7 @@ func run(rounds, calls int) error {
 			}
 		}
 	}
-	fmt.Println("| way | trees: ns | ratio | JSON: ns | ratio | maps: ns | ratio |\n|---|---|---|---|---|---|---|")
+	fmt.Println("| way | trees: ns | ratio | JSON: ns | ratio | maps: ns | ratio | goroutines: ns | ratio |\n|---|---|---|---|---|---|---|---|---|")
 	for _, w := range ways {
 		base := ways[0]
 		if w.goroutines == many {
@@ -124,6 +130,9 @@ func (w *way) measure(dir string, calls int, results map[string][]float64) error
 		var ns, objects int64
 		if err := ask(p, fmt.Sprint(load, " ", w.goroutines, " ", calls), &ns, &objects); err != nil {
 			return err
+		}
+		if load == perGoroutine {
+			objects = int64(calls) * work.Goroutines // a trace with descendants allocates objects of its own
 		}
 		results[w.name+load] = append(results[w.name+load], float64(ns)/float64(objects))
 	}

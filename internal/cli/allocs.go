@@ -45,7 +45,7 @@ Each --by prints a table:
   size       the size of the objects; tiny: objects that share blocks
   type       the type of the objects, or of the elements of slices and arrays
 
-The default engine is inline, which patches the process and takes 15 to 40 ns
+The default engine is inline, which patches the process and takes 20 to 60 ns
 for each allocation, more with thousands of different stacks. Engine uprobe
 takes 1 µs or more. With --sample the numbers are estimates from the
 allocations that the program's runtime samples for its memory profile, by

@@ -96,7 +96,7 @@ Fields named PerSecond or interval are for the interval. All others are current
 values or totals since the start. Fields are omitted until they are known.
 
 --allocs counts what the goroutines of each site allocate. It costs the program
-15 ns for each allocation with engine inline, which is then preferred (it
+20 ns for each allocation with engine inline, which is then preferred (it
 patches the process), and 1 µs or more with engine uprobe.
 
 ` + `TARGET is a PID, the path of an executable, a process name, or -- PROG ARGS...,
@@ -123,7 +123,7 @@ printed after the view closes, and closing the view interrupts it like Ctrl-C.`,
 	f.BoolVar(&flags.syscalls, "syscalls", false,
 		"observe system calls, which are frequent in programs that use the network; without it a goroutine in a system call counts as running until its P runs another")
 	f.BoolVar(&flags.allocs, "allocs", false,
-		"count allocations by creation site; costs the program 15 ns for each allocation with engine inline, 1 µs or more with engine uprobe")
+		"count allocations by creation site; costs the program 20 ns for each allocation with engine inline, 1 µs or more with engine uprobe")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if problem := flags.problem(); problem != "" {
 			return &usageError{problem: problem, command: cmd.CommandPath()}

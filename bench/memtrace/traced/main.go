@@ -21,6 +21,7 @@ func main() {
 		"untraced": func(f func()) { f() },
 		"traced":   trace(),
 		"limited":  trace(memtrace.WithLimitBytes(1 << 60)),
+		"families": trace(memtrace.WithDescendants()),
 	}
 	around := ways["untraced"]
 	others := map[string]func(){"patch": func() {

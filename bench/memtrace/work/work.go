@@ -14,7 +14,7 @@ import (
 )
 
 // loads are the workloads: each call allocates some thousand objects.
-var loads = map[string]func(){"trees": trees, "json": decode, "maps": churn}
+var loads = map[string]func(){"trees": trees, "json": decode, "maps": churn, "goroutines": spawn}
 
 // Serve answers each line "LOAD GOROUTINES CALLS" with the nanoseconds of processor time and the number of allocations of
 // that many calls of a workload, by that many goroutines that exist at the same time; around runs in each of them and calls
@@ -118,6 +118,22 @@ func decode() {
 		panic(err)
 	}
 	runtime.KeepAlive(v)
+}
+
+// Goroutines is the number of goroutines that a call of the workload "goroutines" starts.
+const Goroutines = 1000
+
+// spawn starts goroutines that allocate one object each.
+func spawn() {
+	var ended sync.WaitGroup
+	for range Goroutines {
+		ended.Add(1)
+		go func() {
+			runtime.KeepAlive(grow(0))
+			ended.Done()
+		}()
+	}
+	ended.Wait()
 }
 
 func churn() {
