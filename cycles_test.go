@@ -15,9 +15,12 @@ import (
 // TestTortureCycles attaches each engine to a busy program and detaches it, many times in one process: 1,000 times in `make torture`.
 // Neither process has more files, threads, mappings, goroutines or memory after the second half than after the first.
 func TestTortureCycles(t *testing.T) {
-	cycles := 16
-	if thorough() {
+	cycles := 8
+	switch {
+	case thorough():
 		cycles = 1000
+	case testtarget.Complete():
+		cycles = 16
 	}
 	for _, engine := range []loupe.Engine{loupe.EngineUprobe, loupe.EngineInline} {
 		t.Run(string(engine), func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 // TestMarkAssists observes a program whose goroutine has to assist the garbage collector. It compares the time with the runtime's own
 // account, which it updates at the end of a collection.
 func TestMarkAssists(t *testing.T) {
-	for _, version := range testtarget.Versions() {
+	for _, version := range testtarget.Ends(t, testtarget.Versions()) {
 		t.Run("go"+version, func(t *testing.T) {
 			target := burn(t, testtarget.Spec{Go: version}, "gc")
 			defer target.Stop()

@@ -226,7 +226,7 @@ func TestCoarseTimes(t *testing.T) {
 // goroutine where only the loader knows: engine inline, which cannot do without it, leaves events out and says so, and engine
 // uprobe leaves out the starts of mark assists.
 func TestLibrary(t *testing.T) {
-	for _, release := range []string{"1.12.17", testtarget.Latest()} {
+	for _, release := range append(testtarget.Rare(t, "1.12.17"), testtarget.Latest()) { // building the old library compiles the standard library once more
 		spec := testtarget.Spec{Program: "mixer", Go: release, Library: true}
 		for _, engine := range []loupe.Engine{loupe.EngineInline, loupe.EngineUprobe} {
 			t.Run(spec.String()+"/"+string(engine), func(t *testing.T) {

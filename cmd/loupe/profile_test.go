@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/internal/testcmd"
+	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
 // TestProfileFormats writes profiles of the sample program in each format, alone and compared with an older one.
 func TestProfileFormats(t *testing.T) {
 	sample, dir := strconv.Itoa(startSample(t)), t.TempDir()
-	types := []string{"goroutine", "wall"}
+	types := append(testtarget.Rare(t, "wall"), "goroutine")
 	if status, _, _ := run(t, "trace", sample, "--duration", "100ms"); status == 0 {
 		types = append(types, "block")
 	}
