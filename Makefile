@@ -84,7 +84,7 @@ fuzz:
 
 ## pages: the flame graph pages in a headless Chromium, which must be installed; PAGES=DIR keeps the pages and screenshots
 pages:
-	go test -tags browser -run TestBrowser -v ./internal/export/flamegraph -args $(if $(PAGES),-pages $(abspath $(PAGES)))
+	$(if $(PAGES),mkdir -p $(PAGES) && )go test -tags browser -run TestBrowser -v ./internal/export/flamegraph -args $(if $(PAGES),-pages $(abspath $(PAGES)))
 
 ## truth: the long differential tests against the runtime's own execution tracer and the kernel's accounts, and long recordings; an hour or more
 truth torture hostile: RELEASES := all
