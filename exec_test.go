@@ -102,7 +102,7 @@ func TestInlineTargetExecAtCall(t *testing.T) {
 			m.expectUnharmed(t)
 		})
 	}
-	if execs < len(points)*3/4 {
+	if execs < len(points)/2 { // an observer need not come to a point that another one came to
 		t.Errorf("only %d of %d programs replaced themselves", execs, len(points))
 	}
 }
