@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/loupe-go/loupe"
+	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
 // engine is the engine that all tests use which are not about one of them. `make test` runs them with both.
@@ -35,4 +36,12 @@ func attachTo(ctx context.Context, target loupe.Target, opt loupe.Options) (*lou
 		opt.Engine = loupe.Engine(*engine)
 	}
 	return loupe.Attach(ctx, target, opt)
+}
+
+// oneEngine leaves a test out with engine inline unless LOUPE_RELEASES chooses all releases: it takes long, and has run with uprobe.
+func oneEngine(t *testing.T) {
+	t.Helper()
+	if *engine == string(loupe.EngineInline) {
+		testtarget.Whole(t, "with engine inline")
+	}
 }

@@ -71,6 +71,7 @@ func (o *oneOfMany) awaitCreated(t *testing.T, n uint64) *live.Picture {
 // TestManyTargets observes three programs at once, with different limits. One of them loses events, among them the ends of
 // goroutines. The states do not mix, the right one is repaired, and closing it leaves the others going.
 func TestManyTargets(t *testing.T) {
+	oneEngine(t)
 	const spawned, held, flood = 1000, 5, 50_000
 	exact := observeMill(t, 0, sched.Options{})
 	lossy := observeMill(t, 64<<10, sched.Options{})

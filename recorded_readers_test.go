@@ -22,6 +22,7 @@ import (
 // of the release, go tool trace of the release itself reads it to its end, and its times are those of the wall clock: what
 // the program does when it is told to happens after it was told and before it answers.
 func TestRecordedReaders(t *testing.T) {
+	oneEngine(t)
 	for _, release := range testtarget.Versions() {
 		if minorOf(t, release) < 22 {
 			continue

@@ -47,6 +47,7 @@ func TestTruth(t *testing.T) {
 // TestSendsOfTimers observes the sends on the channels of a program's timers and tickers, which no goroutine does: they come from
 // the scheduler. They are events without a goroutine, and none is lost.
 func TestSendsOfTimers(t *testing.T) {
+	oneEngine(t)
 	for _, release := range testtarget.Versions() {
 		t.Run("go"+release, func(t *testing.T) {
 			target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "selftrace", Go: release}))
