@@ -95,8 +95,8 @@ const drainEvery = 10 * time.Millisecond
 // CPUProfile samples the processor time of the process for a while, until the context is done or the process ends, and returns
 // the profile that the runtime's own CPU profiler would return: stacks with the frames of the runtime and inlined calls, and
 // the labels of goroutines. In addition it has the functions of C code in the executable, in shared libraries and in the vDSO. Those
-// without a symbol have the name of their file, as in "[libc.so.6]". The frame runtime._ExternalCode stands for code that is not
-// Go code and whose functions or callers are not known.
+// without a symbol have the name of their file, as in "[libc.so.6]". If a function of such code or its caller is not
+// known, the frame is runtime._ExternalCode.
 //
 // The samples are taken by an eBPF program, which requires CAP_BPF and CAP_PERFMON. Where it is not permitted, they are taken by
 // perf events of the threads, which the kernel permits for processes of the same user if kernel.perf_event_paranoid is at most

@@ -126,20 +126,27 @@ func TestCPURate(t *testing.T) {
 // perfLine is a line of perf report: a share and a symbol.
 var perfLine = regexp.MustCompile(`^\s*([0-9.]+)%\s+\[(.)\]\s+(\S+)`)
 
-// TestCPUPerf compares a CPU profile with that of perf record of the same seconds.
-func TestCPUPerf(t *testing.T) {
-	testtarget.Whole(t, "perf")
+// besidePerf profiles a target while perf record does so with some options, and returns the file that perf has written.
+func besidePerf(t *testing.T, target *testtarget.Process, options ...string) (ours *loupe.CPUProfile, file string) {
+	t.Helper()
 	testtarget.Needs(t, "perf", "linux-perf")
-	target := burn(t, testtarget.Spec{}, "shares", "gc")
-	file := t.TempDir() + "/perf.data"
-	recording := testcmd.Within(t, 0, "perf", "record", "-q", "-e", "cpu-clock:u", "-F", "99", "-p", strconv.Itoa(target.PID()), "-o", file)
+	file = t.TempDir() + "/perf.data"
+	recording := testcmd.Within(t, 0, "perf", append([]string{"record", "-q", "-e", "cpu-clock:u", "-F", "99", "-o", file}, options...)...)
 	if err := recording.Start(); err != nil {
 		t.Fatal(err)
 	}
 	awaitPerf(t, file)
-	ours := cpuProfile(t, target.PID(), loupe.CPUOptions{})
+	ours = cpuProfile(t, target.PID(), loupe.CPUOptions{})
 	recording.Process.Signal(os.Interrupt)
 	recording.Wait()
+	return ours, file
+}
+
+// TestCPUPerf compares a CPU profile with that of perf record of the same seconds.
+func TestCPUPerf(t *testing.T) {
+	testtarget.Whole(t, "perf")
+	target := burn(t, testtarget.Spec{}, "shares", "gc")
+	ours, file := besidePerf(t, target, "-p", strconv.Itoa(target.PID()))
 	out, err := testcmd.Within(t, 0, "perf", "report", "-i", file, "--stdio", "--no-children", "-g", "none", "-n", "-F", "overhead,sym").Output()
 	if err != nil {
 		t.Fatal(err)

@@ -3,7 +3,6 @@ package loupe_test
 import (
 	"fmt"
 	"maps"
-	"os"
 	"regexp"
 	"runtime"
 	"slices"
@@ -133,17 +132,8 @@ var perfSymbol = regexp.MustCompile(`^\s+[0-9a-f]+\s+(.*?)(\+0x[0-9a-f]+)?( \(.*
 // TestCPUNativePerf compares the stacks of C functions with those that perf computes with the libraries of elfutils.
 func TestCPUNativePerf(t *testing.T) {
 	testtarget.Whole(t, "perf")
-	testtarget.Needs(t, "perf", "linux-perf")
 	target := burn(t, testtarget.Spec{Cgo: true}, "native", "vdso", "cthread") // perf finds no callers of code without a file
-	file := t.TempDir() + "/perf.data"
-	recording := testcmd.Within(t, 0, "perf", "record", "-q", "-e", "cpu-clock:u", "-F", "99", "--call-graph", "dwarf,16384", "-a", "-o", file) // with -p it can miss a thread
-	if err := recording.Start(); err != nil {
-		t.Fatal(err)
-	}
-	awaitPerf(t, file)
-	ours := cpuProfile(t, target.PID(), loupe.CPUOptions{})
-	recording.Process.Signal(os.Interrupt)
-	recording.Wait()
+	ours, file := besidePerf(t, target, "--call-graph", "dwarf,16384", "-a")   // with -p it can miss a thread
 	out, err := testcmd.Within(t, 0, "perf", "script", "-i", file, "--pid", strconv.Itoa(target.PID()), "--no-inline", "-F", "ip,sym").Output()
 	if err != nil {
 		t.Fatal(err)

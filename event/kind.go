@@ -58,7 +58,7 @@ const (
 	AllocObjects // objects that were allocated on the heap since the program started
 
 	GCMarkAssistBegin // a goroutine that allocates begins to mark for the garbage collector
-	GCMarkAssistEnd   // it has marked enough for now
+	GCMarkAssistEnd   // that goroutine stops marking
 
 	numKinds
 )

@@ -173,7 +173,7 @@ var kindTable = [NumKinds]Description{
 	GCMarkAssistBegin: {"GCMarkAssistBegin", GroupGC, FromProcess | FromTrace, ToneWarn,
 		"a goroutine that allocates begins to mark for the garbage collector", []Field{ofG, ofStack}},
 	GCMarkAssistEnd: {"GCMarkAssistEnd", GroupGC, FromProcess | FromTrace, ToneNone,
-		"a goroutine ends to mark for the garbage collector", []Field{ofG}},
+		"a goroutine stops marking for the garbage collector", []Field{ofG}},
 	HeapAlloc: {"HeapAlloc", GroupGC, FromProcess | FromTrace, ToneNone,
 		"the size of the heap, live objects and objects that are not swept yet", []Field{
 			{Name: "Value", Key: "bytes", Unit: Bytes, Doc: "the size"}}},

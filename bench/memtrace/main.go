@@ -51,7 +51,7 @@ var ways = []way{
 	{name: "memtrace, another goroutine is traced", program: "traced", commands: []string{"patch"}, goroutines: 1},
 	{name: "one Trace around everything", program: "traced", commands: []string{"traced"}, goroutines: 1},
 	{name: "one Trace with a limit of bytes", program: "traced", commands: []string{"limited"}, goroutines: 1},
-	{name: "one Trace with descendants", program: "traced", commands: []string{"families"}, goroutines: 1},
+	{name: "one Trace with descendants", program: "traced", commands: []string{"descendants"}, goroutines: 1},
 	{name: "loupe allocs, engine inline", program: "bare", goroutines: 1, engine: loupe.EngineInline},
 	{name: "loupe allocs, engine uprobe", program: "bare", goroutines: 1, engine: loupe.EngineUprobe},
 	{name: "runtime.MemProfileRate = 1", program: "bare", commands: []string{"profile all"}, goroutines: 1},

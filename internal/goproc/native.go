@@ -57,7 +57,7 @@ func (n *nativeCode) close() error {
 
 // nativeStack is the part of a call stack that is not Go code.
 type nativeStack struct {
-	frames    []event.StackFrame // the innermost first; the frame runtime._ExternalCode stands for those that are not known
+	frames    []event.StackFrame // the innermost first; runtime._ExternalCode if a function or its caller is not known
 	complete  bool               // it ends with the outermost frame of the thread
 	truncated bool               // the copy of the stack ends before
 }

@@ -44,7 +44,7 @@ type StackCopy struct {
 type ThreadStack struct {
 	// Frames are all frames except wrappers, as the runtime's CPU profiler reports them: those of the runtime included, and
 	// those of the goroutine after those on the thread's system stack. If the thread executes code that is not Go code, the
-	// functions of that code come first. The frame runtime._ExternalCode stands for those that are not known.
+	// functions of that code come first. If a function or its caller is not known, the frame is runtime._ExternalCode.
 	Frames []event.StackFrame
 
 	External  bool // the thread executed code that is not Go code, except that of the vDSO for the runtime

@@ -18,10 +18,10 @@ func main() {
 		}
 	}
 	ways := map[string]func(f func()){
-		"untraced": func(f func()) { f() },
-		"traced":   trace(),
-		"limited":  trace(memtrace.WithLimitBytes(1 << 60)),
-		"families": trace(memtrace.WithDescendants()),
+		"untraced":    func(f func()) { f() },
+		"traced":      trace(),
+		"limited":     trace(memtrace.WithLimitBytes(1 << 60)),
+		"descendants": trace(memtrace.WithDescendants()),
 	}
 	around := ways["untraced"]
 	others := map[string]func(){"patch": func() {

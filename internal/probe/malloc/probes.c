@@ -67,7 +67,7 @@ enum { CALLERS = 6 }; /* the innermost return addresses of a place that has no r
 
 TABLE(goroutines, SUMS + 2) /* by ID; values: go statement, start function */
 TABLE(creators, SUMS)       /* by go statement, of goroutines that have no room in the first table */
-TABLE(places, SUMS + 3)     /* by the hash of stack, type and size of the class (0: tiny); values: whether its note was sent, the latter two */
+TABLE(places, SUMS + 3)     /* by the hash of stack, type and size class; values: whether its note was sent, type, size of the class (0: tiny) */
 TABLE(callers, SUMS + 2 + CALLERS) /* of such places, by the hash of the values: type, size of the class, return addresses */
 TABLE(rest, SUMS)           /* allocations that have no room in the other tables */
 
