@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -288,4 +289,57 @@ func TestRun(t *testing.T) {
 	err = Run(t.Context(), 1<<30, Options{}, func(*Stopped) error { t.Error("ran without a process"); return nil })
 	wantError(t, "no process", err, ErrNoProcess)
 	target.Command("num")
+}
+
+// TestCallAfterExec stops a process that is within execve: it makes calls as any other.
+func TestCallAfterExec(t *testing.T) {
+	cmd := testcmd.Within(t, 0, "sh", "-c", "read line; exec sleep 1000")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { cmd.Process.Kill(); cmd.Wait() }()
+	s, err := newStopped(cmd.Process.Pid, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for taskState(s.dir, s.pid) != 'S' { // it reads
+		time.Sleep(time.Millisecond)
+	}
+	go onOwnThread(func() {
+		defer close(s.ended)
+		defer s.letGo()
+		s.begin()
+		if err = s.seize(t.Context(), s.pid); err != nil {
+			return
+		}
+		in.Write([]byte("\n"))
+		for begin := time.Now(); taskState(s.dir, s.pid) != 't'; time.Sleep(time.Millisecond) { // it stops in execve
+			if time.Since(begin) > time.Minute {
+				err = errors.New("no execve")
+				return
+			}
+		}
+		if err = s.interrupt(t.Context(), []int{s.pid}); err != nil {
+			return
+		}
+		var who *Thread
+		if who, err = s.caller(); err != nil {
+			return
+		}
+		var pid uint64
+		if pid, err = s.call(who, unix.SYS_GETPID); err == nil && pid != uint64(s.pid) {
+			err = fmt.Errorf("getpid returns %d", pid)
+		}
+	})
+	<-s.ended
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", s.pid)); err != nil || filepath.Base(got) != "sleep" {
+		t.Errorf("it executes %s (%v)", got, err)
+	}
 }

@@ -206,7 +206,10 @@ func (s *Stopped) awaitStop(w *waiter, tid int) error {
 		case err != nil:
 			return fmt.Errorf("process %d: waiting for thread %d: %w", s.pid, tid, err)
 		case event == hasStopped:
-			return s.note(tid, status)
+			if err := s.note(tid, status); err != nil {
+				return err
+			}
+			continue
 		case event == hasEnded, w.long() && endedTask(s.dir, tid):
 			return nil
 		}
@@ -245,8 +248,12 @@ func (s *Stopped) waitForOthers(tid int) error {
 	return nil
 }
 
-// note records a stopped thread's registers, and the signal that it stopped for.
+// note records a stopped thread's registers, and the signal that it stopped for. A thread that has stopped within execve is let go on
+// to the end of it, where it stops again: the end would overwrite its registers.
 func (s *Stopped) note(tid int, status unix.WaitStatus) error {
+	if execStop(status) {
+		return s.pastExec(tid)
+	}
 	t := &Thread{TID: tid}
 	if stopEvent(status) == 0 {
 		t.signal = status.StopSignal()
@@ -259,6 +266,18 @@ func (s *Stopped) note(tid int, status unix.WaitStatus) error {
 		return fmt.Errorf("process %d: registers of thread %d: %w", s.pid, tid, err)
 	}
 	s.threads[tid] = t
+	return nil
+}
+
+// pastExec resumes a thread that has stopped within execve, so that it stops when it returns to the program.
+func (s *Stopped) pastExec(tid int) error {
+	err := request(unix.PTRACE_INTERRUPT, tid, 0, 0) // the stop has revoked the earlier request
+	if err == nil {
+		err = request(unix.PTRACE_CONT, tid, 0, 0)
+	}
+	if err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("process %d: stopping thread %d after execve: %w", s.pid, tid, err)
+	}
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/loupe-go/loupe/internal/codepatch"
 	"github.com/loupe-go/loupe/internal/codepatch/insn"
@@ -64,13 +65,17 @@ func TestEnterAgain(t *testing.T) {
 // madeUpSpot is a spot in a function that does nothing, which is where a process has code. Nothing is patched there.
 func madeUpSpot(t *testing.T, pid int) spot {
 	t.Helper()
-	maps, err := procmap.Read(pid)
-	if err != nil {
-		t.Fatal(err)
-	}
-	i := slices.IndexFunc(maps, func(m procmap.Mapping) bool { return m.Exec() && m.Inode != 0 })
-	if i < 0 {
-		t.Fatalf("process %d has no code", pid)
+	var maps []procmap.Mapping
+	i := -1
+	for begin := time.Now(); i < 0; time.Sleep(time.Millisecond) { // at first it is within execve
+		var err error
+		if maps, err = procmap.Read(pid); err != nil {
+			t.Fatal(err)
+		}
+		i = slices.IndexFunc(maps, func(m procmap.Mapping) bool { return m.Exec() && m.Inode != 0 })
+		if i < 0 && time.Since(begin) > time.Minute {
+			t.Fatalf("process %d has no code", pid)
+		}
 	}
 	const nop = 0x90
 	site := insn.Site{PC: maps[i].Start, Kind: insn.SiteEntry, GReg: "R14"}
