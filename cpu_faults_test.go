@@ -43,12 +43,12 @@ func TestCPUEnds(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			target := burn(t, testtarget.Spec{}, "shares", "gc")
+			before := openFiles(t)
 			p, err := loupe.OpenProcess(target.PID(), loupe.ProcessOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer p.Close()
-			before := openFiles(t)
 			type result struct {
 				prof *loupe.CPUProfile
 				err  error
@@ -71,6 +71,7 @@ func TestCPUEnds(t *testing.T) {
 					t.Errorf("a sample of the new program: %q", names)
 				}
 			}
+			p.Close() // until then it has the files of shared libraries whose code was sampled
 			if n := openFiles(t); n > before {
 				t.Errorf("%d open files, %d before", n, before)
 			}

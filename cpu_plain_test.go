@@ -133,12 +133,12 @@ func profileAsUser(t *testing.T, pid string) {
 // TestCPUPlainThreads samples threads that start while the process is sampled, and closes the events of those that end.
 func TestCPUPlainThreads(t *testing.T) {
 	target := burn(t, testtarget.Spec{}, "shares")
+	before := openFiles(t)
 	p, err := loupe.OpenProcess(target.PID(), loupe.ProcessOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	before := openFiles(t)
 	ctx, cancel := context.WithTimeout(t.Context(), cpuWithin)
 	defer cancel()
 	go func() {
@@ -157,6 +157,7 @@ func TestCPUPlainThreads(t *testing.T) {
 	if seen := prof.Sampled() + prof.Unseen.Seconds()/prof.CPU.Seconds(); math.Abs(seen-1) > 0.1 { // most threads run too shortly to have a sample
 		t.Errorf("the samples and the time of new threads stand for %.2f %% of the processor time", 100*seen)
 	}
+	p.Close()
 	if n := openFiles(t); n > before {
 		t.Errorf("%d open files, %d before", n, before)
 	}
