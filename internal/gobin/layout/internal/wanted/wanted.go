@@ -76,6 +76,7 @@ var Structs = []Struct{
 	{Name: "runtime.mspan"},
 	{Name: "runtime.mcache"},
 	{Name: "runtime.mheap", Shallow: true},
+	{Name: "runtime.heapArena", Shallow: true},
 	{Name: "runtime.mcentral", Shallow: true},
 	{Name: "runtime.fixalloc"},
 	{Name: "runtime.mstats"},
