@@ -265,3 +265,18 @@ func (b *Binary) errorf(format string, args ...any) error {
 func (b *Binary) LoadBias(start, offset uint64) (uint64, bool) {
 	return b.image.loadBias(start, offset)
 }
+
+// A Segment is a part of the image that the loader maps into memory (PT_LOAD).
+type Segment struct {
+	Addr, Size uint64 // Addr does not include the load bias
+	Readable   bool
+}
+
+// Segments returns the segments of the image.
+func (b *Binary) Segments() []Segment {
+	var segs []Segment
+	for _, s := range b.image.segs {
+		segs = append(segs, Segment{Addr: s.addr, Size: s.memsz, Readable: s.read})
+	}
+	return segs
+}

@@ -73,6 +73,8 @@ func exercise(tb testing.TB, raw []byte) error {
 	}
 	b.Layout()
 	b.Globals()
+	b.Setting("efence")
+	b.Segments()
 	b.WaitReasons()
 	b.CGO()
 	b.Linkage()

@@ -21,7 +21,8 @@ type image struct {
 type segment struct {
 	addr, memsz uint64
 	off, filesz uint64
-	exec, write bool
+	read, write bool
+	exec        bool
 }
 
 // A reloc is a relocation: the loader stores base+addend at addr.
@@ -44,7 +45,7 @@ func newImage(r io.ReaderAt, size int64, f *elf.File) (*image, error) {
 		im.cut = im.cut || filesz < p.Filesz
 		im.segs = append(im.segs, segment{
 			addr: p.Vaddr, memsz: p.Memsz, off: p.Off, filesz: min(filesz, p.Memsz),
-			exec: p.Flags&elf.PF_X != 0, write: p.Flags&elf.PF_W != 0,
+			read: p.Flags&elf.PF_R != 0, write: p.Flags&elf.PF_W != 0, exec: p.Flags&elf.PF_X != 0,
 		})
 	}
 	if len(im.segs) == 0 {
