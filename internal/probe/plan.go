@@ -51,6 +51,9 @@ type Plan struct {
 	// SignalStacks returns the stacks on which the threads of the process currently handle signals.
 	SignalStacks func() ([]ptrace.Interval, error)
 
+	// Ended returns an error if the process has exited or has executed another program: the plan does not apply to it.
+	Ended func() error
+
 	bin *gobin.Binary
 }
 
@@ -170,13 +173,14 @@ type Program interface {
 	LoadBias() uint64
 	SystemStarts() []uint64
 	SignalStacks() ([]ptrace.Interval, error)
+	Ended() error
 }
 
 // NewPlan finds the places of probes in a program. The warnings are one line each, about events that will be missing.
 func NewPlan(p Program, want Want) (*Plan, []event.Warning, error) {
 	pl := &planner{bin: p.Binary(), plan: &Plan{
 		PID: p.PID(), ImagePath: p.ImagePath(), Want: want, Bias: p.LoadBias(),
-		SignalStacks: p.SignalStacks, bin: p.Binary()}}
+		SignalStacks: p.SignalStacks, Ended: p.Ended, bin: p.Binary()}}
 	// An option of Go 1.17 only, which is part of the version.
 	if version := pl.bin.GoVersion(); strings.Contains(version, "noregabi") {
 		return nil, nil, fmt.Errorf("process %d: %w: it was built with GOEXPERIMENT=noregabi (%s); build it without", p.PID(), goproc.ErrUnsupported, version)

@@ -116,7 +116,7 @@ func (e *Engine) prepare() error {
 	if err != nil {
 		return err
 	}
-	e.in = &installation{pid: e.plan.PID, signalStacks: e.plan.SignalStacks}
+	e.in = &installation{pid: e.plan.PID, signalStacks: e.plan.SignalStacks, ended: e.plan.Ended}
 	return e.in.measure(e.program, e.spots)
 }
 

@@ -43,6 +43,7 @@ type installation struct {
 	trial        *ptrace.Trial
 	patience     time.Duration // with threads in the way; 0: the usual
 	signalStacks func() ([]ptrace.Interval, error)
+	ended        func() error
 
 	shared   *ptrace.Shared // nil when the installation of another engine is removed
 	sharedAt uint64         // address of the shared memory in the process
@@ -250,6 +251,10 @@ func (in *installation) patch() error {
 			return err
 		} else if !here {
 			return fmt.Errorf("process %d: the memory that Loupe mapped in it is gone: %w", in.pid, ptrace.ErrExited)
+		}
+		// It may have done so before the memory was mapped: the probes would use addresses in the memory of the old program.
+		if err := in.ended(); err != nil {
+			return err
 		}
 		if err := in.knowHandlers(s); err != nil {
 			return err

@@ -32,3 +32,4 @@ func (e Executable) Layout() *layout.Layout                   { return e.bin.Lay
 func (e Executable) LoadBias() uint64                         { return 0 }
 func (e Executable) SystemStarts() []uint64                   { return nil }
 func (e Executable) SignalStacks() ([]ptrace.Interval, error) { return nil, nil }
+func (e Executable) Ended() error                             { return nil }
