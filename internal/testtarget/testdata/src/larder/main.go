@@ -17,6 +17,7 @@
 //	churn N       starts N goroutines that allocate until `still`
 //	still         ends them
 //	where         answers the address of an object that it keeps
+//	arena N SIZE  allocates N objects of SIZE bytes with package arena, and frees them (GOEXPERIMENT=arenas)
 //
 // Each answers its own name, unless it says otherwise.
 package main
