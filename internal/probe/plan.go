@@ -54,6 +54,9 @@ type Plan struct {
 	// Ended returns an error if the process has exited or has executed another program: the plan does not apply to it.
 	Ended func() error
 
+	// StableMemory returns the memory that probes can read without a system call. The error is why the heap is unknown.
+	StableMemory func() (goproc.StableMemory, error)
+
 	bin *gobin.Binary
 }
 
@@ -174,13 +177,14 @@ type Program interface {
 	SystemStarts() []uint64
 	SignalStacks() ([]ptrace.Interval, error)
 	Ended() error
+	StableMemory() (goproc.StableMemory, error)
 }
 
 // NewPlan finds the places of probes in a program. The warnings are one line each, about events that will be missing.
 func NewPlan(p Program, want Want) (*Plan, []event.Warning, error) {
 	pl := &planner{bin: p.Binary(), plan: &Plan{
 		PID: p.PID(), ImagePath: p.ImagePath(), Want: want, Bias: p.LoadBias(),
-		SignalStacks: p.SignalStacks, Ended: p.Ended, bin: p.Binary()}}
+		SignalStacks: p.SignalStacks, Ended: p.Ended, StableMemory: p.StableMemory, bin: p.Binary()}}
 	// An option of Go 1.17 only, which is part of the version.
 	if version := pl.bin.GoVersion(); strings.Contains(version, "noregabi") {
 		return nil, nil, fmt.Errorf("process %d: %w: it was built with GOEXPERIMENT=noregabi (%s); build it without", p.PID(), goproc.ErrUnsupported, version)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -19,6 +20,8 @@ import (
 	"github.com/loupe-go/loupe/internal/probe"
 	"github.com/loupe-go/loupe/internal/probe/inline"
 	"github.com/loupe-go/loupe/internal/probe/probetest"
+	"github.com/loupe-go/loupe/internal/ptrace"
+	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testsets/parcel"
 	"github.com/loupe-go/loupe/internal/testsets/tally"
 	"github.com/loupe-go/loupe/internal/testtarget"
@@ -148,42 +151,139 @@ func TestParcelsUnderLoad(t *testing.T) {
 	})
 }
 
-// TestConfined observes a program under a seccomp filter that ends it for the call by which engine inline reads memory. Before
-// the engine attaches, it refuses; afterwards it stops reading, and says so.
+// TestConfined observes a program under a seccomp filter that ends it for the system call by which engine inline can read memory.
+// The engine does not need the call for memory of the heap.
 func TestConfined(t *testing.T) {
 	spec := depots(t)[0]
-	call := fmt.Sprintf("confine %d", unix.SYS_PROCESS_VM_READV)
 	for _, first := range []bool{true, false} {
 		t.Run(fmt.Sprintf("first=%t", first), func(t *testing.T) {
 			target := testtarget.Start(t, testtarget.Build(t, spec))
-			want := probe.Want{Sets: []*probe.Set{parcel.New(func(parcel.Sent) {})}, BufferBytes: 1 << 20}
 			if first {
-				target.Command(call)
-				p, err := goproc.Open(target.PID(), goproc.Options{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				_, err = probe.OpenRunning(context.Background(), p, engines["inline"](), want)
-				if !errors.Is(err, probe.ErrUnsupported) || !strings.Contains(err.Error(), "seccomp") {
-					t.Errorf("error %v", err)
-				}
-				return
+				target.Command(confine)
 			}
 			var in inbox
-			want.Sets[0] = parcel.New(in.add)
-			s := observe(t, target, engines["inline"](), want)
-			target.Command("send 1 label street city")
-			target.Command(call)
-			await(t, "warning", func() bool {
-				return slices.ContainsFunc(s.Warnings(), func(w event.Warning) bool { return strings.Contains(w.Text, "seccomp") })
-			})
-			target.Command("send 1 label street city")
-			sent := in.await(t, 2)
-			if sent[0].Marks != 0 || sent[1].Marks != probe.MarkUnreadable {
-				t.Errorf("%+v", sent)
+			s := observe(t, target, engines["inline"](), probe.Want{Sets: []*probe.Set{parcel.New(in.add)}})
+			if !first {
+				target.Command("send 1 label street city")
+				target.Command(confine)
+			}
+			target.Command("send 2 label street city")
+			for _, sent := range in.await(t, 2) {
+				if sent.Marks != 0 || sent.Chain[0].City != "city" {
+					t.Errorf("%+v", sent)
+				}
+			}
+			if w := event.WarningTexts(s.Warnings()); slices.ContainsFunc(w, func(text string) bool { return strings.Contains(text, "seccomp") }) {
+				t.Errorf("warnings %q", w)
 			}
 		})
 	}
+}
+
+var confine = fmt.Sprintf("confine %d", unix.SYS_PROCESS_VM_READV)
+
+// TestConfinedHeapUnknown does the same with a program whose freed memory becomes unreadable. Before the engine attaches, it refuses;
+// afterwards it stops reading, and says so.
+func TestConfinedHeapUnknown(t *testing.T) {
+	spec := depots(t)[0]
+	cmd := testcmd.Within(t, 0, testtarget.Build(t, spec))
+	cmd.Env = append(os.Environ(), "GODEBUG=efence=1")
+	target := testtarget.StartCmd(t, cmd)
+	var in inbox
+	s := observe(t, target, engines["inline"](), probe.Want{Sets: []*probe.Set{parcel.New(in.add)}})
+	warned := func(what string) bool {
+		return slices.ContainsFunc(event.WarningTexts(s.Warnings()), func(text string) bool { return strings.Contains(text, what) })
+	}
+	if !warned("each read of a library's memory takes 1 µs or more") || !warned("GODEBUG=efence=1") {
+		t.Errorf("warnings %q", s.Warnings())
+	}
+	target.Command("send 1 label street city")
+	target.Command(confine)
+	await(t, "warning", func() bool { return warned("seccomp") })
+	target.Command("send 1 label street city")
+	sent := in.await(t, 2)
+	if sent[0].Marks != 0 || sent[1].Marks != probe.MarkUnreadable {
+		t.Errorf("%+v", sent)
+	}
+	s.end()
+
+	p, err := goproc.Open(target.PID(), goproc.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := probe.Want{Sets: []*probe.Set{parcel.New(func(parcel.Sent) {})}, BufferBytes: 1 << 20}
+	_, err = probe.OpenRunning(context.Background(), p, engines["inline"](), want)
+	if !errors.Is(err, probe.ErrUnsupported) || !strings.Contains(err.Error(), "seccomp") || !strings.Contains(err.Error(), "efence") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestAnyAddress reads labels at any addresses near the heap and near the executable: reserved, freed, or not mapped. The program works
+// on.
+func TestAnyAddress(t *testing.T) {
+	for _, spec := range stripped(t) {
+		t.Run(spec.String(), func(t *testing.T) {
+			target := testtarget.Start(t, testtarget.Build(t, spec))
+			readable := 0
+			set := parcel.New(func(s parcel.Sent) {
+				if s.Marks == 0 {
+					readable++
+				} else if s.Marks != probe.MarkUnreadable && s.Marks != probe.MarkCut {
+					t.Errorf("%+v", s)
+				}
+			})
+			s := observe(t, target, engines["inline"](), probe.Want{Sets: []*probe.Set{set}})
+			const sent = 50000
+			for range 10 {
+				target.Command(fmt.Sprint("addresses ", sent/10))
+			}
+			s.end()
+			n, err := s.SetNumbers(set)
+			if err != nil || n.Produced != sent || n.Lost > sent/2 || readable == 0 || n.NotRead == 0 {
+				t.Errorf("%+v, %d readable, %v", n, readable, err)
+			}
+		})
+	}
+}
+
+// execer is an engine whose target executes its program once more after the engine has found its memory.
+type execer struct {
+	probe.Engine
+	exec, enabled func()
+}
+
+func (e execer) Attach(plan *probe.Plan) ([]event.Warning, error) {
+	find := plan.StableMemory
+	plan.StableMemory = func() (goproc.StableMemory, error) {
+		defer e.exec()
+		return find()
+	}
+	return e.Engine.Attach(plan)
+}
+
+func (e execer) Enable() {
+	e.Engine.Enable()
+	e.enabled()
+}
+
+// TestExecAfterStableMemory has a program replace itself by itself when engine inline knows addresses in its memory, which mean nothing
+// in the new one: the engine does not attach.
+func TestExecAfterStableMemory(t *testing.T) {
+	target := testtarget.Start(t, testtarget.Build(t, depots(t)[0]))
+	p, err := goproc.Open(target.PID(), goproc.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	send := func() { target.Command("send 1 label street city") }
+	engine := execer{engines["inline"](), func() { target.Command("exec") }, send}
+	want := probe.Want{Sets: []*probe.Set{parcel.New(func(parcel.Sent) {})}, BufferBytes: 1 << 20}
+	if _, err := probe.OpenRunning(context.Background(), p, engine, want); !errors.Is(err, goproc.ErrReplaced) {
+		t.Errorf("error %v", err)
+	}
+	if at, left, err := ptrace.OccupiedBy(target.PID()); left || err != nil {
+		t.Errorf("memory at %#x is left, %v", at, err)
+	}
+	send()
 }
 
 // TestUnknownVersion observes a stripped program with a version of the library that the table of offsets does not have: the set

@@ -24,6 +24,7 @@ enum loupe_lane_limit {
 	LOUPE_BUCKET = 8,        /* stacks that share a place in the table of those sent: a cache line */
 	LOUPE_TIMES = 32768,     /* entries of the table of goroutines' last times */
 	LOUPE_WINDOW_ENTRIES = 16, /* entries of a hash table that are searched for one key */
+	LOUPE_IMAGE_PARTS = 4,     /* parts of the executable that probes read by loads */
 };
 
 /* The write end of a ring. A record that does not fit before the ring's end is written at its start. */
@@ -86,6 +87,10 @@ struct loupe_native {
 	u64 starts, starts_mask; /* start functions of the runtime's own goroutines: u64 */
 	u64 waits, waits_mask;   /* struct loupe_wait_entry */
 	u64 pid;                 /* of the process, in its own PID namespace */
+	u64 arenas;              /* goproc.HeapMap: address of the heapArena structs by index; 0: unknown */
+	u64 arena_base;          /* added to an address before its index is computed */
+	u64 arena_spans;         /* offset of heapArena.spans */
+	u64 image[2 * LOUPE_IMAGE_PARTS]; /* start and size of the parts of the executable */
 
 	struct loupe_config config;
 };

@@ -138,16 +138,67 @@ INLINE s64 read_process(u64 pid, const u64 *local, const u64 *remote)
 }
 #endif
 
+/* Sizes of the runtime, the same in all releases (malloc.go). goproc.StableMemory compares them with the target. */
+enum {
+	ARENA_SHIFT = 26,
+	PAGE_SHIFT = 13,
+	PAGES = 1 << (ARENA_SHIFT - PAGE_SHIFT), /* of an arena */
+};
+
 /*
- * Reads memory that need not be valid, by a system call of the process on itself, which fails where a load would crash the program.
- * Returns nonzero if the memory cannot be read, or if system calls are not allowed. The call does not block, changes no memory
- * but dst, and has its error in the result: errno is not touched.
+ * Whether the runtime has stored a span for a page of its address space. It has mapped the page before, and keeps it readable: see
+ * goproc.StableMemory. It never frees the two arrays, and other threads replace whole words in them.
+ */
+INLINE int has_span(u64 page)
+{
+	u64 arena = *(volatile u64 *)(native.arenas + (page >> (ARENA_SHIFT - PAGE_SHIFT)) * 8);
+
+	return arena && *(volatile u64 *)(arena + native.arena_spans + (page & (PAGES - 1)) * 8);
+}
+
+/* Whether all of size bytes below USER_END belong to the heap, or to a part of the executable. */
+INLINE int readable(u64 addr, u64 size)
+{
+	u64 first = (addr + native.arena_base) >> PAGE_SHIFT, last = (addr + native.arena_base + size - 1) >> PAGE_SHIFT;
+
+	if (native.arenas && last - first <= 1 && has_span(first) && (last == first || has_span(last)))
+		return 1;
+	for (u32 i = 0; i < LOUPE_IMAGE_PARTS; i++) {
+		u64 at = addr - native.image[2 * i];
+
+		if (at < native.image[2 * i + 1] && size <= native.image[2 * i + 1] - at)
+			return 1;
+	}
+	return 0;
+}
+
+/* Copies bytes, which the program may change meanwhile. */
+INLINE void copy(void *dst, u32 size, u64 addr)
+{
+	u32 i = 0;
+
+	for (; i + 8 <= size; i += 8)
+		*(u64 *)((u8 *)dst + i) = *(volatile u64 *)(addr + i);
+	for (; i < size; i++)
+		((u8 *)dst)[i] = *(volatile u8 *)(addr + i);
+}
+
+/*
+ * Reads memory that need not be valid: by loads if the memory is known to be readable, otherwise by a system call of the process on
+ * itself, which fails where a load would crash the program. Returns nonzero if the memory cannot be read, or if the system call is
+ * required and not allowed. The call does not block, changes no memory but dst, and has its error in the result: errno is not touched.
  */
 FUNCTION int read_foreign(void *dst, u32 size, u64 addr)
 {
 	u64 local[2] = {(u64)dst, size}, remote[2] = {addr, size};
 
-	if (addr - 0x10000 >= USER_END - 0x10000 || !__atomic_load_n(&SHARED()->control.reads, __ATOMIC_RELAXED))
+	if (addr - 0x10000 >= USER_END - 0x10000)
+		return 1;
+	if (addr + size <= USER_END && readable(addr, size)) {
+		copy(dst, size, addr);
+		return 0;
+	}
+	if (!__atomic_load_n(&SHARED()->control.reads, __ATOMIC_RELAXED))
 		return 1;
 	return read_process(native.pid, local, remote) != size;
 }

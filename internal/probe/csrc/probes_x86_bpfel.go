@@ -133,6 +133,7 @@ const (
 	ProbesLoupeLaneLimitLOUPE_BUCKET         ProbesLoupeLaneLimit = 8
 	ProbesLoupeLaneLimitLOUPE_TIMES          ProbesLoupeLaneLimit = 32768
 	ProbesLoupeLaneLimitLOUPE_WINDOW_ENTRIES ProbesLoupeLaneLimit = 16
+	ProbesLoupeLaneLimitLOUPE_IMAGE_PARTS    ProbesLoupeLaneLimit = 4
 )
 
 type ProbesLoupeLimit uint32
@@ -177,6 +178,10 @@ type ProbesLoupeNative struct {
 	Waits      uint64
 	WaitsMask  uint64
 	Pid        uint64
+	Arenas     uint64
+	ArenaBase  uint64
+	ArenaSpans uint64
+	Image      [8]uint64
 	Config     ProbesLoupeConfig
 }
 

@@ -111,7 +111,7 @@ func (e *Engine) prepare() error {
 	geometry.Tables = e.plan.TableBytes
 	e.program, err = NewProgram(Options{
 		Arch: e.plan.Arch(), Config: e.plan.Config, Sets: e.plan.Sets, PID: pid, Starts: e.plan.SystemStarts, Clock: e.clock,
-		Geometry: geometry,
+		Geometry: geometry, Stable: e.reads.stable,
 	})
 	if err != nil {
 		return err
@@ -133,19 +133,26 @@ func (e *Engine) newClock() (*Clock, error) {
 	return c, err
 }
 
-// chooseReads drops probes that read memory by system calls if a seccomp filter may forbid that.
+// chooseReads decides how probes read memory that need not be valid. It drops these probes if their reads require a system call that
+// a seccomp filter may forbid.
 func (e *Engine) chooseReads() error {
-	e.reads.pid = e.plan.PID
+	r := &e.reads
+	r.pid = e.plan.PID
 	if !slices.ContainsFunc(e.plan.Probes, func(p probe.Probe) bool { return p.Reads }) {
 		return nil
 	}
 	var err error
-	if e.reads.needed, err = e.reads.allowed(); err != nil || e.reads.needed {
+	r.stable, r.unknown = e.plan.StableMemory()
+	if r.calls, err = r.allowed(); err != nil || r.unknown == nil {
 		return err
+	}
+	if r.calls {
+		e.warn(event.WarnCost, "each read of a library's memory takes 1 µs or more: %v", r.unknown)
+		return nil
 	}
 	e.plan.Probes = slices.DeleteFunc(e.plan.Probes, func(p probe.Probe) bool {
 		if p.Reads {
-			e.warn(event.WarnMissing, "%s: %s", p.Without, noReads)
+			e.warn(event.WarnMissing, "%s: %v", p.Without, r.forbidden())
 		}
 		return p.Reads
 	})
@@ -171,7 +178,7 @@ func (e *Engine) choose() error {
 	}
 	e.plan.Probes = chosen
 	if len(e.spots) == 0 && first == nil {
-		return fmt.Errorf("%w: %s", probe.ErrUnsupported, noReads)
+		return fmt.Errorf("%w: %w", probe.ErrUnsupported, e.reads.forbidden())
 	}
 	if len(e.spots) == 0 {
 		return fmt.Errorf("%w: %w", probe.ErrUnsupported, first)
@@ -305,7 +312,7 @@ func (e *Engine) begin(mem []byte, at uint64) (err error) {
 	if e.region, err = NewRegion(mem, e.program.geometry); err != nil {
 		return err
 	}
-	e.region.AllowReads(e.reads.needed)
+	e.region.AllowReads(e.reads.calls)
 	if e.clock.coarse {
 		e.clock.count(&e.region.shared.Ticks)
 	}

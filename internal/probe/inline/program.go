@@ -6,6 +6,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/probe"
 	"github.com/loupe-go/loupe/internal/probe/csrc"
 )
@@ -20,6 +21,7 @@ type Options struct {
 	Waits    int      // goroutines that can wait at the same time when only long waits are reported; 0: enough
 	Geometry Geometry // of the region
 	Clock    *Clock
+	Stable   goproc.StableMemory // memory that probes read without system calls
 }
 
 const (
@@ -70,6 +72,10 @@ func NewProgram(o Options) (*Program, error) {
 	}
 	s := &p.settings
 	s.Config, s.Pid = o.Config, o.PID
+	s.Arenas, s.ArenaBase, s.ArenaSpans = o.Stable.Heap.Arenas, o.Stable.Heap.Base, o.Stable.Heap.Spans
+	for i, part := range o.Stable.Image[:min(len(o.Stable.Image), len(s.Image)/2)] { // others are read by system calls
+		s.Image[2*i], s.Image[2*i+1] = part.Start, part.Size
+	}
 	if o.Config.MinBlock > 0 { // the probes' times are ticks
 		if p.coarse {
 			return nil, fmt.Errorf("%w: measuring the length of waits requires the processor's counter", probe.ErrUnsupported)

@@ -13,17 +13,20 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/ptrace"
 )
 
-// reads decides whether probes may read memory by system calls (read_foreign in native.h). A seccomp filter may end the
-// process for such a call. The filters of a process can change at any time, so reads looks for them again and again. A filter
-// that ends the process for the call may do so before it is noticed.
+// reads decides how probes read memory that need not be valid (read_foreign in native.h): by loads if it is stable, otherwise by a
+// system call. A seccomp filter may end the process for this call. The filters of a process can change at any time, so reads looks
+// for them again and again. A filter that ends the process for the call may do so before it is noticed.
 type reads struct {
-	pid    int
-	needed bool      // a probe reads
-	next   time.Time // when to look again
-	warned atomic.Bool
+	pid     int
+	stable  goproc.StableMemory
+	unknown error     // why the heap is unknown; nil if it is stable
+	calls   bool      // probes may use the system call
+	next    time.Time // when to look again
+	warned  atomic.Bool
 }
 
 // A process is searched for a seccomp filter every filterEvery, or less often so that the search takes at most one part in
@@ -33,8 +36,10 @@ const (
 	filterShare = 100
 )
 
-// noReads is why probes that read memory cannot be used.
-const noReads = "it reads memory with process_vm_readv, which the seccomp filter of the process may forbid: use engine uprobe"
+// forbidden returns why probes that read memory cannot be used.
+func (r *reads) forbidden() error {
+	return fmt.Errorf("it reads memory with process_vm_readv, which the seccomp filter of the process may forbid: use engine uprobe (%w)", r.unknown)
+}
 
 // allowed reports whether the process has no seccomp filter.
 func (r *reads) allowed() (bool, error) {
@@ -42,9 +47,9 @@ func (r *reads) allowed() (bool, error) {
 	return !filtered, err
 }
 
-// look ends the reads of a region if the process has a filter now.
+// look ends the reads by system calls if the process has a filter now.
 func (r *reads) look(region *Region, now time.Time) {
-	if !r.needed || r.warned.Load() || now.Before(r.next) {
+	if !r.calls || r.warned.Load() || now.Before(r.next) {
 		return
 	}
 	defer func() { r.next = now.Add(max(filterEvery, filterShare*time.Since(now))) }()
@@ -56,7 +61,7 @@ func (r *reads) look(region *Region, now time.Time) {
 
 // warnings returns what look has found.
 func (r *reads) warnings() []event.Warning {
-	if !r.warned.Load() {
+	if !r.warned.Load() || r.unknown == nil { // a text outside of stable memory is rare, and marked
 		return nil
 	}
 	return []event.Warning{event.Warnf(event.WarnMissing, "texts of libraries are no longer reported: the process now has a seccomp filter, which may forbid process_vm_readv: use engine uprobe")}

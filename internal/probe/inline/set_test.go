@@ -14,9 +14,12 @@ import (
 )
 
 // newSetWorld makes a world with the sets parcel and tally, for structs with the fields of the first version of the library.
-func newSetWorld(t testing.TB) *world {
+func newSetWorld(t testing.TB, change ...func(*Options)) *world {
 	const cells = 16
 	w := newWorld(t, func(o *Options) {
+		for _, f := range change {
+			f(o)
+		}
 		o.Sets = append(o.Sets, madeUpSet("parcel", parcel.Code(), len(csrc.Runtime.Probes)),
 			madeUpSet("tally", tally.Code(), len(csrc.Runtime.Probes)+1))
 		o.Sets[1].Kind, o.Sets[2].Kind = csrc.KindSet, csrc.KindSet+1

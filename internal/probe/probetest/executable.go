@@ -7,6 +7,7 @@ import (
 
 	"github.com/loupe-go/loupe/internal/gobin"
 	"github.com/loupe-go/loupe/internal/gobin/layout"
+	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/ptrace"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
@@ -33,3 +34,6 @@ func (e Executable) LoadBias() uint64                         { return 0 }
 func (e Executable) SystemStarts() []uint64                   { return nil }
 func (e Executable) SignalStacks() ([]ptrace.Interval, error) { return nil, nil }
 func (e Executable) Ended() error                             { return nil }
+
+// StableMemory returns no memory: no process runs the executable.
+func (e Executable) StableMemory() (goproc.StableMemory, error) { return goproc.StableMemory{}, nil }

@@ -8,14 +8,18 @@
 //	ring          sends a parcel whose chain leads back to itself, then `ring`
 //	hostile CASE  sends a parcel whose label is not valid memory, then `hostile CASE`. The cases are huge, negative, border,
 //	              unmapped, kernel, low, nil
+//	addresses N   sends N parcels whose labels are anywhere within 256 MiB around an object of the heap, or within 64 MiB around a
+//	              variable, then `addresses N`
 //	weigh KIND N  weighs N parcels of a kind, then `weigh KIND N`
 //	kinds N       weighs a parcel of each of N kinds, then `kinds N`
 //	confine NUMBER  puts itself under a seccomp filter that kills it for a system call, then `confine NUMBER`
+//	exec          replaces itself by itself, which is ready anew
 //	load N        sends N parcels in each of eight goroutines, which grow their stacks, while the collector runs; then `load N`
 package main
 
 import (
 	"fmt"
+	"math/rand"
 	"os"
 	"runtime"
 	"strconv"
@@ -31,6 +35,7 @@ func main() {
 	d := &depot{to: &parcel.Depot{}}
 	serve(false, map[string]command{
 		"send": d.send, "chain": d.chain, "ring": d.ring, "hostile": d.hostile, "weigh": d.weigh, "kinds": d.kinds, "load": d.load, "confine": confine,
+		"addresses": d.addresses, "exec": again,
 	})
 }
 
@@ -98,6 +103,26 @@ func (d *depot) hostile(args []string) string {
 	p := parcel.New("", "hostile", args[0], 1)
 	d.to.SendRaw(p, &p.Label, label)
 	return "hostile " + args[0]
+}
+
+var variable byte
+
+func (d *depot) addresses(args []string) string {
+	r := rand.New(rand.NewSource(1))
+	p := parcel.New("", "street", "city", 1)
+	for i := 0; i < count(args[0]); i++ {
+		at, around := uintptr(unsafe.Pointer(p)), 256<<20
+		if i%2 == 0 {
+			at, around = uintptr(unsafe.Pointer(&variable)), 64<<20
+		}
+		d.to.SendRaw(p, &p.Label, [2]uintptr{at + uintptr(r.Intn(around)) - uintptr(around/2), uintptr(1 + r.Intn(100))})
+	}
+	return "addresses " + args[0]
+}
+
+// again executes the program once more.
+func again([]string) string {
+	return "error " + syscall.Exec("/proc/self/exe", os.Args, os.Environ()).Error()
 }
 
 func (d *depot) weigh(args []string) string {
