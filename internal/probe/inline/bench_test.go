@@ -184,12 +184,18 @@ func BenchmarkObserved(b *testing.B) {
 	b.ReportMetric(100*float64(w.region.Lost())/float64(b.N), "%lost")
 }
 
-// BenchmarkForeign measures a probe that reads memory which need not be valid: the chain of one parcel, in eleven reads.
+// BenchmarkForeign measures a probe that reads memory which need not be valid: the chain of one parcel, in eleven reads. These are
+// loads from a known heap, system calls, or not possible because system calls are not allowed.
 func BenchmarkForeign(b *testing.B) {
-	for _, allowed := range []bool{true, false} {
-		b.Run(fmt.Sprintf("allowed=%t", allowed), func(b *testing.B) {
-			w := newSetWorld(b)
-			w.region.AllowReads(allowed)
+	for _, by := range []string{"heap", "calls", "none"} {
+		b.Run(by, func(b *testing.B) {
+			heap := newMadeUpHeap(b)
+			w := newSetWorld(b, func(o *Options) {
+				if by == "heap" {
+					heap.use(o)
+				}
+			})
+			w.region.AllowReads(by == "calls")
 			th := w.thread(7, 1234, 1)
 			parcel, to, city, text := w.object(64), w.object(64), w.object(64), w.object(64)
 			for _, s := range []uint64{parcel + 16, to, city} {
@@ -198,6 +204,9 @@ func BenchmarkForeign(b *testing.B) {
 			}
 			put(parcel+8, to)
 			put(to+16, city)
+			for _, object := range []uint64{parcel, to, city, text} {
+				heap.set(object, true)
+			}
 			th.args(0, parcel)
 			w.benchmark(b, w.body(Place{Set: 1, Probe: 0, G: gRegister}), th)
 		})
