@@ -34,6 +34,8 @@
 //	depot  calls of a library of which there are two versions (Spec.Module)
 //	burner uses processor time in known places, and records its own CPU
 //	       profile
+//	shop   servers, clients and a database, for tests that read the structs
+//	       of the standard library
 //	tiny   only the protocol; portable to every GOOS and GOARCH
 //
 // # Protocol
