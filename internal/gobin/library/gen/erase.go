@@ -2,6 +2,7 @@ package main
 
 import (
 	"go/ast"
+	"go/token"
 	"slices"
 	"strings"
 )
@@ -89,21 +90,16 @@ func embeddedName(x ast.Expr) *ast.Ident {
 	}
 }
 
-// isAlias reports whether a declaration is that of an alias.
-func isAlias(d ast.Decl) bool {
+// untilLast returns the declaration of a struct without the fields after the last wanted one. ok is false if it declares
+// another type, or an alias: DWARF has the name of the aliased type.
+func untilLast(d ast.Decl, wanted []string) (short ast.Decl, ok bool) {
 	spec, ok := d.(*ast.GenDecl).Specs[0].(*ast.TypeSpec)
-	return ok && spec.Assign.IsValid()
-}
-
-// untilLast returns the declaration of a struct without the fields after the last wanted one. Other declarations stay.
-func untilLast(d ast.Decl, wanted []string) ast.Decl {
-	spec, ok := d.(*ast.GenDecl).Specs[0].(*ast.TypeSpec)
-	if !ok {
-		return d
+	if !ok || spec.Assign.IsValid() {
+		return nil, false
 	}
 	s, ok := spec.Type.(*ast.StructType)
 	if !ok {
-		return d
+		return nil, false
 	}
 	n := 0
 	for i, f := range s.Fields.List {
@@ -114,8 +110,7 @@ func untilLast(d ast.Decl, wanted []string) ast.Decl {
 			}
 		}
 	}
-	short, shortSpec := *d.(*ast.GenDecl), *spec
-	shortSpec.Type = &ast.StructType{Fields: &ast.FieldList{List: s.Fields.List[:n]}}
-	short.Specs = []ast.Spec{&shortSpec}
-	return &short
+	shortSpec := &ast.TypeSpec{Name: spec.Name, TypeParams: spec.TypeParams,
+		Type: &ast.StructType{Fields: &ast.FieldList{List: s.Fields.List[:n]}}}
+	return &ast.GenDecl{Tok: token.TYPE, Specs: []ast.Spec{shortSpec}}, true
 }

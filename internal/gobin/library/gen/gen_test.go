@@ -63,13 +63,6 @@ func versions(t *testing.T, names string) []table.Version {
 	return list
 }
 
-func TestEndsOfMinors(t *testing.T) {
-	got := endsOfMinors(versions(t, "v1.0.0 v1.1.2 v1.1.0 v1.1.1 v1.2.0 v1.2.1 v1.2.10 v1.2.2 v2.2.0 v1.0.0"))
-	if want := versions(t, "v1.0.0 v1.1.0 v1.1.2 v1.2.0 v1.2.10 v2.2.0"); !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
-}
-
 func TestBetween(t *testing.T) {
 	for _, test := range []struct{ module, ends, want string }{
 		{"m", "v1.2.0 v1.2.3", "v1.2.1 v1.2.2"},

@@ -20,22 +20,31 @@ type point struct {
 	offsets map[string]uint64
 }
 
-// versions returns the versions to examine: the first and the last one of each minor version, or those that the list of
-// wanted fields names and the newest one.
+// versions returns the versions to examine, oldest first: all releases that the go command lists, or those that the list of
+// wanted fields names and the newest one. Of the standard library they are the first and the latest release of each minor
+// version.
 func (h *history) versions() ([]table.Version, error) {
 	if h.module.path == table.Std {
 		return releaseVersions()
 	}
+	list, err := h.listed()
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(list, table.Version.Compare)
+	return slices.Compact(list), nil
+}
+
+// listed returns the versions of a module, except the standard library, in any order.
+func (h *history) listed() ([]table.Version, error) {
 	if len(h.module.versions) == 0 {
 		since, err := table.ParseVersion(h.module.since)
 		if err != nil {
 			return nil, err
 		}
-		all, err := h.command.versions(h.module.path, since)
-		if err != nil {
-			return nil, err
-		}
-		return endsOfMinors(append([]table.Version{since}, all...)), nil
+		// The go command does not list versions that the module proxy has not cached.
+		list, err := h.command.versions(h.module.path, since)
+		return append(list, since), err
 	}
 	newest, err := h.command.newest(h.module.path)
 	if err != nil {
@@ -49,21 +58,7 @@ func (h *history) versions() ([]table.Version, error) {
 		}
 		list = append(list, v)
 	}
-	slices.SortFunc(list, table.Version.Compare)
-	return slices.Compact(list), nil
-}
-
-// endsOfMinors returns the first and the last version of each minor version.
-func endsOfMinors(all []table.Version) []table.Version {
-	slices.SortFunc(all, table.Version.Compare)
-	all = slices.Compact(all)
-	var ends []table.Version
-	for i, v := range all {
-		if i == 0 || i+1 == len(all) || !v.SameMinor(all[i-1]) || !v.SameMinor(all[i+1]) {
-			ends = append(ends, v)
-		}
-	}
-	return ends
+	return list, nil
 }
 
 // examineAll examines versions in order.

@@ -1,5 +1,5 @@
 // Command gen writes the embedded table of package library. It computes the offsets of fields from the sources of each
-// version of a module: it type-checks the declarations of the structs in wanted.go, and builds nothing. The go command
+// version of a module: it type-checks the declarations of the wanted structs, and builds nothing. The go command
 // provides the sources.
 //
 // Run it in the root of the module:

@@ -30,14 +30,16 @@ func (w *world) addStruct(s wantedStruct, found map[string]uint64) error {
 	if err != nil {
 		return err
 	}
-	d, ok := p.decls[s.name]
-	if !ok || isAlias(d.node) { // DWARF has the name of the aliased type
+	whole, ok := p.decls[s.name]
+	if !ok {
 		return nil
 	}
 	// The fields after the wanted ones can have types of other modules, which would have to be downloaded.
-	whole := d
-	d.node = untilLast(d.node, strings.Fields(s.fields))
-	p.decls[s.name] = d
+	short, ok := untilLast(whole.node, strings.Fields(s.fields))
+	if !ok {
+		return nil
+	}
+	p.decls[s.name] = declaration{short, whole.file}
 	defer func() { p.decls[s.name] = whole }()
 	object, err := w.check(p, s.name)
 	if err != nil {
