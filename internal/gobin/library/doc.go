@@ -25,9 +25,9 @@
 // Command gen computes the offsets from the sources of each version. It type-checks the declarations of the structs, and
 // builds nothing:
 //
-//	go generate ./internal/gobin/library                               # all modules
+//	go generate ./internal/gobin/library                              # all modules
 //	go run ./internal/gobin/library/gen -only google.golang.org/grpc  # one module
 //
-// The list of structs and fields is gen/wanted.go. The releases of Go are those in package testtarget and the first release
-// of each minor version.
+// The lists of modules, structs and fields are in gen/wanted.go, wantedstd.go and wantedmodules.go. The releases of Go are
+// the first one of each minor version and those in package testtarget.
 package library

@@ -69,6 +69,9 @@ func (e *examiner) worlds(v table.Version) ([]*world, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(main.requires) == 0 && e.module.requires != nil {
+		main.requires = e.module.requires
+	}
 	releases, err := e.command.latestReleases()
 	if err != nil {
 		return nil, err

@@ -1,12 +1,16 @@
 package main
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // A module is a module whose structs are wanted.
 type module struct {
 	path     string
-	since    string   // the first version that is examined; not for the standard library
-	versions []string // the versions that are examined in addition to the newest one, if the module has only pseudo-versions
+	since    string            // the first version that is examined; not for the standard library
+	versions []string          // the versions that are examined in addition to the newest one, if the module has only pseudo-versions
+	requires map[string]string // of versions that have no go.mod file: versions of modules by path
 	structs  []wantedStruct
 }
 
@@ -32,4 +36,26 @@ func (m module) paths() []string {
 // wanted are the modules whose fields are in the table.
 var wanted = []module{
 	{path: "std", structs: standardStructs},
+	{path: "google.golang.org/grpc", since: "v1.14.0", structs: grpcStructs,
+		requires: map[string]string{"golang.org/x/net": "v0.0.0-20180826012351-8a410e7b638d"}},
+	{path: "google.golang.org/genproto", structs: statusStructs, versions: []string{
+		"v0.0.0-20170531203552-aa2eb687b4d3",
+		"v0.0.0-20180427144745-86e600f69ee4",
+		"v0.0.0-20180817151627-c66870c02cf8",
+		"v0.0.0-20200513103714-09dca8ec2884", // the last one before the fields of messages were in another order
+		"v0.0.0-20200514193133-8feb7f20f2a2",
+		"v0.0.0-20230410155749-daa745c078e1", // with package status, unlike the next one
+		"v0.0.0-20230526161137-0005af68ea54",
+	}},
+	{path: "google.golang.org/genproto/googleapis/rpc", structs: statusStructs, versions: []string{
+		"v0.0.0-20230525234030-28d5490b6b19", // the first one that gRPC requires
+		"v0.0.0-20240513163218-0867130af1f8",
+		"v0.0.0-20250303144028-a0af3efb3deb",
+	}},
+	{path: "github.com/segmentio/kafka-go", since: "v0.4.1", structs: kafkaStructs},
+	{path: "github.com/go-redis/redis/v8", since: "v8.0.0", structs: redisStructs("github.com/go-redis/redis/v8")},
+	{path: "github.com/redis/go-redis/v9", since: "v9.0.0", structs: redisStructs("github.com/redis/go-redis/v9")},
+	{path: "github.com/jackc/pgx/v5", since: "v5.0.0", structs: pgxStructs},
+	{path: "go.opentelemetry.io/otel", since: "v0.14.0", structs: slices.Concat(telemetryStructs, oldTraceStructs)},
+	{path: "go.opentelemetry.io/otel/trace", since: "v0.17.0", structs: slices.Concat(traceStructs, oldTraceStructs)},
 }

@@ -1,0 +1,96 @@
+package main
+
+// grpcStructs are the wanted structs of module google.golang.org/grpc.
+var grpcStructs = []wantedStruct{
+	{"google.golang.org/grpc", "ClientConn", "target"},
+	{"google.golang.org/grpc", "StreamDesc", "StreamName ServerStreams ClientStreams"},
+	{"google.golang.org/grpc", "clientStream", "callHdr cc desc ctx attempt"},
+	{"google.golang.org/grpc", "csAttempt", "cs t s transport transportStream"},
+	{"google.golang.org/grpc", "serverStream", "ctx t s"},
+	{"google.golang.org/grpc/internal/transport", "CallHdr", "Host Method"},
+	{"google.golang.org/grpc/internal/transport", "Stream", "id st ct ctx method status"},
+	{"google.golang.org/grpc/internal/transport", "http2Client", "remoteAddr localAddr nextID"},
+	{"google.golang.org/grpc/internal/transport", "http2Server", "remoteAddr localAddr peer peer.Addr"},
+	{"google.golang.org/grpc/metadata", "rawMD", "md added"},
+	{"google.golang.org/grpc/peer", "Peer", "Addr"},
+
+	// Since the streams of clients and servers are two types, both contain a Stream or a pointer to one.
+	{"google.golang.org/grpc/internal/transport", "ClientStream", "Stream Stream.id Stream.ctx Stream.method ct status"},
+	{"google.golang.org/grpc/internal/transport", "ServerStream", "Stream Stream.id Stream.ctx Stream.method st"},
+
+	// The headers of a stream before v1.82.1, and since then.
+	{"google.golang.org/grpc/internal/transport", "headerFrame", "streamID hf"},
+	{"google.golang.org/grpc/internal/transport", "clientHeaders", "streamID hf"},
+	{"google.golang.org/grpc/internal/transport", "serverHeaders", "streamID hf"},
+
+	// A status has moved from one package to the other.
+	{"google.golang.org/grpc/internal/status", "Error", "e s"},
+	{"google.golang.org/grpc/internal/status", "Status", "s"},
+	{"google.golang.org/grpc/status", "Status", "s"},
+}
+
+// statusStructs are the wanted structs of the package that has moved from module google.golang.org/genproto to module
+// google.golang.org/genproto/googleapis/rpc.
+var statusStructs = []wantedStruct{
+	{"google.golang.org/genproto/googleapis/rpc/status", "Status", "Code Message"},
+}
+
+// kafkaStructs are the wanted structs of module github.com/segmentio/kafka-go.
+var kafkaStructs = []wantedStruct{
+	{"github.com/segmentio/kafka-go", "Message", "Topic Partition Offset HighWaterMark Key Value Headers Time"},
+	{"github.com/segmentio/kafka-go", "Reader", "config config.Brokers config.GroupID config.Topic"},
+	{"github.com/segmentio/kafka-go", "ReaderConfig", "Brokers GroupID Topic Partition"},
+	{"github.com/segmentio/kafka-go", "Writer", "Addr Topic"},
+	{"github.com/segmentio/kafka-go/protocol", "Header", "Key Value"},
+}
+
+// redisStructs returns the wanted structs of a major version of the redis client.
+func redisStructs(pkg string) []wantedStruct {
+	return []wantedStruct{
+		{pkg, "Client", "baseClient"},
+		{pkg, "Options", "Network Addr DB"},
+		{pkg, "Pipeline", "cmds"},
+		{pkg, "baseClient", "opt"},
+		{pkg, "baseCmd", "ctx args err"},
+	}
+}
+
+// pgxStructs are the wanted structs of module github.com/jackc/pgx/v5.
+var pgxStructs = []wantedStruct{
+	{"github.com/jackc/pgx/v5", "Batch", "queuedQueries QueuedQueries"},
+	{"github.com/jackc/pgx/v5", "Conn", "pgConn config"},
+	{"github.com/jackc/pgx/v5", "ConnConfig", "Config Config.Host Config.Port Config.Database Config.User"},
+	{"github.com/jackc/pgx/v5", "QueuedQuery", "query arguments SQL Arguments"},
+	{"github.com/jackc/pgx/v5", "dbTx", "conn"},
+	{"github.com/jackc/pgx/v5/pgconn", "Config", "Host Port Database User"},
+	{"github.com/jackc/pgx/v5/pgconn", "PgConn", "config"},
+}
+
+// traceStructs are the wanted structs of module go.opentelemetry.io/otel/trace.
+var traceStructs = []wantedStruct{
+	{"go.opentelemetry.io/otel/trace", "EventConfig", "attributes timestamp"},
+	{"go.opentelemetry.io/otel/trace", "SpanConfig", "attributes timestamp links newRoot spanKind"},
+	{"go.opentelemetry.io/otel/trace", "SpanContext", "traceID spanID traceFlags traceState remote"},
+	{"go.opentelemetry.io/otel/trace", "TraceState", "list"},
+	{"go.opentelemetry.io/otel/trace", "TracerConfig", "instrumentationVersion schemaURL"},
+	{"go.opentelemetry.io/otel/trace", "nonRecordingSpan", "sc"},
+}
+
+// telemetryStructs are the wanted structs of module go.opentelemetry.io/otel.
+var telemetryStructs = []wantedStruct{
+	{"go.opentelemetry.io/otel/attribute", "KeyValue", "Key Value Value.vtype Value.numeric Value.stringly Value.slice"},
+	{"go.opentelemetry.io/otel/attribute", "Value", "vtype numeric stringly array slice"},
+	{"go.opentelemetry.io/otel/internal/global", "nonRecordingSpan", "sc tracer"},
+	{"go.opentelemetry.io/otel/internal/global", "tracer", "name opts provider delegate"},
+	{"go.opentelemetry.io/otel/internal/global", "tracerProvider", "delegate"},
+
+	// Attributes were labels before v0.18.0.
+	{"go.opentelemetry.io/otel/label", "KeyValue", "Key Value Value.vtype Value.numeric Value.stringly Value.array"},
+}
+
+// oldTraceStructs are structs of package go.opentelemetry.io/otel/trace whose fields were exported. It was a part of module
+// go.opentelemetry.io/otel before v0.17.0.
+var oldTraceStructs = []wantedStruct{
+	{"go.opentelemetry.io/otel/trace", "SpanConfig", "Attributes Timestamp Links NewRoot SpanKind"},
+	{"go.opentelemetry.io/otel/trace", "SpanContext", "TraceID SpanID TraceFlags"},
+}
