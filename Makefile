@@ -59,6 +59,7 @@ check: checkdeps
 	go vet $(PACKAGES)
 	go run $(STATICCHECK) $(PACKAGES)
 	go run ./internal/gobin/layout/gen -check -latest
+	go run ./internal/gobin/library/gen -check -latest
 	scripts/check-probes
 
 ## tidy: go mod tidy for all modules, each with the others' sources, whatever version it requires
