@@ -1,0 +1,18 @@
+package otlp
+
+import (
+	"context"
+	"math"
+	"time"
+)
+
+// noLimit is a timeout without a limit, for which variables have 0.
+const noLimit = time.Duration(math.MaxInt64)
+
+// within returns a context that ends after a time, if there is a limit.
+func within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	if d == noLimit {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, d)
+}
