@@ -28,6 +28,8 @@
 //	github.com/nats-io/nats-server/v2 v2.15.2   nats-server  1.27.4   message broker, full symbols
 //	golang.org/x/tools/gopls v0.24.0            gopls        1.27.4   language server, no DWARF
 //
+// The OpenTelemetry Collector is built by its own builder (v0.155.0), for package testcollector. It is not among Programs.
+//
 // The programs are kept in the directory loupe-realtarget of the user's cache
 // directory, and all test processes share them. A package is downloaded only
 // once. Remove its directory to download Debian's current version.
