@@ -71,6 +71,28 @@ func (b *Binary) ReturnSites(f Func) ([]insn.Return, error) {
 	return returns, nil
 }
 
+// Exits returns the calls before the return instructions of a function, and where its first words result words are on the
+// stack. See insn.Exits.
+func (b *Binary) Exits(f Func, words int) (exits []insn.Exit, ok bool, err error) {
+	c, err := b.code(f)
+	if err != nil {
+		return nil, false, err
+	}
+	exits, ok = insn.Exits(c, words)
+	return exits, ok, nil
+}
+
+// StackMoved returns how many bytes the stack pointer is below its value at the entry of a function, at the instruction at pc.
+// ok is false if that is not the same for all ways to the instruction.
+func (b *Binary) StackMoved(f Func, pc uint64) (moved int, ok bool, err error) {
+	c, err := b.code(f)
+	if err != nil {
+		return 0, false, err
+	}
+	moved, ok = insn.StackMoved(c, pc)
+	return moved, ok, nil
+}
+
 // TLSOffset returns the offset of the current g in thread-local storage, in bytes from the thread pointer. Since Go 1.17 Go
 // code has g in a register too. The result is false on arm64, and for shared libraries, where the loader sets the offset.
 func (b *Binary) TLSOffset() (int64, bool) {

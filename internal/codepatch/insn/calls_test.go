@@ -1,6 +1,7 @@
 package insn
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 )
@@ -72,5 +73,31 @@ func TestReturns(t *testing.T) {
 	arm, err := Returns(assemble(t, ARM64, "1f2003d5 nop", "c0035fd6 ret"))
 	if err != nil || len(arm) != 1 || !arm[0].Emulated || arm[0].Early != nil || arm[0].Offset != 4 {
 		t.Errorf("arm64: %+v, %v", arm, err)
+	}
+}
+
+func TestExits(t *testing.T) {
+	exit := []string{"e8fb000000 call", "488b5c2410 mov 16(rsp), rbx", "488b442408 mov 8(rsp), rax", "4883c418 add 0x18, rsp", "5d pop rbp", "c3 ret"}
+	want := Exit{PC: 0x400000, Target: 0x400100, Results: []int{8, 16}}
+	got, ok := Exits(assemble(t, AMD64, exit...), 2)
+	if !ok || len(got) != 1 || !reflect.DeepEqual(got[0], want) {
+		t.Errorf("%+v, %v, want %+v", got, ok, want)
+	}
+	through := append([]string{"ffd0 call rax"}, exit[1:]...)
+	if got, ok := Exits(assemble(t, AMD64, through...), 2); !ok || got[0].Target != 0 || !slices.Equal(got[0].Results, want.Results) {
+		t.Errorf("a call through a register: %+v, %v", got, ok)
+	}
+	for name, code := range map[string][]string{
+		"one result only":             {exit[0], exit[1], exit[3], exit[4], exit[5]},
+		"a result from a register":    {exit[0], exit[1], exit[2], "4889c8 mov rcx, rax", exit[3], exit[4], exit[5]},
+		"loads before the frame ends": {exit[0], "4883c408 add 8, rsp", exit[1], exit[2], exit[3], exit[4], exit[5]},
+		"no call":                     exit[1:],
+		"a join":                      append([]string{"7405 je to the loads"}, exit...),
+		"a second return":             append(slices.Clone(exit), "31c0 xor eax, eax", "c3 ret"),
+		"an indexed load":             {exit[0], exit[1], "488b440c08 mov 8(rsp+rcx), rax", exit[3], exit[4], exit[5]},
+	} {
+		if got, ok := Exits(assemble(t, AMD64, code...), 2); ok {
+			t.Errorf("%s: %+v", name, got)
+		}
 	}
 }

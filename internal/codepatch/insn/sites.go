@@ -2,6 +2,9 @@ package insn
 
 import "fmt"
 
+// MaxResults is the number of result words that a probe can read.
+const MaxResults = 4
+
 // SiteKind tells what instruction a probe would sit on.
 type SiteKind uint8
 
@@ -64,6 +67,12 @@ type Site struct {
 	// GReg is the register that holds the current g here; empty when it is in
 	// thread-local storage.
 	GReg string
+	// Results are the offsets from the stack pointer of the first Words result words of a function, at the call of an [Exit] or
+	// in the function that it calls. Elsewhere Words is 0.
+	Results [MaxResults]int
+	Words   int
+	// Caller and CallerSize are the function to whose frame Results belong; CallerSize is 0 if it is the function itself.
+	Caller, CallerSize uint64
 	// Object and Value are the registers that hold the object and the word that is stored in it, at a SiteStore.
 	Object, Value string
 }

@@ -81,6 +81,19 @@ func (p *prologue) frames() (frames map[int]frame, ok bool) {
 	return frames, true
 }
 
+// StackMoved returns how many bytes the stack pointer is below its value at the
+// entry of an amd64 function, at the instruction at pc. ok is false if that is
+// not the same for all ways to the instruction.
+func StackMoved(c Code, pc uint64) (moved int, ok bool) {
+	if c.check() != nil || c.Arch != AMD64 {
+		return 0, false
+	}
+	p := prologue{code: c}
+	frames, ok := p.frames()
+	f, found := frames[int(pc-c.Entry)]
+	return f.moved, ok && found && !f.mixed
+}
+
 // following returns the offsets of the instructions that can come after s in the same call. After a branch to the entry
 // the call starts over.
 func (p *prologue) following(s step) []int {
