@@ -12,6 +12,7 @@ const (
 	AtEntry  Place = iota // the cheapest position at which the arguments are still available
 	AtCall                // at the calls of another function, with the arguments of that call
 	AtReturn              // where the function returns
+	AtExit                // where the function returns, with its results; before that, deferred functions may have been called or not
 )
 
 // A Declaration declares a probe: its functions, its place in them, and its requirements.
@@ -30,6 +31,14 @@ type Declaration struct {
 	Funcs  []string // functions to attach to; functions that the executable does not have are ignored
 	Place  Place
 	Callee string // AtCall: the function that is called
+
+	// AtExit: the number of result words that the probe reads, and the first closure that the function defers. On amd64 the probe
+	// is at the calls of runtime.deferreturn. If the compiler has replaced these by calls of closures, it is in this closure: where
+	// it calls Callee, or at its entry. The C half tests RETURNS, because a panic calls the closure, too. Functions without deferred
+	// calls have the probe at their return instructions, which engine inline cannot use.
+	Results  int
+	Deferred string
+
 	// Last lists the functions in which only the last call is probed: the others are frequent and redundant.
 	Last []string
 

@@ -128,6 +128,13 @@ func (s *Site) Settings() csrc.Site {
 	if s.At.CheckTaken {
 		settings.CheckTaken = 1
 	}
+	settings.Caller, settings.CallerSize = s.At.Caller, s.At.CallerSize
+	for i := range settings.Results {
+		settings.Results[i] = csrc.NoSlot
+		if i < s.At.Words {
+			settings.Results[i] = int16(s.At.Results[i])
+		}
+	}
 	return settings
 }
 
@@ -298,27 +305,97 @@ func (pl *planner) addIn(probe *Probe, d *Declaration, f gobin.Func) error {
 	case AtCall:
 		return pl.addCalls(probe, d, f)
 	case AtReturn:
-		returns, err := pl.bin.ReturnSites(f)
-		if err != nil {
-			return err
-		}
-		for _, r := range returns {
-			site := r.Site
-			if r.Early != nil {
-				site = *r.Early
-			}
-			site.GReg = insn.GReg(pl.bin.Arch(), pl.bin.Version().Minor)
-			if err := pl.addSite(probe, d, f, site); err != nil {
-				return err
-			}
-		}
-		return nil
+		return pl.addReturns(probe, d, f)
+	case AtExit:
+		return pl.addExits(probe, d, f)
 	}
 	site, err := pl.bin.PrologueSite(f, d.Words)
 	if err != nil {
 		return err
 	}
 	return pl.addSite(probe, d, f, site)
+}
+
+// addReturns places a probe at the return instructions of a function.
+func (pl *planner) addReturns(probe *Probe, d *Declaration, f gobin.Func) error {
+	returns, err := pl.bin.ReturnSites(f)
+	if err != nil {
+		return err
+	}
+	for _, r := range returns {
+		site := r.Site
+		if r.Early != nil {
+			site = *r.Early
+		}
+		site.GReg = insn.GReg(pl.bin.Arch(), pl.bin.Version().Minor)
+		if err := pl.addSite(probe, d, f, site); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addExits places a probe where a function returns, so that it can read the results.
+func (pl *planner) addExits(probe *Probe, d *Declaration, f gobin.Func) error {
+	exits, ok, err := pl.bin.Exits(f, d.Results)
+	if err != nil {
+		return err
+	}
+	deferreturn, _ := pl.bin.LookupFunc("runtime.deferreturn")
+	closure, hasClosure := pl.bin.LookupFunc(d.Deferred)
+	if ok && !slices.ContainsFunc(exits, func(e insn.Exit) bool { return e.Target != deferreturn.Entry }) {
+		for _, e := range exits {
+			site := callSite(pl.bin, e.PC)
+			site.Words = copy(site.Results[:], e.Results)
+			if err := pl.addSite(probe, d, f, site); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if !ok || !hasClosure {
+		return pl.addReturns(probe, d, f)
+	}
+	for _, e := range exits {
+		if !slices.Equal(e.Results, exits[0].Results) {
+			return fmt.Errorf("the results of %s are in different places", f.Name)
+		}
+	}
+	sites, err := pl.inClosure(d, closure)
+	if err != nil {
+		return err
+	}
+	for _, site := range sites {
+		for i, slot := range exits[0].Results {
+			site.Results[i], site.Words = slot+site.SPMoved+8, i+1 // 8: the return address
+		}
+		site.Caller, site.CallerSize = f.Entry+pl.plan.Bias, f.End-f.Entry
+		if err := pl.addSite(probe, d, closure, site); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inClosure returns the places in a closure that a function defers: where it calls Callee, or its entry.
+func (pl *planner) inClosure(d *Declaration, closure gobin.Func) ([]insn.Site, error) {
+	if d.Callee == "" {
+		site, err := pl.bin.PrologueSite(closure, 0)
+		return []insn.Site{site}, err
+	}
+	callee, ok := pl.bin.LookupFunc(d.Callee)
+	if !ok {
+		return nil, nil
+	}
+	sites, err := callsOf(pl.bin, closure, callee)
+	for i := range sites {
+		moved, ok, err := pl.bin.StackMoved(closure, sites[i].PC)
+		if err != nil || !ok {
+			return nil, fmt.Errorf("the frame of %s is unknown: %w", closure.Name, err)
+		}
+		sites[i].SPMoved = moved
+	}
+	return sites, err
 }
 
 // addCalls places a probe at the calls of another function.
@@ -353,13 +430,18 @@ func callsOf(bin *gobin.Binary, f, callee gobin.Func) ([]insn.Site, error) {
 		if c.Target != callee.Entry || c.Tail {
 			continue
 		}
-		site := insn.Site{PC: c.PC, Kind: insn.SiteCall, Emulated: true, GReg: insn.GReg(bin.Arch(), bin.Version().Minor)}
-		if bin.Arch() == insn.AMD64 {
-			site.SPMoved = -8 // the callee's return address is not pushed yet
-		}
-		sites = append(sites, site)
+		sites = append(sites, callSite(bin, c.PC))
 	}
 	return sites, nil
+}
+
+// callSite returns the place of a call, as the callee sees it.
+func callSite(bin *gobin.Binary, pc uint64) insn.Site {
+	site := insn.Site{PC: pc, Kind: insn.SiteCall, Emulated: true, GReg: insn.GReg(bin.Arch(), bin.Version().Minor)}
+	if bin.Arch() == insn.AMD64 {
+		site.SPMoved = -8 // the callee's return address is not pushed yet
+	}
+	return site
 }
 
 // addSite adds a place. All places of a probe must have the same settings, because a probe has only one set of them.

@@ -39,6 +39,7 @@ const (
 	SmallIDs   = uint64(ProbesLoupeLimitLOUPE_SMALL_IDS) // goroutines with IDs below are in Control alone
 	NoField    = uint32(ProbesLoupeLimitLOUPE_NO_FIELD)
 	NoRegister = 255
+	NoSlot     = -1 // csrc.Site.Results
 	KindStack  = uint8(ProbesLoupeLimitLOUPE_KIND_STACK)
 	KindSwitch = uint8(ProbesLoupeLimitLOUPE_KIND_SWITCH)
 	KindSet    = uint8(ProbesLoupeLimitLOUPE_KIND_SET) // of the first set besides that of the runtime

@@ -128,6 +128,15 @@ INLINE u64 argument(struct regs *ctx, s64 sp_moved, u32 n, u32 offset)
 
 #define ARG(probe, n, offset) argument(ctx, SITE(probe).sp_moved, n, offset)
 
+/* A result where a function returns, by its number. */
+#define RESULT(probe, n)                                                                       \
+	(SITE(probe).results[n] == LOUPE_NO_SLOT ? arg_register(ctx, n) :                      \
+						   read_word(stack_pointer(ctx) + SITE(probe).results[n]))
+
+/* Whether results can be read: a deferred function may have been called by a panic, and then this is not its caller's frame. */
+#define RETURNS(probe)                                                                         \
+	(!SITE(probe).caller_size || read_word(stack_pointer(ctx) + SITE(probe).sp_moved) - SITE(probe).caller < SITE(probe).caller_size)
+
 /* An argument that is on the stack in every release, by its offset in the argument area. */
 #define STACK_ARG(probe, offset) stack_argument(stack_pointer(ctx) + SITE(probe).sp_moved + 8 + (offset))
 

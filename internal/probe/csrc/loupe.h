@@ -31,6 +31,7 @@ enum loupe_limit {
 	LOUPE_MAX_SETS = 96, /* in addition to that of the runtime */
 	LOUPE_MAX_PROBES = 384, /* of all sets together */
 	LOUPE_MAX_RECORD = 8192, /* bytes */
+	LOUPE_RESULTS = 4, /* result words that a probe can read */
 };
 
 /* How to read registers at one probe's site. */
@@ -44,7 +45,14 @@ struct loupe_site {
 	 * LOUPE_NO_REG elsewhere.
 	 */
 	u8 object_reg, value_reg;
+
+	/* Where a function returns: offsets of its result words from the stack pointer; LOUPE_NO_SLOT: in registers. */
+	short results[LOUPE_RESULTS];
+
+	u64 caller, caller_size; /* the function that must have called this one; 0: any */
 };
+
+enum { LOUPE_NO_SLOT = -1 };
 
 enum { LOUPE_NO_REG = 255 };
 

@@ -12,7 +12,7 @@ var Runtime = Code{
 	Tables:   []string(nil),
 	EBPF:     LoadProbes,
 	AMD64: Native{
-		Code: nativeAMD64, Settings: 0x4000, SettingsSize: 632, Page: 4096, StackUse: 2360,
+		Code: nativeAMD64, Settings: 0x4000, SettingsSize: 1464, Page: 4096, StackUse: 2360,
 		Probes: []uint32{
 			0x0,    // gopark
 			0x550,  // ready
@@ -70,7 +70,7 @@ var Runtime = Code{
 		},
 	},
 	ARM64: Native{
-		Code: nativeARM64, Settings: 0x10000, SettingsSize: 632, Page: 65536, StackUse: 3056,
+		Code: nativeARM64, Settings: 0x10000, SettingsSize: 1464, Page: 65536, StackUse: 3056,
 		Probes: []uint32{
 			0x0,    // gopark
 			0x574,  // ready

@@ -152,6 +152,7 @@ const (
 	ProbesLoupeLimitLOUPE_MAX_SETS    ProbesLoupeLimit = 96
 	ProbesLoupeLimitLOUPE_MAX_PROBES  ProbesLoupeLimit = 384
 	ProbesLoupeLimitLOUPE_MAX_RECORD  ProbesLoupeLimit = 8192
+	ProbesLoupeLimitLOUPE_RESULTS     ProbesLoupeLimit = 4
 )
 
 type ProbesLoupeMark uint32
@@ -264,6 +265,10 @@ type ProbesLoupeSite struct {
 	SpMoved    int16
 	ObjectReg  uint8
 	ValueReg   uint8
+	Results    [4]int16
+	_          [2]byte
+	Caller     uint64
+	CallerSize uint64
 }
 
 type ProbesLoupeStack struct {
