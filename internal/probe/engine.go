@@ -45,6 +45,12 @@ type Engine interface {
 	// List adds goroutines to those that the filters select or exclude.
 	List(goroutines []uint64) error
 
+	// Unlist removes a goroutine from these.
+	Unlist(goroutine uint64) error
+
+	// Unlisted returns the number of goroutines for which a filter had no room.
+	Unlisted() uint64
+
 	// Drain calls record with each available record, in order, until record returns false. The bytes are valid only during
 	// the call. Drain does not wait. It reports whether no record is left that was there when it was called.
 	Drain(record func(raw []byte) bool) (all bool)

@@ -27,6 +27,10 @@ type Want struct {
 	BufferBytes int           // size of the buffer between target and reader, a power of two
 	Procs       bool          // report the P on which a goroutine starts
 	Sets        []*Set        // in addition to that of the runtime
+
+	// Requests selects the goroutines that serve a request, from the moment at which a probe of a set reports that it has begun
+	// (follow_begin in C), and the goroutines that these create. Goroutines and System do not apply.
+	Requests bool
 }
 
 // A Plan lists the probes to attach to one process, and their settings.
@@ -58,6 +62,17 @@ type Plan struct {
 	StableMemory func() (goproc.StableMemory, error)
 
 	bin *gobin.Binary
+}
+
+// requestRoom is the number of goroutines that can serve requests at once.
+const requestRoom = 1 << 16
+
+// Room returns the number of goroutines for which the engine's filter must have room at least.
+func (p *Plan) Room() int {
+	if p.Want.Requests {
+		return requestRoom
+	}
+	return len(p.Goroutines)
 }
 
 // Arch returns the architecture of the program, as in GOARCH.

@@ -36,6 +36,7 @@ type Session struct {
 	noted    []SetCounts            // by set
 	tables   map[tableID]finalTable // set when everything is released
 	yielded  uint64
+	unlisted uint64 // as last read from the engine
 	doubt    event.TimeError
 	err      error
 	closeErr error
@@ -128,6 +129,24 @@ func (s *Session) Observed() ([]uint64, error) {
 		}
 	})
 	return ids, err
+}
+
+// Unlist makes the probes ignore a goroutine that serves no request any more, with Want.Requests. It is called by Set.Decode or by the
+// goroutine that iterates over Events.
+func (s *Session) Unlist(goroutine uint64) {
+	if err := s.engine.Unlist(goroutine); err != nil {
+		s.fail(err)
+	}
+}
+
+// Unlisted returns the number of goroutines of requests whose events are missing because there were too many at once.
+func (s *Session) Unlisted() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.released {
+		s.unlisted = s.engine.Unlisted()
+	}
+	return s.unlisted
 }
 
 // Engine returns the engine of the session.
@@ -393,5 +412,6 @@ func (s *Session) release() {
 	s.released = true
 	s.readCounts()
 	s.readTables()
+	s.unlisted = s.engine.Unlisted()
 	s.closeErr = join(s.closeErr, s.countErr, s.engine.Release(), s.proc.Close())
 }

@@ -19,6 +19,8 @@ type countingEngine struct {
 	closeErr, releaseErr error
 }
 
+func (*countingEngine) Unlisted() uint64 { return 0 }
+
 func (e *countingEngine) Counts() ([event.KindLimit]csrc.Count, error) { return e.counts, e.err }
 func (e *countingEngine) Stop()                                        {}
 func (e *countingEngine) Close() error                                 { return e.closeErr }

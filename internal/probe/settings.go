@@ -174,6 +174,8 @@ func (pl *planner) setFilters(p Program) {
 		c.Procs = 1
 	}
 	switch {
+	case w.Requests:
+		c.OnlyListed, c.Follow = 1, 1
 	case len(w.Goroutines) > 0:
 		c.OnlyListed = 1
 		pl.plan.Goroutines = w.Goroutines

@@ -340,13 +340,16 @@ INLINE void list_add(u64 goid)
 		control.small[goid] = 1;
 		return;
 	}
-	bpf_map_update_elem(&listed, &goid, &one, BPF_ANY);
+	if (bpf_map_update_elem(&listed, &goid, &one, BPF_ANY))
+		__sync_fetch_and_add(&control.unlisted, 1);
 	control.large[LOUPE_LARGE_SET(goid)] = 1;
 }
 
 INLINE void list_remove(u64 goid)
 {
-	if (goid >= LOUPE_SMALL_IDS)
+	if (goid < LOUPE_SMALL_IDS)
+		control.small[goid] = 0;
+	else
 		bpf_map_delete_elem(&listed, &goid);
 }
 

@@ -32,6 +32,13 @@ func (c *ProbesLoupeControl) List(goroutine uint64) {
 	}
 }
 
+// Unlist notes that the filter no longer lists a goroutine. One with a large ID is still in the engine's own set.
+func (c *ProbesLoupeControl) Unlist(goroutine uint64) {
+	if goroutine < SmallIDs {
+		c.Small[goroutine] = 0
+	}
+}
+
 // Sizes and marks of loupe.h.
 const (
 	MaxStack   = int(ProbesLoupeLimitLOUPE_MAX_STACK)

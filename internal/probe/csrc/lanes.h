@@ -20,7 +20,7 @@
 enum loupe_lane_limit {
 	LOUPE_LANE_SPAN = 16384, /* size and alignment of a lane without its rings: the stack pointer determines the lane */
 	LOUPE_LANE_TOP = 64,     /* bytes left free above the scratch stack, so that it never points into the next lane */
-	LOUPE_STACK_USE = 3072,  /* bytes that probes may use of the scratch stack, which has three times as many */
+	LOUPE_STACK_USE = 3200,  /* bytes that probes may use of the scratch stack, which has three times as many */
 	LOUPE_BUCKET = 8,        /* stacks that share a place in the table of those sent: a cache line */
 	LOUPE_TIMES = 32768,     /* entries of the table of goroutines' last times */
 	LOUPE_WINDOW_ENTRIES = 16, /* entries of a hash table that are searched for one key */
@@ -62,7 +62,6 @@ struct loupe_lane {
 struct loupe_shared {
 	struct loupe_control control; /* lost counts hits for which no lane was free, and nothing else */
 	u64 missed[LOUPE_MAX_PROBES]; /* the same by probe, in the order of the sets */
-	u64 unlisted;                 /* goroutines that did not fit into the filter */
 
 	/* A separate cache line: with the coarse clock all hits write it. */
 	u64 ticks __attribute__((aligned(64))); /* counts hits, and samples of the reader */

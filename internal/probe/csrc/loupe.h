@@ -22,7 +22,7 @@ enum loupe_limit {
 	LOUPE_NO_FIELD = 0xffffffff, /* the release does not have the field */
 	LOUPE_G_HEAD = 24, /* words at the beginning of a g that are read at once */
 	LOUPE_WINDOW = 1024, /* bytes of a stack that are read at once; a power of two */
-	LOUPE_SMALL_IDS = 4016, /* smaller goroutine IDs have a byte each in the filter */
+	LOUPE_SMALL_IDS = 4008, /* smaller goroutine IDs have a byte each in the filter */
 	LOUPE_LARGE_SETS = 64, /* larger IDs share this many bytes; a power of two */
 	LOUPE_LARGE_SHIFT = 10, /* low bits of an ID that do not select the byte */
 	LOUPE_KIND_STACK = 255, /* a record with the addresses of a stack, not an event */
@@ -96,6 +96,7 @@ struct loupe_config {
 	u32 sample;         /* report one in N goroutines; 0 and 1: all */
 	u8 only_listed;     /* report only goroutines listed in the filter */
 	u8 skip_listed;     /* skip goroutines listed in the filter: those of the runtime */
+	u8 follow;          /* list the goroutines that listed ones create, until they end */
 	u8 reg_abi;         /* arguments are in registers; else on the stack */
 	u8 stw_reason;      /* stopTheWorldWithSema has an argument with the reason */
 	u8 procs;           /* report the P that a goroutine starts on */
@@ -191,6 +192,7 @@ struct loupe_control {
 	u32 lost;    /* events lost so far, modulo 2^32 */
 	u16 epoch;   /* part of each stack ID: after a change all stacks are sent again */
 	u16 reads;   /* probes in machine code may make system calls that read memory */
+	u64 unlisted; /* goroutines for which the filter had no room */
 	/*
 	 * Whether the filter lists an ID. Nearly all of the runtime's own goroutines have small IDs, or IDs close to each other.
 	 * A large ID must be looked up only if the filter lists any ID of its set.

@@ -387,13 +387,18 @@ INLINE void list_add(u64 goid)
 		return;
 	}
 	if (!set_find(native.listed, native.listed_mask, goid, 1))
-		__atomic_fetch_add(&SHARED()->unlisted, 1, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&c->unlisted, 1, __ATOMIC_RELAXED);
 	__atomic_store_n(&c->large[LOUPE_LARGE_SET(goid)], 1, __ATOMIC_RELAXED);
 }
 
 INLINE void list_remove(u64 goid)
 {
-	u64 *entry = goid >= LOUPE_SMALL_IDS ? set_find(native.listed, native.listed_mask, goid, 0) : 0;
+	if (goid < LOUPE_SMALL_IDS) {
+		__atomic_store_n(&SHARED()->control.small[goid], 0, __ATOMIC_RELAXED);
+		return;
+	}
+
+	u64 *entry = set_find(native.listed, native.listed_mask, goid, 0);
 
 	if (entry)
 		__atomic_store_n(entry, 0, __ATOMIC_RELAXED);

@@ -31,11 +31,12 @@ type ProbesLoupeConfig struct {
 	Sample               uint32
 	OnlyListed           uint8
 	SkipListed           uint8
+	Follow               uint8
 	RegAbi               uint8
 	StwReason            uint8
 	Procs                uint8
 	SystemstackFrameless uint8
-	_                    [2]byte
+	_                    [1]byte
 	G_goid               uint32
 	G_m                  uint32
 	G_stack              uint32
@@ -70,14 +71,15 @@ type ProbesLoupeConfig struct {
 }
 
 type ProbesLoupeControl struct {
-	_       structs.HostLayout
-	Enabled uint32
-	Waits   uint32
-	Lost    uint32
-	Epoch   uint16
-	Reads   uint16
-	Small   [4016]uint8
-	Large   [64]uint8
+	_        structs.HostLayout
+	Enabled  uint32
+	Waits    uint32
+	Lost     uint32
+	Epoch    uint16
+	Reads    uint16
+	Unlisted uint64
+	Small    [4008]uint8
+	Large    [64]uint8
 }
 
 type ProbesLoupeCount struct {
@@ -129,7 +131,7 @@ type ProbesLoupeLaneLimit uint32
 const (
 	ProbesLoupeLaneLimitLOUPE_LANE_SPAN      ProbesLoupeLaneLimit = 16384
 	ProbesLoupeLaneLimitLOUPE_LANE_TOP       ProbesLoupeLaneLimit = 64
-	ProbesLoupeLaneLimitLOUPE_STACK_USE      ProbesLoupeLaneLimit = 3072
+	ProbesLoupeLaneLimitLOUPE_STACK_USE      ProbesLoupeLaneLimit = 3200
 	ProbesLoupeLaneLimitLOUPE_BUCKET         ProbesLoupeLaneLimit = 8
 	ProbesLoupeLaneLimitLOUPE_TIMES          ProbesLoupeLaneLimit = 32768
 	ProbesLoupeLaneLimitLOUPE_WINDOW_ENTRIES ProbesLoupeLaneLimit = 16
@@ -143,7 +145,7 @@ const (
 	ProbesLoupeLimitLOUPE_NO_FIELD    ProbesLoupeLimit = 4294967295
 	ProbesLoupeLimitLOUPE_G_HEAD      ProbesLoupeLimit = 24
 	ProbesLoupeLimitLOUPE_WINDOW      ProbesLoupeLimit = 1024
-	ProbesLoupeLimitLOUPE_SMALL_IDS   ProbesLoupeLimit = 4016
+	ProbesLoupeLimitLOUPE_SMALL_IDS   ProbesLoupeLimit = 4008
 	ProbesLoupeLimitLOUPE_LARGE_SETS  ProbesLoupeLimit = 64
 	ProbesLoupeLimitLOUPE_LARGE_SHIFT ProbesLoupeLimit = 10
 	ProbesLoupeLimitLOUPE_KIND_STACK  ProbesLoupeLimit = 255
@@ -249,13 +251,11 @@ type ProbesLoupeRing struct {
 }
 
 type ProbesLoupeShared struct {
-	_        structs.HostLayout
-	Control  ProbesLoupeControl
-	Missed   [384]uint64
-	Unlisted uint64
-	_        [56]byte
-	Ticks    uint64
-	_        [56]byte
+	_       structs.HostLayout
+	Control ProbesLoupeControl
+	Missed  [384]uint64
+	Ticks   uint64
+	_       [56]byte
 }
 
 type ProbesLoupeSite struct {

@@ -136,6 +136,8 @@ COMMON void create(u32 tid, u64 newg, u64 creator, u64 top, u64 fp, u32 flags)
 		list_add(new.id);
 		return;
 	}
+	if (CONFIG(follow) && is_listed(goid_of(creator)))
+		list_add(new.id);
 	if (!wanted(new.id))
 		return;
 
@@ -167,12 +169,13 @@ COMMON void destroy(u32 tid, u64 goid)
 		unreadable(GoDestroy);
 		return;
 	}
-	if (!wanted(goid)) {
-		if (CONFIG(skip_listed))
-			list_remove(goid);
-		return;
-	}
-	emit(GoDestroy, tid, goid, 0, 0);
+
+	int report = wanted(goid);
+
+	if (CONFIG(skip_listed) || CONFIG(follow))
+		list_remove(goid);
+	if (report)
+		emit(GoDestroy, tid, goid, 0, 0);
 }
 
 INLINE int is_dead(u32 status)

@@ -187,6 +187,22 @@ INLINE void note_end(struct note *n)
 	commit(n->to);
 }
 
+/*
+ * A request of a goroutine begins or ends: while it lasts, the events of the goroutine and of those that it creates are reported,
+ * if the session follows requests.
+ */
+INLINE void follow_begin(u64 goid)
+{
+	if (CONFIG(follow))
+		list_add(goid);
+}
+
+INLINE void follow_end(u64 goid)
+{
+	if (CONFIG(follow))
+		list_remove(goid);
+}
+
 /* A word that need not be readable; 0 if it is not. The note is marked. */
 INLINE u64 note_read(struct note *n, u64 addr)
 {

@@ -107,7 +107,7 @@ func (e *Engine) prepare() error {
 		return err
 	}
 	// The region is twice the requested size, because at most half of the lanes are in use.
-	geometry := GeometryFor(runtime.NumCPU(), 2*e.plan.Want.BufferBytes, len(e.plan.Goroutines))
+	geometry := GeometryFor(runtime.NumCPU(), 2*e.plan.Want.BufferBytes, e.plan.Room())
 	geometry.Tables = e.plan.TableBytes
 	e.program, err = NewProgram(Options{
 		Arch: e.plan.Arch(), Config: e.plan.Config, Sets: e.plan.Sets, PID: pid, Starts: e.plan.SystemStarts, Clock: e.clock,
@@ -331,6 +331,20 @@ func (e *Engine) Enable() {
 
 // List implements probe.Engine.
 func (e *Engine) List(goroutines []uint64) error { return e.region.List(goroutines) }
+
+// Unlist implements probe.Engine.
+func (e *Engine) Unlist(goroutine uint64) error {
+	e.region.Unlist(goroutine)
+	return nil
+}
+
+// Unlisted implements probe.Engine.
+func (e *Engine) Unlisted() uint64 {
+	if e.region == nil {
+		return 0
+	}
+	return e.region.Unlisted()
+}
 
 // Drain implements probe.Engine.
 func (e *Engine) Drain(record func(raw []byte) bool) (all bool) {

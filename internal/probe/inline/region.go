@@ -156,7 +156,7 @@ func (r *Region) Missed() [csrc.MaxProbes]uint64 {
 }
 
 // Unlisted returns how many goroutines the probes found no room for in the filter.
-func (r *Region) Unlisted() uint64 { return atomic.LoadUint64(&r.shared.Unlisted) }
+func (r *Region) Unlisted() uint64 { return atomic.LoadUint64(&r.shared.Control.Unlisted) }
 
 // NewEpoch makes the probes send all stacks again, with new identities. The reader alone calls it.
 func (r *Region) NewEpoch() { r.shared.Control.Epoch++ }
@@ -171,6 +171,15 @@ func (r *Region) List(goroutines []uint64) error {
 		c.List(g)
 	}
 	return nil
+}
+
+// Unlist removes a goroutine from these.
+func (r *Region) Unlist(goroutine uint64) {
+	r.shared.Control.Unlist(goroutine)
+	first, mask := setFirst(goroutine), uint64(len(r.listed)-1)
+	for i := range uint64(csrc.TableWindow) {
+		atomic.CompareAndSwapUint64(&r.listed[(first+i)&mask], goroutine, 0)
+	}
 }
 
 // setAdd adds a number to a table. set_find (native.h) may access the table at the same time.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -192,6 +193,26 @@ func (e *Engine) List(goroutines []uint64) error {
 		e.control.c.List(g)
 	}
 	return nil
+}
+
+// Unlist implements probe.Engine.
+func (e *Engine) Unlist(goroutine uint64) error {
+	e.control.c.Unlist(goroutine)
+	if goroutine < csrc.SmallIDs {
+		return nil
+	}
+	if err := e.maps()[csrc.ProbesMapListed].Delete(goroutine); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return fmt.Errorf("removing goroutine %d from the filter: %w", goroutine, err)
+	}
+	return nil
+}
+
+// Unlisted implements probe.Engine.
+func (e *Engine) Unlisted() uint64 {
+	if e.control == nil {
+		return 0
+	}
+	return atomic.LoadUint64(&e.control.c.Unlisted)
 }
 
 // addAll puts keys into a set.

@@ -62,7 +62,7 @@ func (e *Engine) spec(set int) (*ebpf.CollectionSpec, error) {
 // size sets the capacity of the maps.
 func (e *Engine) size(spec *ebpf.CollectionSpec) {
 	spec.Maps[csrc.ProbesMapEvents].MaxEntries = uint32(e.plan.Want.BufferBytes)
-	spec.Maps[csrc.ProbesMapListed].MaxEntries = uint32(max(minFilter, 2*len(e.plan.Want.Goroutines)))
+	spec.Maps[csrc.ProbesMapListed].MaxEntries = uint32(max(minFilter, 2*e.plan.Room()))
 	spec.Maps[csrc.ProbesMapSystemStarts].MaxEntries = uint32(max(1, len(e.plan.SystemStarts)))
 	if e.plan.Want.MinBlock > 0 && e.plan.Want.Kinds.Has(event.GoBlock) {
 		spec.Maps[csrc.ProbesMapWaits].MaxEntries = maxWaits
