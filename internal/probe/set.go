@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/loupe-go/loupe/internal/gobin"
+	"github.com/loupe-go/loupe/internal/gobin/library"
 	"github.com/loupe-go/loupe/internal/probe/csrc"
 )
 
@@ -45,10 +46,13 @@ type Setting struct {
 
 	// Fields are the paths of a field of a struct, such as "example.com/lib.Request.url.path". Versions may have different
 	// paths. The offset is that of the first path in the target's DWARF. If there is none, it comes from package layout,
-	// which has the structs of the runtime, or from Offsets.
+	// which has the structs of the runtime, from Offsets, or from package library.
 	Fields []string
 	// Offsets are the field's offsets by the version of a module, for targets without DWARF.
 	Offsets []Offset
+
+	// Plus returns a number that is added to the offset. It may be nil.
+	Plus func(Program) uint64
 
 	// Value returns a number other than an offset. It is nil if Fields is set.
 	Value func(Program) (uint64, error)
@@ -74,6 +78,15 @@ func (s *Setting) of(p Program, offsets map[string]uint64) (uint64, error) {
 	if s.Value != nil {
 		return s.Value(p)
 	}
+	offset, err := s.offset(p, offsets)
+	if err == nil && s.Plus != nil {
+		offset += s.Plus(p)
+	}
+	return offset, err
+}
+
+// offset returns the offset of the field.
+func (s *Setting) offset(p Program, offsets map[string]uint64) (uint64, error) {
 	for _, path := range s.Fields {
 		if offset, ok := offsets[path]; ok {
 			return offset, nil
@@ -87,6 +100,13 @@ func (s *Setting) of(p Program, offsets map[string]uint64) (uint64, error) {
 	for _, o := range s.Offsets {
 		if o.Module.in(p.Binary()) {
 			return o.Offset, nil
+		}
+	}
+	for _, path := range s.Fields {
+		for _, r := range library.Ranges(path) {
+			if (Module{Path: r.Module, Since: r.Since, Until: r.Until}).in(p.Binary()) {
+				return r.Offset, nil
+			}
 		}
 	}
 	return 0, fmt.Errorf("the offset of %s is unknown in this executable", s.Fields[0])

@@ -91,3 +91,17 @@ func TestPlanSet(t *testing.T) {
 		})
 	}
 }
+
+// TestSettingOfLibrary finds the offset of a field in package library, which knows the release of a program.
+func TestSettingOfLibrary(t *testing.T) {
+	set := &Set{Name: "test", Code: code(), Tables: []Table{{Name: "counts", Values: 1, Keys: 100}}, Settings: []Setting{
+		{Name: "first", Fields: []string{"net/http.Request.URL"}},
+		{Name: "second", Fields: []string{"net/http.Request.URL"}, Plus: func(Program) uint64 { return 4 }}}}
+	plan, _, err := planned(t, set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := plan.Sets[1].Settings; got[0] != 16 || got[1] != 20 { // after the string Method
+		t.Errorf("settings %v, want 16 and 20", got)
+	}
+}
