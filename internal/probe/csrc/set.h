@@ -187,6 +187,21 @@ INLINE void note_end(struct note *n)
 	commit(n->to);
 }
 
+/* Reads the current goroutine and begins a note of it. Where that is not possible, the probe returns. */
+#define NOTE_OR_RETURN(probe, what, n, gr)                                                     \
+	do {                                                                                   \
+		u32 tid = target_thread();                                                     \
+                                                                                               \
+		if (!tid || !CALLED(probe))                                                    \
+			return 0;                                                              \
+		if (!read_any_g(gr, CURRENT_G(probe))) {                                       \
+			unreadable(SET(kind));                                                 \
+			return 0;                                                              \
+		}                                                                              \
+		if (!note_begin(n, what, tid, (gr)->id, 0))                                    \
+			return 0;                                                              \
+	} while (0)
+
 /*
  * A request of a goroutine begins or ends: while it lasts, the events of the goroutine and of those that it creates are reported,
  * if the session follows requests.
