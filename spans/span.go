@@ -1,0 +1,70 @@
+// Package spans defines the request spans that Loupe makes of what happens in a Go program, and how the time of a request was
+// spent. See loupe.Options.Spans.
+//
+// The central type is [Span].
+package spans
+
+import (
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// A Span is an operation in a program: a request that it serves, or one that it sends.
+type Span struct {
+	Context trace.SpanContext // its own IDs; remote is false
+	Parent  trace.SpanContext // invalid for the root of a trace
+	Rule    Rule              // why Parent is the parent
+
+	Library    string // the instrumented package, such as "net/http"
+	Kind       trace.SpanKind
+	Name       string
+	Start, End int64 // Unix nanoseconds
+	Attributes []attribute.KeyValue
+	Status     codes.Code
+	Message    string // of Status
+	Ending     Ending
+
+	PID    int32
+	G      uint64 // the goroutine on which it began
+	Object uint64 // identifies the operation to its library: the address of a request
+
+	// Work is what goroutines did for a request that the program serves. It is nil for other spans.
+	Work *Work
+}
+
+// A Rule is the reason for a parent.
+type Rule string
+
+// The rules.
+const (
+	RuleRoot      Rule = ""          // the span has no parent
+	RuleHeader    Rule = "header"    // the request has a traceparent header
+	RuleGoroutine Rule = "goroutine" // the goroutine was in the parent span
+	RuleCreator   Rule = "creator"   // the goroutine was created in the parent span
+)
+
+// An Ending is how a span ended.
+type Ending uint8
+
+// The endings.
+const (
+	Returned   Ending = iota // the operation returned
+	Panicked                 // its goroutine ended before it returned: by a panic or by runtime.Goexit
+	Unobserved               // its end was not observed
+)
+
+// Set sets an attribute.
+func (s *Span) Set(kvs ...attribute.KeyValue) { s.Attributes = append(s.Attributes, kvs...) }
+
+// Fail sets the status to an error.
+func (s *Span) Fail(message string) { s.Status, s.Message = codes.Error, message }
+
+// AllAttributes returns the attributes, including those of Work.
+func (s *Span) AllAttributes() []attribute.KeyValue {
+	list := s.Attributes[:len(s.Attributes):len(s.Attributes)]
+	if s.Work != nil {
+		list = append(list, s.Work.Attributes()...)
+	}
+	return list
+}
