@@ -24,7 +24,7 @@ var standardStructs = []wantedStruct{
 		" Response Pattern pat ctx"},
 	{"net/http", "Response", "Status StatusCode Proto ProtoMajor Header ContentLength Request"},
 	{"net/http", "Server", "Addr"},
-	{"net/http", "conn", "server remoteAddr tlsState rwc"},
+	{"net/http", "conn", "server remoteAddr tlsState rwc curReq hijackedv"},
 	{"net/http", "pattern", "str method"},
 	{"net/http", "persistConn", "conn alt tlsState isProxy"},
 	{"net/http", "response", "conn req cw status written contentLength wroteHeader handlerHeader handlerDone"},
@@ -57,7 +57,7 @@ var standardStructs = []wantedStruct{
 	{"net/url", "URL", "Scheme Opaque User Host Path RawPath RawQuery"},
 
 	// The maps of Go 1.23 and earlier.
-	{"runtime", "hmap", "count B buckets oldbuckets noverflow"},
+	{"runtime", "hmap", "count flags B buckets oldbuckets noverflow"},
 
 	{"time", "Time", "wall ext loc"},
 }

@@ -1,0 +1,286 @@
+package nethttp
+
+import (
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"go.opentelemetry.io/otel/attribute"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/loupe-go/loupe/internal/probe"
+	"github.com/loupe-go/loupe/internal/spans/join"
+	"github.com/loupe-go/loupe/internal/spans/sets"
+	"github.com/loupe-go/loupe/spans"
+)
+
+// Kinds of notes, as in probes.c.
+const (
+	serverBegin = iota
+	serverEnd
+	serverHTTP2End
+	clientBegin
+	clientFailed
+	clientEnd
+)
+
+// decoder reads the notes of the set. The C half writes them in the same order.
+type decoder struct {
+	tracker  *join.Tracker
+	typeName func(uint64) (string, error)
+}
+
+func (d *decoder) decode(n *probe.Note) {
+	switch n.What {
+	case serverBegin:
+		d.serverBegin(n)
+	case serverEnd:
+		d.serverEnd(n)
+	case serverHTTP2End:
+		d.serverHTTP2End(n)
+	case clientBegin:
+		d.clientBegin(n)
+	case clientFailed:
+		d.clientFailed(n)
+	case clientEnd:
+		d.clientEnd(n)
+	}
+}
+
+func (d *decoder) serverBegin(n *probe.Note) {
+	req, same, packed, tls := n.Word(), n.Word(), n.Word(), n.Word()
+	traceparent, method, path, host, remote, agent := n.Text(), n.Text(), n.Text(), n.Text(), n.Text(), n.Text()
+	major, minor := uint8(packed), uint8(packed>>8)
+	if req == 0 || req != same || major == 0 || major > 3 {
+		d.tracker.Mismatch()
+		return
+	}
+	if s := d.tracker.Innermost(n.G, Library, trace.SpanKindServer); s != nil && s.Object == req {
+		return // the same request, passed on by another server
+	}
+	s := &spans.Span{Library: Library, Kind: trace.SpanKindServer, Start: n.Time, G: n.G, Object: req, Parent: sets.Parent(packed>>32, traceparent.Bytes)}
+	s.Name = setMethod(s, string(method.Bytes))
+	scheme := "http"
+	if tls != 0 {
+		scheme = "https"
+	}
+	s.Set(semconv.URLScheme(scheme), semconv.URLPath(string(path.Bytes)), semconv.NetworkProtocolVersion(protocol(major, minor)))
+	setServer(s, string(host.Bytes), scheme)
+	if addr, port, err := net.SplitHostPort(string(remote.Bytes)); err == nil {
+		s.Set(semconv.NetworkPeerAddress(addr), semconv.ClientAddress(addr))
+		if p, err := strconv.Atoi(port); err == nil {
+			s.Set(semconv.NetworkPeerPort(p))
+		}
+	}
+	if len(agent.Bytes) > 0 {
+		s.Set(semconv.UserAgentOriginal(string(agent.Bytes)))
+	}
+	d.tracker.Begin(s)
+}
+
+func (d *decoder) serverEnd(n *probe.Note) {
+	req, status, written, hijacked := n.Word(), n.Word(), n.Word(), n.Word()
+	route := n.Text()
+	s := d.tracker.Innermost(n.G, Library, trace.SpanKindServer)
+	if s == nil {
+		d.tracker.Stray()
+		return
+	}
+	if s.Object != req {
+		d.tracker.Mismatch()
+		s.Ending = spans.Unobserved
+		d.tracker.End(s, n.Time)
+		return
+	}
+	if hijacked == 0 {
+		setResponse(s, status, written)
+	}
+	setRoute(s, route)
+	d.tracker.End(s, n.Time)
+}
+
+// setRoute sets the route of a request, which is known if package net/http has matched a pattern since Go 1.22.
+func setRoute(s *spans.Span, route probe.Text) {
+	if len(route.Bytes) == 0 || route.Marks != 0 {
+		return
+	}
+	path := pathOf(string(route.Bytes))
+	s.Set(semconv.HTTPRoute(path))
+	s.Name += " " + path
+}
+
+// pathOf returns the path of a pattern, which may begin with a method and a host: "GET example.com/items/{id}".
+func pathOf(pattern string) string {
+	if _, rest, ok := strings.Cut(pattern, " "); ok {
+		pattern = strings.TrimLeft(rest, " \t")
+	}
+	if i := strings.IndexByte(pattern, '/'); i > 0 {
+		pattern = pattern[i:]
+	}
+	return pattern
+}
+
+func (d *decoder) serverHTTP2End(n *probe.Note) {
+	status, written, route := n.Word(), n.Word(), n.Text()
+	s := d.tracker.Innermost(n.G, Library, trace.SpanKindServer)
+	if s == nil {
+		d.tracker.Stray()
+		return
+	}
+	setResponse(s, status, written)
+	setRoute(s, route)
+	d.tracker.End(s, n.Time)
+}
+
+// setResponse sets the attributes of the response of a request that was served. A status of 0 means that the handler has set none.
+func setResponse(s *spans.Span, status, written uint64) {
+	if status == 0 {
+		status = 200
+	}
+	if status > 999 {
+		return
+	}
+	s.Set(semconv.HTTPResponseStatusCode(int(status)))
+	if written < 1<<62 && written > 0 {
+		s.Set(semconv.HTTPResponseBodySize(int(written)))
+	}
+	if status >= 500 {
+		s.Set(semconv.ErrorTypeKey.String(strconv.Itoa(int(status))))
+		s.Fail("")
+	}
+}
+
+func (d *decoder) clientBegin(n *probe.Note) {
+	req, packed := n.Word(), n.Word()
+	_, method, scheme, host, path, query := n.Text(), n.Text(), n.Text(), n.Text(), n.Text(), n.Text()
+	if req == 0 {
+		d.tracker.Mismatch()
+		return
+	}
+	_ = packed
+	if s := d.tracker.Innermost(n.G, Library, trace.SpanKindClient); s != nil {
+		s.Ending = spans.Unobserved // an attempt whose end was lost
+		d.tracker.End(s, n.Time)
+	}
+	s := &spans.Span{Library: Library, Kind: trace.SpanKindClient, Start: n.Time, G: n.G, Object: req}
+	m := string(method.Bytes)
+	if m == "" {
+		m = "GET"
+	}
+	s.Name = setMethod(s, m)
+	u := url.URL{Scheme: string(scheme.Bytes), Host: string(host.Bytes), Path: string(path.Bytes), RawQuery: redact(string(query.Bytes))}
+	s.Set(semconv.URLFull(u.String()))
+	setServer(s, u.Host, u.Scheme)
+	d.tracker.Begin(s)
+}
+
+// secret are parameters of a query whose values the semantic conventions redact.
+var secret = []string{"AWSAccessKeyId", "Signature", "sig", "X-Goog-Signature"}
+
+func redact(query string) string {
+	if query == "" {
+		return ""
+	}
+	parts := strings.Split(query, "&")
+	for i, part := range parts {
+		name, _, ok := strings.Cut(part, "=")
+		for _, s := range secret {
+			if ok && name == s {
+				parts[i] = name + "=REDACTED"
+			}
+		}
+	}
+	return strings.Join(parts, "&")
+}
+
+func (d *decoder) clientFailed(n *probe.Note) {
+	failure := n.Word()
+	s := d.tracker.Innermost(n.G, Library, trace.SpanKindClient)
+	if s == nil {
+		d.tracker.Stray()
+		return
+	}
+	d.fail(s, failure)
+	d.tracker.End(s, n.Time)
+}
+
+func (d *decoder) clientEnd(n *probe.Note) {
+	failure, status := n.Word(), n.Word()
+	s := d.tracker.Innermost(n.G, Library, trace.SpanKindClient)
+	switch {
+	case s == nil:
+		d.tracker.Stray()
+		return
+	case failure != 0:
+		d.fail(s, failure)
+	case status > 0 && status <= 999:
+		s.Set(semconv.HTTPResponseStatusCode(int(status)))
+		if status >= 400 {
+			s.Set(semconv.ErrorTypeKey.String(strconv.Itoa(int(status))))
+			s.Fail("")
+		}
+	default:
+		d.tracker.Mismatch()
+	}
+	d.tracker.End(s, n.Time)
+}
+
+// fail sets the type of an error.
+func (d *decoder) fail(s *spans.Span, typ uint64) {
+	name, err := d.typeName(typ)
+	if err != nil {
+		name = semconv.ErrorTypeOther.Value.AsString()
+	}
+	s.Set(semconv.ErrorTypeKey.String(name))
+	s.Fail("")
+}
+
+// methods are the methods that the semantic conventions know.
+var methods = map[string]attribute.KeyValue{}
+
+func init() {
+	for _, m := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "CONNECT", "OPTIONS", "TRACE", "QUERY"} {
+		methods[m] = semconv.HTTPRequestMethodKey.String(m)
+	}
+}
+
+// setMethod sets the attribute of the method of a request, and returns the beginning of the name of its span.
+func setMethod(s *spans.Span, method string) string {
+	if known, ok := methods[method]; ok {
+		s.Set(known)
+		return method
+	}
+	s.Set(semconv.HTTPRequestMethodOther, semconv.HTTPRequestMethodOriginal(method))
+	return "HTTP"
+}
+
+// setServer sets the attributes of the server in a host with an optional port.
+func setServer(s *spans.Span, host, scheme string) {
+	name, port, err := net.SplitHostPort(host)
+	if err != nil {
+		name, port = strings.Trim(host, "[]"), ""
+	}
+	if name == "" {
+		return
+	}
+	s.Set(semconv.ServerAddress(name))
+	p, err := strconv.Atoi(port)
+	switch {
+	case err == nil && p > 0 && p < 1<<16:
+	case scheme == "https":
+		p = 443
+	default:
+		p = 80
+	}
+	s.Set(semconv.ServerPort(p))
+}
+
+// protocol returns the version of HTTP as attributes have it: "1.1", and "2" instead of "2.0".
+func protocol(major, minor uint8) string {
+	if major > 1 {
+		return strconv.Itoa(int(major))
+	}
+	return strconv.Itoa(int(major)) + "." + strconv.Itoa(int(minor))
+}

@@ -1,0 +1,96 @@
+// Package nethttp is a set of probes for package net/http: the requests that a program serves and those that it sends.
+//
+// The central function is [New].
+package nethttp
+
+import (
+	"github.com/loupe-go/loupe/internal/probe"
+	"github.com/loupe-go/loupe/internal/probe/csrc"
+	"github.com/loupe-go/loupe/internal/spans/join"
+	"github.com/loupe-go/loupe/internal/spans/sets"
+)
+
+//go:generate go run ../../probe/csrc/flatten -ebpf -headers ../../probe/csrc -source probes.c -list probes.c -package nethttp -out code.go -code code
+
+// Library is the name of the instrumented package.
+const Library = "net/http"
+
+// oldest is the minor version of the oldest Go release that is supported.
+const oldest = 19
+
+// Code returns the compiled C half.
+func Code() *csrc.Code { return &code }
+
+// New returns a set that reports requests to a tracker. typeName returns the name of the type at an address.
+func New(t *join.Tracker, typeName func(addr uint64) (string, error)) *probe.Set {
+	d := &decoder{tracker: t, typeName: typeName}
+	set := &probe.Set{Name: Library, Code: &code, Settings: settings(), Decode: d.decode}
+	set.Probes = append(set.Probes, sets.WithHeader(probe.Declaration{
+		Program: "server_begin", Since: oldest, Funcs: []string{"net/http.serverHandler.ServeHTTP"}, Words: 4, NeedsG: true, Reads: true,
+		Settings: []string{"req_method", "req_url", "req_proto_major", "req_header", "req_host", "req_remote_addr", "req_tls", "url_path", "response_req"},
+		Quiet:    true, Without: "requests that net/http serves are not reported",
+	})...)
+	set.Probes = append(set.Probes, probe.Declaration{
+		Program: "server_end", Since: oldest, Funcs: []string{"net/http.(*conn).serve"}, Place: probe.AtCall, Callee: "net/http.(*conn).hijacked",
+		NeedsG: true, Reads: true, Settings: []string{"conn_cur_req", "conn_hijacked", "response_req", "response_status", "response_written"},
+		Quiet: true, Without: "ends of requests that net/http serves are not reported",
+	}, probe.Declaration{
+		Program: "server_http2_end", Since: oldest, Funcs: []string{"net/http.(*http2responseWriter).handlerDone", "net/http/internal/http2.(*responseWriter).handlerDone"},
+		Words: 1, NeedsG: true, Reads: true, Settings: []string{"http2_writer_state", "http2_state_status", "http2_state_written"},
+		Quiet: true, Without: "ends of HTTP/2 requests that net/http serves are not reported",
+	})
+	set.Probes = append(set.Probes, sets.WithHeader(probe.Declaration{
+		Program: "client_begin", Since: oldest, Funcs: []string{"net/http.(*Transport).getConn"}, Words: 2, NeedsG: true, Reads: true,
+		Settings: []string{"treq_request", "req_method", "req_url", "req_header", "url_scheme", "url_host", "url_path", "url_raw_query"},
+		Quiet:    true, Without: "requests that net/http sends are not reported",
+	})...)
+	set.Probes = append(set.Probes, probe.Declaration{
+		Program: "client_failed", Since: oldest, Funcs: []string{"net/http.(*Transport).getConn"}, Place: probe.AtExit, Results: 2,
+		Deferred: "net/http.(*Transport).getConn.func1", Callee: "net/http.(*wantConn).cancel", NeedsG: true, Reads: true,
+		Quiet: true, Without: "requests that net/http cannot send are not reported",
+	}, probe.Declaration{
+		Program: "client_end", Since: oldest, Funcs: []string{"net/http.(*persistConn).roundTrip"}, Place: probe.AtExit, Results: 2,
+		NeedsG: true, Reads: true, Settings: []string{"result_status"},
+		Quiet: true, Without: "ends of requests that net/http sends are not reported",
+	})
+	return set
+}
+
+// settings are the offsets of fields and other numbers of the C half.
+func settings() []probe.Setting {
+	field := sets.Field
+	conn := field("conn_cur_req", "net/http.conn.curReq")
+	conn.Plus = func(p probe.Program) uint64 {
+		if p.Binary().Version().Minor < 20 { // an atomic.Value, whose second word is the pointer
+			return 8
+		}
+		return 0
+	}
+	return append([]probe.Setting{
+		field("req_method", "net/http.Request.Method"), field("req_url", "net/http.Request.URL"),
+		field("req_proto_major", "net/http.Request.ProtoMajor"), field("req_header", "net/http.Request.Header"),
+		field("req_host", "net/http.Request.Host"), field("req_remote_addr", "net/http.Request.RemoteAddr"), field("req_tls", "net/http.Request.TLS"),
+		field("req_pattern", "net/http.Request.Pattern"), field("req_pat", "net/http.Request.pat"), field("pattern_str", "net/http.pattern.str"),
+		field("url_scheme", "net/url.URL.Scheme"), field("url_host", "net/url.URL.Host"), field("url_path", "net/url.URL.Path"),
+		field("url_raw_query", "net/url.URL.RawQuery"),
+		conn, field("conn_hijacked", "net/http.conn.hijackedv"),
+		field("response_req", "net/http.response.req"), field("response_status", "net/http.response.status"), field("response_written", "net/http.response.written"),
+		field("http2_writer_state", "net/http.http2responseWriter.rws", "net/http/internal/http2.responseWriter.rws"),
+		field("http2_state_req", "net/http.http2responseWriterState.req"), // later a part of it
+		field("http2_state_status", "net/http.http2responseWriterState.status", "net/http/internal/http2.responseWriterState.status"),
+		field("http2_state_written", "net/http.http2responseWriterState.wroteBytes", "net/http/internal/http2.responseWriterState.wroteBytes"),
+		field("treq_request", "net/http.transportRequest.Request"), field("result_status", "net/http.Response.StatusCode"),
+		{Name: "route", Value: route},
+	}, sets.HeaderSettings()...)
+}
+
+// route returns where the route of a request is: enum route in C.
+func route(p probe.Program) (uint64, error) {
+	switch minor := p.Binary().Version().Minor; {
+	case minor >= 23:
+		return 1, nil
+	case minor == 22:
+		return 2, nil
+	}
+	return 0, nil
+}

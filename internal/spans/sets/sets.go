@@ -1,0 +1,77 @@
+// Package sets has what the sets of probes for libraries have in common: settings and attributes.
+//
+// The central function is [Field].
+package sets
+
+import (
+	"fmt"
+	"runtime/debug"
+	"strings"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/loupe-go/loupe/internal/probe"
+	"github.com/loupe-go/loupe/internal/spans/join"
+)
+
+// swissMaps is the minor version of the first Go release with the maps of internal/runtime/maps.
+const swissMaps = 24
+
+// Field returns a setting that is the offset of a field of a struct. Versions may have different paths of the field.
+func Field(name string, paths ...string) probe.Setting {
+	return probe.Setting{Name: name, Fields: paths}
+}
+
+// HeaderSettings returns the settings of header.h in C.
+func HeaderSettings() []probe.Setting {
+	return []probe.Setting{
+		{Name: "map_swiss", Value: mapKind},
+		Field("map_dir", "internal/runtime/maps.Map.dirPtr"), Field("table_groups", "internal/runtime/maps.table.groups"),
+		Field("hmap_flags", "runtime.hmap.flags"), Field("hmap_buckets", "runtime.hmap.buckets"),
+	}
+}
+
+// WithHeader returns the declarations of a probe that searches a header, with the settings that a Go release requires for that.
+func WithHeader(d probe.Declaration) []probe.Declaration {
+	old, swiss := d, d
+	old.Until = swissMaps
+	old.Settings = append([]string{"map_swiss", "hmap_flags", "hmap_buckets"}, d.Settings...)
+	swiss.Since = swissMaps
+	swiss.Settings = append([]string{"map_swiss", "map_dir", "table_groups"}, d.Settings...)
+	return []probe.Declaration{old, swiss}
+}
+
+// mapKind returns 1 for the maps of internal/runtime/maps, and 0 for those of package runtime before Go 1.24.
+func mapKind(p probe.Program) (uint64, error) {
+	if p.Binary().Version().Minor < swissMaps {
+		return 0, nil
+	}
+	experiments := p.Binary().GoVersion() + " " + setting(p.Binary().BuildInfo(), "GOEXPERIMENT")
+	for _, refused := range []string{"noswissmap", "mapsplitgroup"} {
+		if strings.Contains(experiments, refused) {
+			return 0, fmt.Errorf("the layout of maps is unknown with GOEXPERIMENT=%s", refused)
+		}
+	}
+	return 1, nil
+}
+
+func setting(info *debug.BuildInfo, key string) string {
+	if info == nil {
+		return ""
+	}
+	for _, s := range info.Settings {
+		if s.Key == key {
+			return s.Value
+		}
+	}
+	return ""
+}
+
+// Parent returns the context in the header of a request, given the number of values of traceparent and the first of them. It is
+// invalid if there are several.
+func Parent(values uint64, value []byte) trace.SpanContext {
+	if values != 1 {
+		return trace.SpanContext{}
+	}
+	return join.ParseTraceparent(value)
+}
