@@ -2,8 +2,6 @@ package loupe
 
 import (
 	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/google/pprof/profile"
@@ -11,7 +9,6 @@ import (
 	"github.com/loupe-go/loupe/allocs"
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/export/pprof"
-	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/probe"
 	"github.com/loupe-go/loupe/internal/probe/allocsample"
 	"github.com/loupe-go/loupe/internal/probe/malloc"
@@ -81,26 +78,6 @@ func (a *allocSet) read(s *probe.Session) (*malloc.Counts, allocsample.Estimate,
 	return c, allocsample.Estimate{}, err
 }
 
-// observed returns what a new session of a process observes, and the set of probes for its allocations, or nil. The error reports
-// that the process is running and does not sample allocations.
-func (o Options) observed(p *goproc.Process, running bool) (probe.Want, *allocSet, error) {
-	want := o.want()
-	var set allocSet
-	switch {
-	case o.Allocs.Sample:
-		if _, err := p.MemProfileRate(); err != nil && running {
-			return want, nil, err
-		}
-		set.samples = allocsample.New(p.MemProfileRate)
-	case o.Allocs.By == 0:
-		return want, nil, nil
-	default:
-		set.counts = o.Allocs.set()
-	}
-	want.Sets = append(want.Sets, set.probes())
-	return want, &set, nil
-}
-
 // set returns the set of probes that counts allocations.
 func (o AllocOptions) set() *malloc.Set {
 	keys := func(n int) int {
@@ -110,18 +87,6 @@ func (o AllocOptions) set() *malloc.Set {
 		return n
 	}
 	return malloc.New(malloc.Options{By: malloc.By(o.By), Goroutines: keys(o.Goroutines), Places: keys(o.Places)})
-}
-
-// counting returns a session with a set that counts allocations, which may be nil. A session that would not count them is closed.
-func counting(s *probe.Session, set *allocSet, err error) (*Session, error) {
-	if err != nil {
-		return nil, err
-	}
-	if set != nil && !set.attached(s) {
-		reasons := strings.Join(event.WarningTexts(s.Warnings()), "; ")
-		return nil, errors.Join(fmt.Errorf("process %d: %w: %s", s.PID(), probe.ErrUnsupported, reasons), s.Close())
-	}
-	return &Session{probes: s, allocs: set}, nil
 }
 
 // warnAllocs adds a warning about the cost of an engine that counts allocations.

@@ -23,6 +23,9 @@ type Options struct {
 	// to it. If Allocs.By is set, EngineAuto prefers EngineInline.
 	Allocs AllocOptions
 
+	// Spans makes spans of the requests that the program serves and sends.
+	Spans SpanOptions
+
 	// StackDepth is the maximum number of return addresses recorded for a stack, at most MaxStackDepth. Zero means
 	// DefaultStackDepth. A negative value disables stacks. A stack can have more frames than this, because one return
 	// address stands for a call and all calls inlined into it.

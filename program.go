@@ -36,12 +36,12 @@ func start(ctx context.Context, target Target, opt Options) (*Session, error) {
 		if p, err = goproc.Open(pid, goproc.Options{Log: opt.Log, Starting: true}); err != nil {
 			return nil, err
 		}
-		want, allocs, err := opt.observed(p, false)
+		want, sets, err := opt.observed(p, false)
 		if err != nil {
 			return nil, err
 		}
 		s, err := probe.Open(ctx, p, engine, want)
-		return counting(s, allocs, err)
+		return opened(s, sets, err)
 	})
 	if err != nil {
 		stopped.kill()

@@ -38,6 +38,7 @@ var (
 type Session struct {
 	probes    *probe.Session
 	allocs    *allocSet      // nil unless Options.Allocs is set
+	spans     *spanSets      // nil unless Options.Spans is set
 	memory    *memorySampler // nil unless Options.Kinds includes one of event.KindsMemory
 	opt       Options
 	began     time.Time
@@ -79,12 +80,12 @@ func running(ctx context.Context, target Target, opt Options) (*Session, error) 
 		if err != nil {
 			return nil, err
 		}
-		want, allocs, err := opt.observed(p, true)
+		want, sets, err := opt.observed(p, true)
 		if err != nil {
 			return nil, errors.Join(err, p.Close())
 		}
 		s, err := probe.OpenRunning(ctx, p, engine, want)
-		return counting(s, allocs, err)
+		return opened(s, sets, err)
 	})
 }
 
@@ -168,7 +169,13 @@ func (o Options) want() probe.Want {
 		Kinds: kinds, StackDepth: o.StackDepth, MinBlock: o.MinBlock, Goroutines: o.Goroutines, System: o.System,
 		SampleOneIn: o.SampleOneIn, BufferBytes: o.BufferBytes, Procs: o.Procs,
 	}
-	if w.Kinds.IsEmpty() && o.Allocs.By == 0 && !o.Allocs.Sample {
+	switch {
+	case !w.Kinds.IsEmpty():
+	case o.Spans.Handle != nil && o.Spans.NoWork:
+		w.Kinds = bareKinds
+	case o.Spans.Handle != nil:
+		w.Kinds = workKinds
+	case o.Allocs.By == 0 && !o.Allocs.Sample:
 		w.Kinds = event.KindsDefault
 	}
 	if w.StackDepth == 0 {
@@ -195,10 +202,14 @@ func bufferBytes(requested int) int {
 //
 // After the loop, [Session.Err] reports whether the events ended early, and [Session.Stats] how many were lost.
 func (s *Session) Events() iter.Seq[*event.Event] {
-	if s.memory == nil {
-		return s.probes.Events()
+	events := s.probes.Events()
+	if s.spans != nil {
+		events = s.spans.events(events)
 	}
-	return s.memory.events(s.probes.Events(), func() { s.Detach() })
+	if s.memory == nil {
+		return events
+	}
+	return s.memory.events(events, func() { s.Detach() })
 }
 
 // Err returns the error that ended the events. It returns nil if they ended because the target exited, the context was
@@ -255,6 +266,9 @@ func (s *Session) Warnings() []event.Warning {
 	}
 	return append(s.probes.Warnings(), s.memory.warnings()...)
 }
+
+// Info returns what is known about the target.
+func (s *Session) Info() event.ProcessInfo { return s.probes.Process().Info() }
 
 // PID returns the process ID of the target.
 func (s *Session) PID() int { return s.probes.PID() }

@@ -1,0 +1,214 @@
+// Web serves HTTP and HTTP/2, and sends requests to itself.
+//
+// It adds the command `address`, which answers with the addresses of its servers: `address PLAIN TLS`. They serve the paths
+//
+//	/hello            answers hello
+//	/status/N         answers with status N
+//	/items/ID         is the pattern "GET /items/{id}" from Go 1.22 on
+//	/many?n=N         sends N requests for /hello one after the other
+//	/fan?n=N          sends N requests for /hello, each in a goroutine of its own, two levels deep
+//	/http2?n=N        sends N requests for /hello with HTTP/2
+//	/dead             sends a request to a port at which no server listens
+//	/later            answers, and then sends a request in a goroutine that it has started
+//	/pooled           has a goroutine that exists already send a request
+//	/panic, /exit     panics, or calls runtime.Goexit
+//	/hijack           answers by itself on the connection that it takes over
+//	/wait?for=KIND    waits 20 ms: for sleep, chan, select, lock, network, group; or runs as long: for cpu
+//	/echo             answers with the body of the request
+package main
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strconv"
+	"sync"
+	"time"
+)
+
+func main() {
+	w := newWeb()
+	serve(false, map[string]command{
+		"address": func([]string) string {
+			return "address " + w.plain.Listener.Addr().String() + " " + w.tls.Listener.Addr().String()
+		},
+	})
+}
+
+type web struct {
+	plain, tls *httptest.Server
+	dead       string // URL of a port at which no server listens
+	work       chan func()
+	mu         sync.Mutex
+}
+
+func newWeb() *web {
+	w := &web{work: make(chan func())}
+	go w.pool()
+	mux := http.NewServeMux()
+	mux.HandleFunc("/hello", func(rw http.ResponseWriter, r *http.Request) { io.WriteString(rw, "hello") })
+	mux.HandleFunc("/status/", status)
+	handleItems(mux)
+	mux.HandleFunc("/many", func(rw http.ResponseWriter, r *http.Request) { w.many(rw, r) })
+	mux.HandleFunc("/fan", func(rw http.ResponseWriter, r *http.Request) { w.fan(rw, r) })
+	mux.HandleFunc("/http2", func(rw http.ResponseWriter, r *http.Request) { w.http2(rw, r) })
+	mux.HandleFunc("/dead", func(rw http.ResponseWriter, r *http.Request) { get(rw, w.plain.Client(), w.dead) })
+	mux.HandleFunc("/later", func(rw http.ResponseWriter, r *http.Request) { w.later(rw, r) })
+	mux.HandleFunc("/pooled", func(rw http.ResponseWriter, r *http.Request) { w.pooled(rw, r) })
+	mux.HandleFunc("/panic", func(rw http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) })
+	mux.HandleFunc("/exit", func(rw http.ResponseWriter, r *http.Request) { runtime.Goexit() })
+	mux.HandleFunc("/hijack", hijack)
+	mux.HandleFunc("/wait", func(rw http.ResponseWriter, r *http.Request) { w.wait(r.URL.Query().Get("for")) })
+	mux.HandleFunc("/echo", func(rw http.ResponseWriter, r *http.Request) { io.Copy(rw, r.Body) })
+	w.plain = httptest.NewServer(mux)
+	w.tls = httptest.NewUnstartedServer(mux)
+	w.tls.EnableHTTP2 = true
+	w.tls.StartTLS()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	w.dead = "http://" + l.Addr().String() + "/dead?sig=secret&x=1"
+	l.Close()
+	return w
+}
+
+func (w *web) pool() {
+	for f := range w.work {
+		f()
+	}
+}
+
+func count(r *http.Request) int {
+	n, _ := strconv.Atoi(r.URL.Query().Get("n"))
+	return n
+}
+
+func status(rw http.ResponseWriter, r *http.Request) {
+	n, _ := strconv.Atoi(r.URL.Path[len("/status/"):])
+	rw.WriteHeader(n)
+}
+
+func get(rw http.ResponseWriter, c *http.Client, url string) {
+	resp, err := c.Get(url)
+	if err != nil {
+		http.Error(rw, "failed", http.StatusBadGateway)
+		return
+	}
+	io.Copy(io.Discard, resp.Body)
+	resp.Body.Close()
+}
+
+func (w *web) many(rw http.ResponseWriter, r *http.Request) {
+	for i := 0; i < count(r); i++ {
+		get(rw, w.plain.Client(), w.plain.URL+"/hello")
+	}
+}
+
+func (w *web) fan(rw http.ResponseWriter, r *http.Request) {
+	var all sync.WaitGroup
+	for i := 0; i < count(r); i++ {
+		all.Add(1)
+		go func() {
+			go func() {
+				defer all.Done()
+				get(rw, w.plain.Client(), w.plain.URL+"/hello")
+			}()
+		}()
+	}
+	all.Wait()
+}
+
+func (w *web) http2(rw http.ResponseWriter, r *http.Request) {
+	for i := 0; i < count(r); i++ {
+		get(rw, w.tls.Client(), w.tls.URL+"/hello")
+	}
+}
+
+func (w *web) later(rw http.ResponseWriter, r *http.Request) {
+	go func() {
+		time.Sleep(20 * time.Millisecond)
+		get(httptest.NewRecorder(), w.plain.Client(), w.plain.URL+"/hello")
+		get(httptest.NewRecorder(), w.plain.Client(), w.plain.URL+"/hello")
+	}()
+}
+
+func (w *web) pooled(rw http.ResponseWriter, r *http.Request) {
+	done := make(chan bool)
+	w.work <- func() {
+		get(rw, w.plain.Client(), w.plain.URL+"/hello")
+		close(done)
+	}
+	<-done
+}
+
+func hijack(rw http.ResponseWriter, r *http.Request) {
+	conn, _, err := rw.(http.Hijacker).Hijack()
+	if err != nil {
+		http.Error(rw, err.Error(), http.StatusNotImplemented)
+		return
+	}
+	fmt.Fprint(conn, "HTTP/1.1 299 Own\r\nContent-Length: 3\r\nConnection: close\r\n\r\nown")
+	conn.Close()
+}
+
+const pause = 20 * time.Millisecond
+
+// wait waits in one way.
+func (w *web) wait(kind string) {
+	later, never := make(chan bool), make(chan bool)
+	switch kind {
+	case "sleep":
+		time.Sleep(pause)
+	case "chan":
+		time.AfterFunc(pause, func() { close(later) })
+		<-later
+	case "select":
+		time.AfterFunc(pause, func() { close(later) })
+		select {
+		case <-later:
+		case <-never:
+		}
+	case "lock":
+		w.mu.Lock()
+		time.AfterFunc(pause, w.release)
+		w.mu.Lock()
+		w.mu.Unlock()
+	case "group":
+		var all sync.WaitGroup
+		all.Add(1)
+		time.AfterFunc(pause, all.Done)
+		all.Wait()
+	case "network":
+		w.readSlowly()
+	case "cpu":
+		for begin := time.Now(); time.Since(begin) < pause; {
+		}
+	}
+}
+
+//go:noinline
+func (w *web) release() { w.mu.Unlock() }
+
+// readSlowly reads from a connection on which data arrives after a pause.
+func (w *web) readSlowly() {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	defer l.Close()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		panic(err)
+	}
+	defer c.Close()
+	s, err := l.Accept()
+	if err != nil {
+		panic(err)
+	}
+	time.AfterFunc(pause, func() { s.Close() })
+	c.Read(make([]byte, 1))
+}

@@ -1,0 +1,61 @@
+package loupe
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/internal/probe"
+	"github.com/loupe-go/loupe/internal/probe/allocsample"
+)
+
+// sets are the sets of probes of a session in addition to that of the runtime. Each may be nil.
+type sets struct {
+	allocs *allocSet
+	spans  *spanSets
+}
+
+// observed returns what a new session of a process observes, and the sets for it. The error reports that the process is running and
+// does not sample allocations.
+func (o Options) observed(p *goproc.Process, running bool) (probe.Want, sets, error) {
+	want := o.want()
+	var s sets
+	switch {
+	case o.Allocs.Sample:
+		if _, err := p.MemProfileRate(); err != nil && running {
+			return want, s, err
+		}
+		s.allocs = &allocSet{samples: allocsample.New(p.MemProfileRate)}
+	case o.Allocs.By != 0:
+		s.allocs = &allocSet{counts: o.Allocs.set()}
+	}
+	if s.allocs != nil {
+		want.Sets = append(want.Sets, s.allocs.probes())
+	}
+	if o.Spans.Handle != nil {
+		s.spans = newSpanSets(o.Spans, p, want.Kinds)
+		want.Sets = append(want.Sets, s.spans.probes...)
+		want.Requests = true
+	}
+	return want, s, nil
+}
+
+// opened returns a session with sets. A session whose sets report nothing is closed.
+func opened(s *probe.Session, with sets, err error) (*Session, error) {
+	if err != nil {
+		return nil, err
+	}
+	if with.allocs != nil && !with.allocs.attached(s) || with.spans != nil && !with.spans.attached(s) {
+		reasons := strings.Join(event.WarningTexts(s.Warnings()), "; ")
+		if reasons == "" {
+			reasons = "the program has no function of a supported library"
+		}
+		return nil, errors.Join(fmt.Errorf("process %d: %w: %s", s.PID(), probe.ErrUnsupported, reasons), s.Close())
+	}
+	if with.spans != nil {
+		with.spans.session = s
+	}
+	return &Session{probes: s, allocs: with.allocs, spans: with.spans}, nil
+}

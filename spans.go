@@ -1,0 +1,111 @@
+package loupe
+
+import (
+	"errors"
+	"iter"
+
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/internal/probe"
+	"github.com/loupe-go/loupe/internal/spans/join"
+	"github.com/loupe-go/loupe/internal/spans/nethttp"
+	"github.com/loupe-go/loupe/spans"
+)
+
+// SpanOptions configures request spans. The zero value makes none.
+//
+// A session with spans observes only goroutines that serve a request, and those that these create, from the begin of the request
+// on. The events of Options.Kinds are reported for these goroutines only.
+type SpanOptions struct {
+	// Handle receives each span when it ends. It is called while [Session.Events] is being iterated, by the same goroutine, and may
+	// keep the span. If Handle is nil, no spans are made.
+	Handle func(*spans.Span)
+
+	// Sample decides whether a new span is sampled, which its context then says. Handle also receives spans that are not. If
+	// Sample is nil, spans without a parent are sampled, others if their parent is.
+	Sample func(*spans.Span) bool
+
+	// NoWork omits the breakdown of the time of a request, which costs the target more the more frequently its goroutines wait. It
+	// applies if Options.Kinds is not set.
+	NoWork bool
+}
+
+// spanKinds are the kinds of events that a breakdown requires, and those that are required without it.
+var (
+	workKinds = event.KindsOf(event.GoCreate, event.GoDestroy, event.GoStart, event.GoStop, event.GoBlock, event.GoUnblock)
+	bareKinds = event.KindsOf(event.GoCreate, event.GoDestroy)
+)
+
+// spanSets are the sets of probes that report requests.
+type spanSets struct {
+	tracker *join.Tracker
+	probes  []*probe.Set
+	session *probe.Session
+}
+
+// newSpanSets returns the sets for a process. kinds are the kinds of events that are observed.
+func newSpanSets(o SpanOptions, p *goproc.Process, kinds event.Kinds) *spanSets {
+	s := &spanSets{}
+	s.tracker = join.NewTracker(join.Options{PID: int32(p.PID()), Handle: o.Handle, Sample: o.Sample, Waits: kinds.Has(event.GoBlock),
+		Release: func(g uint64) { s.session.Unlist(g) }})
+	s.probes = []*probe.Set{nethttp.New(s.tracker, p.TypeName)}
+	return s
+}
+
+// attached reports whether any request is reported.
+func (s *spanSets) attached(session *probe.Session) bool {
+	for _, set := range s.probes {
+		for _, d := range set.Probes {
+			if session.Attached(set, d.Program) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// events returns an iterator that passes events to the tracker before they are yielded.
+func (s *spanSets) events(events iter.Seq[*event.Event]) iter.Seq[*event.Event] {
+	return func(yield func(*event.Event) bool) {
+		defer s.tracker.Close()
+		for e := range events {
+			s.tracker.Event(e)
+			if !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+// SpanCounts are the numbers of spans of a session so far.
+type SpanCounts struct {
+	join.Counts
+	Notes probe.SetCounts // of all libraries: reports of begins and ends that were produced, received and lost, and problems of their texts
+}
+
+// errNoSpans reports a session that makes no spans.
+var errNoSpans = errors.New("the session makes no spans: set Options.Spans.Handle")
+
+// SpanCounts returns the numbers of spans so far. It may be called at any time and from any goroutine.
+func (s *Session) SpanCounts() (SpanCounts, error) {
+	if s.spans == nil {
+		return SpanCounts{}, errNoSpans
+	}
+	c := SpanCounts{Counts: s.spans.tracker.Counts()}
+	for _, set := range s.spans.probes {
+		n, err := s.probes.SetNumbers(set)
+		if err != nil {
+			return c, err
+		}
+		c.Notes.Produced += n.Produced
+		c.Notes.Received += n.Received
+		c.Notes.Lost += n.Lost
+		c.Notes.Unreadable += n.Unreadable
+		c.Notes.Cut += n.Cut
+		c.Notes.NotRead += n.NotRead
+		c.Notes.Impossible += n.Impossible
+		c.Notes.Full += n.Full
+		c.Notes.Garbled += n.Garbled
+	}
+	return c, nil
+}
