@@ -80,7 +80,8 @@ func (s *spanSets) events(events iter.Seq[*event.Event]) iter.Seq[*event.Event] 
 // SpanCounts are the numbers of spans of a session so far.
 type SpanCounts struct {
 	join.Counts
-	Notes probe.SetCounts // of all libraries: reports of begins and ends that were produced, received and lost, and problems of their texts
+	Unlisted uint64          // goroutines of requests that were not observed because there were too many at once
+	Notes    probe.SetCounts // of all libraries: reports of begins and ends that were produced, received and lost, and problems of their texts
 }
 
 // errNoSpans reports a session that makes no spans.
@@ -91,7 +92,7 @@ func (s *Session) SpanCounts() (SpanCounts, error) {
 	if s.spans == nil {
 		return SpanCounts{}, errNoSpans
 	}
-	c := SpanCounts{Counts: s.spans.tracker.Counts()}
+	c := SpanCounts{Counts: s.spans.tracker.Counts(), Unlisted: s.probes.Unlisted()}
 	for _, set := range s.spans.probes {
 		n, err := s.probes.SetNumbers(set)
 		if err != nil {

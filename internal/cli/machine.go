@@ -39,6 +39,8 @@ type session interface {
 	Profile(opt loupe.ProfileOptions) (*loupe.EventProfile, error)
 	Allocs() (*allocs.Counts, error)
 	AllocProfile(c *allocs.Counts) *profile.Profile
+	SpanCounts() (loupe.SpanCounts, error)
+	Info() event.ProcessInfo
 	PID() int
 	Detach() error
 	ExitStatus() (status int, ok bool)

@@ -13,6 +13,7 @@ import (
 	"github.com/loupe-go/loupe/allocs"
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/export/pprof"
+	"github.com/loupe-go/loupe/spans"
 )
 
 // fakeStream is what attaching to any process of a fakeSystem gives.
@@ -26,6 +27,9 @@ type fakeStream struct {
 	warnings  []string
 	late      string        // a warning that comes during the session
 	leaving   chan struct{} // unless nil, detaching takes until it is closed, and the events go on until then
+
+	spans      []spans.Span // handled before the events
+	spanCounts loupe.SpanCounts
 
 	allocs    allocs.Counts // what Allocs returns
 	allocsErr error
@@ -79,6 +83,9 @@ func (s *fakeSession) Events() iter.Seq[*event.Event] {
 	return func(yield func(*event.Event) bool) {
 		yielded := sync.OnceFunc(func() { close(s.yielded) })
 		defer yielded()
+		for i := range s.spans {
+			s.options.Spans.Handle(&s.spans[i])
+		}
 		for {
 			for i := range s.events {
 				shared := s.events[i] // gone after the next one, as the real ones are
@@ -104,6 +111,11 @@ func (s *fakeSession) Events() iter.Seq[*event.Event] {
 		}
 	}
 }
+
+func (s *fakeSession) Info() event.ProcessInfo {
+	return event.ProcessInfo{PID: s.PID(), Exe: "/bin/app", GoVersion: "go1.27.4"}
+}
+func (s *fakeSession) SpanCounts() (loupe.SpanCounts, error) { return s.spanCounts, nil }
 
 func (s *fakeSession) Err() error         { return s.err }
 func (s *fakeSession) Stats() event.Stats { return s.stats }

@@ -1,0 +1,297 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/loupe-go/loupe"
+	"github.com/loupe-go/loupe/internal/english"
+	"github.com/loupe-go/loupe/internal/report"
+	"github.com/loupe-go/loupe/internal/spans/control"
+	"github.com/loupe-go/loupe/internal/spans/routes"
+	"github.com/loupe-go/loupe/internal/spans/tree"
+	"github.com/loupe-go/loupe/internal/term"
+	"github.com/loupe-go/loupe/spans"
+)
+
+// spanFlags are the flags of loupe spans.
+type spanFlags struct {
+	live     liveFlags
+	slower   time.Duration
+	interval time.Duration
+	top      int
+	noWork   bool
+	otlp     string
+	service  string
+}
+
+// Limits of what loupe spans keeps.
+const (
+	maxRoutes       = 1000 // operations in the table
+	maxWaiting      = 4096 // requests whose spans are kept until they end
+	maxSpansOfTrees = 256  // spans of one request
+)
+
+func (a *app) spansCommand() *cobra.Command {
+	var flags spanFlags
+	cmd := &cobra.Command{
+		Use:                   "spans [flags] TARGET | -- PROG ARGS...",
+		DisableFlagsInUseLine: true,
+		Short:                 "Trace the requests of a running program, and what they waited for",
+		Long: `Trace the requests that a running Go program serves and sends, without a change
+to the program. Each request is an OpenTelemetry span. Requests that are sent
+while another one is served belong to it, also if another goroutine sends them.
+
+The table lists the operations with their rate, errors and durations, and how
+the goroutine of a request spent its time: running, runnable (waiting for a
+processor), or waiting for a channel, a lock, the network and so on.
+--slower-than also prints slow requests one by one, with the spans in them.
+
+With --otlp, or if OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_TRACES_EXPORTER is set, the
+spans are also exported, and the durations as metrics. The OTEL_* variables of
+the OpenTelemetry specification apply, for example OTEL_EXPORTER_OTLP_PROTOCOL
+(grpc or http/protobuf), OTEL_EXPORTER_OTLP_HEADERS and OTEL_TRACES_SAMPLER.
+
+Supported libraries: net/http (server and client; Go 1.19 and later).
+
+` + liveTargetHelp,
+		Example: `  loupe spans 1234
+  loupe spans orders --slower-than 100ms
+  loupe spans orders --json | jq 'select(.kind == "server") | .attributes'
+  loupe spans -- ./orders -port 8080`,
+		Args:              targetArgs(false),
+		ValidArgsFunction: a.completeTarget,
+	}
+	addEngine(&flags.live.engine, cmd, "")
+	flags.live.add(cmd, 0)
+	f := cmd.Flags()
+	f.DurationVar(&flags.slower, "slower-than", 0, "also print each request that takes at least this time, with its spans; 0 prints none")
+	f.DurationVar(&flags.interval, "interval", 0, "also print the table at this interval; on a terminal the default is 2s")
+	f.IntVar(&flags.top, "top", 20, "print at most `N` operations; 0 prints all")
+	f.StringVar(&flags.otlp, "otlp", "", "export spans and metrics by OTLP to this `ENDPOINT`, such as http://localhost:4318")
+	f.StringVar(&flags.service, "service", "", "`NAME` of the service in exported spans; by default that of the executable")
+	f.BoolVar(&flags.noWork, "no-breakdown", false, "do not observe how requests spend their time, which is cheaper")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if problem := flags.problem(); problem != "" {
+			return &usageError{problem: problem, command: cmd.CommandPath()}
+		}
+		v := newSpanView(a, &flags)
+		if err := v.exports(cmd); err != nil {
+			return err
+		}
+		opt := flags.live.options(a)
+		opt.Spans = loupe.SpanOptions{Handle: v.handle, NoWork: flags.noWork}
+		if v.controller != nil {
+			opt.Spans.Sample = v.sample
+		}
+		return a.observe(cmd, args, opt, flags.live.duration, v.watch)
+	}
+	return cmd
+}
+
+// problem says what is wrong with the flags; empty when nothing is.
+func (f *spanFlags) problem() string {
+	switch {
+	case f.slower < 0:
+		return fmt.Sprintf("--slower-than %v is negative; 0 prints no single requests", f.slower)
+	case f.interval < 0:
+		return fmt.Sprintf("--interval %v is negative", f.interval)
+	case f.top < 0:
+		return fmt.Sprintf("--top %d is negative; 0 prints all", f.top)
+	}
+	return f.live.problem()
+}
+
+// spanView prints the spans of a session.
+type spanView struct {
+	a     *app
+	flags *spanFlags
+	began time.Time
+
+	controller *control.Controller // nil: spans are not exported
+	process    *control.Process    // set before the first span
+
+	mu     sync.Mutex // guards what follows
+	routes *routes.Table
+	trees  *tree.Collector
+	lines  int   // of the table that is on the terminal
+	err    error // of writing
+}
+
+func newSpanView(a *app, flags *spanFlags) *spanView {
+	return &spanView{a: a, flags: flags, began: time.Now(), routes: routes.NewTable(maxRoutes), trees: tree.NewCollector(maxWaiting, maxSpansOfTrees)}
+}
+
+// handle takes a span that has ended.
+func (v *spanView) handle(s *spans.Span) {
+	if v.process != nil {
+		v.process.Handle(s)
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.a.json {
+		v.note(report.SpanJSON(v.a.Stdout, s))
+		return
+	}
+	v.routes.Add(s)
+	if v.flags.slower == 0 {
+		return
+	}
+	if t := v.trees.Add(s); t != nil && t.Root.End-t.Root.Start >= int64(v.flags.slower) {
+		v.erase()
+		v.note(report.Waterfall{Tree: t}.Text(v.a.Stdout, v.a.style(), term.Width(v.a.Stdout)))
+		v.note2(fmt.Fprintln(v.a.Stdout))
+	}
+}
+
+func (v *spanView) note(err error) {
+	if v.err == nil {
+		v.err = err
+	}
+}
+
+func (v *spanView) note2(_ int, err error) { v.note(err) }
+
+// watch prints until the session ends.
+func (v *spanView) watch(ctx context.Context, s session) error {
+	v.began = time.Now()
+	elapsed := stopwatch(ctx)
+	if v.a.json || !term.IsTerminal(v.a.Stdout) {
+		defer v.a.progress(fmt.Sprintf("tracing the requests of process %d", s.PID())).Stop()
+	}
+	if err := v.beginExport(ctx, s); err != nil {
+		return err
+	}
+	done := make(chan struct{})
+	var ticking sync.WaitGroup
+	ticking.Go(func() { v.tick(done) })
+	for range s.Events() { // spans arrive with them
+		if v.failed() {
+			break
+		}
+	}
+	close(done)
+	ticking.Wait()
+	sum := &report.SpanSummary{Elapsed: elapsed()}
+	s.Close() // for the final numbers; an error comes again when the session is ended
+	if ctx.Err() == nil {
+		v.a.note("process %d has exited", s.PID())
+	}
+	exportErr := v.endExport(sum)
+	if err := v.finish(s, sum); err != nil {
+		return err
+	}
+	return exportErr
+}
+
+func (v *spanView) failed() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.err != nil
+}
+
+// tick prints the table at intervals.
+func (v *spanView) tick(done <-chan struct{}) {
+	interval := v.flags.interval
+	if interval == 0 && term.IsTerminal(v.a.Stdout) {
+		interval = 2 * time.Second
+	}
+	if interval == 0 || v.a.json {
+		return
+	}
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-ticker.C:
+			v.mu.Lock()
+			v.table(time.Since(v.began))
+			v.mu.Unlock()
+		}
+	}
+}
+
+// table prints the table, on a terminal in the place of the one before. The caller holds the lock.
+func (v *spanView) table(elapsed time.Duration) {
+	v.erase()
+	out := &lineCounter{w: v.a.Stdout}
+	r := report.Routes{Routes: v.routes.Routes(), Elapsed: elapsed, Top: v.flags.top}
+	v.note(r.Text(out, v.a.style(), term.Width(v.a.Stdout)))
+	if term.IsTerminal(v.a.Stdout) {
+		v.lines = out.lines
+		return
+	}
+	v.note2(fmt.Fprintln(v.a.Stdout))
+}
+
+// erase removes the table from the terminal.
+func (v *spanView) erase() {
+	if v.lines > 0 {
+		v.note2(fmt.Fprintf(v.a.Stdout, "\x1b[%dA\x1b[J", v.lines))
+		v.lines = 0
+	}
+}
+
+// lineCounter counts the lines that are written.
+type lineCounter struct {
+	w     io.Writer
+	lines int
+}
+
+func (c *lineCounter) Write(p []byte) (int, error) {
+	for _, b := range p {
+		if b == '\n' {
+			c.lines++
+		}
+	}
+	return c.w.Write(p)
+}
+
+// finish prints the end of an observation.
+func (v *spanView) finish(s session, sum *report.SpanSummary) error {
+	counts, err := s.SpanCounts()
+	if err != nil {
+		return err
+	}
+	stats := s.Stats()
+	sum.Spans, sum.Lost, sum.Open, sum.Unobserved, sum.Panicked = counts.Ended, counts.Notes.Lost, counts.Open, counts.Unobserved, counts.Panicked
+	sum.Events.Received, sum.Events.Lost = stats.Events, stats.Lost
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.err != nil {
+		return v.err
+	}
+	v.tellLoss(&counts)
+	v.a.tellLoss(stats)
+	if v.a.json {
+		return sum.JSON(v.a.Stdout)
+	}
+	v.table(sum.Elapsed)
+	return v.err
+}
+
+// tellLoss reports what is missing in the spans.
+func (v *spanView) tellLoss(c *loupe.SpanCounts) {
+	say := func(n uint64, format string) {
+		if n > 0 {
+			fmt.Fprintf(v.a.Stderr, "loupe: "+format+"\n", english.Count(n, "span"))
+		}
+	}
+	if c.Notes.Lost > 0 {
+		fmt.Fprintf(v.a.Stderr, "loupe: %s of begins and ends lost: the buffer was full; increase --buffer\n", english.Count(c.Notes.Lost, "report"))
+	}
+	say(c.Unobserved, "%s with an unknown end")
+	say(c.Strays, "%s began before the observation, or their begin was lost")
+	say(c.Mismatched, "%s not reported: their data does not have the expected layout")
+	if c.Unlisted > 0 {
+		fmt.Fprintf(v.a.Stderr, "loupe: %s of requests not observed: too many at once\n", english.Count(c.Unlisted, "goroutine"))
+	}
+	say(v.trees.Dropped(), "%s omitted from single requests: too many requests at once")
+}

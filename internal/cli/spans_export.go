@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/loupe-go/loupe/internal/english"
+	"github.com/loupe-go/loupe/internal/export/otlp"
+	"github.com/loupe-go/loupe/internal/report"
+	"github.com/loupe-go/loupe/internal/spans/control"
+	"github.com/loupe-go/loupe/internal/term"
+	"github.com/loupe-go/loupe/spans"
+)
+
+// exportDeadline is how long the end of an observation waits until the last spans are exported.
+const exportDeadline = 10 * time.Second
+
+// exporting are the variables of the environment that select an export.
+var exporting = []string{"OTEL_TRACES_EXPORTER", "OTEL_METRICS_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+	"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"}
+
+// exports creates the controller if spans are exported.
+func (v *spanView) exports(cmd *cobra.Command) error {
+	lookup := func(name string) (string, bool) {
+		switch {
+		case name == "OTEL_EXPORTER_OTLP_ENDPOINT" && v.flags.otlp != "":
+			return v.flags.otlp, true
+		case name == "OTEL_SERVICE_NAME" && v.flags.service != "":
+			return v.flags.service, true
+		}
+		text := v.a.Getenv(name)
+		return text, text != ""
+	}
+	wanted := false
+	for _, name := range exporting {
+		_, ok := lookup(name)
+		wanted = wanted || ok
+	}
+	if !wanted {
+		return nil
+	}
+	config, warnings, err := otlp.Read(lookup)
+	if err != nil {
+		return &usageError{problem: err.Error(), command: cmd.CommandPath()}
+	}
+	for _, w := range warnings {
+		v.a.note("%s", w)
+	}
+	if config.Disabled {
+		return nil
+	}
+	log := slog.New(slog.NewTextHandler(v.a.Stderr, &slog.HandlerOptions{Level: config.LogLevel}))
+	otlp.SetLog(log)
+	console := v.a.Stdout
+	if v.a.json { // stdout has the spans already
+		console = v.a.Stderr
+	}
+	v.controller, err = control.New(cmd.Context(), control.Options{Config: config, Console: console, Log: log, Version: buildVersion().Version})
+	return err
+}
+
+// beginExport describes the process to the controller.
+func (v *spanView) beginExport(ctx context.Context, s session) (err error) {
+	if v.controller == nil {
+		return nil
+	}
+	info := s.Info()
+	host, _ := os.Hostname() // unknown otherwise
+	v.process, err = v.controller.Process(ctx, otlp.Process{PID: s.PID(), Name: filepath.Base(info.Exe), Path: info.Exe, GoVersion: info.GoVersion, Host: host})
+	return err
+}
+
+func (v *spanView) sample(s *spans.Span) bool { return v.process.Sample(s) }
+
+// endExport exports the last spans.
+func (v *spanView) endExport(sum *report.SpanSummary) error {
+	if v.controller == nil {
+		return nil
+	}
+	ctx, stop := context.WithTimeout(context.Background(), exportDeadline)
+	defer stop()
+	err := v.controller.Close(ctx)
+	stats := v.controller.Stats()
+	sum.Exported, sum.Dropped, sum.Failed = stats.Exported, stats.Dropped, stats.Failed
+	if missing := stats.Dropped + stats.Failed; missing > 0 {
+		fmt.Fprintf(v.a.Stderr, "loupe: %s not exported: %s\n", english.Count(missing, "span"), term.Escape(fmt.Sprint(err)))
+		return nil // the line and the summary say it
+	}
+	return err
+}

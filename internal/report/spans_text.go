@@ -1,0 +1,181 @@
+package report
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/loupe-go/loupe/internal/english"
+	"github.com/loupe-go/loupe/internal/spans/routes"
+	"github.com/loupe-go/loupe/internal/spans/tree"
+	"github.com/loupe-go/loupe/internal/term"
+	"github.com/loupe-go/loupe/spans"
+)
+
+// minBar and maxBar are the widths of the bars of a waterfall.
+const (
+	minBar = 10
+	maxBar = 60
+)
+
+// A Waterfall is a request with the spans in it, each drawn as a bar over the time of the request.
+type Waterfall struct{ Tree *tree.Tree }
+
+// Text writes the waterfall. Lines are cut at width columns; 0 means no limit.
+func (f Waterfall) Text(out io.Writer, style term.Style, width int) error {
+	w := bufio.NewWriter(out)
+	root := f.Tree.Root
+	line := fmt.Sprintf("%s  %s  %s  trace %s", time.Unix(0, root.Start).Format("15:04:05.000"), ShortTime(duration(root)), spanTitle(root), root.Context.TraceID())
+	fmt.Fprintln(w, emphasis(style, root)(term.Clip(line, width)))
+	if root.Work != nil {
+		writeWork(w, style, width, root)
+	}
+	if len(f.Tree.Spans) > 0 {
+		f.bars(w, style, width)
+	}
+	if n := f.Tree.Omitted; n > 0 {
+		fmt.Fprintf(w, "  %s more\n", english.Count(n, "span"))
+	}
+	return w.Flush()
+}
+
+// bars writes a line for each span.
+func (f Waterfall) bars(w io.Writer, style term.Style, width int) {
+	all := append([]tree.Node{{Span: f.Tree.Root}}, f.Tree.Spans...)
+	names := make([]string, len(all))
+	wide := 0
+	for i, n := range all {
+		names[i] = strings.Repeat("  ", n.Depth+1) + spanTitle(n.Span)
+		wide = max(wide, utf8.RuneCountInString(names[i]))
+	}
+	const rest = len("  100ms") + 2
+	wide = min(wide, 60)
+	bar := maxBar
+	if width > 0 {
+		wide = min(wide, max(width/2, 20))
+		bar = min(max(width-wide-rest, minBar), maxBar)
+	}
+	for i, n := range all {
+		name := term.Clip(names[i], wide)
+		pad := strings.Repeat(" ", wide-utf8.RuneCountInString(name))
+		before, length := f.place(n.Span, bar)
+		line := strings.Repeat(" ", before) + strings.Repeat("█", length) + strings.Repeat(" ", bar-before-length)
+		fmt.Fprintf(w, "%s%s  %s  %s\n", name, pad, emphasis(style, n.Span)(line), ShortTime(duration(n.Span)))
+	}
+}
+
+// place returns where the bar of a span begins, and its length.
+func (f Waterfall) place(s *spans.Span, bar int) (before, length int) {
+	root := f.Tree.Root
+	total := max(root.End-root.Start, 1)
+	at := func(t int64) int { return int(min(max(t-root.Start, 0), total) * int64(bar) / total) }
+	before = min(at(s.Start), bar-1)
+	return before, max(at(s.End)-before, 1)
+}
+
+// spanTitle returns the name of a span, and its status or what else tells it from others.
+func spanTitle(s *spans.Span) string {
+	title := s.Name
+	for _, kv := range s.Attributes {
+		switch kv.Key {
+		case "url.path":
+			if !strings.Contains(title, "/") {
+				title += " " + kv.Value.AsString()
+			}
+		case "url.full", "http.response.status_code", "rpc.response.status_code", "error.type":
+			if text := kv.Value.Emit(); !strings.HasSuffix(title, " "+text) {
+				title += " " + text
+			}
+		}
+	}
+	return term.Escape(title)
+}
+
+func emphasis(style term.Style, s *spans.Span) func(string) string {
+	if s.Status == codes.Error {
+		return style.Bad
+	}
+	if s.Parent.IsValid() && s.Rule != spans.RuleHeader {
+		return style.Good
+	}
+	return style.Bold
+}
+
+func duration(s *spans.Span) time.Duration { return time.Duration(s.End - s.Start) }
+
+// writeWork writes how the time of a request was spent.
+func writeWork(w io.Writer, style term.Style, width int, s *spans.Span) {
+	fmt.Fprintln(w, term.Clip("  "+timesText(&s.Work.Own, duration(s)), width))
+	if h := s.Work.Holder; h.Wait > 0 && (h.G != 0 || h.Func != "") {
+		held := "goroutine " + fmt.Sprint(h.G)
+		if h.Func != "" {
+			held = h.Func + " in " + held
+		}
+		fmt.Fprintln(w, style.Dim(term.Clip("  longest wait for a lock "+ShortTime(h.Wait)+", released by "+term.Escape(held), width)))
+	}
+	if n := s.Work.Created; n > 0 {
+		fmt.Fprintln(w, style.Dim(term.Clip("  "+english.Count(n, "goroutine")+" started: "+timesText(&s.Work.Started, s.Work.Started.Total()), width)))
+	}
+}
+
+// timesText lists times, the longest first, as parts of a total.
+func timesText(times *spans.Times, total time.Duration) string {
+	var order []spans.Class
+	for c, d := range times {
+		if d > 0 {
+			order = append(order, spans.Class(c))
+		}
+	}
+	slices.SortStableFunc(order, func(a, b spans.Class) int { return cmp.Compare(times[b], times[a]) })
+	var parts []string
+	for _, c := range order {
+		parts = append(parts, fmt.Sprintf("%s %s (%.0f %%)", classWord(c), ShortTime(times[c]), 100*float64(times[c])/float64(max(total, 1))))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func classWord(c spans.Class) string { return strings.ReplaceAll(c.String(), "_", " ") }
+
+// Routes is the table of operations.
+type Routes struct {
+	Routes  []*routes.Route
+	Elapsed time.Duration
+	Top     int // maximum number of rows; 0: all
+}
+
+var kindWords = map[trace.SpanKind]string{trace.SpanKindServer: "server", trace.SpanKindClient: "client", trace.SpanKindProducer: "producer",
+	trace.SpanKindConsumer: "consumer", trace.SpanKindInternal: "internal"}
+
+// Text writes the table. Lines are cut at width columns; 0 means no limit.
+func (r *Routes) Text(out io.Writer, style term.Style, width int) error {
+	t := table{head: []string{"COUNT", "/S", "ERRORS", "P50", "P99", "MAX", "KIND", "OPERATION", "MEAN TIME"},
+		right: map[int]bool{0: true, 1: true, 2: true, 3: true, 4: true, 5: true}}
+	for i, row := range r.Routes {
+		if r.Top > 0 && i == r.Top {
+			break
+		}
+		name := cmp.Or(row.Name, "other operations of "+row.Library)
+		var mean spans.Times
+		for c := range mean {
+			mean[c] = row.Mean(spans.Class(c))
+		}
+		t.add(english.Number(row.Count), english.Rate(perSecond(row.Count, r.Elapsed)), english.Number(row.Errors), ShortTime(row.Durations.Quantile(0.5)),
+			ShortTime(row.Durations.Quantile(0.99)), ShortTime(row.Durations.Max()), kindWords[row.Kind], name, timesText(&mean, mean.Total()))
+	}
+	if err := t.write(out, style, width); err != nil {
+		return err
+	}
+	if more := len(r.Routes) - r.Top; r.Top > 0 && more > 0 {
+		_, err := fmt.Fprintln(out, style.Dim(fmt.Sprintf("%s more (--top 0 shows all)", english.Count(more, "operation"))))
+		return err
+	}
+	return nil
+}

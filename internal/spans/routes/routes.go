@@ -1,0 +1,86 @@
+// Package routes sums up spans by operation: for servers, the route.
+//
+// The central type is [Table].
+package routes
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/loupe-go/loupe/sched"
+	"github.com/loupe-go/loupe/spans"
+)
+
+// A Route is the sum of the spans of one operation.
+type Route struct {
+	Library string
+	Kind    trace.SpanKind
+	Name    string // empty: operations beyond the limit of the Table
+
+	Count, Errors uint64
+	Durations     sched.Histogram
+
+	// Own, Started and Created are the sums of spans.Work.
+	Own, Started spans.Times
+	Created      uint64
+}
+
+// Mean returns the mean time that a request's own goroutine spent in a class.
+func (r *Route) Mean(c spans.Class) time.Duration { return r.Own[c] / time.Duration(max(r.Count, 1)) }
+
+type key struct {
+	library string
+	kind    trace.SpanKind
+	name    string
+}
+
+// A Table is the sums of all operations.
+type Table struct {
+	limit  int
+	routes map[key]*Route
+}
+
+// NewTable returns a table for limit operations. Those beyond are combined by library and kind.
+func NewTable(limit int) *Table { return &Table{limit: limit, routes: map[key]*Route{}} }
+
+// Add adds a span.
+func (t *Table) Add(s *spans.Span) {
+	k := key{s.Library, s.Kind, s.Name}
+	r := t.routes[k]
+	if r == nil && len(t.routes) >= t.limit {
+		k.name = ""
+		r = t.routes[k]
+	}
+	if r == nil {
+		r = &Route{Library: k.library, Kind: k.kind, Name: k.name}
+		t.routes[k] = r
+	}
+	r.Count++
+	if s.Status == codes.Error {
+		r.Errors++
+	}
+	r.Durations.Add(time.Duration(s.End - s.Start))
+	if w := s.Work; w != nil {
+		for c := range w.Own {
+			r.Own[c] += w.Own[c]
+			r.Started[c] += w.Started[c]
+		}
+		r.Created += uint64(w.Created)
+	}
+}
+
+// Routes returns the operations: servers first, and the most frequent ones of a kind first.
+func (t *Table) Routes() []*Route {
+	all := make([]*Route, 0, len(t.routes))
+	for _, r := range t.routes {
+		all = append(all, r)
+	}
+	slices.SortFunc(all, func(a, b *Route) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Library, b.Library))
+	})
+	return all
+}
