@@ -303,7 +303,9 @@ func TestSpansClient(t *testing.T) {
 				n     int
 				rule  spans.Rule
 				child bool // of the request
-			}{{"/many?n=3", 3, spans.RuleGoroutine, true}, {"/fan?n=5", 5, spans.RuleCreator, true}, {"/later", 2, spans.RuleCreator, true}, {"/pooled", 1, spans.RuleRoot, false}} {
+				to    string
+			}{{"/many?n=3", 3, spans.RuleGoroutine, true, url}, {"/fan?n=5", 5, spans.RuleCreator, true, url}, {"/later", 2, spans.RuleCreator, true, url},
+				{"/pooled", 1, spans.RuleRoot, false, url}, {"/http2?n=5", 5, spans.RuleGoroutine, true, "https://" + w.tls}} {
 				if status, _ := w.send("GET", url+c.path, ""); status != 200 {
 					t.Fatalf("%s: status %d", c.path, status)
 				}
@@ -315,8 +317,8 @@ func TestSpansClient(t *testing.T) {
 						continue
 					}
 					clients++
-					want := map[string]string{"http.request.method": "GET", "url.full": url + "/hello", "http.response.status_code": "200",
-						"server.address": "127.0.0.1", "server.port": w.plain[strings.Index(w.plain, ":")+1:]}
+					want := map[string]string{"http.request.method": "GET", "url.full": c.to + "/hello", "http.response.status_code": "200",
+						"server.address": "127.0.0.1", "server.port": c.to[strings.LastIndex(c.to, ":")+1:]}
 					if got := attributes(s); !maps.Equal(got, want) || s.Name != "GET" || s.Status != codes.Unset || s.Ending != spans.Returned || s.Rule != c.rule {
 						t.Errorf("%s: %v, want %v by rule %q", c.path, describe([]*spans.Span{s}), want, c.rule)
 					}

@@ -33,6 +33,7 @@ type Tracker struct {
 	opt        Options
 	ids        ids
 	goroutines map[uint64]*goroutine
+	heirs      map[*spans.Span]int // the number of goroutines that have inherited a span
 	free       []*goroutine
 	counts     counts
 }
@@ -68,7 +69,7 @@ type goroutine struct {
 
 // NewTracker returns a Tracker without spans.
 func NewTracker(o Options) *Tracker {
-	return &Tracker{opt: o, ids: newIDs(), goroutines: map[uint64]*goroutine{}}
+	return &Tracker{opt: o, ids: newIDs(), goroutines: map[uint64]*goroutine{}, heirs: map[*spans.Span]int{}}
 }
 
 // Counts returns the numbers of spans. It may be called from any goroutine.
@@ -103,6 +104,7 @@ func (t *Tracker) add(id uint64, at int64) *goroutine {
 
 func (t *Tracker) remove(g *goroutine) {
 	delete(t.goroutines, g.id)
+	t.inherit(g, nil)
 	if g.child {
 		g.request.forget(g)
 	}
@@ -111,6 +113,31 @@ func (t *Tracker) remove(g *goroutine) {
 	if len(t.free) < 1<<12 {
 		t.free = append(t.free, g)
 	}
+}
+
+// inherit sets the span that a goroutine has inherited. A span that another goroutine was to end is over when none is left.
+func (t *Tracker) inherit(g *goroutine, s *spans.Span) {
+	old := g.inherited
+	if g.inherited = s; s != nil {
+		t.heirs[s]++
+	}
+	if old == nil {
+		return
+	}
+	if t.heirs[old]--; t.heirs[old] > 0 {
+		return
+	}
+	delete(t.heirs, old)
+	if old.End == 0 && !t.isOpen(old) {
+		old.Ending = spans.Unobserved
+		t.finish(old, g.since)
+	}
+}
+
+// isOpen reports whether a span is one of those in which its goroutine is.
+func (t *Tracker) isOpen(s *spans.Span) bool {
+	g := t.goroutines[s.G]
+	return g != nil && slices.Contains(g.open, s)
 }
 
 // A request is one that the program serves.
@@ -185,7 +212,7 @@ func (t *Tracker) scope(g *goroutine) (*spans.Span, spans.Rule) {
 		return g.open[n-1], spans.RuleGoroutine
 	}
 	if !t.opt.Waits && g.inherited != nil && g.inherited.End != 0 {
-		g.inherited = nil
+		t.inherit(g, nil)
 	}
 	return g.inherited, spans.RuleCreator
 }
@@ -204,14 +231,40 @@ func (t *Tracker) Innermost(id uint64, library string, kind trace.SpanKind) *spa
 	return nil
 }
 
+// Inherited returns the open span in which a goroutine was created, if that is of a library and a kind; else nil. The goroutine may do
+// the work of the span.
+func (t *Tracker) Inherited(id uint64, library string, kind trace.SpanKind) *spans.Span {
+	g := t.goroutines[id]
+	if g == nil || g.inherited == nil || g.inherited.End != 0 || g.inherited.Library != library || g.inherited.Kind != kind {
+		return nil
+	}
+	return g.inherited
+}
+
+// Leave ends the part of a span that happens on its own goroutine. If goroutines that were created in it are alive, one of them ends the
+// span. If not, its end was not observed.
+func (t *Tracker) Leave(s *spans.Span, at int64) {
+	if t.heirs[s] == 0 {
+		s.Ending = spans.Unobserved
+		t.End(s, at)
+		return
+	}
+	if g := t.goroutines[s.G]; g != nil {
+		g.open = slices.DeleteFunc(g.open, func(o *spans.Span) bool { return o == s })
+	}
+}
+
 // End ends a span, and those that were begun in it on the same goroutine and have not ended.
 func (t *Tracker) End(s *spans.Span, at int64) {
 	g := t.goroutines[s.G]
-	if g == nil {
-		return
+	i := -1
+	if g != nil {
+		i = slices.Index(g.open, s)
 	}
-	i := slices.Index(g.open, s)
 	if i < 0 {
+		if s.End == 0 { // see Leave
+			t.finish(s, at)
+		}
 		return
 	}
 	for _, inner := range slices.Backward(g.open[i+1:]) {
@@ -223,19 +276,34 @@ func (t *Tracker) End(s *spans.Span, at int64) {
 	g.open = g.open[:i]
 	if len(g.open) == 0 && g.inherited == nil && g.request == nil {
 		t.remove(g)
+		if s.Work == nil { // else the probe has removed it from the filter
+			t.release(s.G)
+		}
+	}
+}
+
+func (t *Tracker) release(goroutine uint64) {
+	if t.opt.Release != nil {
+		t.opt.Release(goroutine)
 	}
 }
 
 func (t *Tracker) end(g *goroutine, s *spans.Span, at int64) {
-	s.End = max(at, s.Start)
+	at = max(at, s.Start)
 	if r := g.request; r != nil && r.span == s {
-		g.spend(s.End)
+		g.spend(at)
 		for _, child := range r.children {
-			child.spend(s.End)
+			child.spend(at)
 			child.request, child.child = nil, false
 		}
 		g.request = nil
 	}
+	t.finish(s, at)
+}
+
+// finish sets the end of a span, and passes it on.
+func (t *Tracker) finish(s *spans.Span, at int64) {
+	s.End = max(at, s.Start)
 	switch s.Ending {
 	case spans.Panicked:
 		t.counts.panicked.Add(1)
@@ -264,9 +332,7 @@ func (t *Tracker) Event(e *event.Event) {
 	case event.GoBlock:
 		if g.idle(e) {
 			t.remove(g)
-			if t.opt.Release != nil {
-				t.opt.Release(e.G)
-			}
+			t.release(e.G)
 			return
 		}
 	case event.GoUnblock:
@@ -290,7 +356,8 @@ func (t *Tracker) create(e *event.Event) {
 		return
 	}
 	g := t.add(e.G, e.Time)
-	g.inherited, g.class, g.since = scope, classOf(e), e.Time
+	t.inherit(g, scope)
+	g.class, g.since = classOf(e), e.Time
 	if r := creator.request; r != nil {
 		g.request, g.child = r, true
 		r.children = append(r.children, g)
@@ -334,9 +401,9 @@ func (t *Tracker) exit(g *goroutine, at int64) {
 
 // Close drops the spans that are open, because the process is no longer observed.
 func (t *Tracker) Close() {
-	for _, g := range t.goroutines {
-		t.counts.unobserved.Add(uint64(len(g.open)))
-		t.counts.ended.Add(uint64(len(g.open)))
-	}
+	open := t.counts.begun.Load() - t.counts.ended.Load()
+	t.counts.unobserved.Add(open)
+	t.counts.ended.Add(open)
 	clear(t.goroutines)
+	clear(t.heirs)
 }

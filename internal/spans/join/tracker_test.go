@@ -174,7 +174,7 @@ func TestWorkers(t *testing.T) {
 			if got := isChild(s, request, spans.RuleCreator); got != c.child || !got && s.Rule != spans.RuleRoot {
 				t.Errorf("parent %v by rule %q; want a child: %v", s.Parent, s.Rule, c.child)
 			}
-			if released := slices.Equal(w.released, []uint64{2}); released == c.child {
+			if released := slices.Contains(w.released, 2); released == c.child {
 				t.Errorf("released %v", w.released)
 			}
 		})
@@ -245,5 +245,37 @@ func TestSample(t *testing.T) {
 	}
 	if s := w.begin(2, server, "dropped"); s.Context.IsSampled() {
 		t.Error("a span that the sampler drops is sampled")
+	}
+}
+
+// TestLeave ends a span on another goroutine than the one that began it.
+func TestLeave(t *testing.T) {
+	w := newWorld(t, nil)
+	first := w.begin(1, client, "first")
+	w.create(2, 1)
+	w.tracker.Leave(first, w.tick())
+	second := w.begin(1, client, "second")
+	w.create(3, 1)
+	w.tracker.Leave(second, w.tick())
+	third := w.begin(1, client, "third")
+	w.tracker.Leave(third, w.tick()) // no goroutine is left that could end it
+	if got := w.tracker.Inherited(3, "lib", client); got != second {
+		t.Errorf("goroutine 3 has inherited %v", got)
+	}
+	w.end(second)
+	w.event(event.GoDestroy, 3, nil)
+	w.event(event.GoDestroy, 2, nil) // without an end of first
+	var got []string
+	for _, s := range w.ended {
+		got = append(got, fmt.Sprint(s.Name, s.Ending))
+	}
+	if want := []string{"third2", "second0", "first2"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if second.Rule != spans.RuleRoot || third.Rule != spans.RuleRoot {
+		t.Errorf("rules %q, %q", second.Rule, third.Rule)
+	}
+	if len(w.tracker.goroutines)+len(w.tracker.heirs) != 0 || !slices.Contains(w.released, 1) {
+		t.Errorf("%d goroutines and %d heirs are kept, released %v", len(w.tracker.goroutines), len(w.tracker.heirs), w.released)
 	}
 }

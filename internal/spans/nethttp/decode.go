@@ -24,6 +24,8 @@ const (
 	clientBegin
 	clientFailed
 	clientEnd
+	clientHTTP2Begin
+	clientHTTP2End
 )
 
 // decoder reads the notes of the set. The C half writes them in the same order.
@@ -46,6 +48,10 @@ func (d *decoder) decode(n *probe.Note) {
 		d.clientFailed(n)
 	case clientEnd:
 		d.clientEnd(n)
+	case clientHTTP2Begin:
+		d.clientHTTP2Begin(n)
+	case clientHTTP2End:
+		d.clientHTTP2End(n)
 	}
 }
 
@@ -152,17 +158,37 @@ func setResponse(s *spans.Span, status, written uint64) {
 	}
 }
 
+// sent is the Object of a request that is being sent by HTTP/2. The goroutine that began it can begin another before it ends.
+const sent = 1
+
 func (d *decoder) clientBegin(n *probe.Note) {
-	req, packed := n.Word(), n.Word()
+	if s := d.tracker.Innermost(n.G, Library, trace.SpanKindClient); s != nil {
+		d.tracker.Leave(s, n.Time) // by HTTP/2, or its end was lost
+	}
+	d.send(n)
+}
+
+func (d *decoder) clientHTTP2Begin(n *probe.Note) {
+	s := d.tracker.Innermost(n.G, Library, trace.SpanKindClient)
+	if s != nil && s.Object != sent { // there is a connection for it now
+		s.Object = sent
+		return
+	}
+	if s != nil {
+		d.tracker.Leave(s, n.Time)
+	}
+	if s = d.send(n); s != nil {
+		s.Object = sent
+	}
+}
+
+// send begins the span of a request that is sent.
+func (d *decoder) send(n *probe.Note) *spans.Span {
+	req, _ := n.Word(), n.Word()
 	_, method, scheme, host, path, query := n.Text(), n.Text(), n.Text(), n.Text(), n.Text(), n.Text()
 	if req == 0 {
 		d.tracker.Mismatch()
-		return
-	}
-	_ = packed
-	if s := d.tracker.Innermost(n.G, Library, trace.SpanKindClient); s != nil {
-		s.Ending = spans.Unobserved // an attempt whose end was lost
-		d.tracker.End(s, n.Time)
+		return nil
 	}
 	s := &spans.Span{Library: Library, Kind: trace.SpanKindClient, Start: n.Time, G: n.G, Object: req}
 	m := string(method.Bytes)
@@ -173,7 +199,7 @@ func (d *decoder) clientBegin(n *probe.Note) {
 	u := url.URL{Scheme: string(scheme.Bytes), Host: string(host.Bytes), Path: string(path.Bytes), RawQuery: redact(string(query.Bytes))}
 	s.Set(semconv.URLFull(u.String()))
 	setServer(s, u.Host, u.Scheme)
-	d.tracker.Begin(s)
+	return d.tracker.Begin(s)
 }
 
 // secret are parameters of a query whose values the semantic conventions redact.
@@ -209,10 +235,32 @@ func (d *decoder) clientFailed(n *probe.Note) {
 func (d *decoder) clientEnd(n *probe.Note) {
 	failure, status := n.Word(), n.Word()
 	s := d.tracker.Innermost(n.G, Library, trace.SpanKindClient)
-	switch {
-	case s == nil:
+	if s == nil {
 		d.tracker.Stray()
 		return
+	}
+	d.setResult(s, failure, status)
+	d.tracker.End(s, n.Time)
+}
+
+// clientHTTP2End ends a request that was sent by HTTP/2. The goroutine is one that was created to send it.
+func (d *decoder) clientHTTP2End(n *probe.Note) {
+	failure, status := n.Word(), n.Word()
+	s := d.tracker.Inherited(n.G, Library, trace.SpanKindClient)
+	if s == nil {
+		d.tracker.Stray()
+		return
+	}
+	if status != 0 {
+		failure = 0 // of what followed the response, such as a body that was not read to its end
+	}
+	d.setResult(s, failure, status)
+	d.tracker.End(s, n.Time)
+}
+
+// setResult sets the attributes of the response, or of the error.
+func (d *decoder) setResult(s *spans.Span, failure, status uint64) {
+	switch {
 	case failure != 0:
 		d.fail(s, failure)
 	case status > 0 && status <= 999:
@@ -224,7 +272,6 @@ func (d *decoder) clientEnd(n *probe.Note) {
 	default:
 		d.tracker.Mismatch()
 	}
-	d.tracker.End(s, n.Time)
 }
 
 // fail sets the type of an error.

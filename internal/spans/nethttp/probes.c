@@ -11,6 +11,8 @@ enum loupe_probe {
 	PROBE_client_begin,
 	PROBE_client_failed,
 	PROBE_client_end,
+	PROBE_client_http2_begin,
+	PROBE_client_http2_end,
 	PROBE_COUNT,
 };
 
@@ -41,6 +43,11 @@ enum loupe_setting {
 	SETTING_http2_state_written,
 	SETTING_treq_request,
 	SETTING_result_status,
+	SETTING_http2_req_method,
+	SETTING_http2_req_url,
+	SETTING_http2_req_header,
+	SETTING_http2_stream_res,
+	SETTING_http2_res_status,
 	SETTING_route, /* where the route of a request is: enum route */
 
 	SETTING_map_swiss, /* 1: Go 1.24 and later */
@@ -65,6 +72,8 @@ enum {
 	CLIENT_BEGIN,
 	CLIENT_FAILED,
 	CLIENT_END,
+	CLIENT_HTTP2_BEGIN,
+	CLIENT_HTTP2_END,
 };
 
 enum route {
@@ -161,27 +170,51 @@ PROBE(server_http2_end)
 	return 0;
 }
 
+/* Describes a request that is sent, by the addresses of its fields; req is 0 if it is not known. */
+INLINE void note_sent(struct note *n, u64 req, u64 method, u64 url_at, u64 header_at)
+{
+	struct header_search found;
+	u64 url = req ? note_read(n, url_at) : 0;
+
+	header_find(&found, req ? note_read(n, header_at) : 0);
+	note_word(n, req);
+	note_word(n, found.problems << 16 | (u64)found.traceparents << 32);
+	note_string(n, found.traceparent);
+	note_string(n, req ? method : 0);
+	note_string(n, url ? url + SETTING(url_scheme) : 0);
+	note_string(n, url ? url + SETTING(url_host) : 0);
+	note_string(n, url ? url + SETTING(url_path) : 0);
+	note_string(n, url ? url + SETTING(url_raw_query) : 0);
+}
+
 /* func (t *Transport) getConn(treq *transportRequest, cm connectMethod) (*persistConn, error): each attempt to send a request begins */
 PROBE(client_begin)
 {
-	struct header_search found;
 	struct goroutine gr;
 	struct note n;
 
 	NOTE_OR_RETURN(client_begin, CLIENT_BEGIN, &n, &gr);
+	follow_begin(gr.id); /* until Tracker.Release: the goroutine that ends an HTTP/2 request is known by its creation */
 
 	u64 req = note_read(&n, ARG(client_begin, 1, 8) + SETTING(treq_request));
-	u64 url = req ? note_read(&n, req + SETTING(req_url)) : 0;
 
-	header_find(&found, req ? note_read(&n, req + SETTING(req_header)) : 0);
-	note_word(&n, req);
-	note_word(&n, found.problems << 16 | (u64)found.traceparents << 32);
-	note_string(&n, found.traceparent);
-	note_string(&n, req ? req + SETTING(req_method) : 0);
-	note_string(&n, url ? url + SETTING(url_scheme) : 0);
-	note_string(&n, url ? url + SETTING(url_host) : 0);
-	note_string(&n, url ? url + SETTING(url_path) : 0);
-	note_string(&n, url ? url + SETTING(url_raw_query) : 0);
+	note_sent(&n, req, req + SETTING(req_method), req + SETTING(req_url), req + SETTING(req_header));
+	note_end(&n);
+	return 0;
+}
+
+/* func (cc *http2ClientConn) roundTrip(req *Request, ...) (*Response, error): after client_begin, or without it if there was a connection */
+PROBE(client_http2_begin)
+{
+	struct goroutine gr;
+	struct note n;
+
+	NOTE_OR_RETURN(client_http2_begin, CLIENT_HTTP2_BEGIN, &n, &gr);
+	follow_begin(gr.id);
+
+	u64 req = ARG(client_http2_begin, 1, 8);
+
+	note_sent(&n, req, req + SETTING(http2_req_method), req + SETTING(http2_req_url), req + SETTING(http2_req_header));
 	note_end(&n);
 	return 0;
 }
@@ -215,6 +248,26 @@ PROBE(client_end)
 
 	note_word(&n, error ? note_read(&n, error + 8) : 0);
 	note_word(&n, response ? note_read(&n, response + SETTING(result_status)) : 0);
+	note_end(&n);
+	return 0;
+}
+
+/*
+ * func (cs *clientStream) cleanupWriteRequest(err error), in a goroutine that was created to send the request: the response has been
+ * received, or the request has failed
+ */
+PROBE(client_http2_end)
+{
+	struct goroutine gr;
+	struct note n;
+
+	NOTE_OR_RETURN(client_http2_end, CLIENT_HTTP2_END, &n, &gr);
+
+	u64 cs = ARG(client_http2_end, 0, 0), error = ARG(client_http2_end, 1, 8);
+	u64 response = note_read(&n, cs + SETTING(http2_stream_res));
+
+	note_word(&n, error ? note_read(&n, error + 8) : 0);
+	note_word(&n, response ? note_read(&n, response + SETTING(http2_res_status)) : 0);
 	note_end(&n);
 	return 0;
 }

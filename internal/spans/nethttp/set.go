@@ -53,7 +53,32 @@ func New(t *join.Tracker, typeName func(addr uint64) (string, error)) *probe.Set
 		NeedsG: true, Reads: true, Settings: []string{"result_status"},
 		Quiet: true, Without: "ends of requests that net/http sends are not reported",
 	})
+	set.Probes = append(set.Probes, http2Begin()...)
+	set.Probes = append(set.Probes, probe.Declaration{
+		Program: "client_http2_end", Since: oldest, Funcs: []string{"net/http.(*http2clientStream).cleanupWriteRequest", "net/http/internal/http2.(*clientStream).cleanupWriteRequest"},
+		Words: 2, NeedsG: true, Reads: true, Settings: []string{"http2_stream_res", "http2_res_status"},
+		Quiet: true, Without: "ends of HTTP/2 requests that net/http sends are not reported",
+	})
 	return set
+}
+
+// http2Begin returns the declarations of the probe that reports requests sent by HTTP/2. The method has another name in older releases.
+func http2Begin() []probe.Declaration {
+	d := probe.Declaration{
+		Program: "client_http2_begin", Words: 2, NeedsG: true, Reads: true,
+		Settings: []string{"http2_req_method", "http2_req_url", "http2_req_header", "url_scheme", "url_host", "url_path", "url_raw_query"},
+		Quiet:    true, Without: "HTTP/2 requests that net/http sends are not reported",
+	}
+	const renamed = 23
+	var all []probe.Declaration
+	for _, one := range sets.WithHeader(d) {
+		one.Since = max(one.Since, renamed)
+		one.Funcs = []string{"net/http.(*http2ClientConn).roundTrip", "net/http/internal/http2.(*ClientConn).roundTrip"}
+		all = append(all, one)
+	}
+	old := sets.WithHeader(d)[0]
+	old.Since, old.Until, old.Funcs = oldest, renamed, []string{"net/http.(*http2ClientConn).RoundTrip"}
+	return append(all, old)
 }
 
 // settings are the offsets of fields and other numbers of the C half.
@@ -80,6 +105,11 @@ func settings() []probe.Setting {
 		field("http2_state_status", "net/http.http2responseWriterState.status", "net/http/internal/http2.responseWriterState.status"),
 		field("http2_state_written", "net/http.http2responseWriterState.wroteBytes", "net/http/internal/http2.responseWriterState.wroteBytes"),
 		field("treq_request", "net/http.transportRequest.Request"), field("result_status", "net/http.Response.StatusCode"),
+		field("http2_req_method", "net/http/internal/http2.ClientRequest.Method", "net/http.Request.Method"),
+		field("http2_req_url", "net/http/internal/http2.ClientRequest.URL", "net/http.Request.URL"),
+		field("http2_req_header", "net/http/internal/http2.ClientRequest.Header", "net/http.Request.Header"),
+		field("http2_stream_res", "net/http.http2clientStream.res", "net/http/internal/http2.clientStream.res"),
+		field("http2_res_status", "net/http/internal/http2.ClientResponse.StatusCode", "net/http.Response.StatusCode"),
 		{Name: "route", Value: route},
 	}, sets.HeaderSettings()...)
 }
