@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -29,7 +30,7 @@ const firstSpans = 19
 func webSpecs(t *testing.T) []testtarget.Spec {
 	var specs []testtarget.Spec
 	for i, v := range testtarget.Versions() {
-		if minor, _ := strconv.Atoi(strings.Split(v, ".")[1]); minor < firstSpans {
+		if minorOf(t, v) < firstSpans {
 			continue
 		}
 		specs = append(specs, testtarget.Spec{Program: "web", Go: v, Stripped: i%2 == 1})
@@ -147,7 +148,7 @@ func TestSpansServer(t *testing.T) {
 	for _, spec := range webSpecs(t) {
 		t.Run(spec.String(), func(t *testing.T) {
 			w := startWeb(t, spec)
-			minor, _ := strconv.Atoi(strings.Split(spec.Go, ".")[1])
+			minor := minorOf(t, spec.Go)
 			for _, tls := range []bool{false, true} {
 				for _, c := range serverCases(minor, tls) {
 					w.check(c, tls)
@@ -415,6 +416,77 @@ func TestSpansMany(t *testing.T) {
 			c, err := w.session.SpanCounts()
 			if err != nil || c.Begun != senders*each || c.Ended != c.Begun || c.Strays+c.Mismatched+c.Unobserved+c.Notes.Lost > 0 || len(ids) != senders*each {
 				t.Errorf("%+v, %v", c, err)
+			}
+		})
+	}
+}
+
+// TestSpansHostile sends requests that are as large and as strange as net/http accepts.
+func TestSpansHostile(t *testing.T) {
+	for _, spec := range testtarget.Last(t, webSpecs(t)) {
+		t.Run(spec.String(), func(t *testing.T) {
+			w := startWeb(t, spec)
+			long := strings.Repeat("x", 100_000)
+			var many strings.Builder
+			headers := 10_000
+			if minorOf(t, spec.Go) >= 27 { // net/http accepts no more
+				headers = 400
+			}
+			for i := range headers {
+				fmt.Fprintf(&many, "x-%d: v\r\n", i)
+			}
+			for name, c := range map[string]struct {
+				request string
+				path    string // of the span
+				method  string
+				rule    spans.Rule
+			}{
+				"long path":        {"GET /" + long + " HTTP/1.1\r\nHost: h\r\n\r\n", "/" + long[:255], "GET", spans.RuleRoot},
+				"long method":      {long + " / HTTP/1.1\r\nHost: h\r\n\r\n", "/", "_OTHER", spans.RuleRoot},
+				"many headers":     {"GET /hello HTTP/1.1\r\nHost: h\r\n" + many.String() + "\r\n", "/hello", "GET", spans.RuleRoot},
+				"among many":       {"GET /hello HTTP/1.1\r\nHost: h\r\n" + many.String()[:600] + "\r\ntraceparent: " + traceparent + "\r\n\r\n", "/hello", "GET", spans.RuleHeader},
+				"binary path":      {"GET /%00%ff%1b[31m HTTP/1.1\r\nHost: h\r\n\r\n", "/\x00\xff\x1b[31m", "GET", spans.RuleRoot},
+				"long header":      {"GET /hello HTTP/1.1\r\nHost: h\r\nUser-Agent: " + long + "\r\ntraceparent: " + long + "\r\n\r\n", "/hello", "GET", spans.RuleRoot},
+				"empty header":     {"GET /hello HTTP/1.1\r\nHost: h\r\nUser-Agent:\r\ntraceparent:\r\n\r\n", "/hello", "GET", spans.RuleRoot},
+				"HTTP/1.0":         {"GET /hello HTTP/1.0\r\n\r\n", "/hello", "GET", spans.RuleRoot},
+				"strange host":     {"GET /hello HTTP/1.1\r\nHost: [::1]:99999\r\n\r\n", "/hello", "GET", spans.RuleRoot},
+				"several and case": {"GET /hello HTTP/1.1\r\nHost: h\r\nTRACEPARENT: " + traceparent + "\r\nTraceParent: " + traceparent + "\r\n\r\n", "/hello", "GET", spans.RuleRoot},
+			} {
+				conn, err := net.Dial("tcp", w.plain)
+				if err != nil {
+					t.Fatal(err)
+				}
+				io.WriteString(conn, c.request)
+				conn.Read(make([]byte, 1))
+				s := w.take(1)[0]
+				conn.Close()
+				a := attributes(s)
+				if got := a["url.path"]; !strings.HasPrefix(got, c.path) || len(got) > 256 || a["http.request.method"] != c.method || s.Rule != c.rule || len(a["user_agent.original"]) > 256 {
+					t.Errorf("%s: %.500s", name, describe([]*spans.Span{s})[0])
+				}
+			}
+			if status, _ := w.send("GET", "http://"+w.plain+"/hello", ""); status != 200 {
+				t.Errorf("afterwards: status %d", status)
+			}
+			w.take(1)
+		})
+	}
+}
+
+// TestSpansDisconnect closes the connection while a request is being served.
+func TestSpansDisconnect(t *testing.T) {
+	for _, spec := range testtarget.Last(t, webSpecs(t)) {
+		t.Run(spec.String(), func(t *testing.T) {
+			w := startWeb(t, spec)
+			conn, err := net.Dial("tcp", w.plain)
+			if err != nil {
+				t.Fatal(err)
+			}
+			io.WriteString(conn, "GET /wait?for=sleep HTTP/1.1\r\nHost: h\r\n\r\n")
+			time.Sleep(5 * time.Millisecond)
+			conn.Close()
+			if s := w.take(1)[0]; s.Ending != spans.Returned || time.Duration(s.End-s.Start) < 15*time.Millisecond {
+				t.Errorf("%v for %v", describe([]*spans.Span{s}), time.Duration(s.End-s.Start))
 			}
 		})
 	}
