@@ -52,10 +52,11 @@ the goroutine of a request spent its time: running, runnable (waiting for a
 processor), or waiting for a channel, a lock, the network and so on.
 --slower-than also prints slow requests one by one, with the spans in them.
 
-With --otlp, or if OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_TRACES_EXPORTER is set, the
-spans are also exported, and the durations as metrics. The OTEL_* variables of
-the OpenTelemetry specification apply, for example OTEL_EXPORTER_OTLP_PROTOCOL
-(grpc or http/protobuf), OTEL_EXPORTER_OTLP_HEADERS and OTEL_TRACES_SAMPLER.
+With --otlp, or if OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_TRACES_EXPORTER is set,
+the spans are also exported, and the durations as metrics. The OTEL_* variables
+of the OpenTelemetry specification apply, for example OTEL_TRACES_SAMPLER,
+OTEL_EXPORTER_OTLP_HEADERS and OTEL_EXPORTER_OTLP_PROTOCOL (grpc or
+http/protobuf).
 
 Supported libraries: net/http (server and client; Go 1.19 and later).
 
