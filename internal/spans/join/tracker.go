@@ -46,7 +46,7 @@ type Counts struct {
 	Ended      uint64 // passed to Options.Handle
 	Panicked   uint64 // of these, ended with their goroutine
 	Unobserved uint64 // of these, ended at an unknown time
-	Open       uint64
+	Open       uint64 // that have not ended
 	Strays     uint64 // ends of operations whose begin was not observed
 	Mismatched uint64 // notes that do not fit their operation: a layout is wrong, or notes were lost
 }
@@ -399,11 +399,8 @@ func (t *Tracker) exit(g *goroutine, at int64) {
 	t.remove(g)
 }
 
-// Close drops the spans that are open, because the process is no longer observed.
+// Close drops the spans that are open, because the process is no longer observed. They are still counted as open.
 func (t *Tracker) Close() {
-	open := t.counts.begun.Load() - t.counts.ended.Load()
-	t.counts.unobserved.Add(open)
-	t.counts.ended.Add(open)
 	clear(t.goroutines)
 	clear(t.heirs)
 }
