@@ -20,10 +20,10 @@ import (
 	"github.com/loupe-go/loupe/spans"
 )
 
-// minBar and maxBar are the widths of the bars of a waterfall.
+// Widths of the bars of a waterfall, and of the names of spans.
 const (
-	minBar = 10
-	maxBar = 60
+	minBar, maxBar   = 10, 60
+	minName, maxName = 20, 60
 )
 
 // A Waterfall is a request with the spans in it, each drawn as a bar over the time of the request.
@@ -50,17 +50,18 @@ func (f Waterfall) Text(out io.Writer, style term.Style, width int) error {
 // bars writes a line for each span.
 func (f Waterfall) bars(w io.Writer, style term.Style, width int) {
 	all := append([]tree.Node{{Span: f.Tree.Root}}, f.Tree.Spans...)
-	names := make([]string, len(all))
-	wide := 0
+	names, times := make([]string, len(all)), make([]string, len(all))
+	wide, rest := 0, 0
 	for i, n := range all {
 		names[i] = strings.Repeat("  ", n.Depth+1) + spanTitle(n.Span)
+		times[i] = ShortTime(duration(n.Span))
 		wide = max(wide, utf8.RuneCountInString(names[i]))
+		rest = max(rest, len("    ")+utf8.RuneCountInString(times[i]))
 	}
-	const rest = len("  100ms") + 2
-	wide = min(wide, 60)
+	wide = min(wide, maxName)
 	bar := maxBar
 	if width > 0 {
-		wide = min(wide, max(width/2, 20))
+		wide = min(wide, max(width/2, minName))
 		bar = min(max(width-wide-rest, minBar), maxBar)
 	}
 	for i, n := range all {
@@ -68,7 +69,7 @@ func (f Waterfall) bars(w io.Writer, style term.Style, width int) {
 		pad := strings.Repeat(" ", wide-utf8.RuneCountInString(name))
 		before, length := f.place(n.Span, bar)
 		line := strings.Repeat(" ", before) + strings.Repeat("█", length) + strings.Repeat(" ", bar-before-length)
-		fmt.Fprintf(w, "%s%s  %s  %s\n", name, pad, emphasis(style, n.Span)(line), ShortTime(duration(n.Span)))
+		fmt.Fprintf(w, "%s%s  %s  %s\n", name, pad, emphasis(style, n.Span)(line), times[i])
 	}
 }
 
@@ -90,7 +91,10 @@ func spanTitle(s *spans.Span) string {
 			if !strings.Contains(title, "/") {
 				title += " " + kv.Value.AsString()
 			}
-		case "url.full", "http.response.status_code", "rpc.response.status_code", "error.type":
+		case "url.full":
+			_, address, _ := strings.Cut(kv.Value.AsString(), "://")
+			title += " " + address
+		case "http.response.status_code", "rpc.response.status_code", "error.type":
 			if text := kv.Value.Emit(); !strings.HasSuffix(title, " "+text) {
 				title += " " + text
 			}
@@ -126,8 +130,29 @@ func writeWork(w io.Writer, style term.Style, width int, s *spans.Span) {
 	}
 }
 
-// timesText lists times, the longest first, as parts of a total.
+// timesText lists times, the longest first, and which part of a total they are.
 func timesText(times *spans.Times, total time.Duration) string {
+	var parts []string
+	for _, c := range longestFirst(times) {
+		parts = append(parts, fmt.Sprintf("%s %s (%.0f %%)", classWord(c), ShortTime(times[c]), 100*float64(times[c])/float64(max(total, 1))))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// sharesText lists the parts of a time that are 1 % or more, the largest first.
+func sharesText(times *spans.Times) string {
+	var parts []string
+	total := times.Total()
+	for _, c := range longestFirst(times) {
+		if percent := 100 * float64(times[c]) / float64(total); percent >= 1 {
+			parts = append(parts, fmt.Sprintf("%.0f %% %s", percent, classWord(c)))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// longestFirst returns the classes with a time.
+func longestFirst(times *spans.Times) []spans.Class {
 	var order []spans.Class
 	for c, d := range times {
 		if d > 0 {
@@ -135,11 +160,7 @@ func timesText(times *spans.Times, total time.Duration) string {
 		}
 	}
 	slices.SortStableFunc(order, func(a, b spans.Class) int { return cmp.Compare(times[b], times[a]) })
-	var parts []string
-	for _, c := range order {
-		parts = append(parts, fmt.Sprintf("%s %s (%.0f %%)", classWord(c), ShortTime(times[c]), 100*float64(times[c])/float64(max(total, 1))))
-	}
-	return strings.Join(parts, ", ")
+	return order
 }
 
 func classWord(c spans.Class) string { return strings.ReplaceAll(c.String(), "_", " ") }
@@ -149,33 +170,57 @@ type Routes struct {
 	Routes  []*routes.Route
 	Elapsed time.Duration
 	Top     int // maximum number of rows; 0: all
+	Rows    int // number of lines below the head for which the terminal has space; 0: any
 }
 
 var kindWords = map[trace.SpanKind]string{trace.SpanKindServer: "server", trace.SpanKindClient: "client", trace.SpanKindProducer: "producer",
 	trace.SpanKindConsumer: "consumer", trace.SpanKindInternal: "internal"}
 
-// Text writes the table. Lines are cut at width columns; 0 means no limit.
+// Text writes the table. Lines are cut at width columns; 0 means no limit. If the table is wider, how the time was spent is below
+// each operation.
 func (r *Routes) Text(out io.Writer, style term.Style, width int) error {
-	t := table{head: []string{"COUNT", "/S", "ERRORS", "P50", "P99", "MAX", "KIND", "OPERATION", "MEAN TIME"},
-		right: map[int]bool{0: true, 1: true, 2: true, 3: true, 4: true, 5: true}}
-	for i, row := range r.Routes {
-		if r.Top > 0 && i == r.Top {
-			break
-		}
-		name := cmp.Or(row.Name, "other operations of "+row.Library)
-		var mean spans.Times
-		for c := range mean {
-			mean[c] = row.Mean(spans.Class(c))
-		}
-		t.add(english.Number(row.Count), english.Rate(perSecond(row.Count, r.Elapsed)), english.Number(row.Errors), ShortTime(row.Durations.Quantile(0.5)),
-			ShortTime(row.Durations.Quantile(0.99)), ShortTime(row.Durations.Max()), kindWords[row.Kind], name, timesText(&mean, mean.Total()))
+	n := r.shown(1)
+	t := r.table(n)
+	if !t.fits(width) {
+		n = r.shown(2)
+		t = r.table(n)
+		t.stack("    ")
 	}
 	if err := t.write(out, style, width); err != nil {
 		return err
 	}
-	if more := len(r.Routes) - r.Top; r.Top > 0 && more > 0 {
-		_, err := fmt.Fprintln(out, style.Dim(fmt.Sprintf("%s more (--top 0 shows all)", english.Count(more, "operation"))))
-		return err
+	more := len(r.Routes) - n
+	if more == 0 {
+		return nil
 	}
-	return nil
+	line := english.Count(more, "more operation")
+	if n == r.Top {
+		line += " (--top 0 shows all)"
+	}
+	_, err := fmt.Fprintln(out, style.Dim(term.Clip(line, width)))
+	return err
+}
+
+// table returns the first n operations.
+func (r *Routes) table(n int) *table {
+	t := &table{head: []string{"COUNT", "/S", "ERRORS", "P50", "P99", "MAX", "KIND", "OPERATION", "SPENT"},
+		right: map[int]bool{0: true, 1: true, 2: true, 3: true, 4: true, 5: true}}
+	for _, row := range r.Routes[:n] {
+		name := cmp.Or(row.Name, "other operations of "+row.Library)
+		t.add(english.Number(row.Count), english.Rate(perSecond(row.Count, r.Elapsed)), english.Number(row.Errors), ShortTime(row.Durations.Quantile(0.5)),
+			ShortTime(row.Durations.Quantile(0.99)), ShortTime(row.Durations.Max()), kindWords[row.Kind], name, sharesText(&row.Own))
+	}
+	return t
+}
+
+// shown returns the number of operations that are shown, if each takes a number of lines.
+func (r *Routes) shown(lines int) int {
+	n := len(r.Routes)
+	if r.Top > 0 {
+		n = min(n, r.Top)
+	}
+	if r.Rows > 0 {
+		n = min(n, max(r.Rows/lines, 1))
+	}
+	return n
 }

@@ -29,9 +29,6 @@ type Route struct {
 	Created      uint64
 }
 
-// Mean returns the mean time that a request's own goroutine spent in a class.
-func (r *Route) Mean(c spans.Class) time.Duration { return r.Own[c] / time.Duration(max(r.Count, 1)) }
-
 type key struct {
 	library string
 	kind    trace.SpanKind
