@@ -80,7 +80,7 @@ func (a *app) run(ctx context.Context) int {
 // endOutput bounds how long writing to stdout and stderr waits from now on.
 func (a *app) endOutput() {
 	for _, w := range []io.Writer{a.Stdout, a.Stderr} {
-		if s, ok := w.(*output.Stream); ok {
+		if s, ok := w.(interface{ End() }); ok {
 			s.End()
 		}
 	}

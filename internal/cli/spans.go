@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/internal/english"
+	"github.com/loupe-go/loupe/internal/output"
 	"github.com/loupe-go/loupe/internal/report"
 	"github.com/loupe-go/loupe/internal/spans/control"
 	"github.com/loupe-go/loupe/internal/spans/routes"
@@ -36,6 +39,9 @@ const (
 	maxWaiting      = 4096 // requests whose spans are kept until they end
 	maxSpansOfTrees = 256  // spans of one request
 )
+
+// spanInterval is the time between two tables on a terminal.
+const spanInterval = 2 * time.Second
 
 func (a *app) spansCommand() *cobra.Command {
 	var flags spanFlags
@@ -81,16 +87,16 @@ Supported libraries: net/http (server and client; Go 1.19 and later).
 		if problem := flags.problem(); problem != "" {
 			return &usageError{problem: problem, command: cmd.CommandPath()}
 		}
-		v := newSpanView(a, &flags)
+		v := newSpanView(a, &flags, cmd.ArgsLenAtDash() == 0)
 		if err := v.exports(cmd); err != nil {
 			return err
 		}
-		opt := flags.live.options(a)
+		opt := flags.live.options(v.a)
 		opt.Spans = loupe.SpanOptions{Handle: v.handle, NoWork: flags.noWork}
 		if v.controller != nil {
 			opt.Spans.Sample = v.sample
 		}
-		return a.observe(cmd, args, opt, flags.live.duration, v.watch)
+		return v.a.observe(cmd, args, opt, flags.live.duration, v.watch)
 	}
 	return cmd
 }
@@ -112,20 +118,35 @@ func (f *spanFlags) problem() string {
 type spanView struct {
 	a     *app
 	flags *spanFlags
-	began time.Time
 
 	controller *control.Controller // nil: spans are not exported
 	process    *control.Process    // set before the first span
 
-	mu     sync.Mutex // guards what follows
-	routes *routes.Table
-	trees  *tree.Collector
-	lines  int   // of the table that is on the terminal
-	err    error // of writing
+	mu      sync.Mutex // guards what follows
+	elapsed func() time.Duration
+	routes  *routes.Table
+	trees   *tree.Collector
+	out     spanOutput
+	timer   *time.Timer // writes text that is spanFlushPeriod old
+	line    bytes.Buffer
 }
 
-func newSpanView(a *app, flags *spanFlags) *spanView {
-	return &spanView{a: a, flags: flags, began: time.Now(), routes: routes.NewTable(maxRoutes), trees: tree.NewCollector(maxWaiting, maxSpansOfTrees)}
+// newSpanView returns the view of a session. started reports whether Loupe starts the program.
+func newSpanView(a *app, flags *spanFlags, started bool) *spanView {
+	shown := *a
+	v := &spanView{a: &shown, flags: flags, routes: routes.NewTable(maxRoutes), trees: tree.NewCollector(maxWaiting, maxSpansOfTrees)}
+	v.out.w = a.Stdout
+	if !a.json {
+		v.out.table = v.table
+		// The output of a program that Loupe starts goes to the terminal, between the lines of a table.
+		v.out.inPlace = term.IsTerminal(a.Stdout) && a.Getenv("TERM") != "dumb" && !(started && term.IsTerminal(a.Stderr))
+	}
+	if stderr, ok := a.Stderr.(*output.Stream); ok && v.out.inPlace && term.IsTerminal(stderr) {
+		shown.Stderr = spanStderr{stderr, v}
+	}
+	v.timer = time.AfterFunc(spanFlushPeriod, v.flush)
+	v.timer.Stop()
+	return v
 }
 
 // handle takes a span that has ended.
@@ -135,8 +156,13 @@ func (v *spanView) handle(s *spans.Span) {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.line.Reset()
 	if v.a.json {
-		v.note(report.SpanJSON(v.a.Stdout, s))
+		if err := report.SpanJSON(&v.line, s); err != nil && v.out.err == nil {
+			v.out.err = err
+		}
+		v.out.spans++
+		v.print(v.line.Bytes())
 		return
 	}
 	v.routes.Add(s)
@@ -144,25 +170,41 @@ func (v *spanView) handle(s *spans.Span) {
 		return
 	}
 	if t := v.trees.Add(s); t != nil && t.Root.End-t.Root.Start >= int64(v.flags.slower) {
-		v.erase()
-		v.note(report.Waterfall{Tree: t}.Text(v.a.Stdout, v.a.style(), term.Width(v.a.Stdout)))
-		v.note2(fmt.Fprintln(v.a.Stdout))
+		report.Waterfall{Tree: t}.Text(&v.line, v.a.style(), term.Width(v.a.Stdout)) // a buffer returns no error
+		v.line.WriteByte('\n')
+		v.print(v.line.Bytes())
 	}
 }
 
-func (v *spanView) note(err error) {
-	if v.err == nil {
-		v.err = err
+// print writes text soon. The caller holds the lock.
+func (v *spanView) print(text []byte) {
+	if len(v.out.text) == 0 {
+		v.timer.Reset(spanFlushPeriod)
+	}
+	if v.out.text = append(v.out.text, text...); len(v.out.text) >= spanBufferBytes {
+		v.out.flush()
 	}
 }
 
-func (v *spanView) note2(_ int, err error) { v.note(err) }
+// flush writes what is buffered.
+func (v *spanView) flush() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.out.flush()
+}
+
+// table writes the table with at most a number of rows, which is that of the terminal; 0 means no limit. The caller holds the lock.
+func (v *spanView) table(w io.Writer, columns, rows int) {
+	r := report.Routes{Routes: v.routes.Routes(), Elapsed: v.elapsed(), Top: v.flags.top, Rows: rows}
+	r.Text(w, v.a.style(), columns) // a buffer returns no error
+}
 
 // watch prints until the session ends.
 func (v *spanView) watch(ctx context.Context, s session) error {
-	v.began = time.Now()
 	elapsed := stopwatch(ctx)
-	if v.a.json || !term.IsTerminal(v.a.Stdout) {
+	began := time.Now()
+	v.elapsed = func() time.Duration { return time.Since(began) }
+	if !v.out.inPlace {
 		defer v.a.progress(fmt.Sprintf("tracing the requests of process %d", s.PID())).Stop()
 	}
 	if err := v.beginExport(ctx, s); err != nil {
@@ -170,9 +212,9 @@ func (v *spanView) watch(ctx context.Context, s session) error {
 	}
 	done := make(chan struct{})
 	var ticking sync.WaitGroup
-	ticking.Go(func() { v.tick(done) })
+	ticking.Go(func() { v.tick(done, s) })
 	for range s.Events() { // spans arrive with them
-		if v.failed() {
+		if v.failed() != nil {
 			break
 		}
 	}
@@ -180,7 +222,7 @@ func (v *spanView) watch(ctx context.Context, s session) error {
 	ticking.Wait()
 	sum := &report.SpanSummary{Elapsed: elapsed()}
 	s.Close() // for the final numbers; an error comes again when the session is ended
-	if ctx.Err() == nil {
+	if ctx.Err() == nil && v.failed() == nil {
 		v.a.note("process %d has exited", s.PID())
 	}
 	exportErr := v.endExport(sum)
@@ -190,17 +232,18 @@ func (v *spanView) watch(ctx context.Context, s session) error {
 	return exportErr
 }
 
-func (v *spanView) failed() bool {
+// failed returns the error of writing.
+func (v *spanView) failed() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.err != nil
+	return v.out.err
 }
 
-// tick prints the table at intervals.
-func (v *spanView) tick(done <-chan struct{}) {
+// tick prints the table at intervals. If stdout fails, it ends the session.
+func (v *spanView) tick(done <-chan struct{}, s session) {
 	interval := v.flags.interval
-	if interval == 0 && term.IsTerminal(v.a.Stdout) {
-		interval = 2 * time.Second
+	if interval == 0 && v.out.inPlace {
+		interval = spanInterval
 	}
 	if interval == 0 || v.a.json {
 		return
@@ -212,47 +255,22 @@ func (v *spanView) tick(done <-chan struct{}) {
 		case <-done:
 			return
 		case <-ticker.C:
-			v.mu.Lock()
-			v.table(time.Since(v.began))
-			v.mu.Unlock()
+		}
+		v.mu.Lock()
+		if !v.out.inPlace {
+			v.line.Reset()
+			v.table(&v.line, term.Width(v.a.Stdout), 0)
+			v.line.WriteByte('\n')
+			v.print(v.line.Bytes())
+		}
+		v.out.flush()
+		err := v.out.err
+		v.mu.Unlock()
+		if err != nil {
+			s.Detach() // an error comes again when the session is ended
+			return
 		}
 	}
-}
-
-// table prints the table, on a terminal in the place of the one before. The caller holds the lock.
-func (v *spanView) table(elapsed time.Duration) {
-	v.erase()
-	out := &lineCounter{w: v.a.Stdout}
-	r := report.Routes{Routes: v.routes.Routes(), Elapsed: elapsed, Top: v.flags.top}
-	v.note(r.Text(out, v.a.style(), term.Width(v.a.Stdout)))
-	if term.IsTerminal(v.a.Stdout) {
-		v.lines = out.lines
-		return
-	}
-	v.note2(fmt.Fprintln(v.a.Stdout))
-}
-
-// erase removes the table from the terminal.
-func (v *spanView) erase() {
-	if v.lines > 0 {
-		v.note2(fmt.Fprintf(v.a.Stdout, "\x1b[%dA\x1b[J", v.lines))
-		v.lines = 0
-	}
-}
-
-// lineCounter counts the lines that are written.
-type lineCounter struct {
-	w     io.Writer
-	lines int
-}
-
-func (c *lineCounter) Write(p []byte) (int, error) {
-	for _, b := range p {
-		if b == '\n' {
-			c.lines++
-		}
-	}
-	return c.w.Write(p)
 }
 
 // finish prints the end of an observation.
@@ -265,17 +283,28 @@ func (v *spanView) finish(s session, sum *report.SpanSummary) error {
 	sum.Spans, sum.Lost, sum.Open, sum.Unobserved, sum.Panicked = counts.Ended, counts.Notes.Lost, counts.Open, counts.Unobserved, counts.Panicked
 	sum.Events.Received, sum.Events.Lost = stats.Events, stats.Lost
 	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.err != nil {
-		return v.err
+	v.timer.Stop()
+	v.elapsed = func() time.Duration { return sum.Elapsed }
+	v.out.finish()
+	if v.a.json && v.out.err == nil {
+		v.out.err = sum.JSON(v.a.Stdout)
 	}
+	err = v.out.err
+	if errors.Is(err, output.ErrBlocked) {
+		err = v.blocked(err, counts.Ended)
+	}
+	v.mu.Unlock() // which the loss on stderr may need
 	v.tellLoss(&counts)
 	v.a.tellLoss(stats)
-	if v.a.json {
-		return sum.JSON(v.a.Stdout)
+	return err
+}
+
+// blocked adds to the error of a blocked stdout what was not written.
+func (v *spanView) blocked(err error, ended uint64) error {
+	if !v.a.json {
+		return fmt.Errorf("%w: the table was not written", err)
 	}
-	v.table(sum.Elapsed)
-	return v.err
+	return fmt.Errorf("%w: %s and the summary were not written", err, english.Count(ended-v.out.written, "span"))
 }
 
 // tellLoss reports what is missing in the spans.
@@ -289,8 +318,8 @@ func (v *spanView) tellLoss(c *loupe.SpanCounts) {
 		fmt.Fprintf(v.a.Stderr, "loupe: %s of begins and ends lost: the buffer was full; increase --buffer\n", english.Count(c.Notes.Lost, "report"))
 	}
 	say(c.Unobserved, "%s with an unknown end")
-	say(c.Strays, "%s began before the observation, or their begin was lost")
-	say(c.Mismatched, "%s not reported: their data does not have the expected layout")
+	say(c.Strays, "%s not reported: the begin was before the observation, or was lost")
+	say(c.Mismatched, "%s not reported: data with an unexpected layout")
 	if c.Unlisted > 0 {
 		fmt.Fprintf(v.a.Stderr, "loupe: %s of requests not observed: too many at once\n", english.Count(c.Unlisted, "goroutine"))
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -57,7 +58,7 @@ func (v *spanView) exports(cmd *cobra.Command) error {
 	}
 	log := slog.New(slog.NewTextHandler(v.a.Stderr, &slog.HandlerOptions{Level: config.LogLevel}))
 	otlp.SetLog(log)
-	console := v.a.Stdout
+	var console io.Writer = spanWriter{v}
 	if v.a.json { // stdout has the spans already
 		console = v.a.Stderr
 	}

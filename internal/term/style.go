@@ -52,13 +52,19 @@ func IsTerminal(w any) bool {
 
 // Width returns the number of columns of the terminal that a stream is, 0 when it is none or does not say.
 func Width(w io.Writer) int {
+	columns, _ := Size(w)
+	return columns
+}
+
+// Size returns the size of the terminal that a stream is, 0 when it is none or does not say.
+func Size(w io.Writer) (columns, rows int) {
 	f, ok := w.(file)
 	if !ok {
-		return 0
+		return 0, 0
 	}
-	columns, _, err := xterm.GetSize(int(f.Fd()))
+	columns, rows, err := xterm.GetSize(int(f.Fd()))
 	if err != nil {
-		return 0
+		return 0, 0
 	}
-	return columns
+	return columns, rows
 }
