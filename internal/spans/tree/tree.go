@@ -31,42 +31,84 @@ type Collector struct {
 	waiting        map[trace.TraceID]*pending
 	order          []trace.TraceID // of waiting, oldest first; may contain traces that are complete
 	dropped        uint64
+
+	// over are the spans whose children come too late: roots of trees that were returned, and spans that came too late themselves.
+	// It has the last ones, which are in overOrder as well, a ring.
+	over      map[trace.SpanID]bool
+	overOrder []trace.SpanID
+	overNext  int
 }
 
 // pending is the spans of a trace whose root has not ended.
 type pending struct {
 	spans   []*spans.Span
 	omitted int
+
+	// through has the parents of the omitted spans that have descendants in spans. parents are the parents of the spans in both.
+	through map[trace.SpanID]trace.SpanID
+	parents map[trace.SpanID]bool
+}
+
+// add adds a span, unless there are limit spans.
+func (p *pending) add(s *spans.Span, limit int) {
+	id, parent := s.Context.SpanID(), s.Parent.SpanID()
+	switch {
+	case len(p.spans) < limit:
+		p.spans = append(p.spans, s)
+	case p.parents[id]:
+		p.omitted++
+		p.through[id] = parent
+	default:
+		p.omitted++
+		return
+	}
+	p.parents[parent] = true
+}
+
+// parent returns the nearest ancestor of a span that is not omitted.
+func (p *pending) parent(s *spans.Span) trace.SpanID {
+	id := s.Parent.SpanID()
+	for {
+		above, ok := p.through[id]
+		if !ok {
+			return id
+		}
+		id = above
+	}
 }
 
 // NewCollector returns a collector that keeps spans for a number of requests, and a number of spans for each.
 func NewCollector(requests, each int) *Collector {
-	return &Collector{requests: requests, each: each, waiting: map[trace.TraceID]*pending{}}
+	return &Collector{requests: requests, each: each, waiting: map[trace.TraceID]*pending{}, over: map[trace.SpanID]bool{}}
 }
 
 // Dropped returns the number of spans that were dropped because too many requests were waiting.
 func (c *Collector) Dropped() uint64 { return c.dropped }
 
-// Add takes a span that has ended. If it is the root of a request in this program, Add returns the tree.
+// Add takes a span that has ended. If it is the root of a request in this program, Add returns the tree. Spans that end after the
+// root, such as those of a goroutine that outlives the request, are not in the tree.
 func (c *Collector) Add(s *spans.Span) *Tree {
 	id := s.Context.TraceID()
 	p := c.waiting[id]
-	if s.Rule != spans.RuleRoot && s.Rule != spans.RuleHeader {
+	root := s.Rule == spans.RuleRoot || s.Rule == spans.RuleHeader
+	if late := !root && c.over[s.Parent.SpanID()]; root || late {
+		c.end(s.Context.SpanID())
+		if late {
+			return nil
+		}
+	}
+	if !root {
 		if p == nil {
 			p = c.begin(id)
 		}
-		if len(p.spans) < c.each {
-			p.spans = append(p.spans, s)
-		} else {
-			p.omitted++
-		}
+		p.add(s, c.each)
 		return nil
 	}
 	t := &Tree{Root: s}
 	if p == nil {
 		return t
 	}
-	rest := t.take(p.spans)
+	rest := t.take(p)
 	t.Omitted = p.omitted
 	if len(rest) == 0 {
 		delete(c.waiting, id)
@@ -74,6 +116,18 @@ func (c *Collector) Add(s *spans.Span) *Tree {
 		p.spans, p.omitted = rest, 0 // of another request with the same trace
 	}
 	return t
+}
+
+// end notes that children of a span come too late from now on.
+func (c *Collector) end(id trace.SpanID) {
+	if len(c.overOrder) < c.requests {
+		c.overOrder = append(c.overOrder, id)
+	} else {
+		delete(c.over, c.overOrder[c.overNext])
+		c.overOrder[c.overNext] = id
+		c.overNext = (c.overNext + 1) % c.requests
+	}
+	c.over[id] = true
 }
 
 func (c *Collector) begin(id trace.TraceID) *pending {
@@ -88,17 +142,18 @@ func (c *Collector) begin(id trace.TraceID) *pending {
 	if len(c.order) > 2*c.requests {
 		c.order = slices.DeleteFunc(c.order, func(id trace.TraceID) bool { return c.waiting[id] == nil })
 	}
-	p := &pending{}
+	p := &pending{through: map[trace.SpanID]trace.SpanID{}, parents: map[trace.SpanID]bool{}}
 	c.waiting[id] = p
 	c.order = append(c.order, id)
 	return p
 }
 
 // take adds the spans that descend from the root, and returns the others.
-func (t *Tree) take(list []*spans.Span) (rest []*spans.Span) {
+func (t *Tree) take(p *pending) (rest []*spans.Span) {
 	children := map[trace.SpanID][]*spans.Span{}
-	for _, s := range list {
-		children[s.Parent.SpanID()] = append(children[s.Parent.SpanID()], s)
+	for _, s := range p.spans {
+		parent := p.parent(s)
+		children[parent] = append(children[parent], s)
 	}
 	taken := map[*spans.Span]bool{}
 	var visit func(id trace.SpanID, depth int)
@@ -112,7 +167,7 @@ func (t *Tree) take(list []*spans.Span) (rest []*spans.Span) {
 		}
 	}
 	visit(t.Root.Context.SpanID(), 1)
-	for _, s := range list {
+	for _, s := range p.spans {
 		if !taken[s] {
 			rest = append(rest, s)
 		}
