@@ -55,7 +55,7 @@ func SpanJSON(w io.Writer, s *spans.Span) error {
 	return err
 }
 
-func timeOf(nanos int64) string { return time.Unix(0, nanos).Format(time.RFC3339Nano) }
+func timeOf(nanos int64) string { return time.Unix(0, nanos).UTC().Format(time.RFC3339Nano) }
 
 // SpanSummary is the end of an observation of spans.
 type SpanSummary struct {

@@ -27,13 +27,17 @@ const (
 )
 
 // A Waterfall is a request with the spans in it, each drawn as a bar over the time of the request.
-type Waterfall struct{ Tree *tree.Tree }
+type Waterfall struct {
+	Tree *tree.Tree
+
+	zone *time.Location // nil: local time
+}
 
 // Text writes the waterfall. Lines are cut at width columns; 0 means no limit.
 func (f Waterfall) Text(out io.Writer, style term.Style, width int) error {
 	w := bufio.NewWriter(out)
 	root := f.Tree.Root
-	line := fmt.Sprintf("%s  %s  %s  trace %s", time.Unix(0, root.Start).Format("15:04:05.000"), ShortTime(duration(root)), spanTitle(root), root.Context.TraceID())
+	line := fmt.Sprintf("%s  %s  %s  trace %s", time.Unix(0, root.Start).In(cmp.Or(f.zone, time.Local)).Format("15:04:05.000"), ShortTime(duration(root)), spanTitle(root), root.Context.TraceID())
 	fmt.Fprintln(w, emphasis(style, root)(term.Clip(line, width)))
 	if root.Work != nil {
 		writeWork(w, style, width, root)
@@ -42,7 +46,7 @@ func (f Waterfall) Text(out io.Writer, style term.Style, width int) error {
 		f.bars(w, style, width)
 	}
 	if n := f.Tree.Omitted; n > 0 {
-		fmt.Fprintf(w, "  %s more\n", english.Count(n, "span"))
+		fmt.Fprintf(w, "  %s\n", english.Count(n, "more span"))
 	}
 	return w.Flush()
 }
