@@ -3,6 +3,7 @@ package loupe
 import (
 	"errors"
 	"iter"
+	"time"
 
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/goproc"
@@ -46,8 +47,12 @@ type spanSets struct {
 // newSpanSets returns the sets for a process. kinds are the kinds of events that are observed.
 func newSpanSets(o SpanOptions, p *goproc.Process, kinds event.Kinds) *spanSets {
 	s := &spanSets{}
-	s.tracker = join.NewTracker(join.Options{PID: int32(p.PID()), Handle: o.Handle, Sample: o.Sample, Waits: kinds.Has(event.GoBlock),
-		Release: func(g uint64) { s.session.Unlist(g) }})
+	s.tracker = join.NewTracker(join.Options{PID: int32(p.PID()), Handle: o.Handle, Sample: o.Sample, Kinds: kinds,
+		Release: func(g uint64) { s.session.Unlist(g) }, InGap: func() bool { return s.session.InGap() },
+		Alive: func() ([]uint64, int64, error) {
+			alive, err := p.Alive()
+			return alive, time.Now().UnixNano(), err
+		}})
 	s.probes = []*probe.Set{nethttp.New(s.tracker, p.TypeName)}
 	return s
 }

@@ -50,6 +50,10 @@ type Work struct {
 	Started Times // sum of all goroutines that were started for the request, until the span ended
 	Created int   // number of these
 	Holder  Holder
+
+	// Uncertain reports that events may have been lost while the request was served. The times up to the next event of a
+	// goroutine may then belong to other classes. Their sum is exact if the end of the span was observed.
+	Uncertain bool
 }
 
 // Holder is who held the lock for which a request waited longest.
@@ -74,6 +78,9 @@ func (w *Work) Attributes() []attribute.KeyValue {
 	if w.Created > 0 {
 		list = append(list, attribute.Int("loupe.go.goroutines.started", w.Created))
 		add("loupe.go.goroutines.", &w.Started)
+	}
+	if w.Uncertain {
+		list = append(list, attribute.Bool("loupe.go.uncertain", true))
 	}
 	if h := w.Holder; h.Wait > 0 {
 		list = append(list, attribute.Float64("loupe.go.lock.longest_wait", h.Wait.Seconds()))

@@ -66,6 +66,10 @@ type Engine interface {
 	// Lost returns the number of records lost so far, modulo 2^32.
 	Lost() uint32
 
+	// InGap reports whether, at the record that Drain passes, the loss of another record may not yet be reported completely: it
+	// happened before a later record. Lost events are then reported at the begin and at the end of the gap.
+	InGap() bool
+
 	// NewEpoch makes the probes send all stacks again, with new IDs.
 	NewEpoch()
 

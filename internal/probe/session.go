@@ -139,6 +139,10 @@ func (s *Session) Unlist(goroutine uint64) {
 	}
 }
 
+// InGap reports whether records that precede the current one may be lost although no Lost event separates them from it. It is
+// called by Set.Decode or by the goroutine that iterates over Events.
+func (s *Session) InGap() bool { return s.engine.InGap() }
+
 // Unlisted returns the number of goroutines of requests whose events are missing because there were too many at once.
 func (s *Session) Unlisted() uint64 {
 	s.mu.Lock()

@@ -121,7 +121,11 @@ func duration(s *spans.Span) time.Duration { return time.Duration(s.End - s.Star
 
 // writeWork writes how the time of a request was spent.
 func writeWork(w io.Writer, style term.Style, width int, s *spans.Span) {
-	fmt.Fprintln(w, term.Clip("  "+timesText(&s.Work.Own, duration(s)), width))
+	times := timesText(&s.Work.Own, duration(s))
+	if s.Work.Uncertain {
+		times += "; uncertain: events were lost"
+	}
+	fmt.Fprintln(w, term.Clip("  "+times, width))
 	if h := s.Work.Holder; h.Wait > 0 && (h.G != 0 || h.Func != "") {
 		held := "goroutine " + fmt.Sprint(h.G)
 		if h.Func != "" {

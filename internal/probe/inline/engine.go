@@ -389,6 +389,9 @@ func (e *Engine) Lost() uint32 {
 	return e.region.Lost()
 }
 
+// InGap implements probe.Engine.
+func (e *Engine) InGap() bool { return e.reader != nil && e.reader.gap != lastKey }
+
 // TimeError implements probe.Engine.
 func (e *Engine) TimeError() event.TimeError {
 	if e.reader == nil || !e.clock.coarse {

@@ -246,6 +246,9 @@ func (e *Engine) Drain(record func([]byte) bool) (all bool) {
 // DrainAll implements probe.Engine. A record is there as soon as its probe is done.
 func (e *Engine) DrainAll(record func([]byte) bool) { e.Drain(record) }
 
+// InGap implements probe.Engine. A loss is between the records before and after it.
+func (e *Engine) InGap() bool { return false }
+
 // Wait implements probe.Engine.
 func (e *Engine) Wait(ctx context.Context) bool { return e.waker.wait(ctx, e.ring, e.control) }
 

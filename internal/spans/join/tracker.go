@@ -7,6 +7,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/gostate"
 	"github.com/loupe-go/loupe/spans"
 )
 
@@ -17,15 +18,22 @@ type Options struct {
 	// Handle receives each span when it ends, in the goroutine that calls the Tracker.
 	Handle func(*spans.Span)
 
-	// Waits reports that the events include those of waits. Then a goroutine belongs to the span in which it was created until that
-	// has ended and the goroutine waits for another one. Otherwise it belongs to the span until that has ended.
-	Waits bool
+	// Kinds are the kinds of events that are observed. If they include those of waits, a goroutine belongs to the span in which it
+	// was created until that has ended and the goroutine waits for another one. Otherwise it belongs to the span until that has ended.
+	Kinds event.Kinds
 
 	// Release is called for a goroutine that does not belong to a request any more, although it is alive. It may be nil.
 	Release func(goroutine uint64)
 
 	// Sample decides whether a span is sampled. If it is nil, spans without a parent are sampled, others if their parent is.
 	Sample func(*spans.Span) bool
+
+	// InGap reports whether events that precede the current one may be lost, without a Lost event between them. It may be nil.
+	InGap func() bool
+
+	// Alive returns the goroutines that are alive and the current time. After a loss of events it is called at most once a
+	// second, to find those that have ended unobserved. It may be nil.
+	Alive func() (goroutines []uint64, now int64, err error)
 }
 
 // A Tracker makes the spans of one process. Its methods are called by one goroutine, in the order of the event stream.
@@ -36,9 +44,12 @@ type Tracker struct {
 	heirs      map[*spans.Span]int // the number of goroutines that have inherited a span
 	free       []*goroutine
 	counts     counts
+	rules      gostate.Rules
+	waits      bool // Options.Kinds includes waits
+	loss       loss
 }
 
-type counts struct{ begun, ended, panicked, unobserved, strays, mismatched atomic.Uint64 }
+type counts struct{ begun, ended, panicked, unobserved, uncertain, strays, mismatched atomic.Uint64 }
 
 // Counts are the numbers of spans so far.
 type Counts struct {
@@ -47,35 +58,41 @@ type Counts struct {
 	Panicked   uint64 // of these, ended with their goroutine
 	Unobserved uint64 // of these, ended at an unknown time
 	Open       uint64 // that have not ended
+	Uncertain  uint64 // of those that ended, requests whose Work is uncertain
 	Strays     uint64 // ends of operations whose begin was not observed
 	Mismatched uint64 // notes that do not fit their operation: a layout is wrong, or notes were lost
 }
 
 // A goroutine is one that is in a span, or was created in one.
 type goroutine struct {
-	id   uint64
-	open []*spans.Span // innermost last
+	id     uint64
+	open   []*spans.Span // innermost last
+	losses uint64        // of the Tracker, when the outermost of these began
 
 	// inherited is the innermost span of the goroutine's creator when it was created. It is the parent of the first spans of
-	// this one, until it waits for other work: see Tracker.block.
+	// this one, until it waits for other work: see idle.
 	inherited *spans.Span
-	waits     int // since inherited has ended
+	created   uint64 // losses of the Tracker when it was created
+	waits     int    // since inherited has ended
 
-	request *request // that it serves, or nil
-	child   bool     // it was created for the request
-	class   spans.Class
-	since   int64 // when class began
+	request  *request // that it serves, or nil
+	child    bool     // it was created for the request
+	state    gostate.State
+	class    spans.Class // of state
+	since    int64       // when class began
+	returned bool        // from a system call, by the last event
 }
 
 // NewTracker returns a Tracker without spans.
 func NewTracker(o Options) *Tracker {
-	return &Tracker{opt: o, ids: newIDs(), goroutines: map[uint64]*goroutine{}, heirs: map[*spans.Span]int{}}
+	return &Tracker{opt: o, ids: newIDs(), goroutines: map[uint64]*goroutine{}, heirs: map[*spans.Span]int{},
+		rules: gostate.RulesFor(o.Kinds.Union(event.KindsOf(event.GoStatus)), 0), waits: o.Kinds.Has(event.GoBlock)}
 }
 
 // Counts returns the numbers of spans. It may be called from any goroutine.
 func (t *Tracker) Counts() Counts {
 	c := Counts{Ended: t.counts.ended.Load(), Panicked: t.counts.panicked.Load(), Unobserved: t.counts.unobserved.Load(),
-		Strays: t.counts.strays.Load(), Mismatched: t.counts.mismatched.Load()}
+		Uncertain: t.counts.uncertain.Load(), Strays: t.counts.strays.Load(), Mismatched: t.counts.mismatched.Load()}
 	c.Begun = t.counts.begun.Load() // last, so that Open is not negative
 	c.Open = c.Begun - c.Ended
 	return c
@@ -97,7 +114,7 @@ func (t *Tracker) add(id uint64, at int64) *goroutine {
 	} else {
 		g = new(goroutine)
 	}
-	g.id, g.since = id, at
+	g.id, g.since, g.state = id, at, gostate.Running
 	t.goroutines[id] = g
 	return g
 }
@@ -144,6 +161,7 @@ func (t *Tracker) isOpen(s *spans.Span) bool {
 type request struct {
 	span     *spans.Span
 	children []*goroutine // those created for it that are alive
+	losses   uint64       // of the Tracker, when it began
 }
 
 // forget removes a goroutine from those that are alive.
@@ -176,15 +194,18 @@ func (t *Tracker) Begin(s *spans.Span) *spans.Span {
 		s.Context = s.Context.WithTraceFlags(trace.FlagsSampled)
 	}
 	if s.Kind == trace.SpanKindServer || s.Kind == trace.SpanKindConsumer {
-		g.serve(s)
+		g.serve(s, t.loss.count)
+	}
+	if len(g.open) == 0 {
+		g.losses = t.loss.count
 	}
 	g.open = append(g.open, s)
 	t.counts.begun.Add(1)
 	return s
 }
 
-// serve begins to account what the goroutine does to a request, unless it serves one already.
-func (g *goroutine) serve(s *spans.Span) {
+// serve begins to account what the goroutine does to a request, unless it serves one already. losses is the number of losses so far.
+func (g *goroutine) serve(s *spans.Span, losses uint64) {
 	if g.request != nil && !g.child {
 		return
 	}
@@ -193,7 +214,8 @@ func (g *goroutine) serve(s *spans.Span) {
 		g.request.forget(g)
 	}
 	s.Work = &spans.Work{}
-	g.request, g.child, g.class, g.since = &request{span: s}, false, spans.Running, s.Start
+	g.request, g.child, g.since = &request{span: s, losses: losses}, false, s.Start
+	g.state, g.class = gostate.Running, spans.Running
 }
 
 func (t *Tracker) sampled(s *spans.Span) bool {
@@ -211,7 +233,7 @@ func (t *Tracker) scope(g *goroutine) (*spans.Span, spans.Rule) {
 	if n := len(g.open); n > 0 {
 		return g.open[n-1], spans.RuleGoroutine
 	}
-	if !t.opt.Waits && g.inherited != nil && g.inherited.End != 0 {
+	if g.inherited != nil && g.inherited.End != 0 && (!t.waits || g.created != t.loss.count) {
 		t.inherit(g, nil)
 	}
 	return g.inherited, spans.RuleCreator
@@ -282,12 +304,6 @@ func (t *Tracker) End(s *spans.Span, at int64) {
 	}
 }
 
-func (t *Tracker) release(goroutine uint64) {
-	if t.opt.Release != nil {
-		t.opt.Release(goroutine)
-	}
-}
-
 func (t *Tracker) end(g *goroutine, s *spans.Span, at int64) {
 	at = max(at, s.Start)
 	if r := g.request; r != nil && r.span == s {
@@ -297,6 +313,9 @@ func (t *Tracker) end(g *goroutine, s *spans.Span, at int64) {
 			child.request, child.child = nil, false
 		}
 		g.request = nil
+		if s.Work.Uncertain = s.Work.Uncertain || t.lostSince(r.losses); s.Work.Uncertain {
+			t.counts.uncertain.Add(1)
+		}
 	}
 	t.finish(s, at)
 }
@@ -316,14 +335,20 @@ func (t *Tracker) finish(s *spans.Span, at int64) {
 
 // Event takes an event of a goroutine.
 func (t *Tracker) Event(e *event.Event) {
-	if e.Kind == event.GoCreate {
+	t.bury(e.Time)
+	switch e.Kind {
+	case event.GoCreate:
 		t.create(e)
+		return
+	case event.Lost:
+		t.lose(e.Time)
 		return
 	}
 	g := t.goroutines[e.G]
 	if g == nil {
 		return
 	}
+	g.check(e, &t.rules)
 	switch e.Kind {
 	case event.GoDestroy:
 		g.spend(e.Time)
@@ -342,7 +367,17 @@ func (t *Tracker) Event(e *event.Event) {
 		return
 	}
 	g.spend(e.Time)
-	g.class = classOf(e)
+	g.enter(e)
+}
+
+// check compares an event with the state of the goroutine before it.
+func (g *goroutine) check(e *event.Event, rules *gostate.Rules) {
+	if e.Kind == event.GoStart && g.returned { // it lost its P during the call, and has waited for another one
+		g.state, g.class = gostate.Runnable, spans.Runnable
+	}
+	if g.request != nil && rules.Fit[e.Kind][g.state] == gostate.Misfit {
+		g.request.span.Work.Uncertain = true
+	}
 }
 
 // create notes a goroutine that was created in a span.
@@ -357,7 +392,8 @@ func (t *Tracker) create(e *event.Event) {
 	}
 	g := t.add(e.G, e.Time)
 	t.inherit(g, scope)
-	g.class, g.since = classOf(e), e.Time
+	g.created, g.since = t.loss.count, e.Time
+	g.enter(e)
 	if r := creator.request; r != nil {
 		g.request, g.child = r, true
 		r.children = append(r.children, g)
@@ -388,11 +424,13 @@ func (g *goroutine) idle(e *event.Event) bool {
 	return g.waits > maxWaits
 }
 
-// exit ends the spans of a goroutine that has ended.
+// exit ends the spans of a goroutine that has ended. If events were lost, their own ends may be among these.
 func (t *Tracker) exit(g *goroutine, at int64) {
 	for _, s := range slices.Backward(g.open) {
-		s.Ending = spans.Panicked
-		s.Fail("goroutine ended by a panic or by runtime.Goexit")
+		if s.Ending = spans.Unobserved; !t.lostSince(g.losses) {
+			s.Ending = spans.Panicked
+			s.Fail("goroutine ended by a panic or by runtime.Goexit")
+		}
 		t.end(g, s, at)
 	}
 	g.open = g.open[:0]

@@ -25,7 +25,7 @@ type world struct {
 
 func newWorld(t *testing.T, change func(*Options)) *world {
 	w := &world{t: t}
-	o := Options{PID: 7, Waits: true, Handle: func(s *spans.Span) { w.ended = append(w.ended, s) },
+	o := Options{PID: 7, Kinds: allKinds, Handle: func(s *spans.Span) { w.ended = append(w.ended, s) },
 		Release: func(g uint64) { w.released = append(w.released, g) }}
 	if change != nil {
 		change(&o)
@@ -65,6 +65,9 @@ func (w *world) block(g uint64, reason string, stack ...string) {
 		}
 	})
 }
+
+// allKinds are the kinds of events that a breakdown can use.
+var allKinds = event.KindsGoroutine.Union(event.KindsSyscall)
 
 const (
 	server = trace.SpanKindServer
@@ -179,7 +182,7 @@ func TestWorkers(t *testing.T) {
 			}
 		})
 	}
-	w := newWorld(t, func(o *Options) { o.Waits = false })
+	w := newWorld(t, func(o *Options) { o.Kinds = event.KindsOf(event.GoCreate, event.GoDestroy) })
 	request := w.begin(1, server, "request")
 	w.create(2, 1)
 	w.end(request)

@@ -51,6 +51,11 @@ func waitClass(reason string, stack *event.Stack) spans.Class {
 	return spans.Other
 }
 
+// enter notes the state after an event.
+func (g *goroutine) enter(e *event.Event) {
+	g.state, g.class, g.returned = gostate.After(e), classOf(e), e.Kind == event.GoSyscallEnd
+}
+
 // spend accounts the time since the last event to the class that the goroutine was in.
 func (g *goroutine) spend(until int64) {
 	d := time.Duration(max(until-g.since, 0))
