@@ -28,6 +28,7 @@ type Span struct {
 	PID    int32
 	G      uint64 // the goroutine on which it began
 	Object uint64 // identifies the operation to its library: the address of a request
+	Result uint64 // the same, where the library also has it: the address of the response that the operation writes
 
 	// Work is what goroutines did for a request that the program serves. It is nil for other spans.
 	Work *Work

@@ -56,17 +56,20 @@ func (d *decoder) decode(n *probe.Note) {
 }
 
 func (d *decoder) serverBegin(n *probe.Note) {
-	req, same, packed, tls := n.Word(), n.Word(), n.Word(), n.Word()
+	req, response, same, packed, tls := n.Word(), n.Word(), n.Word(), n.Word(), n.Word()
 	traceparent, method, path, host, remote, agent := n.Text(), n.Text(), n.Text(), n.Text(), n.Text(), n.Text()
 	major, minor := uint8(packed), uint8(packed>>8)
 	if req == 0 || req != same || major == 0 || major > 3 {
 		d.tracker.Mismatch()
 		return
 	}
-	if s := d.tracker.Innermost(n.G, Library, trace.SpanKindServer); s != nil && s.Object == req {
-		return // the same request, passed on by another server
+	if s := d.tracker.Innermost(n.G, Library, trace.SpanKindServer); s != nil {
+		if s.Object == req && s.Result == response && !d.tracker.LostSince(s) {
+			return // the same request, passed on by another server
+		}
+		d.tracker.Supersede(s, n.Time)
 	}
-	s := &spans.Span{Library: Library, Kind: trace.SpanKindServer, Start: n.Time, G: n.G, Object: req, Parent: sets.Parent(packed>>32, traceparent.Bytes)}
+	s := &spans.Span{Library: Library, Kind: trace.SpanKindServer, Start: n.Time, G: n.G, Object: req, Result: response, Parent: sets.Parent(packed>>32, traceparent.Bytes)}
 	s.Name = setMethod(s, string(method.Bytes))
 	scheme := "http"
 	if tls != 0 {
@@ -87,17 +90,20 @@ func (d *decoder) serverBegin(n *probe.Note) {
 }
 
 func (d *decoder) serverEnd(n *probe.Note) {
-	req, status, written, hijacked := n.Word(), n.Word(), n.Word(), n.Word()
+	req, response, status, written, hijacked := n.Word(), n.Word(), n.Word(), n.Word(), n.Word()
 	route := n.Text()
 	s := d.tracker.Innermost(n.G, Library, trace.SpanKindServer)
 	if s == nil {
 		d.tracker.Stray()
 		return
 	}
-	if s.Object != req {
-		d.tracker.Mismatch()
-		s.Ending = spans.Unobserved
-		d.tracker.End(s, n.Time)
+	if s.Object != req || s.Result != response {
+		if d.tracker.LostSince(s) { // the end of s and the begin of this request
+			d.tracker.Stray()
+		} else {
+			d.tracker.Mismatch()
+		}
+		d.tracker.Supersede(s, n.Time)
 		return
 	}
 	if hijacked == 0 {

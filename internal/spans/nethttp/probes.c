@@ -114,6 +114,7 @@ PROBE(server_begin)
 		n.to->r.flags |= LOUPE_UNREADABLE;
 	header_find(&found, note_read(&n, req + SETTING(req_header)));
 	note_word(&n, req);
+	note_word(&n, proto[0] == 1 ? rw : 0);
 	note_word(&n, proto[0] == 1 ? note_read(&n, rw + SETTING(response_req)) : req); /* must be equal */
 	note_word(&n, (u8)proto[0] | (u8)proto[1] << 8 | found.problems << 16 | (u64)found.traceparents << 32);
 	note_word(&n, note_read(&n, req + SETTING(req_tls)));
@@ -143,6 +144,7 @@ PROBE(server_end)
 	if (read_foreign(&hijacked, 1, c + SETTING(conn_hijacked)))
 		n.to->r.flags |= LOUPE_UNREADABLE;
 	note_word(&n, req);
+	note_word(&n, w);
 	note_word(&n, w ? note_read(&n, w + SETTING(response_status)) : 0);
 	note_word(&n, w ? note_read(&n, w + SETTING(response_written)) : 0);
 	note_word(&n, hijacked);
