@@ -390,6 +390,10 @@ func (t *Tracker) create(e *event.Event) {
 	if scope == nil && creator.request == nil {
 		return
 	}
+	if e.Origin != nil && e.Origin.System {
+		t.release(e.G) // it belongs to the runtime
+		return
+	}
 	g := t.add(e.G, e.Time)
 	t.inherit(g, scope)
 	g.created, g.since = t.loss.count, e.Time

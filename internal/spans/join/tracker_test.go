@@ -238,6 +238,17 @@ func TestWork(t *testing.T) {
 	}
 }
 
+// TestGoroutinesOfRuntime checks that goroutines that the runtime starts while a goroutine serves a request do not belong to that.
+func TestGoroutinesOfRuntime(t *testing.T) {
+	w := newWorld(t, nil)
+	s := w.begin(1, server, "request")
+	w.event(event.GoCreate, 2, func(e *event.Event) { e.Parent, e.Origin = 1, &event.Origin{System: true} })
+	w.end(s)
+	if s.Work.Created != 0 || !slices.Equal(w.released, []uint64{2}) {
+		t.Errorf("%d goroutines started, %v released", s.Work.Created, w.released)
+	}
+}
+
 // TestSample checks that a sampler decides about each span, and that its context says so.
 func TestSample(t *testing.T) {
 	w := newWorld(t, func(o *Options) {
