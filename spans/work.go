@@ -11,14 +11,14 @@ type Class uint8
 
 // The classes.
 const (
-	Running  Class = iota // on a processor, or about to continue on its thread
+	Running  Class = iota // on a processor, or about to continue on its thread; also in a system call if these are not observed
 	Runnable              // waits for a P
 	Chan                  // waits to send to or receive from a channel
 	Select                // waits in a select statement
 	Mutex                 // waits for a lock
 	Network               // waits for the network or another file that the poller watches
 	Syscall               // in a system call
-	Assist                // assists the garbage collector
+	Assist                // waits for the garbage collector: to assist it, or to begin a collection
 	Sleep                 // in time.Sleep
 	Sync                  // waits for a sync.WaitGroup or a sync.Cond
 	Other                 // waits for something else

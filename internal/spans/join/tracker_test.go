@@ -293,3 +293,27 @@ func TestLeave(t *testing.T) {
 		t.Errorf("%d goroutines and %d heirs are kept, released %v", len(w.tracker.goroutines), len(w.tracker.heirs), w.released)
 	}
 }
+
+// TestSemaphores distinguishes the waits for semaphores.
+func TestSemaphores(t *testing.T) {
+	for _, c := range []struct {
+		stack []string
+		want  spans.Class
+	}{
+		{[]string{"sync.runtime_Semacquire", "sync.(*WaitGroup).Wait", "main.main"}, spans.Sync},
+		{[]string{"sync.runtime_SemacquireMutex", "sync.(*Mutex).Lock", "main.main"}, spans.Mutex},
+		{[]string{"internal/poll.runtime_Semacquire", "internal/poll.(*fdMutex).rwlock"}, spans.Sync},
+		{[]string{"main.allocate", "main.main"}, spans.Assist},
+		{[]string{"runtime.GC", "main.main"}, spans.Assist},
+		{[]string{"sync.(*Pool).Get", "main.main"}, spans.Assist},
+		{nil, spans.Sync},
+	} {
+		w := newWorld(t, nil)
+		s := w.begin(1, server, "request")
+		w.block(1, "semacquire", c.stack...)
+		w.end(s)
+		if s.Work.Own[c.want] != time.Millisecond {
+			t.Errorf("%q: %v, want %v", c.stack, s.Work.Own, c.want)
+		}
+	}
+}

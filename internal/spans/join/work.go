@@ -40,6 +40,9 @@ func waitClass(reason string, stack *event.Stack) spans.Class {
 		if gostate.ForLock(reason, stack) {
 			return spans.Mutex
 		}
+		if ofRuntime(stack) {
+			return spans.Assist
+		}
 		return spans.Sync
 	case gostate.WaitSync:
 		return spans.Sync
@@ -49,6 +52,16 @@ func waitClass(reason string, stack *event.Stack) spans.Class {
 		return spans.Select
 	}
 	return spans.Other
+}
+
+// ofRuntime reports whether the runtime waits for a semaphore of its own: a goroutine that begins a garbage collection waits for others
+// that do. Packages wait for a semaphore in functions such as sync.runtime_Semacquire.
+func ofRuntime(stack *event.Stack) bool {
+	if stack == nil {
+		return false
+	}
+	i := slices.IndexFunc(stack.Frames, func(f event.Frame) bool { return !strings.HasPrefix(f.Func, "runtime.") })
+	return i >= 0 && !strings.Contains(stack.Frames[i].Func, ".runtime_")
 }
 
 // enter notes the state after an event.
