@@ -56,17 +56,24 @@ type web struct {
 // startWeb starts the program and observes its requests.
 func startWeb(t *testing.T, spec testtarget.Spec) *web {
 	t.Helper()
-	w := &web{t: t, target: testtarget.Start(t, testtarget.Build(t, spec))}
+	return observeWeb(t, testtarget.Start(t, testtarget.Build(t, spec)), loupe.Options{})
+}
+
+// observeWeb observes the requests of the program.
+func observeWeb(t *testing.T, target *testtarget.Process, opt loupe.Options) *web {
+	t.Helper()
+	w := &web{t: t, target: target}
 	t.Cleanup(w.target.Stop)
 	words := strings.Fields(w.target.Command("address"))
 	w.plain, w.tls = words[1], words[2]
 	w.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}}
 	t.Cleanup(w.client.CloseIdleConnections)
-	w.session = attach(t, w.target.PID(), loupe.Options{Spans: loupe.SpanOptions{Handle: func(s *spans.Span) {
+	opt.Spans.Handle = func(s *spans.Span) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.got = append(w.got, s)
-	}}})
+	}
+	w.session = attach(t, w.target.PID(), opt)
 	for _, warning := range w.session.Warnings() {
 		t.Log(warning)
 	}

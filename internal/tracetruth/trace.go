@@ -32,6 +32,8 @@ type Trace struct {
 
 	start int64 // of the recording, before Begin
 
+	regions []region // of the program
+
 	// initial has the states of goroutines that were alive when the trace began.
 	initial map[uint64]event.State
 }
@@ -116,6 +118,9 @@ func (p *parser) add(ev trace.Event) error {
 		if tr := ev.StateTransition(); tr.Resource.Kind == trace.ResourceGoroutine {
 			return p.transition(ev, tr, moved)
 		}
+	case trace.EventRegionBegin, trace.EventRegionEnd:
+		p.t.regions = append(p.t.regions, region{name: ev.Region().Type, g: goid(ev.Goroutine()), at: at, begin: ev.Kind() == trace.EventRegionBegin,
+			index: len(p.t.Records), moved: moved})
 	case trace.EventRangeBegin:
 		p.rangeBegin(ev, moved)
 	}
@@ -237,6 +242,9 @@ func (p *parser) finish() error {
 	}
 	for i := range p.t.Records {
 		p.t.Records[i].Time = c.mono(p.t.Records[i].Time)
+	}
+	for i := range p.t.regions {
+		p.t.regions[i].at = c.mono(p.t.regions[i].at)
 	}
 	for i := range p.t.Phases {
 		p.t.Phases[i].Begin = c.mono(p.t.Phases[i].Begin)

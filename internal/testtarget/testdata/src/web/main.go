@@ -15,6 +15,11 @@
 //	/hijack           answers by itself on the connection that it takes over
 //	/wait?for=KIND    waits 20 ms: for sleep, chan, select, lock, network, group; or runs as long: for cpu
 //	/echo             answers with the body of the request
+//	/busy/N           answers after 2 ms with status 200 + N modulo 300
+//	/pause            answers after 20 ms
+//	/truth/KIND/N     does something in a region "request N" of the trace; see truth.go
+//
+// The command `trace FILE` records an execution trace until `stop`.
 package main
 
 import (
@@ -35,6 +40,8 @@ func main() {
 		"address": func([]string) string {
 			return "address " + w.plain.Listener.Addr().String() + " " + w.tls.Listener.Addr().String()
 		},
+		"trace": w.truth.begin,
+		"stop":  w.truth.stop,
 	})
 }
 
@@ -43,11 +50,13 @@ type web struct {
 	dead       string // URL of a port at which no server listens
 	work       chan func()
 	mu         sync.Mutex
+	truth      *truth
 }
 
 func newWeb() *web {
 	w := &web{work: make(chan func())}
 	go w.pool()
+	w.truth = newTruth(w)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/hello", func(rw http.ResponseWriter, r *http.Request) { io.WriteString(rw, "hello") })
 	mux.HandleFunc("/status/", status)
@@ -63,6 +72,9 @@ func newWeb() *web {
 	mux.HandleFunc("/hijack", hijack)
 	mux.HandleFunc("/wait", func(rw http.ResponseWriter, r *http.Request) { w.wait(r.URL.Query().Get("for")) })
 	mux.HandleFunc("/echo", func(rw http.ResponseWriter, r *http.Request) { io.Copy(rw, r.Body) })
+	mux.HandleFunc("/busy/", busy)
+	mux.HandleFunc("/pause", func(http.ResponseWriter, *http.Request) { time.Sleep(pause) })
+	mux.HandleFunc("/truth/", func(rw http.ResponseWriter, r *http.Request) { w.truth.serve(rw, r) })
 	w.plain = httptest.NewServer(mux)
 	w.tls = httptest.NewUnstartedServer(mux)
 	w.tls.EnableHTTP2 = true
@@ -90,6 +102,12 @@ func count(r *http.Request) int {
 func status(rw http.ResponseWriter, r *http.Request) {
 	n, _ := strconv.Atoi(r.URL.Path[len("/status/"):])
 	rw.WriteHeader(n)
+}
+
+func busy(rw http.ResponseWriter, r *http.Request) {
+	n, _ := strconv.Atoi(r.URL.Path[len("/busy/"):])
+	time.Sleep(2 * time.Millisecond)
+	rw.WriteHeader(200 + n%300)
 }
 
 func get(rw http.ResponseWriter, c *http.Client, url string) {
@@ -183,7 +201,7 @@ func (w *web) wait(kind string) {
 		time.AfterFunc(pause, all.Done)
 		all.Wait()
 	case "network":
-		w.readSlowly()
+		readSlowly(pause)
 	case "cpu":
 		for begin := time.Now(); time.Since(begin) < pause; {
 		}
@@ -194,7 +212,7 @@ func (w *web) wait(kind string) {
 func (w *web) release() { w.mu.Unlock() }
 
 // readSlowly reads from a connection on which data arrives after a pause.
-func (w *web) readSlowly() {
+func readSlowly(pause time.Duration) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		panic(err)
