@@ -51,6 +51,9 @@ type web struct {
 
 	mu  sync.Mutex
 	got []*spans.Span
+
+	reading sync.Mutex    // held to stop the reader of events
+	done    chan struct{} // closed when the events have ended
 }
 
 // startWeb starts the program and observes its requests.
@@ -77,17 +80,22 @@ func observeWeb(t *testing.T, target *testtarget.Process, opt loupe.Options) *we
 	for _, warning := range w.session.Warnings() {
 		t.Log(warning)
 	}
-	done := make(chan struct{})
+	w.done = make(chan struct{})
 	go func() {
-		defer close(done)
+		defer close(w.done)
 		for range w.session.Events() {
+			w.reading.Lock()
+			w.reading.Unlock()
 		}
 	}()
-	t.Cleanup(func() {
-		w.session.Detach()
-		<-done
-	})
+	t.Cleanup(w.detach)
 	return w
+}
+
+// detach ends the observation. All spans have been reported when it returns.
+func (w *web) detach() {
+	w.session.Detach()
+	<-w.done
 }
 
 // take waits for n spans and returns them. No others follow.

@@ -160,7 +160,7 @@ func (c *spanComparison) judge(requests int) {
 	}
 }
 
-// sendMany sends requests from some goroutines at once. Each has a path by its number.
+// sendMany sends requests from some goroutines at once. Each has a path and a parent by its number.
 func (w *web) sendMany(requests, senders int, path func(n int) string) {
 	w.t.Helper()
 	w.client.Transport.(*http.Transport).MaxIdleConnsPerHost = senders
@@ -169,7 +169,7 @@ func (w *web) sendMany(requests, senders int, path func(n int) string) {
 	for range senders {
 		all.Go(func() {
 			for n := range numbers {
-				if status, _ := w.send("GET", "http://"+w.plain+path(n), ""); status == 0 {
+				if status, _ := w.send("GET", "http://"+w.plain+path(n), "", "traceparent", numbered(n)); status == 0 {
 					w.t.Errorf("%s: no response", path(n))
 				}
 			}
