@@ -36,6 +36,8 @@
 //	       profile
 //	shop   servers, clients and a database, for tests that read the structs
 //	       of the standard library
+//	ledger operations of package database/sql, with drivers that have no
+//	       database
 //	tiny   only the protocol; portable to every GOOS and GOARCH
 //
 // # Protocol
