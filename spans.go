@@ -10,6 +10,7 @@ import (
 	"github.com/loupe-go/loupe/internal/probe"
 	"github.com/loupe-go/loupe/internal/spans/join"
 	"github.com/loupe-go/loupe/internal/spans/nethttp"
+	"github.com/loupe-go/loupe/internal/spans/sqldb"
 	"github.com/loupe-go/loupe/spans"
 )
 
@@ -25,6 +26,10 @@ type SpanOptions struct {
 	// Sample decides whether a new span is sampled, which its context then says. Handle also receives spans that are not. If
 	// Sample is nil, spans without a parent are sampled, others if their parent is.
 	Sample func(*spans.Span) bool
+
+	// NoQueryText omits the text of statements that the program sends to databases. Otherwise it is an attribute of their spans, at
+	// most 1 KB of it. The literals of statements without parameters are replaced by question marks.
+	NoQueryText bool
 
 	// NoWork omits the breakdown of the time of a request, which costs the target more the more frequently its goroutines wait. It
 	// applies if Options.Kinds is not set.
@@ -53,7 +58,7 @@ func newSpanSets(o SpanOptions, p *goproc.Process, kinds event.Kinds) *spanSets 
 			alive, err := p.Alive()
 			return alive, time.Now().UnixNano(), err
 		}})
-	s.probes = []*probe.Set{nethttp.New(s.tracker, p.TypeName)}
+	s.probes = []*probe.Set{nethttp.New(s.tracker, p.TypeName), sqldb.New(s.tracker, p.TypeName, sqldb.Options{NoText: o.NoQueryText})}
 	return s
 }
 

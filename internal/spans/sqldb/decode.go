@@ -1,0 +1,238 @@
+package sqldb
+
+import (
+	"strings"
+
+	"go.opentelemetry.io/otel/codes"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/loupe-go/loupe/internal/probe"
+	"github.com/loupe-go/loupe/internal/spans/join"
+	"github.com/loupe-go/loupe/spans"
+)
+
+// Kinds of notes, as in probes.c.
+const (
+	noteBegin = iota
+	noteDatabase
+	notePart
+	noteEnd
+	noteRetry
+)
+
+// Operations and flags, as in probes.c.
+const (
+	opQuery = iota
+	opExec
+	opPrepare
+	opBegin
+	opPing
+	opCommit
+	opRollback
+
+	opMask       = 0x0F
+	opRetries    = 0x10
+	opParameters = 0x20
+	opDiscards   = 0x40
+)
+
+// Parts of a database, as in probes.c.
+const (
+	partDSN = iota
+	partPGX
+	partMySQLAddr
+	partMySQLDatabase
+)
+
+// operations are the names of operations that have no statement, and the word before a statement that is only prepared.
+var operations = map[uint64]string{opPrepare: "PREPARE", opBegin: "BEGIN", opPing: "PING", opCommit: "COMMIT", opRollback: "ROLLBACK"}
+
+// maxRetries is the number of attempts after which (*DB).retry makes the last one.
+const maxRetries = 2
+
+// An operation is one that has begun.
+type operation struct {
+	span       *spans.Span
+	flags      uint64
+	retries    int
+	attributes int // number of attributes without those of an error
+}
+
+// decoder reads the notes of the set. The C half writes them in the same order.
+type decoder struct {
+	tracker   *join.Tracker
+	typeName  func(uint64) (string, error)
+	opt       Options
+	databases map[uint64]*database  // by key
+	open      map[uint64]*operation // by goroutine
+}
+
+// maxKept bounds the databases and operations that are kept. Operations whose goroutine has ended are among them.
+const maxKept = 1 << 14
+
+func newDecoder(t *join.Tracker, typeName func(uint64) (string, error), o Options) *decoder {
+	return &decoder{tracker: t, typeName: typeName, opt: o, databases: map[uint64]*database{}, open: map[uint64]*operation{}}
+}
+
+func (d *decoder) decode(n *probe.Note) {
+	switch n.What {
+	case noteBegin:
+		d.begin(n)
+	case noteDatabase:
+		d.database(n)
+	case notePart:
+		key, part := n.Word(), n.Word()
+		text := n.Text()
+		if db := d.databases[key]; db != nil && text.Marks == 0 && len(text.Bytes) > 0 {
+			db.part(part, string(text.Bytes))
+		}
+	case noteEnd:
+		d.end(n)
+	case noteRetry:
+		d.retry(n)
+	}
+}
+
+func (d *decoder) database(n *probe.Note) {
+	key := n.Word()
+	db := &database{}
+	db.connector, _ = d.typeName(n.Word())
+	db.driver, _ = d.typeName(n.Word())
+	db.describe()
+	if len(d.databases) >= maxKept {
+		clear(d.databases)
+	}
+	d.databases[key] = db
+}
+
+func (d *decoder) begin(n *probe.Note) {
+	flags, object, key := n.Word(), n.Word(), n.Word()
+	text := n.Text()
+	if op := d.current(n.G); op != nil { // its end was not observed: the last attempt has failed, or a driver has panicked
+		op.span.Ending = spans.Unobserved
+		d.finish(op, n.Time)
+	}
+	s := &spans.Span{Library: Library, Kind: trace.SpanKindClient, Start: n.Time, G: n.G, Object: object}
+	d.describe(s, flags, key, text)
+	d.tracker.Begin(s)
+	if len(d.open) >= maxKept {
+		for g, op := range d.open {
+			if op.span.End != 0 {
+				delete(d.open, g)
+			}
+		}
+	}
+	d.open[n.G] = &operation{span: s, flags: flags, attributes: len(s.Attributes)}
+}
+
+// describe sets the name and the attributes of an operation that begins.
+func (d *decoder) describe(s *spans.Span, flags, key uint64, text probe.Text) {
+	if db := d.databases[key]; db != nil {
+		s.Set(db.attributes...)
+	} else {
+		s.Set(other...)
+	}
+	op := flags & opMask
+	verb := operations[op]
+	if op != opQuery && op != opExec && op != opPrepare {
+		s.Name = verb
+		s.Set(semconv.DBOperationName(verb))
+		return
+	}
+	cut := text.Marks&probe.MarkCut != 0
+	parsed := parse(text.Bytes, cut)
+	if verb != "" {
+		parsed.summary, parsed.operation = strings.TrimSpace(verb+" "+parsed.summary), verb
+	}
+	if parsed.operation != "" {
+		s.Set(semconv.DBOperationName(parsed.operation))
+	}
+	if parsed.collection != "" {
+		s.Set(semconv.DBCollectionName(parsed.collection))
+	}
+	s.Name = parsed.summary
+	if s.Name != "" {
+		s.Set(semconv.DBQuerySummary(parsed.summary))
+	} else {
+		s.Name = s.Attributes[0].Value.AsString() // the system
+	}
+	switch {
+	case d.opt.NoText || len(text.Bytes) == 0:
+	case flags&opParameters != 0:
+		s.Set(semconv.DBQueryText(valid(string(text.Bytes))))
+	default:
+		s.Set(semconv.DBQueryText(sanitize(text.Bytes)))
+	}
+}
+
+// current returns the operation of a goroutine that has not ended, or nil.
+func (d *decoder) current(g uint64) *operation {
+	op := d.open[g]
+	if op != nil && op.span.End != 0 { // with its goroutine, or with the span around it
+		delete(d.open, g)
+		return nil
+	}
+	return op
+}
+
+// end takes the success of an operation, or the release of a connection with the error of the operation. A program also releases
+// connections when it has read the rows of a query.
+func (d *decoder) end(n *probe.Note) {
+	failed, typ := n.Word(), n.Word()
+	op := d.current(n.G)
+	switch {
+	case op == nil:
+		return
+	case failed == 0:
+		d.clear(op)
+	case op.flags&opRetries != 0 && op.flags&opMask != opPing && op.retries < maxRetries:
+		return // its retry follows
+	case op.flags&opDiscards == 0:
+		d.fail(op, typ)
+	}
+	d.finish(op, n.Time)
+}
+
+// retry takes the error of an attempt.
+func (d *decoder) retry(n *probe.Note) {
+	again, typ := n.Word(), n.Word()
+	op := d.current(n.G)
+	if op == nil || op.flags&opRetries == 0 {
+		return
+	}
+	if again == 0 {
+		d.fail(op, typ)
+		d.finish(op, n.Time)
+		return
+	}
+	// If the last attempt gets no connection, nothing reports its end.
+	if op.retries++; op.retries == maxRetries {
+		d.fail(op, 0)
+	}
+}
+
+// finish ends an operation.
+func (d *decoder) finish(op *operation, at int64) {
+	delete(d.open, op.span.G)
+	d.tracker.End(op.span, at)
+}
+
+// clear removes what fail has set.
+func (d *decoder) clear(op *operation) {
+	op.span.Attributes = op.span.Attributes[:op.attributes]
+	op.span.Status = codes.Unset
+}
+
+// fail sets the type of an error.
+func (d *decoder) fail(op *operation, typ uint64) {
+	d.clear(op)
+	name := semconv.ErrorTypeOther.Value.AsString()
+	if typ != 0 {
+		if known, err := d.typeName(typ); err == nil {
+			name = known
+		}
+	}
+	op.span.Set(semconv.ErrorTypeKey.String(name))
+	op.span.Fail("")
+}
