@@ -141,7 +141,8 @@ func (d *decoder) describe(s *spans.Span, flags, key uint64, text probe.Text) {
 		return
 	}
 	cut := text.Marks&probe.MarkCut != 0
-	parsed := parse(text.Bytes, cut)
+	system := s.Attributes[0].Value.AsString()
+	parsed := parse(text.Bytes, dialectOf(system), cut)
 	if verb != "" {
 		parsed.summary, parsed.operation = strings.TrimSpace(verb+" "+parsed.summary), verb
 	}
@@ -155,14 +156,14 @@ func (d *decoder) describe(s *spans.Span, flags, key uint64, text probe.Text) {
 	if s.Name != "" {
 		s.Set(semconv.DBQuerySummary(parsed.summary))
 	} else {
-		s.Name = s.Attributes[0].Value.AsString() // the system
+		s.Name = system
 	}
 	switch {
 	case d.opt.NoText || len(text.Bytes) == 0:
 	case flags&opParameters != 0:
 		s.Set(semconv.DBQueryText(valid(string(text.Bytes))))
 	default:
-		s.Set(semconv.DBQueryText(sanitize(text.Bytes)))
+		s.Set(semconv.DBQueryText(sanitize(text.Bytes, dialectOf(system))))
 	}
 }
 

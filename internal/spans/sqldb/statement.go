@@ -1,6 +1,7 @@
 package sqldb
 
 import (
+	"bytes"
 	"strings"
 	"unicode/utf8"
 )
@@ -17,9 +18,28 @@ const (
 	maxDepth   = 64  // of parentheses
 )
 
+// A dialect is how a database system reads quotes.
+type dialect struct {
+	escapes bool // a backslash in a string escapes the next character
+	strings bool // double quotes enclose strings, not names
+	unsure  bool // the system is unknown
+}
+
+// dialectOf returns the dialect of a database system.
+func dialectOf(system string) dialect {
+	switch system {
+	case "postgresql", "sqlite", "microsoft.sql_server", "oracle.db":
+		return dialect{}
+	case "mysql":
+		return dialect{escapes: true, strings: true}
+	}
+	return dialect{strings: true, unsure: true}
+}
+
 // parse parses the beginning of a statement. cut reports that it has more text.
-func parse(text []byte, cut bool) statement {
-	p := parser{lexer: lexer{text: text}}
+func parse(text []byte, d dialect, cut bool) statement {
+	d.strings = false // a name, where a name is expected
+	p := parser{lexer: lexer{text: text, dialect: d}}
 	for t := p.next(); t.kind != end; t = p.next() {
 		p.take(t)
 	}
@@ -44,6 +64,7 @@ type parser struct {
 
 	previous string            // the keyword before, in upper case; "" if the token before was none
 	selects  [maxDepth]bool    // by depth: the parentheses contain a SELECT
+	bracket  bool              // the token before was a parenthesis
 	depth    int               // of parentheses
 	list     bool              // a list of tables goes on after a comma
 	awaits   func(name string) // takes the name that follows; nil if none is expected
@@ -55,14 +76,14 @@ func (p *parser) take(t token) {
 	if t.kind == name && !t.quoted {
 		word = strings.ToUpper(t.text)
 	}
-	defer func() { p.previous = word }()
+	defer func() { p.previous, p.bracket = word, t.text == "(" || t.text == ")" }()
 	switch {
 	case t.kind == symbol:
 		p.symbol(t.text)
 	case p.operations == 0 && p.begin(word, t.text):
 	case p.keyword(word, t.text):
 	case p.awaits != nil && t.kind == name:
-		p.addTarget(t.text)
+		p.awaits(t.text)
 	default:
 		p.awaits = nil
 		p.list = p.list && t.kind == name // an alias
@@ -84,7 +105,7 @@ func (p *parser) symbol(s string) {
 		p.list = false
 	case ",":
 		if p.list && !wanted {
-			p.awaits = p.addTarget
+			p.awaits = p.addTable
 		}
 	case ";":
 		p.list, p.depth = false, 0
@@ -103,9 +124,7 @@ func (p *parser) begin(word, text string) bool {
 		return true
 	case "SELECT":
 		p.sets()
-	case "UPDATE", "CALL":
-		p.awaits = p.addTarget
-	case "EXEC", "EXECUTE":
+	case "UPDATE", "CALL", "EXEC", "EXECUTE":
 		p.awaits = p.addTarget
 	case "INSERT", "REPLACE", "MERGE", "DELETE":
 	case "CREATE", "DROP", "ALTER", "TRUNCATE":
@@ -134,6 +153,14 @@ func (p *parser) keyword(word, text string) bool {
 		p.list = false
 		p.sets()
 		p.addOperation(text)
+	case "INSERT", "DELETE", "MERGE", "UPDATE":
+		if !p.with || !p.bracket {
+			return p.awaits == nil // SELECT FOR UPDATE, ON DELETE CASCADE
+		}
+		p.addOperation(text)
+		if word == "UPDATE" {
+			p.awaits = p.addTarget
+		}
 	case "FROM":
 		// EXTRACT(YEAR FROM t), and IS DISTINCT FROM.
 		inExpression := p.depth > 0 && p.depth < maxDepth && !p.selects[p.depth]
@@ -211,18 +238,23 @@ func clean(text string) string {
 	if len(text) > maxSummary/2 {
 		text = text[:maxSummary/2]
 	}
-	return strings.ToValidUTF8(text, "\uFFFD")[:]
+	return strings.ToValidUTF8(text, "\uFFFD")
 }
 
-// sanitize returns the text of a statement with its literals replaced by question marks.
-func sanitize(text []byte) string {
+// sanitize returns the text of a statement with its literals replaced by question marks. If it is uncertain where a literal ends, what
+// follows it is omitted.
+func sanitize(text []byte, d dialect) string {
 	var b strings.Builder
-	l, from := lexer{text: text}, 0
+	l, from := lexer{text: text, dialect: d}, 0
 	for t := l.next(); t.kind != end; t = l.next() {
 		if t.kind == literal {
 			b.Write(text[from:t.at])
 			b.WriteByte('?')
 			from = l.at
+			if d.unsure && bytes.IndexByte(text[t.at:l.at], '\\') >= 0 {
+				from = len(text)
+				break
+			}
 		}
 	}
 	b.Write(text[from:])
@@ -247,8 +279,9 @@ type token struct {
 
 // lexer splits a statement into tokens.
 type lexer struct {
-	text []byte
-	at   int
+	text    []byte
+	dialect dialect
+	at      int
 }
 
 // next returns the next token. Any text has tokens.
@@ -259,8 +292,8 @@ func (l *lexer) next() token {
 		return t
 	}
 	switch c := l.text[l.at]; {
-	case c == '\'':
-		l.quoted('\'')
+	case c == '\'' || c == '"' && l.dialect.strings:
+		l.quoted(c, l.dialect.escapes)
 		t.kind = literal
 	case isDigit(c) || c == '.' && l.at+1 < len(l.text) && isDigit(l.text[l.at+1]):
 		l.number()
@@ -300,7 +333,7 @@ func (l *lexer) skip() {
 
 // after continues after the next occurrence of a text.
 func (l *lexer) after(text string) {
-	i := strings.Index(string(l.text[l.at:]), text)
+	i := bytes.Index(l.text[l.at:], []byte(text))
 	if i < 0 {
 		l.at = len(l.text)
 		return
@@ -317,11 +350,11 @@ func (l *lexer) peek() byte {
 	return 0
 }
 
-// quoted skips a quoted text. A quote within is doubled, or in a string follows a backslash.
-func (l *lexer) quoted(by byte) {
+// quoted skips a quoted text. A quote within is doubled, or follows a backslash if that escapes it.
+func (l *lexer) quoted(by byte, escapes bool) {
 	for l.at++; l.at < len(l.text); l.at++ {
 		switch {
-		case by == '\'' && l.text[l.at] == '\\':
+		case escapes && l.text[l.at] == '\\':
 			l.at++
 		case l.text[l.at] != by:
 		case l.at+1 < len(l.text) && l.text[l.at+1] == by:
@@ -372,14 +405,14 @@ func (l *lexer) name(t *token) {
 		from := l.at
 		if c := l.text[from]; isQuote(c) {
 			t.quoted = true
-			l.quoted(closing(c))
+			l.quoted(closing(c), false)
 			b.Write(l.text[from+1 : max(from+1, l.at-1)])
 		} else {
 			l.word()
 			b.Write(l.text[from:l.at])
 		}
 		if l.at < len(l.text) && l.text[l.at] == '\'' && l.at-t.at <= 2 && !t.quoted {
-			l.quoted('\'')
+			l.quoted('\'', l.dialect.escapes || l.text[from]|0x20 == 'e')
 			t.kind = literal
 			return
 		}
