@@ -13,11 +13,8 @@ import (
 // A database is what is known of a DB of the program.
 type database struct {
 	connector, driver string // names of their types
-	attributes        []attribute.KeyValue
+	address           address
 }
-
-// other are the attributes of a database of which nothing is known.
-var other = []attribute.KeyValue{semconv.DBSystemNameOtherSQL}
 
 // systems are the systems by the packages of drivers and connectors.
 var systems = map[string]attribute.KeyValue{
@@ -30,7 +27,7 @@ var systems = map[string]attribute.KeyValue{
 	"hdb": semconv.DBSystemNameSAPHANA, "firebirdsql": semconv.DBSystemNameFirebirdSQL,
 }
 
-// dsnConnector is the type of the connector of a driver that has none of its own.
+// dsnConnector is the type of the connector of a driver without a connector type.
 const dsnConnector = "sql.dsnConnector"
 
 // packageOf returns the package in the name of a type: "pq" in "*pq.Driver".
@@ -39,41 +36,45 @@ func packageOf(name string) string {
 	return pkg
 }
 
-// describe sets the system by the types of the connector and the driver.
-func (d *database) describe() {
+// system returns the system by the types of the connector and the driver.
+func (d *database) system() attribute.KeyValue {
 	name := d.connector
 	if name == dsnConnector {
 		name = d.driver
 	}
-	system, ok := systems[packageOf(name)]
-	if !ok {
-		system = other[0]
+	if system, ok := systems[packageOf(name)]; ok {
+		return system
 	}
-	d.attributes = append(d.attributes, system)
+	return semconv.DBSystemNameOtherSQL
 }
 
-// part adds what a string in the connector says. A string is of the connector only if the type has it there.
+// part takes a string in the connector. It is of the connector only if the type has it there.
 func (d *database) part(part uint64, text string) {
-	a := &address{}
 	switch {
 	case part == partDSN && d.connector == dsnConnector:
-		*a = parseDSN(packageOf(d.driver), text)
+		d.address = parseDSN(packageOf(d.driver), text)
 	case part == partPGX && d.connector == "*stdlib.driverConnector":
-		*a = parseDSN("stdlib", text)
+		d.address = parseDSN("stdlib", text)
 	case part == partMySQLAddr && d.connector == "*mysql.connector":
-		a.setServer(text)
+		d.address.setServer(text)
 	case part == partMySQLDatabase && d.connector == "*mysql.connector":
-		a.database = text
+		d.address.database = text
 	}
-	if a.host != "" {
-		d.attributes = append(d.attributes, semconv.ServerAddress(valid(a.host)))
+}
+
+// attributes returns the attributes of operations on the database. The first one is the system.
+func (d *database) attributes() []attribute.KeyValue {
+	list := []attribute.KeyValue{d.system()}
+	if a := d.address; a.host != "" {
+		list = append(list, semconv.ServerAddress(valid(a.host)))
 		if a.port > 0 {
-			d.attributes = append(d.attributes, semconv.ServerPort(a.port))
+			list = append(list, semconv.ServerPort(a.port))
 		}
 	}
-	if a.database != "" {
-		d.attributes = append(d.attributes, semconv.DBNamespace(valid(a.database)))
+	if name := d.address.database; name != "" {
+		list = append(list, semconv.DBNamespace(valid(name)))
 	}
+	return list
 }
 
 func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }

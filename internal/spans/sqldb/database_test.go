@@ -45,7 +45,7 @@ func TestSystems(t *testing.T) {
 		{"*mssql.Connector", "", "microsoft.sql_server"}, {"godror.connector", "", "oracle.db"}, {dsnConnector, "main.driver", "other_sql"}, {"", "", "other_sql"},
 	} {
 		d := database{connector: test.connector, driver: test.driver}
-		if d.describe(); d.attributes[0].Value.AsString() != test.want {
+		if got := d.attributes()[0].Value.AsString(); got != test.want {
 			t.Errorf("%+v, want %s", d, test.want)
 		}
 	}

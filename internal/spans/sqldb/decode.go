@@ -99,7 +99,9 @@ func (d *decoder) database(n *probe.Note) {
 	db := &database{}
 	db.connector, _ = d.typeName(n.Word())
 	db.driver, _ = d.typeName(n.Word())
-	db.describe()
+	if d.databases[key] != nil { // each processor or lane sends it once
+		return
+	}
 	if len(d.databases) >= maxKept {
 		clear(d.databases)
 	}
@@ -128,11 +130,11 @@ func (d *decoder) begin(n *probe.Note) {
 
 // describe sets the name and the attributes of an operation that begins.
 func (d *decoder) describe(s *spans.Span, flags, key uint64, text probe.Text) {
-	if db := d.databases[key]; db != nil {
-		s.Set(db.attributes...)
-	} else {
-		s.Set(other...)
+	db := d.databases[key]
+	if db == nil { // its description was lost
+		db = &database{}
 	}
+	s.Set(db.attributes()...)
 	op := flags & opMask
 	verb := operations[op]
 	if op != opQuery && op != opExec && op != opPrepare {

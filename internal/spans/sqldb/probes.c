@@ -55,7 +55,7 @@ enum loupe_table_id {
 #define LOUPE_TEXT 1024
 #include "set.h"
 
-/* The databases that were reported, by key. */
+/* The databases by key. The value is 1 for those that were reported. */
 TABLE(databases, 1)
 
 /* Kinds of notes. */
@@ -118,7 +118,10 @@ FUNCTION int send_part(u64 goid, u64 tid, u64 key, u64 part, u64 at)
 	return 0;
 }
 
-/* Sends what the connector of a database says about it. What the connector is depends on its type, which the reader knows. */
+/*
+ * Sends what the connector of a database says about it. What the connector is depends on its type, which the reader knows. Returns whether
+ * there was room.
+ */
 FUNCTION int send_database(u64 goid, u64 tid, u64 key, u64 itab, u64 data)
 {
 	u64 config = word_at(data + SETTING(mysql_config));
@@ -134,13 +137,13 @@ FUNCTION int send_database(u64 goid, u64 tid, u64 key, u64 itab, u64 data)
 	send_part(goid, tid, key, PART_PGX, data + SETTING(pgx_name));
 	send_part(goid, tid, key, PART_MYSQL_ADDR, config ? config + SETTING(mysql_addr) : 0);
 	send_part(goid, tid, key, PART_MYSQL_DATABASE, config ? config + SETTING(mysql_database) : 0);
-	return 0;
+	return 1;
 }
 
 /* Sends the begin of an operation on a database, with its statement. */
 FUNCTION int begin_operation(u64 g, u64 operation, u64 db, u64 text, u64 length)
 {
-	u64 connector[2] = {}, key;
+	u64 connector[2] = {}, key, *sent;
 	u32 tid = target_thread();
 	struct goroutine gr;
 	struct note n;
@@ -155,8 +158,9 @@ FUNCTION int begin_operation(u64 g, u64 operation, u64 db, u64 text, u64 length)
 	if (db && read_foreign(connector, sizeof(connector), db + SETTING(db_connector)))
 		connector[0] = connector[1] = 0;
 	key = mix(fold(0, db), connector[1]);
-	if (connector[0] && (!find_databases(key, &added) || added))
-		send_database(gr.id, tid, key, connector[0], connector[1]);
+	sent = find_databases(key, &added);
+	if (connector[0] && (!sent || !*sent) && send_database(gr.id, tid, key, connector[0], connector[1]) && sent)
+		KEEP(sent, 0, 1);
 	if (!note_begin(&n, BEGIN, tid, gr.id, 0))
 		return 0;
 	note_word(&n, operation);

@@ -5,8 +5,13 @@
 // connection turns out to be bad. Operations on a Tx or a Conn begin where the method has the connection. A query ends when its rows
 // can be read: the time in which the program reads them is not part of it.
 //
-// These are not reported: the statements that (*Tx).Stmt prepares on the connection of the transaction, operations that fail because
-// their transaction or connection has ended, and what a program does with a driver directly.
+// An operation makes up to three attempts. If the last one cannot get a connection, nothing reports its end: its span ends with the
+// next operation of the goroutine or with the span around it, and is marked as unobserved. The error of a rollback is not reported if
+// the package rolls back because the context of the transaction has ended. On amd64 engine inline reports the errors of statements in
+// transactions without their types since Go 1.27.
+//
+// Not reported are the statements that (*Tx).Stmt prepares on the connection of the transaction, operations that fail because their
+// transaction or connection has ended, and direct calls of a driver.
 //
 // The central function is [New].
 package sqldb
@@ -24,8 +29,9 @@ import (
 const Library = "database/sql"
 
 const (
-	oldest = 19 // the minor version of the oldest Go release that is supported
-	retry  = 20 // of the first one with (*DB).retry
+	oldest   = 19 // the minor version of the oldest Go release that is supported
+	hasRetry = 20 // that of the first release with (*DB).retry
+	small    = 27 // that of the first release that inlines (*Tx).closemuRUnlockRelease
 )
 
 // maxDatabases is the number of databases whose description is sent once. That of others is sent with each operation.
@@ -43,7 +49,7 @@ type Options struct {
 // New returns a set that reports operations to a tracker. typeName returns the name of the type at an address.
 func New(t *join.Tracker, typeName func(addr uint64) (string, error), o Options) *probe.Set {
 	d := newDecoder(t, typeName, o)
-	set := &probe.Set{Name: Library, Code: &code, Settings: settings(), Decode: d.decode, Tables: []probe.Table{{Name: "databases", Values: 1, Keys: maxDatabases}}}
+	set := &probe.Set{Name: Library, Code: &code, Settings: settings(), Decode: d.decode, Tables: []probe.Table{{Name: "databases", Values: 1, Kept: 1, Keys: maxDatabases}}}
 	for _, p := range probes() {
 		if p.Since == 0 {
 			p.Since = oldest
@@ -62,9 +68,9 @@ func probes() []probe.Declaration {
 	)
 	errorsIs := probe.Declaration{Program: "retry", Place: probe.AtCall, Callee: "errors.Is", Without: other}
 	old, current := errorsIs, errorsIs
-	old.Until, old.Funcs = retry, methods("DB", "QueryContext", "ExecContext", "PrepareContext", "BeginTx", "PingContext")
+	old.Until, old.Funcs = hasRetry, methods("DB", "QueryContext", "ExecContext", "PrepareContext", "BeginTx", "PingContext")
 	old.Funcs = append(old.Funcs, methods("Stmt", "QueryContext", "ExecContext")...)
-	current.Since, current.Funcs = retry, methods("DB", "retry")
+	current.Since, current.Funcs = hasRetry, methods("DB", "retry")
 	return []probe.Declaration{
 		atEntry("db_query", "DB", "QueryContext", 7), atEntry("db_exec", "DB", "ExecContext", 7), atEntry("db_prepare", "DB", "PrepareContext", 5),
 		atEntry("db_begin", "DB", "BeginTx", 1), atEntry("db_ping", "DB", "PingContext", 1),
@@ -85,7 +91,7 @@ func probes() []probe.Declaration {
 			Program: "tx_release", Funcs: methods("Tx", "closemuRUnlockRelease-fm"), Place: probe.AtCall,
 			Callee: method("Tx", "closemuRUnlockRelease"), Without: ends,
 		}, {
-			Program: "tx_release_small", Since: 27, Funcs: methods("Tx", "closemuRUnlockRelease-fm"), Words: 2,
+			Program: "tx_release_small", Since: small, Funcs: methods("Tx", "closemuRUnlockRelease-fm"), Words: 2,
 			Passes: method("closingMutex", "RUnlock"), Without: ends,
 		}, {
 			Program: "conn_release", Funcs: methods("Conn", "closemuRUnlockCondReleaseConn-fm"), Place: probe.AtCall,
@@ -120,21 +126,14 @@ func withConn(program, callee, name string) probe.Declaration {
 // settings are the offsets of fields and other numbers of the C half.
 func settings() []probe.Setting {
 	field := sets.Field
-	pgx := func(p string) string { return "github.com/jackc/pgx/" + p + "stdlib.driverConnector.name" }
-	mysql := func(name string, offset uint64) probe.Setting {
-		s := field(name, "github.com/go-sql-driver/mysql."+map[string]string{"mysql_config": "connector.cfg", "mysql_addr": "Config.Addr", "mysql_database": "Config.DBName"}[name])
-		s.Offsets = []probe.Offset{{Module: probe.Module{Path: "github.com/go-sql-driver/mysql"}, Offset: offset}}
-		return s
-	}
-	name := field("pgx_name", pgx("v5/"), pgx("v4/"), pgx(""))
-	for _, module := range []string{"v5", "v4"} {
-		name.Offsets = append(name.Offsets, probe.Offset{Module: probe.Module{Path: "github.com/jackc/pgx/" + module}, Offset: 8})
-	}
+	const pgx, mysql = "github.com/jackc/pgx/", "github.com/go-sql-driver/mysql"
 	return []probe.Setting{
 		field("db_connector", "database/sql.DB.connector"), field("conn_db", "database/sql.driverConn.db"),
 		field("stmt_db", "database/sql.Stmt.db"), field("stmt_query", "database/sql.Stmt.query"),
 		field("dsn_text", "database/sql.dsnConnector.dsn"), field("dsn_driver", "database/sql.dsnConnector.driver"),
-		name, mysql("mysql_config", 0), mysql("mysql_addr", 48), mysql("mysql_database", 64),
+		at(field("pgx_name", pgx+"v5/stdlib.driverConnector.name", pgx+"v4/stdlib.driverConnector.name"), 8, pgx+"v5", pgx+"v4"),
+		at(field("mysql_config", mysql+".connector.cfg"), 0, mysql), at(field("mysql_addr", mysql+".Config.Addr"), 48, mysql),
+		at(field("mysql_database", mysql+".Config.DBName"), 64, mysql),
 		{Name: "await_start", Value: func(p probe.Program) (uint64, error) {
 			start, _ := awaitDone(p)
 			return start, nil
@@ -144,6 +143,14 @@ func settings() []probe.Setting {
 			return size, nil
 		}},
 	}
+}
+
+// at sets the offset of a field in all versions of modules, for targets without DWARF.
+func at(s probe.Setting, offset uint64, modules ...string) probe.Setting {
+	for _, m := range modules {
+		s.Offsets = append(s.Offsets, probe.Offset{Module: probe.Module{Path: m}, Offset: offset})
+	}
+	return s
 }
 
 // awaitDone returns the address and the size of (*Tx).awaitDone, or 0.

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// A statement is what a SQL text says at its surface. It is for grouping, and does not depend on a dialect.
+// A statement is the summary of a SQL text, for grouping.
 type statement struct {
 	summary    string // operations and their targets: "INSERT orders SELECT carts"
 	operation  string // the operation if there is one, as the text has it
@@ -62,7 +62,7 @@ type parser struct {
 	with                bool   // the statement begins with common table expressions, whose names look like tables
 	full                bool
 
-	previous string            // the keyword before, in upper case; "" if the token before was none
+	previous string            // the keyword before, in upper case; "" if the token before was not a word
 	selects  [maxDepth]bool    // by depth: the parentheses contain a SELECT
 	bracket  bool              // the token before was a parenthesis
 	depth    int               // of parentheses
@@ -70,7 +70,7 @@ type parser struct {
 	awaits   func(name string) // takes the name that follows; nil if none is expected
 }
 
-// take takes a token.
+// take processes a token.
 func (p *parser) take(t token) {
 	word := ""
 	if t.kind == name && !t.quoted {
@@ -114,7 +114,7 @@ func (p *parser) symbol(s string) {
 	}
 }
 
-// begin takes the first word of a statement, which is its operation.
+// begin processes the first word of a statement, which is its operation. It reports whether the word is one.
 func (p *parser) begin(word, text string) bool {
 	switch word {
 	case "":
@@ -146,7 +146,7 @@ func (p *parser) sets() {
 	}
 }
 
-// keyword takes a keyword after the first one.
+// keyword processes a word after the operation. It reports whether the word is a keyword.
 func (p *parser) keyword(word, text string) bool {
 	switch word {
 	case "SELECT":
@@ -197,7 +197,7 @@ func (p *parser) addOperation(text string) {
 	p.add(text)
 }
 
-// addTable takes the name of a table, unless it is that of a function.
+// addTable takes the name of a table. It ignores the name of a function.
 func (p *parser) addTable(text string) {
 	if p.peek() == '(' {
 		p.awaits = nil
@@ -217,7 +217,7 @@ func (p *parser) addTarget(text string) {
 	p.add(text)
 }
 
-// add appends a word to the summary, which ends at a word.
+// add appends a word to the summary if there is room for the whole word.
 func (p *parser) add(text string) {
 	text = clean(text)
 	if p.full || text == "" {
