@@ -1,6 +1,7 @@
 package sqldb
 
 import (
+	"cmp"
 	"strings"
 
 	"go.opentelemetry.io/otel/codes"
@@ -96,16 +97,18 @@ func (d *decoder) decode(n *probe.Note) {
 
 func (d *decoder) database(n *probe.Note) {
 	key := n.Word()
-	db := &database{}
-	db.connector, _ = d.typeName(n.Word())
-	db.driver, _ = d.typeName(n.Word())
-	if d.databases[key] != nil { // each processor or lane sends it once
-		return
+	connector, _ := d.typeName(n.Word())
+	driver, _ := d.typeName(n.Word())
+	db := d.databases[key]
+	if db == nil {
+		if len(d.databases) >= maxKept {
+			clear(d.databases)
+		}
+		db = &database{}
+		d.databases[key] = db
 	}
-	if len(d.databases) >= maxKept {
-		clear(d.databases)
-	}
-	d.databases[key] = db
+	// Each processor or lane describes it, more than once if it could not read something.
+	db.connector, db.driver = cmp.Or(connector, db.connector), cmp.Or(driver, db.driver)
 }
 
 func (d *decoder) begin(n *probe.Note) {

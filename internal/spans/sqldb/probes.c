@@ -55,8 +55,13 @@ enum loupe_table_id {
 #define LOUPE_TEXT 1024
 #include "set.h"
 
-/* The databases by key. The value is 1 for those that were reported. */
+/*
+ * The databases by key. The value is the number of times that the database was described. eBPF cannot read a page that the program has
+ * not accessed yet, such as that of a constant text, so a description whose texts cannot be read is sent again.
+ */
 TABLE(databases, 1)
+
+enum { DESCRIPTIONS = 8 }; /* of a database, at most */
 
 /* Kinds of notes. */
 enum {
@@ -103,41 +108,47 @@ INLINE u64 word_at(u64 addr)
 /* The type of the value in an interface with methods, given the first of its words. */
 INLINE u64 type_of(u64 itab) { return itab ? word_at(itab + 8) : 0; }
 
-/* Sends a string of a database. It is not marked in the note if it cannot be read, because its type is not known here. */
+/*
+ * Sends a string of a database. The note is not marked if it cannot be read, because its type is not known here. Returns whether it
+ * could be read.
+ */
 FUNCTION int send_part(u64 goid, u64 tid, u64 key, u64 part, u64 at)
 {
 	struct note n;
+	int read;
 
 	if (!note_begin(&n, PART, tid, goid, 0))
 		return 0;
 	note_word(&n, key);
 	note_word(&n, part);
 	note_string(&n, at);
+	read = !n.to->r.flags;
 	n.to->r.flags = 0;
 	note_end(&n);
-	return 0;
+	return read;
 }
 
 /*
- * Sends what the connector of a database says about it. What the connector is depends on its type, which the reader knows. Returns whether
- * there was room.
+ * Describes a database by what its connector may contain, which depends on its type, and the reader knows that. Returns whether the
+ * texts that are most likely there could be read.
  */
 FUNCTION int send_database(u64 goid, u64 tid, u64 key, u64 itab, u64 data)
 {
-	u64 config = word_at(data + SETTING(mysql_config));
+	u64 config = word_at(data + SETTING(mysql_config)), type = type_of(itab);
 	struct note n;
+	int read;
 
 	if (!note_begin(&n, DATABASE, tid, goid, 0))
 		return 0;
 	note_word(&n, key);
-	note_word(&n, type_of(itab));
+	note_word(&n, type);
 	note_word(&n, type_of(word_at(data + SETTING(dsn_driver))));
 	note_end(&n);
-	send_part(goid, tid, key, PART_DSN, data + SETTING(dsn_text));
-	send_part(goid, tid, key, PART_PGX, data + SETTING(pgx_name));
+	read = send_part(goid, tid, key, PART_DSN, data + SETTING(dsn_text));
+	read |= send_part(goid, tid, key, PART_PGX, data + SETTING(pgx_name));
 	send_part(goid, tid, key, PART_MYSQL_ADDR, config ? config + SETTING(mysql_addr) : 0);
 	send_part(goid, tid, key, PART_MYSQL_DATABASE, config ? config + SETTING(mysql_database) : 0);
-	return 1;
+	return read && type;
 }
 
 /* Sends the begin of an operation on a database, with its statement. */
@@ -159,8 +170,12 @@ FUNCTION int begin_operation(u64 g, u64 operation, u64 db, u64 text, u64 length)
 		connector[0] = connector[1] = 0;
 	key = mix(fold(0, db), connector[1]);
 	sent = find_databases(key, &added);
-	if (connector[0] && (!sent || !*sent) && send_database(gr.id, tid, key, connector[0], connector[1]) && sent)
-		KEEP(sent, 0, 1);
+	if (connector[0] && (!sent || *sent < DESCRIPTIONS)) {
+		int read = send_database(gr.id, tid, key, connector[0], connector[1]);
+
+		if (sent)
+			ADD(sent, 0, read ? DESCRIPTIONS : 1);
+	}
 	if (!note_begin(&n, BEGIN, tid, gr.id, 0))
 		return 0;
 	note_word(&n, operation);

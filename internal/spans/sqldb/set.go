@@ -34,7 +34,7 @@ const (
 	small    = 27 // that of the first release that inlines (*Tx).closemuRUnlockRelease
 )
 
-// maxDatabases is the number of databases whose description is sent once. That of others is sent with each operation.
+// maxDatabases is the number of databases that are described a few times. Others are described with each operation.
 const maxDatabases = 256
 
 // Code returns the compiled C half.
@@ -49,7 +49,7 @@ type Options struct {
 // New returns a set that reports operations to a tracker. typeName returns the name of the type at an address.
 func New(t *join.Tracker, typeName func(addr uint64) (string, error), o Options) *probe.Set {
 	d := newDecoder(t, typeName, o)
-	set := &probe.Set{Name: Library, Code: &code, Settings: settings(), Decode: d.decode, Tables: []probe.Table{{Name: "databases", Values: 1, Kept: 1, Keys: maxDatabases}}}
+	set := &probe.Set{Name: Library, Code: &code, Settings: settings(), Decode: d.decode, Tables: []probe.Table{{Name: "databases", Values: 1, Keys: maxDatabases}}}
 	for _, p := range probes() {
 		if p.Since == 0 {
 			p.Since = oldest

@@ -29,7 +29,8 @@ import (
 	"loupe.test/ledger/pq"
 )
 
-const dsn = "postgres://clerk:secret@db.example:5433/books?sslmode=disable"
+// dsn is in memory that the program has accessed: eBPF cannot read other memory.
+var dsn = fmt.Sprintf("postgres://clerk:%s@db.example:5433/books?sslmode=disable", "secret")
 
 func init() {
 	sql.Register("pq", &pq.Driver{})
