@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,33 +24,49 @@ import (
 // exportDeadline is how long the end of an observation waits until the last spans are exported.
 const exportDeadline = 10 * time.Second
 
+// The variables with endpoints, of both signals and of each.
+const (
+	endpointVariable        = "OTEL_EXPORTER_OTLP_ENDPOINT"
+	tracesEndpointVariable  = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
+	metricsEndpointVariable = "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"
+)
+
 // exporting are the variables of the environment that select an export.
-var exporting = []string{"OTEL_TRACES_EXPORTER", "OTEL_METRICS_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
-	"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"}
+var exporting = []string{"OTEL_TRACES_EXPORTER", "OTEL_METRICS_EXPORTER", endpointVariable, tracesEndpointVariable, metricsEndpointVariable}
+
+// variable returns a variable of the environment. Flags have precedence.
+func (v *spanView) variable(name string) (text string, ok bool) {
+	text = v.a.Getenv(name)
+	switch name {
+	case endpointVariable:
+		text = cmp.Or(v.flags.otlp, text)
+	case tracesEndpointVariable, metricsEndpointVariable:
+		if v.flags.otlp != "" {
+			text = ""
+		}
+	case "OTEL_SERVICE_NAME":
+		text = cmp.Or(v.flags.service, text)
+	}
+	return text, text != ""
+}
 
 // exports creates the controller if spans are exported.
 func (v *spanView) exports(cmd *cobra.Command) error {
-	lookup := func(name string) (string, bool) {
-		switch {
-		case name == "OTEL_EXPORTER_OTLP_ENDPOINT" && v.flags.otlp != "":
-			return v.flags.otlp, true
-		case name == "OTEL_SERVICE_NAME" && v.flags.service != "":
-			return v.flags.service, true
-		}
-		text := v.a.Getenv(name)
-		return text, text != ""
-	}
 	wanted := false
 	for _, name := range exporting {
-		_, ok := lookup(name)
+		_, ok := v.variable(name)
 		wanted = wanted || ok
 	}
 	if !wanted {
 		return nil
 	}
-	config, warnings, err := otlp.Read(lookup)
+	config, warnings, err := otlp.Read(v.variable)
 	if err != nil {
-		return &usageError{problem: err.Error(), command: cmd.CommandPath()}
+		problem := err.Error()
+		if v.flags.otlp != "" {
+			problem = strings.Replace(problem, endpointVariable+":", "--otlp:", 1)
+		}
+		return &usageError{problem: problem, command: cmd.CommandPath()}
 	}
 	for _, w := range warnings {
 		v.a.note("%s", w)
