@@ -67,7 +67,7 @@ func trouble(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(10 * time.Second):
 		}
 	}
 	return nil
