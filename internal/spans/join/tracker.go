@@ -43,6 +43,7 @@ type Tracker struct {
 	goroutines map[uint64]*goroutine
 	heirs      map[*spans.Span]int // the number of goroutines that have inherited a span
 	free       []*goroutine
+	detached   map[object]*spans.Span
 	counts     counts
 	rules      gostate.Rules
 	waits      bool // Options.Kinds includes waits
@@ -85,7 +86,7 @@ type goroutine struct {
 
 // NewTracker returns a Tracker without spans.
 func NewTracker(o Options) *Tracker {
-	return &Tracker{opt: o, ids: newIDs(), goroutines: map[uint64]*goroutine{}, heirs: map[*spans.Span]int{},
+	return &Tracker{opt: o, ids: newIDs(), goroutines: map[uint64]*goroutine{}, heirs: map[*spans.Span]int{}, detached: map[object]*spans.Span{},
 		rules: gostate.RulesFor(o.Kinds.Union(event.KindsOf(event.GoStatus)), 0), waits: o.Kinds.Has(event.GoBlock)}
 }
 
@@ -145,7 +146,7 @@ func (t *Tracker) inherit(g *goroutine, s *spans.Span) {
 		return
 	}
 	delete(t.heirs, old)
-	if old.End == 0 && !t.isOpen(old) {
+	if old.End == 0 && !t.isOpen(old) && t.detached[object{old.Library, old.Object}] != old {
 		old.Ending = spans.Unobserved
 		t.finish(old, g.since)
 	}
@@ -284,9 +285,7 @@ func (t *Tracker) End(s *spans.Span, at int64) {
 		i = slices.Index(g.open, s)
 	}
 	if i < 0 {
-		if s.End == 0 { // see Leave
-			t.finish(s, at)
-		}
+		t.endDetached(s, at)
 		return
 	}
 	for _, inner := range slices.Backward(g.open[i+1:]) {
@@ -296,11 +295,18 @@ func (t *Tracker) End(s *spans.Span, at int64) {
 	t.end(g, s, at)
 	clear(g.open[i:])
 	g.open = g.open[:i]
-	if len(g.open) == 0 && g.inherited == nil && g.request == nil {
-		t.remove(g)
-		if s.Work == nil { // else the probe has removed it from the filter
-			t.release(s.G)
-		}
+	t.settle(g, s.Work == nil)
+}
+
+// settle removes a goroutine that has no more spans. listed reports whether the filter of the probes still has it.
+func (t *Tracker) settle(g *goroutine, listed bool) {
+	if len(g.open) > 0 || g.inherited != nil || g.request != nil {
+		return
+	}
+	id := g.id
+	t.remove(g)
+	if listed {
+		t.release(id)
 	}
 }
 
@@ -445,4 +451,5 @@ func (t *Tracker) exit(g *goroutine, at int64) {
 func (t *Tracker) Close() {
 	clear(t.goroutines)
 	clear(t.heirs)
+	clear(t.detached)
 }
