@@ -48,13 +48,14 @@ type Setting struct {
 	// paths. The offset is that of the first path in the target's DWARF. If there is none, it comes from package layout,
 	// which has the structs of the runtime, from Offsets, or from package library.
 	Fields []string
-	// Offsets are the field's offsets by the version of a module, for targets without DWARF.
+	// Offsets are the field's offsets by the version of a module, for targets without DWARF. Without Fields, they are other numbers
+	// that depend on the version.
 	Offsets []Offset
 
 	// Plus returns a number that is added to the offset. It may be nil.
 	Plus func(Program) uint64
 
-	// Value returns a number other than an offset. It is nil if Fields is set.
+	// Value returns a number other than an offset. It is nil if Fields or Offsets is set.
 	Value func(Program) (uint64, error)
 }
 
@@ -108,6 +109,9 @@ func (s *Setting) offset(p Program, offsets map[string]uint64) (uint64, error) {
 				return r.Offset, nil
 			}
 		}
+	}
+	if len(s.Fields) == 0 {
+		return 0, fmt.Errorf("the number %s is unknown for this executable", s.Name)
 	}
 	return 0, fmt.Errorf("the offset of %s is unknown in this executable", s.Fields[0])
 }
