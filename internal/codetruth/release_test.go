@@ -101,7 +101,7 @@ func checkStores(t *testing.T, bin *gobin.Binary, plan *probe.Plan, p *probe.Pro
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range instead {
+	for _, s := range slices.Concat(instead...) {
 		f, ok := bin.FuncForPC(s.Addr)
 		if !ok {
 			t.Fatalf("no function at %#x", s.Addr)

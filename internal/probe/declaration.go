@@ -34,8 +34,9 @@ type Declaration struct {
 
 	// AtExit: the number of result words that the probe reads, and the first closure that the function defers. On amd64 the probe
 	// is at the calls of runtime.deferreturn. If the compiler has replaced these by calls of closures, it is in this closure: where
-	// it calls Callee, or at its entry. The C half tests RETURNS, because a panic calls the closure, too. Functions without deferred
-	// calls have the probe at their return instructions, which engine inline cannot use.
+	// it calls Callee, or at its entry; an engine that cannot use that place can use those after the calls of the closure. The C half
+	// tests RETURNS, because a panic calls the closure, too. Functions without deferred calls have the probe at their return
+	// instructions, which engine inline cannot use.
 	Results  int
 	Deferred string
 

@@ -89,10 +89,14 @@ func (p *Plan) Code(site Site) (entry uint64, code []byte, err error) {
 	return f.Entry, code, err
 }
 
-// Instead returns the places at which a probe would report the same as at its current place: after the first
-// instruction of its function, at the call of its function, at a call to which its function passes its arguments, or
-// where its function stores a word in the object that it returns. Preferred places are first.
-func (p *Plan) Instead(probe *Probe) ([]Site, error) {
+// Instead returns the lists of places at which a probe would report the same as at its current places: after the first
+// instruction of its function, at the call of its function, at a call to which its function passes its arguments,
+// where its function stores a word in the object that it returns, or after the calls of its deferred functions. Preferred
+// lists are first.
+func (p *Plan) Instead(probe *Probe) ([][]Site, error) {
+	if len(probe.instead) > 0 {
+		return [][]Site{probe.instead}, nil
+	}
 	if len(probe.Sites) != 1 {
 		return nil, nil
 	}
@@ -133,7 +137,11 @@ func (p *Plan) Instead(probe *Probe) ([]Site, error) {
 			sites = append(sites, Site{Func: f.Name, Addr: calls[0].PC, At: calls[0]})
 		}
 	}
-	return sites, nil
+	lists := make([][]Site, len(sites))
+	for i, site := range sites {
+		lists[i] = []Site{site}
+	}
+	return lists, nil
 }
 
 // Settings returns how the probe reads registers at the site.
@@ -153,10 +161,10 @@ func (s *Site) Settings() csrc.Site {
 	return settings
 }
 
-// Move changes the place of a probe.
-func (p *Plan) Move(probe *Probe, site Site) {
-	probe.Sites = []Site{site}
-	p.Sets[probe.Set].Sites[probe.ID] = site.Settings()
+// Move changes the places of a probe to those of a list that Instead has returned.
+func (p *Plan) Move(probe *Probe, sites []Site) {
+	probe.Sites = sites
+	p.Sets[probe.Set].Sites[probe.ID] = sites[0].Settings()
 }
 
 // Number returns the number of a probe among the probes of all sets.
@@ -176,6 +184,7 @@ type Probe struct {
 	Without string // the events that are missing if it cannot be attached
 
 	declared *Declaration
+	instead  []Site // AtExit in a deferred function: the places after the calls of it
 }
 
 // A Site is one place of a probe.
@@ -379,6 +388,11 @@ func (pl *planner) addExits(probe *Probe, d *Declaration, f gobin.Func) error {
 	sites, err := pl.inClosure(d, closure)
 	if err != nil {
 		return err
+	}
+	for _, e := range exits {
+		site := insn.Site{PC: e.Next, Kind: insn.SiteBody, GReg: insn.GReg(pl.bin.Arch(), pl.bin.Version().Minor)}
+		site.Words = copy(site.Results[:], e.Results)
+		probe.instead = append(probe.instead, Site{Func: f.Name, Addr: site.PC, At: site})
 	}
 	for _, site := range sites {
 		for i, slot := range exits[0].Results {

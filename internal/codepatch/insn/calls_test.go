@@ -78,7 +78,7 @@ func TestReturns(t *testing.T) {
 
 func TestExits(t *testing.T) {
 	exit := []string{"e8fb000000 call", "488b5c2410 mov 16(rsp), rbx", "488b442408 mov 8(rsp), rax", "4883c418 add 0x18, rsp", "5d pop rbp", "c3 ret"}
-	want := Exit{PC: 0x400000, Target: 0x400100, Results: []int{8, 16}}
+	want := Exit{PC: 0x400000, Target: 0x400100, Next: 0x400005, Results: []int{8, 16}}
 	got, ok := Exits(assemble(t, AMD64, exit...), 2)
 	if !ok || len(got) != 1 || !reflect.DeepEqual(got[0], want) {
 		t.Errorf("%+v, %v, want %+v", got, ok, want)

@@ -7,6 +7,7 @@ package insn
 type Exit struct {
 	PC     uint64 // the call instruction
 	Target uint64 // the function that is called; 0 if the address is computed
+	Next   uint64 // the instruction after the call
 	// Results are the offsets from the stack pointer at the call instruction of
 	// the words that are loaded into the result registers.
 	Results []int
@@ -50,7 +51,7 @@ func exitAt(c Code, steps []step, words int) (Exit, bool) {
 		switch s.flow {
 		case flowNext:
 		case flowCall, flowCallReg:
-			e := Exit{PC: c.Entry + uint64(s.off), Target: s.target}
+			e := Exit{PC: c.Entry + uint64(s.off), Target: s.target, Next: c.Entry + uint64(s.off+s.len)}
 			for _, name := range abi.regs[:words] {
 				slot, ok := slots[regNumber(AMD64, name)]
 				if !ok {

@@ -212,11 +212,11 @@ func (e *Engine) spotsOf(p *probe.Probe) ([]spot, error) {
 	if insteadErr != nil {
 		return nil, insteadErr
 	}
-	for _, site := range instead {
+	for _, sites := range instead {
 		moved := *p
-		moved.Sites = []probe.Site{site}
+		moved.Sites = sites
 		if spots, err := e.spotsAt(&moved); err == nil {
-			e.plan.Move(p, site)
+			e.plan.Move(p, sites)
 			return spots, nil
 		}
 	}
