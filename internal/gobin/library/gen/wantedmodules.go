@@ -4,7 +4,7 @@ package main
 var grpcStructs = []wantedStruct{
 	{"google.golang.org/grpc", "ClientConn", "target"},
 	{"google.golang.org/grpc", "StreamDesc", "StreamName ServerStreams ClientStreams"},
-	{"google.golang.org/grpc", "clientStream", "callHdr cc desc ctx attempt"},
+	{"google.golang.org/grpc", "clientStream", "callHdr cc desc ctx attempt finished"},
 	{"google.golang.org/grpc", "csAttempt", "cs t s transport transportStream"},
 	{"google.golang.org/grpc", "serverStream", "ctx t s"},
 	{"google.golang.org/grpc/internal/transport", "CallHdr", "Host Method"},
