@@ -8,6 +8,7 @@ import (
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/probe"
+	"github.com/loupe-go/loupe/internal/spans/grpc"
 	"github.com/loupe-go/loupe/internal/spans/join"
 	"github.com/loupe-go/loupe/internal/spans/nethttp"
 	"github.com/loupe-go/loupe/internal/spans/sqldb"
@@ -58,7 +59,8 @@ func newSpanSets(o SpanOptions, p *goproc.Process, kinds event.Kinds) *spanSets 
 			alive, err := p.Alive()
 			return alive, time.Now().UnixNano(), err
 		}})
-	s.probes = []*probe.Set{nethttp.New(s.tracker, p.TypeName), sqldb.New(s.tracker, p.TypeName, sqldb.Options{NoText: o.NoQueryText})}
+	s.probes = []*probe.Set{nethttp.New(s.tracker, p.TypeName), grpc.New(s.tracker, p.TypeName),
+		sqldb.New(s.tracker, p.TypeName, sqldb.Options{NoText: o.NoQueryText})}
 	return s
 }
 

@@ -1,0 +1,286 @@
+//go:build ignore
+
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * RPCs that google.golang.org/grpc serves and sends. The Go half is in decode.go, which reads the notes in the same order.
+ */
+enum loupe_probe {
+	PROBE_server_begin,
+	PROBE_server_end,
+	PROBE_client_begin,
+	PROBE_client_stream,
+	PROBE_client_failed,
+	PROBE_client_end,
+	PROBE_COUNT,
+};
+
+/* Offsets of fields, where no comment says otherwise. */
+enum loupe_setting {
+	SETTING_stream_pointer, /* 1: a ServerStream begins with a pointer to a Stream. 0 and 2: it begins with a Stream, or is one */
+	SETTING_stream_method,
+	SETTING_stream_ctx,
+	SETTING_server_remote, /* of an http2Server: a net.Addr */
+	SETTING_client_remote, /* of an http2Client: a net.Addr */
+	SETTING_conn_target,
+	SETTING_call_attempt,
+	SETTING_call_finished,
+	SETTING_attempt_transport,
+	SETTING_status_message,
+	SETTING_status_code,
+	SETTING_error_status, /* how an error refers to its message Status: enum error_status */
+	SETTING_send_start, /* the address of the functions that SendMsg of a server defers, */
+	SETTING_send_size, /* their size, */
+	SETTING_receive_start, /* and those of RecvMsg */
+	SETTING_receive_size,
+
+	SETTING_map_swiss, /* 1: Go 1.24 and later */
+	SETTING_map_dir,      /* followed by dirLen */
+	SETTING_table_groups, /* data, followed by lengthMask */
+	SETTING_hmap_flags, /* followed by B */
+	SETTING_hmap_buckets, /* followed by oldbuckets */
+	SETTING_COUNT,
+};
+
+enum loupe_table_id {
+	TABLE_COUNT,
+};
+
+#include "header.h"
+
+/* Kinds of notes. */
+enum {
+	SERVER_BEGIN,
+	SERVER_END,
+	CLIENT_BEGIN,
+	CLIENT_STREAM,
+	CLIENT_FAILED,
+	CLIENT_END,
+};
+
+enum error_status {
+	ERROR_IS_MESSAGE, /* an error is a message itself */
+	ERROR_HAS_MESSAGE,
+	ERROR_HAS_STATUS, /* an error has a pointer to a Status, which has a pointer to a message */
+};
+
+enum {
+	CONTEXTS = 12, /* contexts that are searched for metadata */
+	KIND_MAP = 21, /* reflect.Map */
+	FIRST_PAGE = 4096,
+};
+
+/* A word that need not be readable; 0 if it is not. Unlike note_read, it does not mark the note. */
+INLINE u64 peek(u64 addr)
+{
+	u64 word = 0;
+
+	return addr < FIRST_PAGE || read_foreign(&word, sizeof(word), addr) ? 0 : word;
+}
+
+/* The type in the itab of an interface value; 0 for nil. */
+INLINE u64 type_in(u64 itab) { return itab ? peek(itab + 8) : 0; }
+
+/* The metadata of a request: the key of the context value, and the map. */
+struct metadata {
+	u64 key, map;
+};
+
+/*
+ * Searches a context and its parents for the metadata of a request. Contexts of package context begin with their parent; those with
+ * a value continue with its key and the value. The metadata is the first map whose key has no size: the Go half checks the type of
+ * the key.
+ */
+FUNCTION int find_metadata(struct metadata *to, u64 context)
+{
+	if (!to) /* the verifier checks functions by themselves */
+		return 0;
+	to->key = to->map = 0;
+	for (u32 i = 0; i < CONTEXTS; i++) {
+		u64 words[6] = {}, key[1] = {1}, kind = 0;
+
+		if (context < FIRST_PAGE || read_foreign(words, sizeof(words), context))
+			return 0;
+		if (words[2] >= FIRST_PAGE && words[4] >= FIRST_PAGE && words[5] >= FIRST_PAGE && !(words[2] & 7) && !(words[4] & 7) &&
+		    !read_foreign(key, sizeof(key), words[2]) && !key[0] && !read_foreign(&kind, sizeof(kind), words[4] + 16) &&
+		    (kind >> 56 & 31) == KIND_MAP) {
+			to->key = words[2];
+			to->map = words[5];
+			return 0;
+		}
+		context = words[1];
+	}
+	return 0;
+}
+
+/*
+ * Adds the net.Addr at an address: its type, the word of a net.TCPAddr that is the port, and the text with which a net.TCPAddr and a
+ * net.UnixAddr begin. The Go half uses them if it knows the type.
+ */
+INLINE void note_addr(struct note *n, u64 at)
+{
+	u64 addr[2] = {}, words[4] = {};
+
+	if (at < FIRST_PAGE || read_foreign(addr, sizeof(addr), at) || addr[1] < FIRST_PAGE || read_foreign(words, sizeof(words), addr[1]))
+		addr[0] = words[1] = 0;
+	note_word(n, type_in(addr[0]));
+	note_word(n, words[3]);
+	note_text(n, words[0], words[1] > LOUPE_TEXT ? 0 : words[1]);
+}
+
+/* Adds the code and the text of the message Status at an address. It need not be one. */
+INLINE void note_status(struct note *n, u64 message)
+{
+	u64 code = message ? peek(message + SETTING(status_code)) : 0, text[2] = {};
+	u8 byte = 0;
+
+	note_word(n, (u32)code);
+	if (message < FIRST_PAGE || read_foreign(text, sizeof(text), message + SETTING(status_message)) || text[1] >> 32 ||
+	    (text[1] && (read_foreign(&byte, 1, text[0]) || read_foreign(&byte, 1, text[0] + text[1] - 1))))
+		text[0] = text[1] = 0;
+	note_text(n, text[0], text[1]);
+}
+
+/* Adds an error: its type, the text of an errors.errorString if it is short, and its status. The Go half uses what its type has. */
+INLINE void note_error(struct note *n, u64 itab, u64 data)
+{
+	u64 words[2] = {}, text = 0, message = data;
+
+	if (data && !read_foreign(words, sizeof(words), data) && words[1] < 8 && words[1] && read_foreign(&text, words[1], words[0]))
+		text = 0;
+	if (SETTING(error_status) != ERROR_IS_MESSAGE)
+		message = words[0];
+	if (SETTING(error_status) == ERROR_HAS_STATUS)
+		message = peek(message);
+	note_word(n, type_in(itab));
+	note_word(n, text);
+	note_status(n, itab ? message : 0);
+}
+
+/* The address that a probed function returns to. */
+#if defined(__TARGET_ARCH_x86)
+#define RETURN_TO(probe) read_word(CALLER(probe))
+#elif defined(__TARGET_ARCH_arm64)
+#define RETURN_TO(probe) (SITE(probe).sp_moved ? read_word(CALLER(probe)) : CALLER(probe))
+#endif
+
+/* func (s *Server) handleStream(t transport.ServerTransport, stream *transport.ServerStream) */
+PROBE(server_begin)
+{
+	struct header_search found;
+	struct metadata md;
+	struct goroutine gr;
+	struct note n;
+
+	NOTE_OR_RETURN(server_begin, SERVER_BEGIN, &n, &gr);
+	follow_begin(gr.id);
+
+	u64 itab = ARG(server_begin, 1, 8), transport = ARG(server_begin, 2, 16), stream = ARG(server_begin, 3, 24);
+	u64 inner = SETTING(stream_pointer) == 1 ? note_read(&n, stream) : stream;
+
+	find_metadata(&md, note_read(&n, inner + SETTING(stream_ctx) + 8));
+	header_find(&found, md.map);
+	note_word(&n, stream);
+	note_word(&n, md.key);
+	note_word(&n, found.problems | (u64)found.traceparents << 32);
+	note_word(&n, type_in(itab));
+	note_string(&n, inner + SETTING(stream_method));
+	note_string(&n, found.traceparent);
+	note_string(&n, found.agent);
+	note_addr(&n, transport + SETTING(server_remote));
+	note_end(&n);
+	return 0;
+}
+
+/*
+ * func (t *http2Server) writeStatus(s *ServerStream, st *status.Status) error, and that of a serverHandlerTransport. SendMsg and
+ * RecvMsg call it if they fail, while the handler runs. What handles the stream calls it again.
+ */
+PROBE(server_end)
+{
+	u64 from = RETURN_TO(server_end);
+	struct goroutine gr;
+	struct note n;
+
+	if (from - SETTING(send_start) < SETTING(send_size) || from - SETTING(receive_start) < SETTING(receive_size))
+		return 0;
+	NOTE_OR_RETURN(server_end, SERVER_END, &n, &gr);
+	follow_end(gr.id);
+
+	u64 status = ARG(server_end, 2, 16);
+
+	note_word(&n, ARG(server_end, 1, 8));
+	note_status(&n, status ? note_read(&n, status) : 0);
+	note_end(&n);
+	return 0;
+}
+
+/* func newClientStream(ctx context.Context, desc *StreamDesc, cc *ClientConn, method string, opts ...CallOption), and newClientStreamWithParams */
+PROBE(client_begin)
+{
+	struct goroutine gr;
+	struct note n;
+
+	NOTE_OR_RETURN(client_begin, CLIENT_BEGIN, &n, &gr);
+
+	u64 conn = ARG(client_begin, 3, 24);
+
+	note_text(&n, ARG(client_begin, 4, 32), ARG(client_begin, 5, 40));
+	note_string(&n, conn ? conn + SETTING(conn_target) : 0);
+	note_end(&n);
+	return 0;
+}
+
+/* func (cs *clientStream) withRetry(op func(a *csAttempt) error, onSuccess func()) error, where the stream is created */
+PROBE(client_stream)
+{
+	struct goroutine gr;
+	struct note n;
+
+	NOTE_OR_RETURN(client_stream, CLIENT_STREAM, &n, &gr);
+	note_word(&n, ARG(client_stream, 0, 0));
+	note_end(&n);
+	return 0;
+}
+
+/* The function of client_begin returns a stream and an error. Only errors are reported. */
+PROBE(client_failed)
+{
+	struct goroutine gr;
+	struct note n;
+
+	if (!RETURNS(client_failed))
+		return 0;
+
+	u64 itab = RESULT(client_failed, 2);
+
+	if (!itab)
+		return 0;
+	NOTE_OR_RETURN(client_failed, CLIENT_FAILED, &n, &gr);
+	note_error(&n, itab, RESULT(client_failed, 3));
+	note_end(&n);
+	return 0;
+}
+
+/* func (cs *clientStream) finish(err error) */
+PROBE(client_end)
+{
+	u64 call = ARG(client_end, 0, 0), transport[2] = {};
+	struct goroutine gr;
+	struct note n;
+	u8 finished = 0;
+
+	if (!read_foreign(&finished, 1, call + SETTING(call_finished)) && finished)
+		return 0;
+	NOTE_OR_RETURN(client_end, CLIENT_END, &n, &gr);
+
+	u64 attempt = note_read(&n, call + SETTING(call_attempt));
+
+	if (attempt && read_foreign(transport, sizeof(transport), attempt + SETTING(attempt_transport)))
+		n.to->r.flags |= LOUPE_UNREADABLE;
+	note_word(&n, call);
+	note_word(&n, type_in(transport[0]));
+	note_error(&n, ARG(client_end, 1, 8), ARG(client_end, 2, 16));
+	note_addr(&n, transport[1] ? transport[1] + SETTING(client_remote) : 0);
+	note_end(&n);
+	return 0;
+}
