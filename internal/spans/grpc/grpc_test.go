@@ -28,14 +28,16 @@ type version struct {
 	early bool
 	// Codes of the server if the client cancels: the handler returns the error of its context, or no error.
 	cancelled, late string
+	// The code of a client that closes the connection.
+	closed string
 }
 
 var versions = []version{
-	{name: "1.14", release: "1.19.13", cancelled: "UNKNOWN error", late: "INTERNAL error"},
-	{name: "1.36", release: "1.19.13", early: true, cancelled: "CANCELLED", late: "CANCELLED"},
-	{name: "1.57", release: "1.19.13", cancelled: "CANCELLED", late: "CANCELLED"},
-	{name: "1.72", release: "1.23.12", cancelled: "CANCELLED", late: "CANCELLED"},
-	{name: "1.85", release: "1.26.11", early: true, cancelled: "CANCELLED", late: "CANCELLED"},
+	{name: "1.14", release: "1.19.13", cancelled: "UNKNOWN error", late: "INTERNAL error", closed: "UNAVAILABLE"},
+	{name: "1.36", release: "1.19.13", early: true, cancelled: "UNKNOWN error", late: "INTERNAL error", closed: "UNAVAILABLE"},
+	{name: "1.57", release: "1.19.13", cancelled: "CANCELLED", late: "CANCELLED", closed: "UNAVAILABLE"},
+	{name: "1.72", release: "1.23.12", cancelled: "CANCELLED", late: "CANCELLED", closed: "CANCELLED"},
+	{name: "1.85", release: "1.26.11", early: true, cancelled: "CANCELLED", late: "CANCELLED", closed: "CANCELLED"},
 }
 
 // spec returns how the target is built with a version.
@@ -256,6 +258,7 @@ func TestUnary(t *testing.T) {
 		o.expect("deadline exit", "DeadlineExceeded", "client Echo DEADLINE_EXCEEDED error", "server Echo error panicked")
 		o.expect("cancel wait", "Canceled", "client Echo CANCELLED error", "server Echo "+v.cancelled)
 		o.expect("cancel late", "Canceled", "client Echo CANCELLED error", "server Echo "+v.late)
+		o.expect("abandon wait", "", "client Echo "+v.closed+" error", "server Echo "+v.cancelled)
 		for _, s := range o.expect("missing Nothing", "Unimplemented", "client Nothing UNIMPLEMENTED error", "server grpc UNIMPLEMENTED error") {
 			if original, _ := attributeOf(s, "rpc.method_original"); s.Kind == trace.SpanKindServer && original != "loupe.test.Exchange/Nothing" {
 				t.Errorf("the original method is %q", original)

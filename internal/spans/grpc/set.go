@@ -1,6 +1,13 @@
 // Package grpc is a set of probes for module google.golang.org/grpc: the RPCs that a program serves and those that it sends, unary and
 // streaming.
 //
+// The span of an RPC that the program serves begins before its handler, and ends when the final status is written. If the connection is
+// lost, gRPC may write no status. The span then ends with its goroutine.
+//
+// The span of an RPC that the program sends begins after the interceptors of the client, before the stream is created, and ends with
+// the stream. It includes retries. From v1.37.0 until v1.78.0 it begins after the name of the server has been resolved. An RPC that fails
+// before that has no span in these versions.
+//
 // The central function is [New].
 package grpc
 
@@ -43,14 +50,14 @@ func New(t *join.Tracker, typeName func(addr uint64) (string, error)) *probe.Set
 }
 
 func serverProbes() []probe.Declaration {
-	any := []probe.Module{{Path: Library, Since: oldestMod}}
+	supported := []probe.Module{{Path: Library, Since: oldestMod}}
 	begin := sets.WithHeader(probe.Declaration{
-		Program: "server_begin", Since: oldest, Modules: any, Funcs: []string{Library + ".(*Server).handleStream"}, Words: 4, NeedsG: true, Reads: true,
+		Program: "server_begin", Since: oldest, Modules: supported, Funcs: []string{Library + ".(*Server).handleStream"}, Words: 4, NeedsG: true, Reads: true,
 		Settings: []string{"stream_pointer", "stream_method", "stream_ctx", "server_remote"},
 		Quiet:    true, Without: "RPCs that gRPC serves are not reported",
 	})
 	return append(begin, probe.Declaration{
-		Program: "server_end", Since: oldest, Modules: any, Words: 3, NeedsG: true, Reads: true,
+		Program: "server_end", Since: oldest, Modules: supported, Words: 3, NeedsG: true, Reads: true,
 		Funcs: []string{
 			transport + ".(*http2Server).WriteStatus", transport + ".(*serverHandlerTransport).WriteStatus", // before v1.69.0
 			transport + ".(*http2Server).writeStatus", transport + ".(*serverHandlerTransport).writeStatus",
@@ -61,15 +68,15 @@ func serverProbes() []probe.Declaration {
 }
 
 func clientProbes() []probe.Declaration {
-	any := []probe.Module{{Path: Library, Since: oldestMod}}
+	supported := []probe.Module{{Path: Library, Since: oldestMod}}
 	create, createWith := Library+".newClientStream", Library+".newClientStreamWithParams"
 	status := []string{"status_code", "status_message", "error_status"}
 	probes := []probe.Declaration{{
-		Program: "client_stream", Since: oldest, Modules: any, Funcs: []string{create, createWith}, Place: probe.AtCall,
+		Program: "client_stream", Since: oldest, Modules: supported, Funcs: []string{create, createWith}, Place: probe.AtCall,
 		Callee: Library + ".(*clientStream).withRetry", NeedsG: true,
 		Quiet: true, Without: "ends of RPCs that gRPC sends are not reported",
 	}, {
-		Program: "client_end", Since: oldest, Modules: any, Funcs: []string{Library + ".(*clientStream).finish"}, Words: 3, NeedsG: true, Reads: true,
+		Program: "client_end", Since: oldest, Modules: supported, Funcs: []string{Library + ".(*clientStream).finish"}, Words: 3, NeedsG: true, Reads: true,
 		Settings: append([]string{"call_attempt", "call_finished", "attempt_transport", "client_remote"}, status...),
 		Quiet:    true, Without: "ends of RPCs that gRPC sends are not reported",
 	}}
@@ -123,8 +130,12 @@ func byVersion(name string, changes ...string) probe.Setting {
 
 // rangeOf returns a function that returns the address of the functions that a method of a server's stream defers, or their size.
 func rangeOf(method string, size bool) func(probe.Program) (uint64, error) {
-	prefix := fmt.Sprintf("%s.(*serverStream).%s.func", Library, method)
+	name := fmt.Sprintf("%s.(*serverStream).%s", Library, method)
+	prefix := name + ".func"
 	return func(p probe.Program) (uint64, error) {
+		if _, ok := p.Binary().LookupFunc(name); !ok {
+			return 0, nil
+		}
 		var start, end uint64
 		for f := range p.Binary().Functions() {
 			if !strings.HasPrefix(f.Name, prefix) {

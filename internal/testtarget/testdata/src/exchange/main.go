@@ -16,6 +16,7 @@
 //	unresolved      calls a server whose name is never resolved, with a deadline
 //	deadline TEXT   calls Echo with a deadline of 50 ms
 //	cancel TEXT     calls Echo, and cancels the call when the handler has begun
+//	abandon TEXT    calls Echo, and closes the connection when the handler has begun
 //	feed N          calls the streaming method Feed, which sends N messages
 //	collect N       calls the streaming method Collect, to which it sends N messages
 //	talk N          calls the streaming method Talk, which answers N messages
@@ -81,6 +82,7 @@ func main() {
 		"unresolved": func([]string) string { return x.unreachable("never:///name", 50*time.Millisecond) },
 		"deadline":   x.deadline,
 		"cancel":     x.cancel,
+		"abandon":    x.abandon,
 		"feed":       x.feed,
 		"collect":    x.collect,
 		"talk":       func(args []string) string { return x.talk(args[0], nil) },
@@ -312,6 +314,15 @@ func (x *exchange) cancel(args []string) string {
 		cancel()
 	}()
 	return x.unary(ctx, strings.Join(args, " "))
+}
+
+func (x *exchange) abandon(args []string) string {
+	client := dial(x.addr)
+	go func() {
+		<-x.begun
+		client.Close()
+	}()
+	return x.call(context.Background(), client, "Echo", strings.Join(args, " "))
 }
 
 // open begins a stream.
