@@ -35,7 +35,7 @@ build:
 
 ## generate: the probes' eBPF objects and machine code from their C sources
 generate: checkdeps
-	go generate ./internal/probe/... ./internal/perf ./internal/testsets/...
+	go generate ./internal/probe/... ./internal/perf ./internal/testsets/... ./internal/spans/...
 
 ## test: all tests, those of live events with both engines, with targets of a few Go releases or RELEASES=all; lists the tests that were skipped and why; with CI=true none may be
 test: export LOUPE_RELEASES = $(RELEASES)
