@@ -390,7 +390,7 @@ func (pl *planner) addExits(probe *Probe, d *Declaration, f gobin.Func) error {
 		return err
 	}
 	for _, e := range exits {
-		site := insn.Site{PC: e.Next, Kind: insn.SiteBody, GReg: insn.GReg(pl.bin.Arch(), pl.bin.Version().Minor)}
+		site := insn.Site{PC: e.After, Kind: insn.SiteBody, GReg: insn.GReg(pl.bin.Arch(), pl.bin.Version().Minor)}
 		site.Words = copy(site.Results[:], e.Results)
 		probe.instead = append(probe.instead, Site{Func: f.Name, Addr: site.PC, At: site})
 	}

@@ -78,10 +78,14 @@ func TestReturns(t *testing.T) {
 
 func TestExits(t *testing.T) {
 	exit := []string{"e8fb000000 call", "488b5c2410 mov 16(rsp), rbx", "488b442408 mov 8(rsp), rax", "4883c418 add 0x18, rsp", "5d pop rbp", "c3 ret"}
-	want := Exit{PC: 0x400000, Target: 0x400100, Next: 0x400005, Results: []int{8, 16}}
+	want := Exit{PC: 0x400000, Target: 0x400100, After: 0x400005, Results: []int{8, 16}}
 	got, ok := Exits(assemble(t, AMD64, exit...), 2)
 	if !ok || len(got) != 1 || !reflect.DeepEqual(got[0], want) {
 		t.Errorf("%+v, %v, want %+v", got, ok, want)
+	}
+	long := append([]string{exit[0], exit[1], "488b842400010000 mov 256(rsp), rax"}, exit[3:]...)
+	if got, ok := Exits(assemble(t, AMD64, long...), 2); !ok || got[0].After != 0x40000a {
+		t.Errorf("a long load: %+v, %v", got, ok)
 	}
 	through := append([]string{"ffd0 call rax"}, exit[1:]...)
 	if got, ok := Exits(assemble(t, AMD64, through...), 2); !ok || got[0].Target != 0 || !slices.Equal(got[0].Results, want.Results) {

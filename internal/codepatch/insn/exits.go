@@ -7,11 +7,17 @@ package insn
 type Exit struct {
 	PC     uint64 // the call instruction
 	Target uint64 // the function that is called; 0 if the address is computed
-	Next   uint64 // the instruction after the call
+	// After is the first instruction after the call that loads a result and is
+	// longer than a jump, or else the instruction after the call. The results
+	// are still in their slots there.
+	After uint64
 	// Results are the offsets from the stack pointer at the call instruction of
 	// the words that are loaded into the result registers.
 	Results []int
 }
+
+// jumpLen is the length of an amd64 jump with 32 bits of displacement.
+const jumpLen = 5
 
 // Exits returns the exits of an amd64 function whose first words result words
 // are in registers, one for each return instruction and in their order. ok is
@@ -46,12 +52,16 @@ func exitAt(c Code, steps []step, words int) (Exit, bool) {
 	abi := callABIs[AMD64]
 	slots := map[int]int{} // by register
 	unknown := uint32(0)   // registers that are written in another way
+	after := 0             // the offset of the first long load; 0: none yet
 	for i := len(steps) - 2; i >= 0; i-- {
 		s := steps[i]
 		switch s.flow {
 		case flowNext:
 		case flowCall, flowCallReg:
-			e := Exit{PC: c.Entry + uint64(s.off), Target: s.target, Next: c.Entry + uint64(s.off+s.len)}
+			e := Exit{PC: c.Entry + uint64(s.off), Target: s.target, After: c.Entry + uint64(after)}
+			if e.After == c.Entry {
+				e.After += uint64(s.off + s.len)
+			}
 			for _, name := range abi.regs[:words] {
 				slot, ok := slots[regNumber(AMD64, name)]
 				if !ok {
@@ -66,6 +76,9 @@ func exitAt(c Code, steps []step, words int) (Exit, bool) {
 		var x x86Inst
 		x.decode(c.Bytes[s.off:])
 		reg, slot, loads := x.loadedFromStack()
+		if loads && s.len > jumpLen {
+			after = s.off
+		}
 		_, known := slots[reg]
 		e := x.effect()
 		switch {
