@@ -1,6 +1,3 @@
-// Package control exports request spans and metrics of their durations to OpenTelemetry back ends.
-//
-// The central type is [Controller].
 package control
 
 import (
