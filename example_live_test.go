@@ -5,11 +5,16 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
 	"path"
 	"time"
 
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/live"
+	"github.com/loupe-go/loupe/spans"
 )
 
 // This example shows the live state of a process: how many goroutines there are, where they were created, whether they
@@ -95,4 +100,47 @@ func ExampleProcess_HeapProfile() {
 	// alloc_space bytes
 	// inuse_objects count
 	// inuse_space bytes
+}
+
+// This example prints the requests that a program serves and sends.
+func ExampleSpanOptions() {
+	s, err := loupe.Attach(context.Background(), loupe.Command(webShop()), loupe.Options{Spans: loupe.SpanOptions{
+		Handle: func(s *spans.Span) {
+			fmt.Println(s.Kind, s.Name)
+			if s.Work != nil {
+				log.Print("of ", time.Duration(s.End-s.Start), " it waited for channels ", s.Work.Own[spans.Chan])
+			}
+		},
+	}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
+	for range s.Events() { // Handle is called meanwhile
+	}
+	if counts, err := s.SpanCounts(); err != nil || counts.Notes.Lost > 0 {
+		log.Print(counts.Notes.Lost, " reports of begins and ends were lost, ", err)
+	}
+	// Unordered output:
+	// server GET /items/{id}
+	// client GET
+}
+
+// webShop returns the command of a program that serves a request, which it sends to itself.
+func webShop() *exec.Cmd {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "LOUPE_EXAMPLE=web")
+	return cmd
+}
+
+func runWebShop() {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /items/{id}", func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "item ", r.PathValue("id")) })
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	resp, err := http.Get(server.URL + "/items/7")
+	if err != nil {
+		log.Fatal(err)
+	}
+	resp.Body.Close()
 }

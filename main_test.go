@@ -21,6 +21,9 @@ func TestMain(m *testing.M) {
 	case "shop":
 		runShop()
 		return
+	case "web":
+		runWebShop()
+		return
 	}
 	if pid := os.Getenv(observedVariable); pid != "" {
 		comeAndGo(pid)
