@@ -11,6 +11,9 @@
 // [Session.Allocs] returns what the program allocates, exactly or estimated from samples, if Options.Allocs is set; package
 // [github.com/loupe-go/loupe/allocs] groups it.
 //
+// With Options.Spans, a session makes a span of each request that the program serves or sends, and passes it to a function; package
+// [github.com/loupe-go/loupe/spans] defines them. A span says where the time of its request went.
+//
 // [OpenProcess] opens a process for reading. [Process.Snapshot] returns its goroutines with their stacks, states and wait
 // times, and package [github.com/loupe-go/loupe/census] groups them and finds those that look leaked. [Process.WallProfile]
 // computes from repeated snapshots where goroutines spend their time, [Process.CPUProfile] what they use processor time for.
