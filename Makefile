@@ -97,7 +97,7 @@ truth: testdeps
 	go test -run TestBooks -v -timeout 1h . -books.all -books.for 2s
 	go test -run TestBooks -v -timeout 1h . -books.all -books.for 2s -engine inline
 
-## torture: attaches and detaches engine inline repeatedly, for TORTURE in each of some 40 busy programs; kills tracers; with 10s or more also at each system call, and attaches each engine 1,000 times
+## torture: attaches and detaches engine inline repeatedly, for TORTURE in each of some 40 busy programs; kills tracers; with 10s or more also at each system call, attaches each engine 1,000 times, and counts the spans of 100,000 requests
 torture: testdeps
 	go test -run 'Torture|KilledAtCall' -v -count 1 -timeout 3h . -torture $(TORTURE)
 	LOUPE_TORTURE=$(TORTURE) go test -run Torture -v -count 1 -timeout 2h ./internal/ptrace
