@@ -36,7 +36,7 @@ func start(ctx context.Context, target Target, opt Options) (*Session, error) {
 		if p, err = goproc.Open(pid, goproc.Options{Log: opt.Log, Starting: true}); err != nil {
 			return nil, err
 		}
-		want, sets, err := opt.observed(p, false)
+		want, sets, err := opt.observed(p, engine, false)
 		if err != nil {
 			return nil, err
 		}

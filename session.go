@@ -67,7 +67,7 @@ func Attach(ctx context.Context, target Target, opt Options) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.opt, s.began = opt, time.Now()
+	s.opt, s.began = opt.withSpanKinds(s.probes.Engine()), time.Now()
 	s.memory = newMemorySampler(s)
 	s.unwatched = context.AfterFunc(ctx, func() { s.Detach() })
 	return s, nil
@@ -80,7 +80,7 @@ func running(ctx context.Context, target Target, opt Options) (*Session, error) 
 		if err != nil {
 			return nil, err
 		}
-		want, sets, err := opt.observed(p, true)
+		want, sets, err := opt.observed(p, engine, true)
 		if err != nil {
 			return nil, errors.Join(err, p.Close())
 		}
@@ -171,10 +171,6 @@ func (o Options) want() probe.Want {
 	}
 	switch {
 	case !w.Kinds.IsEmpty():
-	case o.Spans.Handle != nil && o.Spans.NoWork:
-		w.Kinds = bareKinds
-	case o.Spans.Handle != nil:
-		w.Kinds = workKinds
 	case o.Allocs.By == 0 && !o.Allocs.Sample:
 		w.Kinds = event.KindsDefault
 	}

@@ -19,8 +19,8 @@ type sets struct {
 
 // observed returns what a new session of a process observes, and the sets for it. The error reports that the process is running and
 // does not sample allocations.
-func (o Options) observed(p *goproc.Process, running bool) (probe.Want, sets, error) {
-	want := o.want()
+func (o Options) observed(p *goproc.Process, engine probe.Engine, running bool) (probe.Want, sets, error) {
+	want := o.withSpanKinds(engine).want()
 	var s sets
 	switch {
 	case o.Allocs.Sample:

@@ -37,23 +37,29 @@ var truthKinds = []string{"cpu", "sleep", "chan", "select", "lock", "network", "
 
 // TestTruthSpans compares how the time of requests was spent with the execution trace that the program records at the same time.
 func TestTruthSpans(t *testing.T) {
+	inline := *engine == string(loupe.EngineInline) // always observes system calls
 	for _, spec := range webSpecs(t) {
 		if spec.Stripped && testtarget.Complete() {
 			continue // the same code
 		}
 		for _, procs := range []int{1, 2, 8} {
 			t.Run(fmt.Sprintf("%v/procs=%d", spec, procs), func(t *testing.T) {
-				compareSpans(t, spec, procs)
+				compareSpans(t, spec, procs, inline)
+			})
+		}
+		if !inline {
+			t.Run(fmt.Sprintf("%v/syscalls", spec), func(t *testing.T) {
+				compareSpans(t, spec, 2, true)
 			})
 		}
 	}
 }
 
-func compareSpans(t *testing.T, spec testtarget.Spec, procs int) {
+func compareSpans(t *testing.T, spec testtarget.Spec, procs int, syscalls bool) {
 	const requests, senders = 200, 16
 	cmd := testcmd.Within(t, 0, testtarget.Build(t, spec))
 	cmd.Env = append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(procs), "GOGC=20")
-	w := observeWeb(t, testtarget.StartCmd(t, cmd), loupe.Options{})
+	w := observeWeb(t, testtarget.StartCmd(t, cmd), loupe.Options{Spans: loupe.SpanOptions{Syscalls: syscalls}})
 	path := filepath.Join(t.TempDir(), "trace")
 	if answer := w.target.Command("trace " + path); answer != "tracing" {
 		t.Fatal(answer)
@@ -62,7 +68,8 @@ func compareSpans(t *testing.T, spec testtarget.Spec, procs int) {
 	if answer := w.target.Command("stop"); answer != "traced" {
 		t.Fatal(answer)
 	}
-	c := &spanComparison{t: t, spans: map[string]*spans.Span{}}
+	// Before Go 1.22 a trace does not have the ends of most system calls.
+	c := &spanComparison{t: t, spans: map[string]*spans.Span{}, syscalls: syscalls && minorOf(t, spec.Go) >= 22}
 	w.await(func() bool {
 		for _, s := range w.got {
 			if words := strings.Split(attributes(s)["url.path"], "/"); len(words) == 4 && words[1] == "truth" {
@@ -71,7 +78,7 @@ func compareSpans(t *testing.T, spec testtarget.Spec, procs int) {
 		}
 		return len(c.spans) >= requests
 	})
-	for _, r := range readTrace(t, path, spec.Go).Requests(false) {
+	for _, r := range readTrace(t, path, spec.Go).Requests(syscalls) {
 		c.compare(r)
 	}
 	c.judge(requests)
@@ -80,6 +87,7 @@ func compareSpans(t *testing.T, spec testtarget.Spec, procs int) {
 // A spanComparison compares spans with the requests of a trace.
 type spanComparison struct {
 	t           *testing.T
+	syscalls    bool                   // are compared; otherwise they count as running
 	spans       map[string]*spans.Span // by the name of the region
 	compared    int
 	moved       int // of these, differ, but the trace reader has changed times
@@ -104,10 +112,10 @@ func (c *spanComparison) compare(r *tracetruth.Request) {
 	slack := max(d-time.Duration(r.End-r.Begin), 0)
 	c.slack += slack
 	allowed := spanBase + time.Duration(r.Steps)*spanPerStep + d*spanPercent/100
-	own := differences(s.Work.Own, r.Own, allowed, slack)
+	own := c.differences(s.Work.Own, r.Own, allowed, slack)
 	total := s.Work.Started.Total()
 	allowed = spanBase + time.Duration(r.Others)*spanPerStep + total*spanPercent/100
-	started := differences(s.Work.Started, r.Started, allowed+time.Duration(r.Alive)*slack, 0)
+	started := c.differences(s.Work.Started, r.Started, allowed+time.Duration(r.Alive)*slack, 0)
 	switch {
 	case own+started == "":
 	case r.Moved:
@@ -121,12 +129,14 @@ func (c *spanComparison) compare(r *tracetruth.Request) {
 	}
 }
 
-// differences lists the classes whose times differ by more than is allowed. System calls are not observed, and count as running.
-func differences(seen, truth spans.Times, allowed, slack time.Duration) string {
+// differences lists the classes whose times differ by more than is allowed.
+func (c *spanComparison) differences(seen, truth spans.Times, allowed, slack time.Duration) string {
 	var out strings.Builder
-	for _, t := range []*spans.Times{&seen, &truth} {
-		t[spans.Running] += t[spans.Syscall]
-		t[spans.Syscall] = 0
+	if !c.syscalls {
+		for _, t := range []*spans.Times{&seen, &truth} {
+			t[spans.Running] += t[spans.Syscall]
+			t[spans.Syscall] = 0
+		}
 	}
 	for i := range spans.NumClasses {
 		class, more := spans.Class(i), allowed
@@ -153,8 +163,11 @@ func (c *spanComparison) judge(requests int) {
 	} else if len(c.late) > 0 {
 		c.t.Logf("late:\n%s", strings.Join(c.late, "\n"))
 	}
+	if c.syscalls && c.seen[spans.Syscall] == 0 {
+		c.t.Error("no system call was compared")
+	}
 	for _, class := range []spans.Class{spans.Runnable, spans.Chan, spans.Select, spans.Mutex, spans.Network, spans.Sleep, spans.Sync} {
-		if c.truth[class] == 0 {
+		if c.truth[class] == 0 || c.seen[class] == 0 {
 			c.t.Errorf("nothing was compared that was %v", class)
 		}
 	}
