@@ -3,6 +3,7 @@ package loupe
 import (
 	"errors"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/loupe-go/loupe/event"
@@ -112,6 +113,20 @@ func (s *spanSets) events(events iter.Seq[*event.Event]) iter.Seq[*event.Event] 
 			}
 		}
 	}
+}
+
+// SpanFunctions returns the functions of the program that have probes for spans, sorted by name. It returns nil if the session makes
+// no spans.
+func (s *Session) SpanFunctions() []string {
+	if s.spans == nil {
+		return nil
+	}
+	var names []string
+	for _, set := range s.spans.probes {
+		names = append(names, s.probes.Functions(set)...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // SpanCounts are the numbers of spans of a session so far.

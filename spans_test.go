@@ -173,6 +173,19 @@ func TestSpansServer(t *testing.T) {
 	}
 }
 
+// TestSpanFunctions checks which functions have probes.
+func TestSpanFunctions(t *testing.T) {
+	for _, spec := range testtarget.Last(t, webSpecs(t)) {
+		w := startWeb(t, spec)
+		got := w.session.SpanFunctions()
+		for _, want := range []string{"net/http.serverHandler.ServeHTTP", "net/http.(*conn).serve", "net/http.(*Transport).getConn"} {
+			if !slices.Contains(got, want) || !slices.IsSorted(got) {
+				t.Errorf("%s is missing in %q", want, got)
+			}
+		}
+	}
+}
+
 // A serverCase is a request, and what its span has.
 type serverCase struct {
 	method, path, body string

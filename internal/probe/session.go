@@ -170,6 +170,21 @@ func (s *Session) Attached(set *Set, program string) bool {
 	return i > 0 && slices.ContainsFunc(s.plan.Probes, func(p Probe) bool { return p.Set == i && p.Program == program })
 }
 
+// Functions returns the functions that have probes of a set in Want.Sets. They may be repeated.
+func (s *Session) Functions(set *Set) []string {
+	var names []string
+	i := slices.Index(s.plan.Want.Sets, set) + 1
+	for _, p := range s.plan.Probes {
+		if i == 0 || p.Set != i {
+			continue
+		}
+		for _, site := range p.Sites {
+			names = append(names, site.Func)
+		}
+	}
+	return names
+}
+
 // PID returns the ID of the observed process.
 func (s *Session) PID() int { return s.proc.PID() }
 
