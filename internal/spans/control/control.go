@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,8 +22,8 @@ import (
 	"github.com/loupe-go/loupe/spans"
 )
 
-// scope is the beginning of the names of instrumentation scopes; the name of the library follows.
-const scope = "github.com/loupe-go/loupe/spans/"
+// ScopeName returns the name of the instrumentation scope of a library's spans.
+func ScopeName(library string) string { return "github.com/loupe-go/loupe/spans/" + library }
 
 // A Controller exports the spans of any number of processes. Its methods are safe for concurrent use.
 type Controller struct {
@@ -67,6 +68,7 @@ type Process struct {
 	controller *Controller
 	resource   *resource.Resource
 	durations  *otlp.Durations
+	metrics    *sdkmetric.MeterProvider
 	version    string
 }
 
@@ -78,6 +80,7 @@ func (c *Controller) Process(ctx context.Context, about otlp.Process) (*Process,
 	if err != nil {
 		return nil, err
 	}
+	p.metrics = provider
 	if p.durations, err = otlp.NewDurations(provider, c.version); err != nil {
 		return nil, errors.Join(err, provider.Shutdown(ctx))
 	}
@@ -88,12 +91,15 @@ func (c *Controller) Process(ctx context.Context, about otlp.Process) (*Process,
 }
 
 // Sample decides whether a new span is sampled: loupe.SpanOptions.Sample.
-func (p *Process) Sample(s *spans.Span) bool {
+func (p *Process) Sample(s *spans.Span) bool { return Sample(p.controller.sampler, s) }
+
+// Sample asks a sampler whether a new span is sampled.
+func Sample(sampler sdktrace.Sampler, s *spans.Span) bool {
 	ctx := context.Background()
 	if s.Parent.IsValid() {
 		ctx = trace.ContextWithSpanContext(ctx, s.Parent)
 	}
-	result := p.controller.sampler.ShouldSample(sdktrace.SamplingParameters{ParentContext: ctx, TraceID: s.Context.TraceID(), Name: s.Name, Kind: s.Kind, Attributes: s.Attributes})
+	result := sampler.ShouldSample(sdktrace.SamplingParameters{ParentContext: ctx, TraceID: s.Context.TraceID(), Name: s.Name, Kind: s.Kind, Attributes: s.Attributes})
 	return result.Decision == sdktrace.RecordAndSample
 }
 
@@ -111,9 +117,27 @@ func (p *Process) Handle(s *spans.Span) {
 		StartTime: time.Unix(0, s.Start), EndTime: time.Unix(0, s.End),
 		Attributes: attributes, DroppedAttributes: dropped,
 		Status: sdktrace.Status{Code: s.Status, Description: s.Message}, Resource: p.resource,
-		InstrumentationScope: instrumentation.Scope{Name: scope + s.Library, Version: p.version, SchemaURL: semconv.SchemaURL},
+		InstrumentationScope: instrumentation.Scope{Name: ScopeName(s.Library), Version: p.version, SchemaURL: semconv.SchemaURL},
 	}
 	p.controller.queue.Add(stub.Snapshot())
+}
+
+// Close exports the metrics of a process that has ended once more, until ctx ends. Its spans are exported later.
+func (p *Process) Close(ctx context.Context) error {
+	c := p.controller
+	c.mu.Lock()
+	i := slices.Index(c.providers, p.metrics)
+	if i >= 0 {
+		c.providers = slices.Delete(c.providers, i, i+1)
+	}
+	c.mu.Unlock()
+	if i < 0 {
+		return nil
+	}
+	if err := p.metrics.Shutdown(ctx); err != nil {
+		return fmt.Errorf("exporting metrics: %w", err)
+	}
+	return nil
 }
 
 // Stats returns how many spans were exported, and how many were not.
