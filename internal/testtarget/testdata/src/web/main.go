@@ -1,6 +1,7 @@
 // Web serves HTTP and HTTP/2, and sends requests to itself.
 //
-// It adds the command `address`, which answers with the addresses of its servers: `address PLAIN TLS`. They serve the paths
+// It adds the command `exec`, which replaces it by itself, and `address`, which answers with the addresses of its servers:
+// `address PLAIN TLS`. They serve the paths
 //
 //	/hello            answers hello
 //	/status/N         answers with status N
@@ -28,21 +29,29 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"runtime"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 )
 
 func main() {
 	w := newWeb()
 	serve(false, map[string]command{
+		"exec": again,
 		"address": func([]string) string {
 			return "address " + w.plain.Listener.Addr().String() + " " + w.tls.Listener.Addr().String()
 		},
 		"trace": w.truth.begin,
 		"stop":  w.truth.stop,
 	})
+}
+
+// again executes the program anew.
+func again([]string) string {
+	return "error " + syscall.Exec("/proc/self/exe", os.Args, os.Environ()).Error()
 }
 
 type web struct {
