@@ -19,8 +19,8 @@ import (
 	"github.com/loupe-go/loupe/internal/gobin"
 )
 
-// Pids returns the IDs of all processes in /proc, in increasing order.
-func pids() ([]int, error) {
+// PIDs returns the IDs of all processes in /proc, in increasing order.
+func PIDs() ([]int, error) {
 	names, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func pids() ([]int, error) {
 // iteration ends early if the context is done.
 func List(ctx context.Context) iter.Seq2[event.ProcessInfo, error] {
 	return func(yield func(event.ProcessInfo, error) bool) {
-		all, err := pids()
+		all, err := PIDs()
 		if err != nil {
 			yield(event.ProcessInfo{}, err)
 			return
@@ -219,15 +219,13 @@ func Resolve(target string) ([]int, error) {
 		}
 		return []int{pid}, nil
 	}
-	all, err := pids()
+	all, err := PIDs()
 	if err != nil {
 		return nil, err
 	}
-	match := matchName(target)
-	if strings.ContainsRune(target, filepath.Separator) {
-		if match, err = matchPath(target); err != nil {
-			return nil, err
-		}
+	match, err := Matching(target)
+	if err != nil {
+		return nil, err
 	}
 	var found []int
 	for _, pid := range all {
@@ -240,6 +238,15 @@ func Resolve(target string) ([]int, error) {
 		return nil, fmt.Errorf("%s: %w", target, ErrNoProcess)
 	}
 	return found, nil
+}
+
+// Matching returns a predicate for the processes that match a target other than a PID: see [Resolve]. It is for a search that takes
+// place now, because the file at a path can be replaced.
+func Matching(target string) (func(pid int) bool, error) {
+	if strings.ContainsRune(target, filepath.Separator) {
+		return matchPath(target)
+	}
+	return matchName(target), nil
 }
 
 // matchPath returns a predicate for processes that execute the file at a path: the same file, or the same path in the
