@@ -2,6 +2,7 @@ package loupe_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -84,8 +85,7 @@ func observeWeb(t *testing.T, target *testtarget.Process, opt loupe.Options) *we
 	go func() {
 		defer close(w.done)
 		for range w.session.Events() {
-			w.reading.Lock()
-			w.reading.Unlock()
+			w.stop()
 		}
 	}()
 	t.Cleanup(w.detach)
@@ -96,6 +96,12 @@ func observeWeb(t *testing.T, target *testtarget.Process, opt loupe.Options) *we
 func (w *web) detach() {
 	w.session.Detach()
 	<-w.done
+}
+
+// stop waits while the reader is to be stopped.
+func (w *web) stop() {
+	w.reading.Lock()
+	defer w.reading.Unlock()
 }
 
 // take waits for n spans and returns them. No others follow.
@@ -153,7 +159,7 @@ func describe(list []*spans.Span) []string {
 func attributes(s *spans.Span) map[string]string {
 	m := map[string]string{}
 	for _, kv := range s.Attributes {
-		m[string(kv.Key)] = kv.Value.Emit()
+		m[string(kv.Key)] = kv.Value.String()
 	}
 	return m
 }
@@ -517,5 +523,50 @@ func TestSpansDisconnect(t *testing.T) {
 				t.Errorf("%v for %v", describe([]*spans.Span{s}), time.Duration(s.End-s.Start))
 			}
 		})
+	}
+}
+
+// TestSpansBlocked ends the context while the function that handles spans is blocked: the probes are removed at once.
+func TestSpansBlocked(t *testing.T) {
+	target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "web"}))
+	url := "http://" + strings.Fields(target.Command("address"))[1] + "/hello"
+	before := textOf(t, target.PID())
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	n := 0
+	s, err := attachTo(ctx, loupe.PID(target.PID()), loupe.Options{Spans: loupe.SpanOptions{Handle: func(*spans.Span) {
+		if n++; n != 1 {
+			return
+		}
+		if textOf(t, target.PID()) == before {
+			t.Error("no probe is there")
+		}
+		cancel()
+		for deadline := time.Now().Add(time.Minute); textOf(t, target.PID()) != before; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Error("the probes stay")
+				return
+			}
+		}
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		for range 10 {
+			if resp, err := http.Get(url); err == nil {
+				resp.Body.Close()
+			}
+		}
+	}()
+	for range s.Events() {
+	}
+	<-sent
+	counts, err := s.SpanCounts()
+	if err != nil || n == 0 || counts.Ended != uint64(n) {
+		t.Errorf("%d spans handled, %+v, %v", n, counts, err)
 	}
 }

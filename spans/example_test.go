@@ -14,7 +14,7 @@ func ExampleWork_Attributes() {
 		Holder: spans.Holder{Wait: 12 * time.Millisecond, G: 34, Func: "main.(*ledger).audit"},
 	}
 	for _, kv := range work.Attributes() {
-		fmt.Printf("%s = %s\n", kv.Key, kv.Value.Emit())
+		fmt.Printf("%s = %s\n", kv.Key, kv.Value.String())
 	}
 	// Output:
 	// loupe.go.running = 0.002

@@ -99,7 +99,7 @@ func spanTitle(s *spans.Span) string {
 			_, address, _ := strings.Cut(kv.Value.AsString(), "://")
 			title += " " + address
 		case "http.response.status_code", "rpc.response.status_code", "error.type":
-			if text := kv.Value.Emit(); !strings.HasSuffix(title, " "+text) {
+			if text := kv.Value.String(); !strings.HasSuffix(title, " "+text) {
 				title += " " + text
 			}
 		}

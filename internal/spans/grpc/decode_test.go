@@ -20,9 +20,9 @@ func TestSetServer(t *testing.T) {
 		for _, a := range s.Attributes {
 			switch a.Key {
 			case "server.address":
-				got[0] = a.Value.Emit()
+				got[0] = a.Value.String()
 			case "server.port":
-				got[1] = a.Value.Emit()
+				got[1] = a.Value.String()
 			}
 		}
 		if got != want {

@@ -182,7 +182,7 @@ func describe(s *spans.Span, among []*spans.Span) string {
 func attributeOf(s *spans.Span, key string) (string, bool) {
 	for _, a := range s.Attributes {
 		if string(a.Key) == key {
-			return a.Value.Emit(), true
+			return a.Value.String(), true
 		}
 	}
 	return "", false

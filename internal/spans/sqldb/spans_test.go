@@ -116,7 +116,7 @@ func text(s *spans.Span) string {
 	var b strings.Builder
 	b.WriteString(s.Name)
 	for _, kv := range s.Attributes {
-		fmt.Fprintf(&b, " | %s=%s", strings.TrimPrefix(string(kv.Key), "db."), kv.Value.Emit())
+		fmt.Fprintf(&b, " | %s=%s", strings.TrimPrefix(string(kv.Key), "db."), kv.Value.String())
 	}
 	if s.Status == codes.Error {
 		b.WriteString(" | failed")
