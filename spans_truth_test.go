@@ -39,9 +39,6 @@ var truthKinds = []string{"cpu", "sleep", "chan", "select", "lock", "network", "
 func TestTruthSpans(t *testing.T) {
 	inline := *engine == string(loupe.EngineInline) // always observes system calls
 	for _, spec := range webSpecs(t) {
-		if spec.Stripped && testtarget.Complete() {
-			continue // the same code
-		}
 		for _, procs := range []int{1, 2, 8} {
 			t.Run(fmt.Sprintf("%v/procs=%d", spec, procs), func(t *testing.T) {
 				compareSpans(t, spec, procs, inline)
