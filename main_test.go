@@ -25,6 +25,9 @@ func TestMain(m *testing.M) {
 		runWebShop()
 		return
 	}
+	if load := os.Getenv(loadVariable); load != "" {
+		os.Exit(sendLoad(load))
+	}
 	if pid := os.Getenv(observedVariable); pid != "" {
 		comeAndGo(pid)
 		return
