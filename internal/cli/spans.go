@@ -64,7 +64,8 @@ of the OpenTelemetry specification apply, for example OTEL_TRACES_SAMPLER,
 OTEL_EXPORTER_OTLP_HEADERS and OTEL_EXPORTER_OTLP_PROTOCOL (grpc or
 http/protobuf).
 
-Supported libraries: net/http (server and client; Go 1.19 and later).
+Supported libraries, with Go 1.19 and later: net/http and google.golang.org/grpc
+(server and client), database/sql.
 
 ` + liveTargetHelp,
 		Example: `  loupe spans 1234
