@@ -434,9 +434,13 @@ func (g *goroutine) idle(e *event.Event) bool {
 	return g.waits > maxWaits
 }
 
-// exit ends the spans of a goroutine that has ended. If events were lost, their own ends may be among these.
+// exit ends the spans of a goroutine that has ended. If events were lost, their own ends may be among these. What another goroutine does
+// for an operation that was sent goes on.
 func (t *Tracker) exit(g *goroutine, at int64) {
 	for _, s := range slices.Backward(g.open) {
+		if s.Work == nil && t.heirs[s] > 0 {
+			continue
+		}
 		if s.Ending = spans.Unobserved; !t.lostSince(g.losses) {
 			s.Ending = spans.Panicked
 			s.Fail("goroutine ended by a panic or by runtime.Goexit")

@@ -317,3 +317,19 @@ func TestSemaphores(t *testing.T) {
 		}
 	}
 }
+
+// TestExitWithHeir ends the goroutine that has begun a request before the one that receives the response.
+func TestExitWithHeir(t *testing.T) {
+	w := newWorld(t, nil)
+	s := w.begin(1, client, "sent")
+	w.create(2, 1)
+	w.event(event.GoDestroy, 1, nil)
+	if len(w.ended) != 0 || w.tracker.Inherited(2, "lib", client) != s {
+		t.Errorf("%d spans have ended with the goroutine that began them", len(w.ended))
+	}
+	w.end(s)
+	w.event(event.GoDestroy, 2, nil)
+	if c := w.tracker.Counts(); c != (Counts{Begun: 1, Ended: 1}) {
+		t.Errorf("%+v", c)
+	}
+}
