@@ -38,8 +38,8 @@ var truthKinds = []string{"cpu", "sleep", "chan", "select", "lock", "network", "
 // TestTruthSpans compares how the time of requests was spent with the execution trace that the program records at the same time.
 func TestTruthSpans(t *testing.T) {
 	inline := *engine == string(loupe.EngineInline) // always observes system calls
-	for _, spec := range webSpecs(t) {
-		for _, procs := range []int{1, 2, 8} {
+	for _, spec := range testtarget.Last(t, webSpecs(t)) {
+		for _, procs := range append([]int{2}, testtarget.Rare(t, 1, 8)...) {
 			t.Run(fmt.Sprintf("%v/procs=%d", spec, procs), func(t *testing.T) {
 				compareSpans(t, spec, procs, inline)
 			})

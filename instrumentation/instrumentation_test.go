@@ -66,6 +66,7 @@ func TestPID(t *testing.T) {
 
 // TestExec observes a process before and after it executes its program again.
 func TestExec(t *testing.T) {
+	testtarget.Whole(t, "programs that execute others")
 	path := copyOf(t, webPath(t))
 	byPID := func(p *web) instrumentation.Option { return instrumentation.WithPID(p.PID()) }
 	byExe := func(p *web) instrumentation.Option { return instrumentation.WithExe(path) }
@@ -316,6 +317,7 @@ func TestDisabled(t *testing.T) {
 
 // TestClose closes at many moments. Nothing is left.
 func TestClose(t *testing.T) {
+	testtarget.Whole(t, "closing at many moments")
 	path := copyOf(t, webPath(t))
 	p := startWeb(t, path)
 	if w := newWatch(t, instrumentation.WithPID(p.PID())).run(); w.end().Processes.Ended != 1 { // whatever remains for ever

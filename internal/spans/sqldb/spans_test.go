@@ -287,7 +287,7 @@ var steps = []step{
 
 // TestSpans compares the spans of operations with what the program did.
 func TestSpans(t *testing.T) {
-	each(t, ledgers(t), func(t *testing.T, target *ledger) {
+	each(t, testtarget.Ends(t, ledgers(t)), func(t *testing.T, target *ledger) {
 		o := observe(t, target, loupe.SpanOptions{})
 		var want []string
 		for _, s := range steps {
