@@ -49,9 +49,6 @@ func opened(s *probe.Session, with sets, err error) (*Session, error) {
 	}
 	if with.allocs != nil && !with.allocs.attached(s) || with.spans != nil && !with.spans.attached(s) {
 		reasons := strings.Join(event.WarningTexts(s.Warnings()), "; ")
-		if reasons == "" {
-			reasons = "the program has no function of a supported library"
-		}
 		return nil, errors.Join(fmt.Errorf("process %d: %w: %s", s.PID(), probe.ErrUnsupported, reasons), s.Close())
 	}
 	if with.spans != nil {

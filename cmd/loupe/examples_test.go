@@ -48,7 +48,7 @@ var (
 type substitution struct{ what, by string }
 
 // untilCtrlC recognises examples that go on until Ctrl-C.
-var untilCtrlC = regexp.MustCompile(`loupe (trace|top|record) |mem .*--interval|demo --keep`)
+var untilCtrlC = regexp.MustCompile(`loupe (trace|top|record|spans) |mem .*--interval|demo --keep`)
 
 // bounded recognises those of them that do not.
 var bounded = regexp.MustCompile(`--duration| -n [0-9]| -- `)

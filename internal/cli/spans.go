@@ -319,7 +319,9 @@ func (v *spanView) tellLoss(c *loupe.SpanCounts) {
 		fmt.Fprintf(v.a.Stderr, "loupe: %s of begins and ends lost: the buffer was full; increase --buffer\n", english.Count(c.Notes.Lost, "report"))
 	}
 	say(c.Unobserved, "%s with an unknown end")
-	say(c.Strays, "%s not reported: the begin was before the observation, or was lost")
+	if c.Notes.Lost > 0 { // otherwise they began before the observation
+		say(c.Strays, "%s not reported: the begin was before the observation, or was lost")
+	}
 	say(c.Mismatched, "%s not reported: data with an unexpected layout")
 	if c.Unlisted > 0 {
 		fmt.Fprintf(v.a.Stderr, "loupe: %s of requests not observed: too many at once\n", english.Count(c.Unlisted, "goroutine"))

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -227,6 +228,10 @@ func NewPlan(p Program, want Want) (*Plan, []event.Warning, error) {
 		if err := pl.addSet(p, set); err != nil {
 			return nil, nil, fmt.Errorf("process %d: %w", p.PID(), err)
 		}
+	}
+	if want.Requests && !slices.ContainsFunc(pl.plan.Probes, func(p Probe) bool { return p.Set > 0 }) {
+		reasons := strings.Join(event.WarningTexts(pl.warnings), "; ")
+		return nil, nil, fmt.Errorf("process %d: %w: %s", p.PID(), ErrNothing, cmp.Or(reasons, "it has no supported library"))
 	}
 	if len(pl.plan.Probes) == 0 && len(want.Sets) > 0 && len(pl.warnings) > 0 {
 		return nil, nil, fmt.Errorf("process %d: %w: %s", p.PID(), ErrNothing, strings.Join(event.WarningTexts(pl.warnings), "; "))

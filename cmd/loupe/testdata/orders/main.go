@@ -5,6 +5,8 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"runtime"
 	"runtime/pprof"
@@ -32,6 +34,26 @@ func handler(n int) {
 // stuck sends to a channel that nobody reads.
 func stuck() { make(chan int) <- 1 }
 
+// serve serves requests, and sends them.
+func serve() {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/slow" {
+			time.Sleep(150 * time.Millisecond)
+		}
+		fmt.Fprintln(w, "ok")
+	}))
+	for n := 0; ; n++ {
+		path := "/order"
+		if n%10 == 0 {
+			path = "/slow"
+		}
+		if resp, err := http.Get(server.URL + path); err == nil {
+			resp.Body.Close()
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
 func main() {
 	flag.Int("port", 0, "as in the examples; not used")
 	flag.Parse()
@@ -44,6 +66,7 @@ func main() {
 	for range 4 {
 		go worker()
 	}
+	go serve()
 	fmt.Println("ready")
 	tick := time.NewTicker(2 * time.Millisecond)
 	for n := 0; ; n++ {
