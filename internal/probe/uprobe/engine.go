@@ -295,10 +295,10 @@ func (e *Engine) Counts() ([event.KindLimit]csrc.Count, error) {
 
 // Table implements probe.Engine.
 func (e *Engine) Table(set, table int) (probe.Cells, error) {
-	c := probe.NewCells(e.plan.Sets[set].Kept(table))
-	if len(e.colls) <= set {
-		return c, nil
+	if len(e.colls) <= set { // Attach has failed
+		return probe.Cells{}, nil
 	}
+	c := probe.NewCells(e.plan.Sets[set].Kept(table))
 	name := e.plan.Sets[set].Code.Tables[table]
 	maps := e.colls[set].Maps
 	var full []uint64

@@ -243,3 +243,10 @@ func TestErrorsAreOneLine(t *testing.T) {
 		t.Errorf("%q", err)
 	}
 }
+
+// TestTableUnattached reads a table of an engine that could not attach.
+func TestTableUnattached(t *testing.T) {
+	if c, err := New(Options{}).Table(1, 0); err != nil || len(c.Keys) != 0 || c.Overflow != 0 {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
