@@ -336,6 +336,7 @@ func (t *Tracker) finish(s *spans.Span, at int64) {
 		t.counts.unobserved.Add(1)
 	}
 	t.counts.ended.Add(1)
+	makeValid(s)
 	t.opt.Handle(s)
 }
 
