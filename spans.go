@@ -85,8 +85,11 @@ func newSpanSets(o SpanOptions, p *goproc.Process, kinds event.Kinds) *spanSets 
 			alive, err := p.Alive()
 			return alive, time.Now().UnixNano(), err
 		}})
-	s.probes = []*probe.Set{nethttp.New(s.tracker, p.TypeName), grpc.New(s.tracker, p.TypeName),
-		sqldb.New(s.tracker, p.TypeName, sqldb.Options{NoText: o.NoQueryText})}
+	s.probes = []*probe.Set{
+		nethttp.New(s.tracker, p.TypeName),
+		grpc.New(s.tracker, p.TypeName),
+		sqldb.New(s.tracker, p.TypeName, sqldb.Options{NoText: o.NoQueryText}),
+	}
 	return s
 }
 
