@@ -124,6 +124,9 @@ func (r *relay) pass(ctx context.Context, s *spans.Span) {
 	if s.Context.IsSampled() {
 		tracer := r.provider.Tracer(control.ScopeName(s.Library), trace.WithInstrumentationVersion(r.version), trace.WithSchemaURL(semconv.SchemaURL))
 		ctx, span = tracer.Start(ctx, s.Name, trace.WithSpanKind(s.Kind), trace.WithTimestamp(time.Unix(0, s.Start)), trace.WithAttributes(s.AllAttributes()...))
+		for _, c := range s.Links {
+			span.AddLink(trace.Link{SpanContext: c})
+		}
 		if s.Status != codes.Unset {
 			span.SetStatus(s.Status, s.Message)
 		}

@@ -57,7 +57,9 @@ func TestRelay(t *testing.T) {
 			r := newRelay(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder)), "v1", &counts)
 			r.most = c.most
 			for _, s := range c.spans {
-				r.add(span(s[0], s[1], s[0] < unsampled))
+				one := span(s[0], s[1], s[0] < unsampled)
+				one.Links = []trace.SpanContext{span(50+s[0], 0, true).Context}
+				r.add(one)
 			}
 			if n := counts.waiting.Load(); n != c.waiting {
 				t.Errorf("%d spans wait, want %d", n, c.waiting)
@@ -75,6 +77,9 @@ func TestRelay(t *testing.T) {
 					parent = names[s.Parent().SpanID()]
 				}
 				got = append(got, s.Name()+" "+parent)
+				if l := s.Links(); len(l) != 1 || l[0].SpanContext.SpanID() == s.SpanContext().SpanID() || !l[0].SpanContext.IsValid() {
+					t.Errorf("%s has links %+v", s.Name(), l)
+				}
 			}
 			if !slices.Equal(got, c.want) || len(recorder.Ended()) != len(c.want) || int(counts.provided.Load()) != len(c.want) || counts.orphans.Load() != c.orphans ||
 				counts.waiting.Load() != 0 || len(r.waiting)+len(r.parents) != 0 {

@@ -8,9 +8,10 @@ import (
 
 // A Span is an operation in a program: a request that it serves, or one that it sends.
 type Span struct {
-	Context trace.SpanContext // its own IDs; remote is false
-	Parent  trace.SpanContext // invalid for the root of a trace
-	Rule    Rule              // why Parent is the parent
+	Context trace.SpanContext   // its own IDs; remote is false
+	Parent  trace.SpanContext   // invalid for the root of a trace
+	Rule    Rule                // why Parent is the parent
+	Links   []trace.SpanContext // other spans that caused it: those of the senders of messages
 
 	Library    string // the instrumented package, such as "net/http"
 	Kind       trace.SpanKind

@@ -18,6 +18,7 @@ type spanJSON struct {
 	SpanID     string         `json:"spanId"`
 	Parent     string         `json:"parentSpanId,omitempty"`
 	ParentRule string         `json:"parentRule,omitempty"` // why it is the parent: header, goroutine, creator
+	Links      []linkJSON     `json:"links,omitempty"`
 	Name       string         `json:"name"`
 	Kind       string         `json:"kind"`
 	Start      string         `json:"start"`
@@ -32,6 +33,12 @@ type spanJSON struct {
 	Ending     string         `json:"ending,omitempty"` // how it ended, unless it returned
 }
 
+// linkJSON is the JSON form of another span that caused a span.
+type linkJSON struct {
+	TraceID string `json:"traceId"`
+	SpanID  string `json:"spanId"`
+}
+
 var statusNames = map[codes.Code]string{codes.Unset: "unset", codes.Error: "error", codes.Ok: "ok"}
 
 var endingNames = map[spans.Ending]string{spans.Panicked: "goroutine exit", spans.Unobserved: "not observed"}
@@ -43,6 +50,9 @@ func SpanJSON(w io.Writer, s *spans.Span) error {
 		Sampled: s.Context.IsSampled(), Attributes: map[string]any{}, Status: statusNames[s.Status], Message: s.Message, Ending: endingNames[s.Ending]}
 	if s.Parent.IsValid() {
 		doc.Parent = s.Parent.SpanID().String()
+	}
+	for _, c := range s.Links {
+		doc.Links = append(doc.Links, linkJSON{c.TraceID().String(), c.SpanID().String()})
 	}
 	for _, kv := range s.AllAttributes() {
 		doc.Attributes[string(kv.Key)] = kv.Value.AsInterface()

@@ -45,6 +45,7 @@ func sampleTree() *tree.Tree {
 		Holder: spans.Holder{Wait: 2400 * time.Microsecond, G: 77, Func: "example.com/orders.(*ledger).audit\x1b[2J"},
 	}
 	late := sampleSpan(7, 1, client, "GET", 18000, 2500, url("http://audit.internal/log"))
+	late.Links = []trace.SpanContext{sampleSpan(8, 0, trace.SpanKindProducer, "send orders", 0, 0).Context}
 	late.Rule, late.Ending = spans.RuleCreator, spans.Unobserved
 	failed := sampleSpan(3, 2, client, "GET", 2000, 3000, url("http://10.0.0.1:8080/stock/\x1b]0;owned\x07?sku=1"), attribute.String("error.type", "*net.OpError"))
 	failed.Fail("connection refused")

@@ -119,6 +119,9 @@ func (p *Process) Handle(s *spans.Span) {
 		Status: sdktrace.Status{Code: s.Status, Description: s.Message}, Resource: p.resource,
 		InstrumentationScope: instrumentation.Scope{Name: ScopeName(s.Library), Version: p.version, SchemaURL: semconv.SchemaURL},
 	}
+	for _, c := range s.Links {
+		stub.Links = append(stub.Links, sdktrace.Link{SpanContext: c})
+	}
 	p.controller.queue.Add(stub.Snapshot())
 }
 
