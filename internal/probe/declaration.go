@@ -54,6 +54,9 @@ type Declaration struct {
 	Passes string
 	Stores func(*csrc.Config) uint32
 
+	// Propagates marks a probe that is attached only with Want.Propagate: it changes memory of the target.
+	Propagates bool
+
 	NeedsG bool // requires the current g
 	Reads  bool // reads memory that need not be valid (read_foreign in C)
 	Fence  Fence

@@ -32,6 +32,16 @@ type Want struct {
 	// Requests selects the goroutines that serve a request, from the moment at which a probe of a set reports that it has begun
 	// (follow_begin in C), and the goroutines that these create. Goroutines and System do not apply.
 	Requests bool
+
+	// Propagate selects the probes that write the contexts of spans to the requests that the program sends. It requires an engine
+	// that can change the target, and Requests.
+	Propagate *Propagate
+}
+
+// Propagate is how the spans whose contexts are written are sampled. The probes must decide that.
+type Propagate struct {
+	Bound  uint64 // a new trace is sampled if the last 8 bytes of its ID, shifted right by one, are below; 1<<63: always
+	Parent bool   // a span with a parent is sampled if that is
 }
 
 // A Plan lists the probes to attach to one process, and their settings.
@@ -282,7 +292,7 @@ func (pl *planner) addSet(p Program, set *Set) error {
 	for i := range set.Probes {
 		d := &set.Probes[i]
 		if !d.Kinds.IsEmpty() && d.Kinds.Intersect(pl.plan.Want.Kinds).IsEmpty() || !d.inRelease(pl.bin.Version().Minor) ||
-			slices.ContainsFunc(d.Modules, func(m Module) bool { return !m.in(pl.bin) }) {
+			d.Propagates && pl.plan.Want.Propagate == nil || slices.ContainsFunc(d.Modules, func(m Module) bool { return !m.in(pl.bin) }) {
 			continue
 		}
 		if why := firstUnknown(d.Settings, unknown); why != nil {

@@ -52,6 +52,7 @@ const struct loupe_lane *type_lane __attribute__((unused));
 const struct loupe_shared *type_shared __attribute__((unused));
 const struct loupe_native *type_native __attribute__((unused));
 const struct loupe_wait_entry *type_wait_entry __attribute__((unused));
+const struct loupe_context *type_context __attribute__((unused));
 
 #define CONFIG(field) config.field
 #define SET(field) set.field
@@ -352,6 +353,12 @@ INLINE void list_remove(u64 goid)
 	else
 		bpf_map_delete_elem(&listed, &goid);
 }
+
+/* eBPF programs do not change the target, so they send no contexts: see propagate.h. */
+#define HAS_CONTEXTS 0
+
+INLINE void context_inherit(u64 from, u64 to) {}
+INLINE void context_end_call(u64 goid) {}
 
 INLINE int is_system_start(u64 pc)
 {

@@ -63,6 +63,8 @@ struct loupe_shared {
 	struct loupe_control control; /* lost counts hits for which no lane was free, and nothing else */
 	u64 missed[LOUPE_MAX_PROBES]; /* the same by probe, in the order of the sets */
 
+	u64 contexts_full; /* contexts of spans for which there was no room */
+
 	/* A separate cache line: with the coarse clock all hits write it. */
 	u64 ticks __attribute__((aligned(64))); /* counts hits, and samples of the reader */
 };
@@ -71,6 +73,20 @@ struct loupe_shared {
 struct loupe_wait_entry {
 	u64 goid;
 	struct loupe_wait wait;
+};
+
+/* The context of a span; key 0: a free entry. See propagate.h. */
+struct loupe_context {
+	u64 key;
+	u64 trace[2]; /* the trace ID, as two big-endian numbers */
+	u64 span;     /* the span ID, likewise */
+	u64 flags;    /* enum loupe_context_flag */
+	u64 about;    /* the key of another entry, or 0 */
+};
+
+enum loupe_context_flag {
+	LOUPE_SAMPLED = 1,
+	LOUPE_SILENT = 2, /* the request gets no header */
 };
 
 /*
@@ -90,6 +106,12 @@ struct loupe_native {
 	u64 arena_base;          /* added to an address before its index is computed */
 	u64 arena_spans;         /* offset of heapArena.spans */
 	u64 image[2 * LOUPE_IMAGE_PARTS]; /* start and size of the parts of the executable */
+
+	/* The contexts of spans: struct loupe_context, in shared memory. 0: the requests that the program sends get no headers. */
+	u64 contexts, contexts_mask;
+	u64 seed;          /* of IDs, secret */
+	u64 sample_bound;  /* a new trace is sampled if the second word of its ID, shifted right by one, is below */
+	u64 sample_parent; /* 1: spans with a parent are sampled if that is */
 
 	struct loupe_config config;
 };

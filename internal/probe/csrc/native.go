@@ -16,16 +16,18 @@ type (
 	Shared    = ProbesLoupeShared
 	Settings  = ProbesLoupeNative
 	WaitEntry = ProbesLoupeWaitEntry
+	Context   = ProbesLoupeContext
 )
 
 // Sizes of lanes.h.
 const (
-	LaneSpan    = int(ProbesLoupeLaneLimitLOUPE_LANE_SPAN)
-	LaneTop     = int(ProbesLoupeLaneLimitLOUPE_LANE_TOP)
-	StackUse    = int(ProbesLoupeLaneLimitLOUPE_STACK_USE)
-	Times       = int(ProbesLoupeLaneLimitLOUPE_TIMES)
-	TableWindow = int(ProbesLoupeLaneLimitLOUPE_WINDOW_ENTRIES)
-	MaxProbes   = int(ProbesLoupeLimitLOUPE_MAX_PROBES) // of all sets together
+	LaneSpan     = int(ProbesLoupeLaneLimitLOUPE_LANE_SPAN)
+	LaneTop      = int(ProbesLoupeLaneLimitLOUPE_LANE_TOP)
+	StackUse     = int(ProbesLoupeLaneLimitLOUPE_STACK_USE)
+	Times        = int(ProbesLoupeLaneLimitLOUPE_TIMES)
+	ContextScope = 1 // CONTEXT_SCOPE of native.h
+	TableWindow  = int(ProbesLoupeLaneLimitLOUPE_WINDOW_ENTRIES)
+	MaxProbes    = int(ProbesLoupeLimitLOUPE_MAX_PROBES) // of all sets together
 )
 
 // Code is the C half of a set of probes, compiled. Package flatten makes it.

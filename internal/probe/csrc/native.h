@@ -369,6 +369,92 @@ FUNCTION u64 *set_find(u64 table, u64 mask, u64 key, int add)
 	return 0;
 }
 
+#define HAS_CONTEXTS 1
+
+/* The low bits of the key of a goroutine's entry in the table of contexts. Other keys are addresses, which are multiples of 8. */
+enum {
+	CONTEXT_SCOPE = 1, /* the request that the goroutine serves, or for which it was created */
+	CONTEXT_CALL = 2,  /* the request that it sends */
+	CONTEXT_WRITE = 3, /* the request that it writes to a connection */
+};
+
+INLINE u64 context_key(u64 goid, u64 what) { return goid << 3 | what; }
+
+/* The entry of a key, or a free entry that was claimed for it; 0 if there is neither. */
+FUNCTION struct loupe_context *context_find(u64 key, int add)
+{
+	struct loupe_context *table = (struct loupe_context *)native.contexts;
+	u64 first = table_first(key);
+
+	for (u32 i = 0; table && i < LOUPE_WINDOW_ENTRIES; i++) {
+		struct loupe_context *c = &table[(first + i) & native.contexts_mask];
+
+		if (__atomic_load_n(&c->key, __ATOMIC_ACQUIRE) == key)
+			return c;
+	}
+	for (u32 i = 0; table && add && i < LOUPE_WINDOW_ENTRIES; i++) {
+		struct loupe_context *c = &table[(first + i) & native.contexts_mask];
+		u64 free = 0;
+
+		if (__atomic_compare_exchange_n(&c->key, &free, key, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+			c->about = 0;
+			return c;
+		}
+	}
+	if (table && add)
+		__atomic_fetch_add(&SHARED()->contexts_full, 1, __ATOMIC_RELAXED);
+	return 0;
+}
+
+/* Removes an entry. to receives its content; it may be 0. Returns whether there was one. */
+FUNCTION int context_take(u64 key, struct loupe_context *to)
+{
+	struct loupe_context *c = context_find(key, 0);
+
+	if (!c)
+		return 0;
+	if (to)
+		*to = *c;
+	__atomic_store_n(&c->key, 0, __ATOMIC_RELEASE);
+	return 1;
+}
+
+/* Removes the entry of a request that a goroutine sends, and the entries that refer to it. */
+INLINE void context_end_call(u64 goid)
+{
+	struct loupe_context call;
+
+	if (native.contexts && context_take(context_key(goid, CONTEXT_CALL), &call) && call.about)
+		context_take(call.about, 0);
+}
+
+INLINE void context_forget(u64 goid)
+{
+	if (!native.contexts)
+		return;
+	context_take(context_key(goid, CONTEXT_SCOPE), 0);
+	context_end_call(goid);
+}
+
+/* A goroutine creates another, which works for the same request. */
+INLINE void context_inherit(u64 from, u64 to)
+{
+	struct loupe_context *c, *own;
+
+	if (!native.contexts)
+		return;
+	c = context_find(context_key(from, CONTEXT_SCOPE), 0);
+	if (!c)
+		c = context_find(context_key(from, CONTEXT_CALL), 0);
+	own = c ? context_find(context_key(to, CONTEXT_SCOPE), 1) : 0;
+	if (!own)
+		return;
+	own->trace[0] = c->trace[0];
+	own->trace[1] = c->trace[1];
+	own->span = c->span;
+	own->flags = c->flags & LOUPE_SAMPLED;
+}
+
 INLINE int is_listed(u64 goid)
 {
 	struct loupe_control *c = &SHARED()->control;
@@ -394,14 +480,19 @@ INLINE void list_add(u64 goid)
 INLINE void list_remove(u64 goid)
 {
 	if (goid < LOUPE_SMALL_IDS) {
+		if (!__atomic_load_n(&SHARED()->control.small[goid], __ATOMIC_RELAXED))
+			return;
 		__atomic_store_n(&SHARED()->control.small[goid], 0, __ATOMIC_RELAXED);
+		context_forget(goid);
 		return;
 	}
 
 	u64 *entry = set_find(native.listed, native.listed_mask, goid, 0);
 
-	if (entry)
-		__atomic_store_n(entry, 0, __ATOMIC_RELAXED);
+	if (!entry)
+		return;
+	__atomic_store_n(entry, 0, __ATOMIC_RELAXED);
+	context_forget(goid);
 }
 
 INLINE int is_system_start(u64 pc)

@@ -70,6 +70,15 @@ type ProbesLoupeConfig struct {
 	_                    [4]byte
 }
 
+type ProbesLoupeContext struct {
+	_     structs.HostLayout
+	Key   uint64
+	Trace [2]uint64
+	Span  uint64
+	Flags uint64
+	About uint64
+}
+
 type ProbesLoupeControl struct {
 	_        structs.HostLayout
 	Enabled  uint32
@@ -167,25 +176,30 @@ const (
 )
 
 type ProbesLoupeNative struct {
-	_          structs.HostLayout
-	Shared     uint64
-	Lanes      uint64
-	LanesEnd   uint64
-	Known      uint64
-	KnownMask  uint64
-	Times      uint64
-	Listed     uint64
-	ListedMask uint64
-	Starts     uint64
-	StartsMask uint64
-	Waits      uint64
-	WaitsMask  uint64
-	Pid        uint64
-	Arenas     uint64
-	ArenaBase  uint64
-	ArenaSpans uint64
-	Image      [8]uint64
-	Config     ProbesLoupeConfig
+	_            structs.HostLayout
+	Shared       uint64
+	Lanes        uint64
+	LanesEnd     uint64
+	Known        uint64
+	KnownMask    uint64
+	Times        uint64
+	Listed       uint64
+	ListedMask   uint64
+	Starts       uint64
+	StartsMask   uint64
+	Waits        uint64
+	WaitsMask    uint64
+	Pid          uint64
+	Arenas       uint64
+	ArenaBase    uint64
+	ArenaSpans   uint64
+	Image        [8]uint64
+	Contexts     uint64
+	ContextsMask uint64
+	Seed         uint64
+	SampleBound  uint64
+	SampleParent uint64
+	Config       ProbesLoupeConfig
 }
 
 type ProbesLoupeProbe uint32
@@ -251,11 +265,13 @@ type ProbesLoupeRing struct {
 }
 
 type ProbesLoupeShared struct {
-	_       structs.HostLayout
-	Control ProbesLoupeControl
-	Missed  [384]uint64
-	Ticks   uint64
-	_       [56]byte
+	_            structs.HostLayout
+	Control      ProbesLoupeControl
+	Missed       [384]uint64
+	ContextsFull uint64
+	_            [56]byte
+	Ticks        uint64
+	_            [56]byte
 }
 
 type ProbesLoupeSite struct {
@@ -357,6 +373,7 @@ const (
 	ProbesVarConfig                         = "config"
 	ProbesVarControl                        = "control"
 	ProbesVarSet                            = "set"
+	ProbesVarTypeContext                    = "type_context"
 	ProbesVarTypeCreate                     = "type_create"
 	ProbesVarTypeFlag                       = "type_flag"
 	ProbesVarTypeLane                       = "type_lane"
@@ -471,6 +488,7 @@ type ProbesVariableSpecs struct {
 	Config        *ebpf.VariableSpec `ebpf:"config"`
 	Control       *ebpf.VariableSpec `ebpf:"control"`
 	Set           *ebpf.VariableSpec `ebpf:"set"`
+	TypeContext   *ebpf.VariableSpec `ebpf:"type_context"`
 	TypeCreate    *ebpf.VariableSpec `ebpf:"type_create"`
 	TypeFlag      *ebpf.VariableSpec `ebpf:"type_flag"`
 	TypeLane      *ebpf.VariableSpec `ebpf:"type_lane"`
@@ -537,6 +555,7 @@ type ProbesVariables struct {
 	Config        *ebpf.Variable `ebpf:"config"`
 	Control       *ebpf.Variable `ebpf:"control"`
 	Set           *ebpf.Variable `ebpf:"set"`
+	TypeContext   *ebpf.Variable `ebpf:"type_context"`
 	TypeCreate    *ebpf.Variable `ebpf:"type_create"`
 	TypeFlag      *ebpf.Variable `ebpf:"type_flag"`
 	TypeLane      *ebpf.Variable `ebpf:"type_lane"`

@@ -136,8 +136,10 @@ COMMON void create(u32 tid, u64 newg, u64 creator, u64 top, u64 fp, u32 flags)
 		list_add(new.id);
 		return;
 	}
-	if (CONFIG(follow) && is_listed(goid_of(creator)))
+	if (CONFIG(follow) && is_listed(goid_of(creator))) {
 		list_add(new.id);
+		context_inherit(goid_of(creator), new.id);
+	}
 	if (!wanted(new.id))
 		return;
 

@@ -109,15 +109,33 @@ func (e *Engine) prepare() error {
 	// The region is twice the requested size, because at most half of the lanes are in use.
 	geometry := GeometryFor(runtime.NumCPU(), 2*e.plan.Want.BufferBytes, e.plan.Room())
 	geometry.Tables = e.plan.TableBytes
+	propagate := e.propagate(&geometry)
 	e.program, err = NewProgram(Options{
 		Arch: e.plan.Arch(), Config: e.plan.Config, Sets: e.plan.Sets, PID: pid, Starts: e.plan.SystemStarts, Clock: e.clock,
-		Geometry: geometry, Stable: e.reads.stable,
+		Geometry: geometry, Stable: e.reads.stable, Propagate: propagate,
 	})
 	if err != nil {
 		return err
 	}
 	e.in = &installation{pid: e.plan.PID, signalStacks: e.plan.SignalStacks, ended: e.plan.Ended}
 	return e.in.measure(e.program, e.spots)
+}
+
+// contextRoom is the number of contexts of spans for which there is room: some for each request that is being served.
+const contextRoom = 1 << 17
+
+// propagate makes room for the contexts of spans if the requests that the program sends are to carry them.
+func (e *Engine) propagate(g *Geometry) probe.Propagate {
+	p := e.plan.Want.Propagate
+	if p == nil {
+		return probe.Propagate{}
+	}
+	if e.reads.stable.Heap.Arenas == 0 {
+		e.warn(event.WarnMissing, "requests that the program sends carry no traceparent header: the heap of the program is unknown")
+		return probe.Propagate{}
+	}
+	g.Contexts = contextRoom
+	return *p
 }
 
 // newClock returns the requested clock, or a coarse one if the requested clock is unavailable.
@@ -344,6 +362,14 @@ func (e *Engine) Unlisted() uint64 {
 		return 0
 	}
 	return e.region.Unlisted()
+}
+
+// ContextsFull returns how many contexts of spans there was no room for: so many requests were sent without a header.
+func (e *Engine) ContextsFull() uint64 {
+	if e.region == nil {
+		return 0
+	}
+	return e.region.ContextsFull()
 }
 
 // Drain implements probe.Engine.

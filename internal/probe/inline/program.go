@@ -1,6 +1,7 @@
 package inline
 
 import (
+	"crypto/rand"
 	"encoding/binary"
 	"fmt"
 	"time"
@@ -22,6 +23,9 @@ type Options struct {
 	Geometry Geometry // of the region
 	Clock    *Clock
 	Stable   goproc.StableMemory // memory that probes read without system calls
+
+	// Propagate is how spans are sampled if requests carry their contexts: Geometry.Contexts.
+	Propagate probe.Propagate
 }
 
 const (
@@ -75,6 +79,15 @@ func NewProgram(o Options) (*Program, error) {
 	s.Arenas, s.ArenaBase, s.ArenaSpans = o.Stable.Heap.Arenas, o.Stable.Heap.Base, o.Stable.Heap.Spans
 	for i, part := range o.Stable.Image[:min(len(o.Stable.Image), len(s.Image)/2)] { // others are read by system calls
 		s.Image[2*i], s.Image[2*i+1] = part.Start, part.Size
+	}
+	if o.Geometry.Contexts > 0 {
+		var seed [8]byte
+		rand.Read(seed[:]) // never fails
+		s.Seed, s.ContextsMask = binary.NativeEndian.Uint64(seed[:]), uint64(o.Geometry.Contexts-1)
+		s.SampleBound = o.Propagate.Bound
+		if o.Propagate.Parent {
+			s.SampleParent = 1
+		}
 	}
 	if o.Config.MinBlock > 0 { // the probes' times are ticks
 		if p.coarse {
@@ -174,6 +187,9 @@ func (p *Program) Private(program, region uint64) []byte {
 	s.Lanes = region + uint64(g.lanes())
 	s.LanesEnd = s.Lanes + uint64(g.Lanes*csrc.LaneSpan)
 	s.Listed = region + uint64(g.listed())
+	if g.Contexts > 0 {
+		s.Contexts = region + uint64(g.contexts())
+	}
 	s.Starts = program + uint64(p.startsAt)
 	s.Known = program + uint64(p.knownAt)
 	s.Times = program + uint64(p.timesAt)

@@ -17,6 +17,8 @@ type Geometry struct {
 	Ring   int // bytes of each lane's ring of events; a power of two
 	Listed int // goroutines with large IDs that the filter has room for; a power of two
 	Tables int // bytes of each lane's tables of counters
+
+	Contexts int // contexts of spans; a power of two, or 0
 }
 
 // Bounds of a Geometry.
@@ -50,6 +52,9 @@ func powerOfTwo(n, least, most int) bool {
 }
 
 func (g Geometry) check() error {
+	if g.Contexts != 0 && !powerOfTwo(g.Contexts, csrc.TableWindow, maxListed) {
+		return fmt.Errorf("invalid geometry: %d contexts", g.Contexts)
+	}
 	if !powerOfTwo(g.Lanes, minLanes, maxLanes) || !powerOfTwo(g.Ring, minRing, maxRing) ||
 		!powerOfTwo(g.Listed, csrc.TableWindow, maxListed) || g.Tables < 0 || g.Tables > csrc.MaxTables || g.Tables%8 != 0 {
 		return fmt.Errorf("invalid geometry: %d lanes, rings of %d bytes, filter of %d goroutines, tables of %d bytes", g.Lanes, g.Ring, g.Listed, g.Tables)
@@ -68,8 +73,15 @@ func (g Geometry) tables() int { return g.stacks() + g.Lanes*g.stackRing() }
 // stackRing returns the size in bytes of each lane's ring of stacks. It is small because each stack is sent once.
 func (g Geometry) stackRing() int { return max(g.Ring/8, minRing) }
 
+func (g Geometry) contexts() int { return alignUp(g.tables()+g.Lanes*g.Tables, 64) }
+
 // Size returns the number of bytes of the region.
-func (g Geometry) Size() int { return g.tables() + g.Lanes*g.Tables }
+func (g Geometry) Size() int {
+	if g.Contexts == 0 {
+		return g.tables() + g.Lanes*g.Tables
+	}
+	return g.contexts() + g.Contexts*int(unsafe.Sizeof(csrc.Context{}))
+}
 
 func alignUp(n, to int) int { return (n + to - 1) / to * to }
 
@@ -83,6 +95,7 @@ type Region struct {
 	shared *csrc.Shared
 	listed []uint64
 	lanes  []*csrc.Lane
+	scopes []csrc.Context
 	used   []atomic.Bool // the lanes that hits have taken, as far as Table knows
 }
 
@@ -97,6 +110,9 @@ func NewRegion(mem []byte, g Geometry) (*Region, error) {
 	r := &Region{Geometry: g, mem: mem, used: make([]atomic.Bool, g.Lanes)}
 	r.shared = (*csrc.Shared)(unsafe.Pointer(&mem[0]))
 	r.listed = unsafe.Slice((*uint64)(unsafe.Pointer(&mem[g.listed()])), g.Listed)
+	if g.Contexts > 0 {
+		r.scopes = unsafe.Slice((*csrc.Context)(unsafe.Pointer(&mem[g.contexts()])), g.Contexts)
+	}
 	for i := range g.Lanes {
 		r.lanes = append(r.lanes, (*csrc.Lane)(unsafe.Pointer(&mem[g.lanes()+i*csrc.LaneSpan])))
 	}
@@ -180,7 +196,18 @@ func (r *Region) Unlist(goroutine uint64) {
 	for i := range uint64(csrc.TableWindow) {
 		atomic.CompareAndSwapUint64(&r.listed[(first+i)&mask], goroutine, 0)
 	}
+	if len(r.scopes) == 0 {
+		return
+	}
+	key := goroutine<<3 | uint64(csrc.ContextScope)
+	first, mask = setFirst(key), uint64(len(r.scopes)-1)
+	for i := range uint64(csrc.TableWindow) {
+		atomic.CompareAndSwapUint64(&r.scopes[(first+i)&mask].Key, key, 0)
+	}
 }
+
+// ContextsFull returns how many contexts of spans the probes found no room for.
+func (r *Region) ContextsFull() uint64 { return atomic.LoadUint64(&r.shared.ContextsFull) }
 
 // setAdd adds a number to a table. set_find (native.h) may access the table at the same time.
 func setAdd(table []uint64, key uint64) bool {

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * The contexts of spans, for sets whose requests carry them in headers (W3C Trace Context). The context must be known when a request
+ * is written, so the probes choose the IDs of these spans, and the Go half uses the same ones.
+ *
+ * Only probes in machine code do that. They change only memory that belongs to the library, at a moment when the current goroutine
+ * owns it: see OWN_MEMORY. eBPF programs change nothing in the target, and the Go half then chooses the IDs.
+ */
+#ifndef LOUPE_PROPAGATE_H
+#define LOUPE_PROPAGATE_H
+
+#include "set.h"
+
+enum {
+	TRACEPARENT = 55, /* length of a value: 00-<32>-<16>-<2> */
+};
+
+/* Adds a context to a note: zeros if there is none. */
+INLINE void note_context(struct note *n, const struct loupe_context *c)
+{
+	note_word(n, c->trace[0]);
+	note_word(n, c->trace[1]);
+	note_word(n, c->span);
+	note_word(n, c->flags);
+}
+
+#if HAS_CONTEXTS
+
+INLINE u64 scramble(u64 x)
+{
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+	return x ^ x >> 31;
+}
+
+/* A new ID. Each hit has another combination of lane, turn and time; salt differs between the IDs of one hit. */
+INLINE u64 new_id(u64 salt)
+{
+	struct loupe_lane *l = lane();
+	u64 id = scramble(native.seed + scramble(l->stamp ^ (u64)l << 28 ^ (u64)l->turns << 4 ^ salt));
+
+	return id ? id : 1;
+}
+
+INLINE u64 sampled(const u64 *trace)
+{
+	return trace[1] >> 1 < native.sample_bound ? LOUPE_SAMPLED : 0;
+}
+
+/* Parses lower-case hexadecimal digits. Returns whether they are valid. */
+FUNCTION int parse_hex(u64 *to, const u8 *from, u32 digits)
+{
+	u64 value = 0;
+
+	for (u32 i = 0; i < digits; i++) {
+		u8 c = from[i];
+
+		if (c >= '0' && c <= '9')
+			c -= '0';
+		else if (c >= 'a' && c <= 'f')
+			c -= 'a' - 10;
+		else
+			return 0;
+		value = value << 4 | c;
+	}
+	*to = value;
+	return 1;
+}
+
+/* Parses the value of a traceparent header, whose string is at an address, as join.ParseTraceparent does. Returns whether it is valid. */
+FUNCTION int parse_traceparent(struct loupe_context *to, u64 at)
+{
+	u64 header[2] = {}, version = 0, flags = 0;
+	u8 text[TRACEPARENT + 1] = {};
+
+	if (read_foreign(header, sizeof(header), at) || header[1] < TRACEPARENT || header[1] >> 47 ||
+	    read_foreign(text, header[1] > TRACEPARENT ? TRACEPARENT + 1 : TRACEPARENT, header[0]))
+		return 0;
+	if (text[2] != '-' || text[35] != '-' || text[52] != '-' || !parse_hex(&version, text, 2) || !parse_hex(&to->trace[0], text + 3, 16) ||
+	    !parse_hex(&to->trace[1], text + 19, 16) || !parse_hex(&to->span, text + 36, 16) || !parse_hex(&flags, text + 53, 2))
+		return 0;
+	to->flags = flags & LOUPE_SAMPLED;
+	if (version == 0xff || (header[1] > TRACEPARENT && (!version || text[TRACEPARENT] != '-')))
+		return 0;
+	return (to->trace[0] | to->trace[1]) && to->span;
+}
+
+INLINE u8 *put_hex(u8 *to, u64 value, u32 digits)
+{
+	while (digits--) {
+		u8 c = value >> (4 * digits) & 15;
+
+		*to++ = c < 10 ? '0' + c : 'a' - 10 + c;
+	}
+	return to;
+}
+
+/* Writes the value of a traceparent header: TRACEPARENT bytes. */
+FUNCTION void put_traceparent(u8 *to, const struct loupe_context *c)
+{
+	to = put_hex(to, 0, 2);
+	*to++ = '-';
+	to = put_hex(put_hex(to, c->trace[0], 16), c->trace[1], 16);
+	*to++ = '-';
+	to = put_hex(to, c->span, 16);
+	*to++ = '-';
+	put_hex(to, c->flags & LOUPE_SAMPLED, 2);
+}
+
+/* The context of a request that a goroutine begins to serve. traceparent is the address of the only value of that header, or 0. */
+FUNCTION void context_serve(struct loupe_context *to, u64 goid, u64 traceparent)
+{
+	struct loupe_context parent, *scope;
+
+	to->trace[0] = to->trace[1] = to->span = to->flags = 0;
+	if (!native.contexts)
+		return;
+	if (traceparent && parse_traceparent(&parent, traceparent)) {
+		to->trace[0] = parent.trace[0];
+		to->trace[1] = parent.trace[1];
+		to->flags = native.sample_parent ? parent.flags : sampled(to->trace);
+	} else {
+		to->trace[0] = new_id(1);
+		to->trace[1] = new_id(2);
+		to->flags = sampled(to->trace);
+	}
+	to->span = new_id(3);
+	scope = context_find(context_key(goid, CONTEXT_SCOPE), 1);
+	if (!scope)
+		return;
+	scope->trace[0] = to->trace[0];
+	scope->trace[1] = to->trace[1];
+	scope->span = to->span;
+	scope->flags = to->flags;
+}
+
+/*
+ * The context of a request that a goroutine begins to send. It is stored as that of the goroutine, and as that of about if this is not
+ * 0. silent is whether the request gets no header.
+ */
+FUNCTION void context_send(struct loupe_context *to, u64 goid, u64 about, int silent)
+{
+	struct loupe_context *scope, *call, *other;
+
+	to->trace[0] = to->trace[1] = to->span = to->flags = 0;
+	if (!native.contexts)
+		return;
+	context_end_call(goid);
+	scope = context_find(context_key(goid, CONTEXT_SCOPE), 0);
+	if (scope) {
+		to->trace[0] = scope->trace[0];
+		to->trace[1] = scope->trace[1];
+		to->flags = native.sample_parent ? scope->flags : sampled(to->trace);
+	} else {
+		to->trace[0] = new_id(1);
+		to->trace[1] = new_id(2);
+		to->flags = sampled(to->trace);
+	}
+	to->span = new_id(3);
+	if (silent) {
+		to->flags |= LOUPE_SILENT;
+		return;
+	}
+	call = context_find(context_key(goid, CONTEXT_CALL), 1);
+	if (!call)
+		return;
+	other = about ? context_find(about, 1) : 0;
+	call->trace[0] = to->trace[0];
+	call->trace[1] = to->trace[1];
+	call->span = to->span;
+	call->flags = to->flags;
+	if (!other)
+		return;
+	call->about = about;
+	other->trace[0] = to->trace[0];
+	other->trace[1] = to->trace[1];
+	other->span = to->span;
+	other->flags = to->flags;
+}
+
+/* Whether memory belongs to the target's heap, so that it can be written. */
+INLINE int heap_memory(u64 addr, u64 size)
+{
+	u64 first = (addr + native.arena_base) >> PAGE_SHIFT, last = (addr + native.arena_base + size - 1) >> PAGE_SHIFT;
+
+	return native.arenas && addr >= 0x10000 && addr < USER_END - size && last - first <= 1 && has_span(first) && (last == first || has_span(last));
+}
+
+#else
+
+INLINE void context_serve(struct loupe_context *to, u64 goid, u64 traceparent)
+{
+	to->trace[0] = to->trace[1] = to->span = to->flags = 0;
+}
+
+INLINE void context_send(struct loupe_context *to, u64 goid, u64 about, int silent)
+{
+	to->trace[0] = to->trace[1] = to->span = to->flags = 0;
+}
+
+#endif
+#endif
