@@ -129,6 +129,8 @@ func (o Options) withEngine(open func(probe.Engine) (*Session, error)) (*Session
 // check refuses options that make no sense.
 func (o Options) check() error {
 	switch {
+	case o.Spans.Propagation != nil && !(o.Spans.Propagation.Omit >= 0 && o.Spans.Propagation.Omit <= 1):
+		return fmt.Errorf("Spans.Propagation.Omit is %v: must be between 0 and 1", o.Spans.Propagation.Omit)
 	case o.StackDepth > MaxStackDepth:
 		return fmt.Errorf("stack depth %d is too large: the maximum is %d", o.StackDepth, MaxStackDepth)
 	case o.MinBlock < 0:

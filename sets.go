@@ -9,6 +9,7 @@ import (
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/probe"
 	"github.com/loupe-go/loupe/internal/probe/allocsample"
+	"github.com/loupe-go/loupe/internal/probe/inline"
 )
 
 // sets are the sets of probes of a session in addition to that of the runtime. Each may be nil.
@@ -38,6 +39,10 @@ func (o Options) observed(p *goproc.Process, engine probe.Engine, running bool) 
 		s.spans = newSpanSets(o.Spans, p, want.Kinds)
 		want.Sets = append(want.Sets, s.spans.probes...)
 		want.Requests = true
+		if _, changes := engine.(*inline.Engine); changes && o.Spans.Propagation != nil {
+			want.Propagate = o.Spans.Propagation.probes()
+		}
+		s.spans.silent = o.Spans.Propagation != nil && want.Propagate == nil
 	}
 	return want, s, nil
 }
@@ -53,6 +58,9 @@ func opened(s *probe.Session, with sets, err error) (*Session, error) {
 	}
 	if with.spans != nil {
 		with.spans.session = s
+		if with.spans.silent {
+			s.Warn(event.Warnf(event.WarnMissing, "requests that the program sends carry no traceparent header: engine uprobe does not change the target; use engine inline"))
+		}
 	}
 	return &Session{probes: s, allocs: with.allocs, spans: with.spans}, nil
 }

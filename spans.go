@@ -38,10 +38,34 @@ type SpanOptions struct {
 	// applies if Options.Kinds is not set.
 	NoWork bool
 
+	// Propagation adds the contexts of spans to the requests that the program sends, as traceparent headers, so that the services that
+	// receive them continue the trace. If it is nil, no requests are changed. It requires [EngineInline], because engine uprobe changes
+	// nothing in the target: with that engine a warning says that the headers are missing.
+	//
+	// Supported are requests that net/http sends by HTTP/1.1. A request with a traceparent header of its own is left alone.
+	Propagation *Propagation
+
 	// Syscalls includes the time in system calls and in C code in the breakdown with engine uprobe. Otherwise this time counts as
 	// running. It costs the target about 6 µs for each system call of a request, and less for others. [EngineInline] always
 	// includes it, for about 1 µs. Syscalls applies if neither NoWork nor Options.Kinds is set.
 	Syscalls bool
+}
+
+// Propagation is how the spans whose contexts are in headers are sampled: those of requests that the program serves and of requests that
+// it sends by a library for which propagation is supported. The probes decide that, and SpanOptions.Sample is not called for these
+// spans. The zero value samples all.
+type Propagation struct {
+	// Omit is the part of new traces that is not sampled, from 0 to 1. As with the sampler traceidratio of OpenTelemetry, the trace ID
+	// determines which.
+	Omit float64
+
+	// IgnoreParent samples a span with a parent like one without: by the trace ID. Otherwise it is sampled if its parent is.
+	IgnoreParent bool
+}
+
+// probes returns the settings of the probes.
+func (p *Propagation) probes() *probe.Propagate {
+	return &probe.Propagate{Bound: uint64((1 - p.Omit) * (1 << 63)), Parent: !p.IgnoreParent}
 }
 
 // workKinds are the kinds of events that a breakdown requires, bareKinds those that are required without it.
@@ -74,6 +98,7 @@ type spanSets struct {
 	tracker *join.Tracker
 	probes  []*probe.Set
 	session *probe.Session
+	silent  bool // contexts are to be propagated, but the engine cannot
 }
 
 // newSpanSets returns the sets for a process. kinds are the kinds of events that are observed.
@@ -148,6 +173,9 @@ func (s *Session) SpanCounts() (SpanCounts, error) {
 		return SpanCounts{}, errNoSpans
 	}
 	c := SpanCounts{Counts: s.spans.tracker.Counts(), Unlisted: s.probes.Unlisted()}
+	if e, ok := s.probes.Engine().(*inline.Engine); ok {
+		c.NoHeader += e.ContextsFull()
+	}
 	for _, set := range s.spans.probes {
 		n, err := s.probes.SetNumbers(set)
 		if err != nil {

@@ -50,7 +50,7 @@ type Tracker struct {
 	loss       loss
 }
 
-type counts struct{ begun, ended, panicked, unobserved, uncertain, strays, mismatched atomic.Uint64 }
+type counts struct{ begun, ended, panicked, unobserved, uncertain, strays, mismatched, noHeader atomic.Uint64 }
 
 // Counts are the numbers of spans so far.
 type Counts struct {
@@ -61,6 +61,7 @@ type Counts struct {
 	Open       uint64 // that have not ended
 	Uncertain  uint64 // of those that ended, requests whose Work is uncertain
 	Strays     uint64 // ends of operations whose begin was not observed
+	NoHeader   uint64 // requests that were sent without a traceparent header, although they were to have one
 	Mismatched uint64 // notes that do not fit their operation: a layout is wrong, or notes were lost
 }
 
@@ -93,7 +94,8 @@ func NewTracker(o Options) *Tracker {
 // Counts returns the numbers of spans. It may be called from any goroutine.
 func (t *Tracker) Counts() Counts {
 	c := Counts{Ended: t.counts.ended.Load(), Panicked: t.counts.panicked.Load(), Unobserved: t.counts.unobserved.Load(),
-		Uncertain: t.counts.uncertain.Load(), Strays: t.counts.strays.Load(), Mismatched: t.counts.mismatched.Load()}
+		Uncertain: t.counts.uncertain.Load(), Strays: t.counts.strays.Load(), Mismatched: t.counts.mismatched.Load(),
+		NoHeader: t.counts.noHeader.Load()}
 	c.Begun = t.counts.begun.Load() // last, so that Open is not negative
 	c.Open = c.Begun - c.Ended
 	return c
@@ -101,6 +103,9 @@ func (t *Tracker) Counts() Counts {
 
 // Stray counts the end of an operation whose begin was not observed.
 func (t *Tracker) Stray() { t.counts.strays.Add(1) }
+
+// NoHeader counts a request that was sent without a traceparent header, although it was to have one.
+func (t *Tracker) NoHeader() { t.counts.noHeader.Add(1) }
 
 // Mismatch counts a note that does not fit its operation.
 func (t *Tracker) Mismatch() { t.counts.mismatched.Add(1) }
@@ -176,23 +181,18 @@ func (r *request) forget(g *goroutine) {
 }
 
 // Begin begins a span. Start has its goroutine, library, kind, name, start and attributes, and as Parent the context in the
-// headers of a request, if there is one.
+// headers of a request, if there is one. If the probes have chosen its context, Start has that, too.
 func (t *Tracker) Begin(s *spans.Span) *spans.Span {
 	g := t.add(s.G, s.Start)
 	s.PID = t.opt.PID
-	switch parent, rule := t.scope(g); {
-	case s.Parent.IsValid():
-		s.Rule = spans.RuleHeader
-	case parent != nil && s.Kind != trace.SpanKindServer:
-		s.Parent, s.Rule = parent.Context, rule
+	parent, rule := t.scope(g)
+	if s.Kind == trace.SpanKindServer {
+		parent = nil
 	}
-	c := trace.SpanContextConfig{TraceID: s.Parent.TraceID(), SpanID: t.ids.span(), TraceState: s.Parent.TraceState()}
-	if s.Rule == spans.RuleRoot {
-		c.TraceID = t.ids.trace()
-	}
-	s.Context = trace.NewSpanContext(c)
-	if t.sampled(s) {
-		s.Context = s.Context.WithTraceFlags(trace.FlagsSampled)
+	if s.Context.IsValid() {
+		t.adopt(s, parent, rule)
+	} else {
+		t.identify(s, parent, rule)
 	}
 	if s.Kind == trace.SpanKindServer || s.Kind == trace.SpanKindConsumer {
 		g.serve(s, t.loss.count)
@@ -204,6 +204,48 @@ func (t *Tracker) Begin(s *spans.Span) *spans.Span {
 	t.counts.begun.Add(1)
 	return s
 }
+
+// identify sets the parent and the context of a span.
+func (t *Tracker) identify(s, parent *spans.Span, rule spans.Rule) {
+	switch {
+	case s.Parent.IsValid():
+		s.Rule = spans.RuleHeader
+	case parent != nil:
+		s.Parent, s.Rule = parent.Context, rule
+	}
+	c := trace.SpanContextConfig{TraceID: s.Parent.TraceID(), SpanID: t.ids.span(), TraceState: s.Parent.TraceState()}
+	if s.Rule == spans.RuleRoot {
+		c.TraceID = t.ids.trace()
+	}
+	s.Context = trace.NewSpanContext(c)
+	if t.sampled(s) {
+		s.Context = s.Context.WithTraceFlags(trace.FlagsSampled)
+	}
+}
+
+// adopt sets the parent of a span whose context the probes have chosen, because it is sent to other services. A parent in another trace
+// can only be a link.
+func (t *Tracker) adopt(s, parent *spans.Span, rule spans.Rule) {
+	trace := s.Context.TraceID()
+	switch {
+	case s.Parent.IsValid() && s.Parent.TraceID() == trace:
+		s.Rule = spans.RuleHeader
+		s.Context = s.Context.WithTraceState(s.Parent.TraceState())
+		return
+	case s.Parent.IsValid():
+		s.Links = append(s.Links, s.Parent)
+	case parent != nil && parent.Context.TraceID() == trace:
+		s.Parent, s.Rule = parent.Context, rule
+		s.Context = s.Context.WithTraceState(s.Parent.TraceState())
+		return
+	case parent != nil:
+		s.Links = append(s.Links, parent.Context)
+	}
+	s.Parent = none
+}
+
+// none is the parent of the root of a trace.
+var none trace.SpanContext
 
 // serve begins to account what the goroutine does to a request, unless it serves one already. losses is the number of losses so far.
 func (g *goroutine) serve(s *spans.Span, losses uint64) {

@@ -26,6 +26,7 @@ const (
 	clientEnd
 	clientHTTP2Begin
 	clientHTTP2End
+	clientNoHeader
 )
 
 // decoder reads the notes of the set. The C half writes them in the same order.
@@ -52,10 +53,13 @@ func (d *decoder) decode(n *probe.Note) {
 		d.clientHTTP2Begin(n)
 	case clientHTTP2End:
 		d.clientHTTP2End(n)
+	case clientNoHeader:
+		d.tracker.NoHeader()
 	}
 }
 
 func (d *decoder) serverBegin(n *probe.Note) {
+	context := sets.Context(n)
 	req, response, same, packed, tls := n.Word(), n.Word(), n.Word(), n.Word(), n.Word()
 	traceparent, method, path, host, remote, agent := n.Text(), n.Text(), n.Text(), n.Text(), n.Text(), n.Text()
 	major, minor := uint8(packed), uint8(packed>>8)
@@ -69,7 +73,8 @@ func (d *decoder) serverBegin(n *probe.Note) {
 		}
 		d.tracker.Supersede(s, n.Time)
 	}
-	s := &spans.Span{Library: Library, Kind: trace.SpanKindServer, Start: n.Time, G: n.G, Object: req, Result: response, Parent: sets.Parent(packed>>32, traceparent.Bytes)}
+	s := &spans.Span{Library: Library, Kind: trace.SpanKindServer, Start: n.Time, G: n.G, Object: req, Result: response,
+		Context: context, Parent: sets.Parent(packed>>32, traceparent.Bytes)}
 	s.Name = setMethod(s, string(method.Bytes))
 	scheme := "http"
 	if tls != 0 {
@@ -171,7 +176,11 @@ func (d *decoder) clientBegin(n *probe.Note) {
 	if s := d.tracker.Innermost(n.G, Library, trace.SpanKindClient); s != nil {
 		d.tracker.Leave(s, n.Time) // by HTTP/2, or its end was lost
 	}
-	d.send(n)
+	context, silent := sets.Sent(n)
+	if own := n.Text(); silent && len(own.Bytes) == 0 {
+		d.tracker.NoHeader()
+	}
+	d.send(n, context)
 }
 
 func (d *decoder) clientHTTP2Begin(n *probe.Note) {
@@ -183,20 +192,20 @@ func (d *decoder) clientHTTP2Begin(n *probe.Note) {
 	if s != nil {
 		d.tracker.Leave(s, n.Time)
 	}
-	if s = d.send(n); s != nil {
+	if s = d.send(n, trace.SpanContext{}); s != nil {
 		s.Object = sent
 	}
 }
 
-// send begins the span of a request that is sent.
-func (d *decoder) send(n *probe.Note) *spans.Span {
-	req, _ := n.Word(), n.Word()
-	_, method, scheme, host, path, query := n.Text(), n.Text(), n.Text(), n.Text(), n.Text(), n.Text()
+// send begins the span of a request that is sent. context is the one that its header has, if that is known.
+func (d *decoder) send(n *probe.Note, context trace.SpanContext) *spans.Span {
+	req := n.Word()
+	method, scheme, host, path, query := n.Text(), n.Text(), n.Text(), n.Text(), n.Text()
 	if req == 0 {
 		d.tracker.Mismatch()
 		return nil
 	}
-	s := &spans.Span{Library: Library, Kind: trace.SpanKindClient, Start: n.Time, G: n.G, Object: req}
+	s := &spans.Span{Library: Library, Kind: trace.SpanKindClient, Start: n.Time, G: n.G, Object: req, Context: context}
 	m := string(method.Bytes)
 	if m == "" {
 		m = "GET"

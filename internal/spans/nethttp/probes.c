@@ -13,6 +13,8 @@ enum loupe_probe {
 	PROBE_client_end,
 	PROBE_client_http2_begin,
 	PROBE_client_http2_end,
+	PROBE_request_write,
+	PROBE_header_write,
 	PROBE_COUNT,
 };
 
@@ -45,9 +47,11 @@ enum loupe_setting {
 	SETTING_result_status,
 	SETTING_http2_req_method,
 	SETTING_http2_req_url,
-	SETTING_http2_req_header,
 	SETTING_http2_stream_res,
 	SETTING_http2_res_status,
+	SETTING_bufio_err,
+	SETTING_bufio_buf,
+	SETTING_bufio_n,
 	SETTING_route, /* where the route of a request is: enum route */
 
 	SETTING_map_swiss, /* 1: Go 1.24 and later */
@@ -63,6 +67,7 @@ enum loupe_table_id {
 };
 
 #include "header.h"
+#include "propagate.h"
 
 /* Kinds of notes. */
 enum {
@@ -74,6 +79,7 @@ enum {
 	CLIENT_END,
 	CLIENT_HTTP2_BEGIN,
 	CLIENT_HTTP2_END,
+	CLIENT_NO_HEADER,
 };
 
 enum route {
@@ -101,6 +107,7 @@ INLINE void note_route(struct note *n, u64 req)
 PROBE(server_begin)
 {
 	struct header_search found;
+	struct loupe_context context;
 	struct goroutine gr;
 	struct note n;
 
@@ -113,6 +120,8 @@ PROBE(server_begin)
 	if (read_foreign(proto, sizeof(proto), req + SETTING(req_proto_major)))
 		n.to->r.flags |= LOUPE_UNREADABLE;
 	header_find(&found, note_read(&n, req + SETTING(req_header)));
+	context_serve(&context, gr.id, found.traceparents == 1 ? found.traceparent : 0);
+	note_context(&n, &context);
 	note_word(&n, req);
 	note_word(&n, proto[0] == 1 ? rw : 0);
 	note_word(&n, proto[0] == 1 ? note_read(&n, rw + SETTING(response_req)) : req); /* must be equal */
@@ -173,20 +182,34 @@ PROBE(server_http2_end)
 }
 
 /* Describes a request that is sent, by the addresses of its fields; req is 0 if it is not known. */
-INLINE void note_sent(struct note *n, u64 req, u64 method, u64 url_at, u64 header_at)
+INLINE void note_sent(struct note *n, u64 req, u64 method, u64 url_at)
 {
-	struct header_search found;
 	u64 url = req ? note_read(n, url_at) : 0;
 
-	header_find(&found, req ? note_read(n, header_at) : 0);
 	note_word(n, req);
-	note_word(n, found.problems << 16 | (u64)found.traceparents << 32);
-	note_string(n, found.traceparent);
 	note_string(n, req ? method : 0);
 	note_string(n, url ? url + SETTING(url_scheme) : 0);
 	note_string(n, url ? url + SETTING(url_host) : 0);
 	note_string(n, url ? url + SETTING(url_path) : 0);
 	note_string(n, url ? url + SETTING(url_raw_query) : 0);
+}
+
+/*
+ * Adds the context of a request that is sent by HTTP/1. If the program has set a traceparent header itself, or if it is uncertain whether
+ * it has, the request gets no other one. Without propagation the header is not searched.
+ */
+INLINE void note_sent_context(struct note *n, u64 goid, u64 req)
+{
+	struct header_search found = {};
+	struct loupe_context context;
+
+#if HAS_CONTEXTS
+	if (native.contexts && req)
+		header_find(&found, note_read(n, req + SETTING(req_header)));
+#endif
+	context_send(&context, goid, req, !req || found.traceparents || found.problems);
+	note_context(n, &context);
+	note_string(n, found.traceparents == 1 ? found.traceparent : 0);
 }
 
 /* func (t *Transport) getConn(treq *transportRequest, cm connectMethod) (*persistConn, error): each attempt to send a request begins */
@@ -200,7 +223,8 @@ PROBE(client_begin)
 
 	u64 req = note_read(&n, ARG(client_begin, 1, 8) + SETTING(treq_request));
 
-	note_sent(&n, req, req + SETTING(req_method), req + SETTING(req_url), req + SETTING(req_header));
+	note_sent_context(&n, gr.id, req);
+	note_sent(&n, req, req + SETTING(req_method), req + SETTING(req_url));
 	note_end(&n);
 	return 0;
 }
@@ -213,11 +237,93 @@ PROBE(client_http2_begin)
 
 	NOTE_OR_RETURN(client_http2_begin, CLIENT_HTTP2_BEGIN, &n, &gr);
 	follow_begin(gr.id);
+	context_end_call(gr.id);
 
 	u64 req = ARG(client_http2_begin, 1, 8);
 
-	note_sent(&n, req, req + SETTING(http2_req_method), req + SETTING(http2_req_url), req + SETTING(http2_req_header));
+	note_sent(&n, req, req + SETTING(http2_req_method), req + SETTING(http2_req_url));
 	note_end(&n);
+	return 0;
+}
+
+#if HAS_CONTEXTS
+enum {
+	HEADER_LINE = 13 + TRACEPARENT + 2, /* "Traceparent: ...\r\n" */
+};
+
+/* Why a request has no header. */
+enum {
+	BUFFER_UNKNOWN = 1, /* what it is written to is not a bufio.Writer in the heap, or has failed */
+	BUFFER_FULL = 2,
+	BUFFER_UNEXPECTED = 3, /* the buffer does not end with a line */
+};
+
+/*
+ * Adds a line to the header that is being written to a bufio.Writer. The goroutine that writes to a connection owns its writer, and is
+ * between two lines now. Returns 0, or why the line was not added.
+ */
+FUNCTION int write_line(u64 writer, const struct loupe_context *c)
+{
+	u64 err = 0, n = 0, buf[2] = {};
+	u8 line[HEADER_LINE + 6] = "Traceparent: ";
+	u16 end = 0;
+
+	if (!heap_memory(writer, 64) || read_foreign(&err, 8, writer + SETTING(bufio_err)) || err || read_foreign(&n, 8, writer + SETTING(bufio_n)) ||
+	    read_foreign(buf, sizeof(buf), writer + SETTING(bufio_buf)) || n > buf[1] || buf[1] >> 32)
+		return BUFFER_UNKNOWN;
+	if (n < 2 || read_foreign(&end, 2, buf[0] + n - 2) || end != ('\r' | '\n' << 8))
+		return BUFFER_UNEXPECTED;
+	if (buf[1] - n < HEADER_LINE)
+		return BUFFER_FULL;
+	if (!heap_memory(buf[0] + n, HEADER_LINE))
+		return BUFFER_UNKNOWN;
+	put_traceparent(line + 13, c);
+	line[HEADER_LINE - 2] = '\r';
+	line[HEADER_LINE - 1] = '\n';
+	for (u32 i = 0; i < HEADER_LINE; i++)
+		*(volatile u8 *)(buf[0] + n + i) = line[i];
+	*(volatile u64 *)(writer + SETTING(bufio_n)) = n + HEADER_LINE;
+	return 0;
+}
+#endif
+
+/* func (r *Request) write(w io.Writer, usingProxy bool, extraHeaders Header, waitForContinue func() bool) error: by the goroutine of a connection */
+PROBE(request_write)
+{
+#if HAS_CONTEXTS
+	struct loupe_context sent, *writing;
+	struct goroutine gr;
+
+	if (!native.contexts || !read_any_g(&gr, CURRENT_G(request_write)) || !context_take(ARG(request_write, 0, 0), &sent))
+		return 0;
+	writing = context_find(context_key(gr.id, CONTEXT_WRITE), 1);
+	if (!writing)
+		return 0;
+	writing->trace[0] = sent.trace[0];
+	writing->trace[1] = sent.trace[1];
+	writing->span = sent.span;
+	writing->flags = sent.flags;
+#endif
+	return 0;
+}
+
+/* func (h Header) writeSubset(w io.Writer, exclude map[string]bool, trace *httptrace.ClientTrace) error, where (*Request).write calls it */
+PROBE(header_write)
+{
+#if HAS_CONTEXTS
+	struct loupe_context context;
+	struct goroutine gr;
+	struct note n;
+	int problem;
+
+	if (!native.contexts || !read_any_g(&gr, CURRENT_G(header_write)) || !context_take(context_key(gr.id, CONTEXT_WRITE), &context))
+		return 0;
+	problem = write_line(ARG(header_write, 2, 16), &context);
+	if (!problem || !note_begin(&n, CLIENT_NO_HEADER, target_thread(), gr.id, 0))
+		return 0;
+	note_word(&n, problem);
+	note_end(&n);
+#endif
 	return 0;
 }
 
@@ -230,6 +336,7 @@ PROBE(client_failed)
 	if (!RETURNS(client_failed))
 		return 0;
 	NOTE_OR_RETURN(client_failed, CLIENT_FAILED, &n, &gr);
+	context_end_call(gr.id);
 
 	u64 error = RESULT(client_failed, 1);
 
@@ -245,6 +352,7 @@ PROBE(client_end)
 	struct note n;
 
 	NOTE_OR_RETURN(client_end, CLIENT_END, &n, &gr);
+	context_end_call(gr.id);
 
 	u64 response = RESULT(client_end, 0), error = RESULT(client_end, 1);
 

@@ -41,6 +41,7 @@ func New(t *join.Tracker, typeName func(addr uint64) (string, error)) *probe.Set
 		Settings: []string{"treq_request", "req_method", "req_url", "req_header", "url_scheme", "url_host", "url_path", "url_raw_query"},
 		Quiet:    true, Without: "requests that net/http sends are not reported",
 	})...)
+	set.Probes = append(set.Probes, propagation()...)
 	set.Probes = append(set.Probes, probe.Declaration{
 		Program: "client_failed", Since: oldest, Funcs: []string{"net/http.(*Transport).getConn"}, Place: probe.AtExit, Results: 2,
 		Deferred: "net/http.(*Transport).getConn.func1", Callee: "net/http.(*wantConn).cancel", NeedsG: true, Reads: true,
@@ -59,23 +60,31 @@ func New(t *join.Tracker, typeName func(addr uint64) (string, error)) *probe.Set
 	return set
 }
 
+// propagation returns the declarations of the probes that add a traceparent header to the requests that are sent by HTTP/1.
+func propagation() []probe.Declaration {
+	const without = "requests that net/http sends carry no traceparent header"
+	return []probe.Declaration{{
+		Program: "request_write", Since: oldest, Funcs: []string{"net/http.(*Request).write"}, Words: 1, NeedsG: true, Reads: true,
+		Propagates: true, Fence: probe.Untimed, Quiet: true, Without: without,
+	}, {
+		Program: "header_write", Since: oldest, Funcs: []string{"net/http.(*Request).write"}, Place: probe.AtCall, Callee: "net/http.Header.writeSubset",
+		NeedsG: true, Reads: true, Settings: []string{"bufio_err", "bufio_buf", "bufio_n"},
+		Propagates: true, Fence: probe.Unfenced, Quiet: true, Without: without,
+	}}
+}
+
 // http2Begin returns the declarations of the probe that reports requests sent by HTTP/2. The method has another name in older releases.
 func http2Begin() []probe.Declaration {
+	const renamed = 23
 	d := probe.Declaration{
-		Program: "client_http2_begin", Words: 2, NeedsG: true, Reads: true,
-		Settings: []string{"http2_req_method", "http2_req_url", "http2_req_header", "url_scheme", "url_host", "url_path", "url_raw_query"},
+		Program: "client_http2_begin", Since: renamed, Words: 2, NeedsG: true, Reads: true,
+		Funcs:    []string{"net/http.(*http2ClientConn).roundTrip", "net/http/internal/http2.(*ClientConn).roundTrip"},
+		Settings: []string{"http2_req_method", "http2_req_url", "url_scheme", "url_host", "url_path", "url_raw_query"},
 		Quiet:    true, Without: "HTTP/2 requests that net/http sends are not reported",
 	}
-	const renamed = 23
-	var all []probe.Declaration
-	for _, one := range sets.WithHeader(d) {
-		one.Since = max(one.Since, renamed)
-		one.Funcs = []string{"net/http.(*http2ClientConn).roundTrip", "net/http/internal/http2.(*ClientConn).roundTrip"}
-		all = append(all, one)
-	}
-	old := sets.WithHeader(d)[0]
+	old := d
 	old.Since, old.Until, old.Funcs = oldest, renamed, []string{"net/http.(*http2ClientConn).RoundTrip"}
-	return append(all, old)
+	return []probe.Declaration{old, d}
 }
 
 // settings are the offsets of fields and other numbers of the C half.
@@ -101,10 +110,10 @@ func settings() []probe.Setting {
 		field("http2_state_req", "net/http.http2responseWriterState.req"), // later a part of it
 		field("http2_state_status", "net/http.http2responseWriterState.status", "net/http/internal/http2.responseWriterState.status"),
 		field("http2_state_written", "net/http.http2responseWriterState.wroteBytes", "net/http/internal/http2.responseWriterState.wroteBytes"),
+		field("bufio_err", "bufio.Writer.err"), field("bufio_buf", "bufio.Writer.buf"), field("bufio_n", "bufio.Writer.n"),
 		field("treq_request", "net/http.transportRequest.Request"), field("result_status", "net/http.Response.StatusCode"),
 		field("http2_req_method", "net/http/internal/http2.ClientRequest.Method", "net/http.Request.Method"),
 		field("http2_req_url", "net/http/internal/http2.ClientRequest.URL", "net/http.Request.URL"),
-		field("http2_req_header", "net/http/internal/http2.ClientRequest.Header", "net/http.Request.Header"),
 		field("http2_stream_res", "net/http.http2clientStream.res", "net/http/internal/http2.clientStream.res"),
 		field("http2_res_status", "net/http/internal/http2.ClientResponse.StatusCode", "net/http.Response.StatusCode"),
 		{Name: "route", Value: route},

@@ -1,6 +1,7 @@
 package sets
 
 import (
+	"encoding/binary"
 	"fmt"
 	"runtime/debug"
 	"strings"
@@ -62,6 +63,32 @@ func setting(info *debug.BuildInfo, key string) string {
 		}
 	}
 	return ""
+}
+
+// Flags of a context, as in lanes.h.
+const (
+	flagSampled = 1
+	flagSilent  = 2
+)
+
+// Context returns the context of a span that the C half has chosen (note_context); it is invalid if it has not.
+func Context(n *probe.Note) trace.SpanContext {
+	c, _ := Sent(n)
+	return c
+}
+
+// Sent is Context for a request that is sent. silent reports that the request gets no header.
+func Sent(n *probe.Note) (c trace.SpanContext, silent bool) {
+	var config trace.SpanContextConfig
+	binary.BigEndian.PutUint64(config.TraceID[:8], n.Word())
+	binary.BigEndian.PutUint64(config.TraceID[8:], n.Word())
+	binary.BigEndian.PutUint64(config.SpanID[:], n.Word())
+	flags := n.Word()
+	if flags&flagSilent != 0 {
+		return trace.SpanContext{}, true
+	}
+	config.TraceFlags = trace.TraceFlags(flags & flagSampled)
+	return trace.NewSpanContext(config), false
 }
 
 // Parent returns the context in the header of a request, given the number of values of traceparent and the first of them. It is

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+)
+
+// ownParent is the traceparent header that the program sets itself.
+const ownParent = "00-0102030405060708090a0b0c0d0e0f10-0102030405060708-01"
+
+// received answers with the number of traceparent headers of a request, and the first one.
+func received(rw http.ResponseWriter, r *http.Request) {
+	io.Copy(io.Discard, r.Body)
+	fmt.Fprintln(rw, len(r.Header["Traceparent"]), r.Header.Get("Traceparent"))
+}
+
+// send sends requests at once, in some way, and answers with their answers.
+func (w *web) send(rw http.ResponseWriter, r *http.Request) {
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	shared := http.Header{"X-Shared": {"yes"}}
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}
+	how := r.URL.Query().Get("as")
+	for i := 0; i < count(r); i++ {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			answer := w.sendOne(client, how, shared)
+			mu.Lock()
+			defer mu.Unlock()
+			io.WriteString(rw, answer)
+		}()
+	}
+	all.Wait()
+	client.CloseIdleConnections()
+}
+
+func (w *web) sendOne(client *http.Client, how string, shared http.Header) string {
+	req, _ := http.NewRequest("GET", w.plain.URL+"/received", nil)
+	switch how {
+	case "shared":
+		req.Header = shared
+	case "own":
+		req.Header.Set("traceparent", ownParent)
+	case "lower":
+		req.Header["traceparent"] = []string{ownParent}
+	case "long":
+		req.URL.RawQuery = strings.Repeat("x", 3950)
+	case "post":
+		req, _ = http.NewRequest("POST", req.URL.String(), strings.NewReader(strings.Repeat("body", 5000)))
+	case "redirected":
+		req.URL.Path = "/redirect"
+	case "new":
+		client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err.Error() + "\n"
+	}
+	defer resp.Body.Close()
+	answer, _ := io.ReadAll(resp.Body)
+	return string(answer)
+}
