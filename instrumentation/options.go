@@ -16,6 +16,7 @@ import (
 
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/internal/export/otlp"
+	"github.com/loupe-go/loupe/internal/spans/control"
 	"github.com/loupe-go/loupe/spans"
 )
 
@@ -87,7 +88,8 @@ func WithTracerProvider(provider trace.TracerProvider) Option {
 }
 
 // WithSampler sets the sampler that decides which spans are exported and passed to the provider of [WithTracerProvider]. By default
-// spans without a parent are sampled, others if their parent is.
+// spans without a parent are sampled, others if their parent is. With a sampler that is not one of the SDK, requests that the processes
+// send get no traceparent header, because their spans are sampled later.
 func WithSampler(sampler sdktrace.Sampler) Option {
 	return func(c *config) { c.sampler = sampler }
 }
@@ -171,6 +173,19 @@ func (c *config) readEnv(lookup func(string) (string, bool)) error {
 		return nil
 	}
 	return c.readTargets(lookup)
+}
+
+// propagation returns how the requests that the processes send carry the contexts of spans; nil if they do not. Exported spans have
+// these contexts. A provider gives its spans others.
+func (c *config) propagation() *loupe.Propagation {
+	if c.exports == nil || !slices.Contains(c.exports.Propagators, "tracecontext") {
+		return nil
+	}
+	omit, ignoreParent, ok := control.ByTraceID(c.sampler)
+	if !ok {
+		return nil
+	}
+	return &loupe.Propagation{Omit: omit, IgnoreParent: ignoreParent}
 }
 
 // readTargets reads the variables that select processes.

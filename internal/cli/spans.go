@@ -13,6 +13,7 @@ import (
 
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/internal/english"
+	"github.com/loupe-go/loupe/internal/export/otlp"
 	"github.com/loupe-go/loupe/internal/output"
 	"github.com/loupe-go/loupe/internal/report"
 	"github.com/loupe-go/loupe/internal/spans/control"
@@ -31,6 +32,8 @@ type spanFlags struct {
 	noWork   bool
 	otlp     string
 	service  string
+
+	propagate *bool // nil: if spans are exported
 }
 
 // Limits of what loupe spans keeps.
@@ -64,6 +67,11 @@ of the OpenTelemetry specification apply, for example OTEL_TRACES_SAMPLER,
 OTEL_EXPORTER_OTLP_HEADERS and OTEL_EXPORTER_OTLP_PROTOCOL (grpc or
 http/protobuf).
 
+With --engine inline, requests that the program sends by HTTP/1.1 and by gRPC
+get a traceparent header if spans are exported or --propagate is given, so that
+the spans of several services make one trace. Requests that have the header
+already are not changed. OTEL_PROPAGATORS=none or --propagate=false prevents it.
+
 Supported libraries, with Go 1.19 and later: net/http and google.golang.org/grpc
 (server and client), database/sql.
 
@@ -84,16 +92,20 @@ Supported libraries, with Go 1.19 and later: net/http and google.golang.org/grpc
 	f.StringVar(&flags.otlp, "otlp", "", "export spans and metrics by OTLP to this `ENDPOINT`, such as http://localhost:4318")
 	f.StringVar(&flags.service, "service", "", "`NAME` of the service in exported spans; by default that of the executable")
 	f.BoolVar(&flags.noWork, "no-breakdown", false, "do not observe how requests spend their time, which is cheaper")
+	propagate := f.Bool("propagate", false, "add traceparent headers to the requests that the program sends (engine inline); the default is true if spans are exported")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if problem := flags.problem(); problem != "" {
 			return &usageError{problem: problem, command: cmd.CommandPath()}
+		}
+		if cmd.Flags().Changed("propagate") {
+			flags.propagate = propagate
 		}
 		v := newSpanView(a, &flags, cmd.ArgsLenAtDash() == 0)
 		if err := v.exports(cmd); err != nil {
 			return err
 		}
 		opt := flags.live.options(v.a)
-		opt.Spans = loupe.SpanOptions{Handle: v.handle, NoWork: flags.noWork}
+		opt.Spans = loupe.SpanOptions{Handle: v.handle, NoWork: flags.noWork, Propagation: v.propagation()}
 		if v.controller != nil {
 			opt.Spans.Sample = v.sample
 		}
@@ -122,6 +134,7 @@ type spanView struct {
 
 	controller *control.Controller // nil: spans are not exported
 	process    *control.Process    // set before the first span
+	config     *otlp.Config        // of the controller
 
 	mu      sync.Mutex // guards what follows
 	elapsed func() time.Duration
@@ -321,6 +334,9 @@ func (v *spanView) tellLoss(c *loupe.SpanCounts) {
 	say(c.Unobserved, "%s with an unknown end")
 	if c.Notes.Lost > 0 { // otherwise they began before the observation
 		say(c.Strays, "%s not reported: the begin was before the observation, or was lost")
+	}
+	if c.NoHeader > 0 {
+		fmt.Fprintf(v.a.Stderr, "loupe: %s sent without a traceparent header\n", english.Count(c.NoHeader, "request"))
 	}
 	say(c.Mismatched, "%s not reported: data with an unexpected layout")
 	if c.Unlisted > 0 {

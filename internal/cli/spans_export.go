@@ -8,11 +8,13 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/export/otlp"
 	"github.com/loupe-go/loupe/internal/report"
@@ -80,6 +82,7 @@ func (v *spanView) exports(cmd *cobra.Command) error {
 	if v.a.json { // stdout has the spans already
 		console = v.a.Stderr
 	}
+	v.config = config
 	v.controller, err = control.New(cmd.Context(), control.Options{Config: config, Console: console, Log: log, Version: buildVersion().Version})
 	return err
 }
@@ -93,6 +96,25 @@ func (v *spanView) beginExport(ctx context.Context, s session) (err error) {
 	host, _ := os.Hostname() // unknown otherwise
 	v.process, err = v.controller.Process(ctx, otlp.Process{PID: s.PID(), Name: filepath.Base(info.Exe), Path: info.Exe, GoVersion: info.GoVersion, Host: host})
 	return err
+}
+
+// propagation returns how the requests that the program sends carry contexts, or nil if they are not to.
+func (v *spanView) propagation() *loupe.Propagation {
+	if v.config == nil { // spans are not exported
+		if v.flags.propagate == nil || !*v.flags.propagate {
+			return nil
+		}
+		return &loupe.Propagation{}
+	}
+	wanted := slices.Contains(v.config.Propagators, "tracecontext")
+	if v.flags.propagate != nil {
+		wanted = *v.flags.propagate
+	}
+	if !wanted {
+		return nil
+	}
+	omit, ignoreParent, _ := control.ByTraceID(v.config.Sampler()) // which knows all samplers of the variables
+	return &loupe.Propagation{Omit: omit, IgnoreParent: ignoreParent}
 }
 
 func (v *spanView) sample(s *spans.Span) bool { return v.process.Sample(s) }
