@@ -42,7 +42,8 @@ type SpanOptions struct {
 	// receive them continue the trace. If it is nil, no requests are changed. It requires [EngineInline], because engine uprobe changes
 	// nothing in the target: with that engine a warning says that the headers are missing.
 	//
-	// Supported are requests that net/http sends by HTTP/1.1. A request with a traceparent header of its own is left alone.
+	// Supported are requests that net/http sends by HTTP/1.1, and RPCs of gRPC. A request with a traceparent header of its own is left
+	// alone. SpanCounts.NoHeader counts those to which no header could be added.
 	Propagation *Propagation
 
 	// Syscalls includes the time in system calls and in C code in the breakdown with engine uprobe. Otherwise this time counts as

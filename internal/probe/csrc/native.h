@@ -63,6 +63,13 @@ _Static_assert(sizeof(struct loupe_lane) + 3 * LOUPE_STACK_USE <= LOUPE_LANE_SPA
 /* The stub is after the stack check: a thread that reaches it has called the function. */
 #define CALLED(probe) 1
 
+/* Changes the third argument word of the function that is about to be called. The stub restores the registers that it has saved. */
+#if defined(__TARGET_ARCH_x86)
+#define SET_THIRD(value) (ctx->cx = (value))
+#elif defined(__TARGET_ARCH_arm64)
+#define SET_THIRD(value) (ctx->regs[2] = (value))
+#endif
+
 /* The stub knows the current g at all places. */
 #define CURRENT_G(probe) (lane()->g)
 #define CURRENT_G_OR_TLS(probe) (lane()->g)

@@ -26,6 +26,7 @@ const (
 	clientStream
 	clientFailed
 	clientEnd
+	clientNoHeader
 )
 
 // decoder reads the notes of the set. The C half writes them in the same order.
@@ -49,6 +50,8 @@ func (d *decoder) decode(n *probe.Note) {
 		d.clientFailed(n)
 	case clientEnd:
 		d.clientEnd(n)
+	case clientNoHeader:
+		d.tracker.NoHeader()
 	}
 }
 
@@ -62,6 +65,7 @@ func (d *decoder) is(addr uint64, name string) bool {
 }
 
 func (d *decoder) serverBegin(n *probe.Note) {
+	context := sets.Context(n)
 	stream, key, found, transport := n.Word(), n.Word(), n.Word(), n.Word()
 	method, traceparent, agent := n.Text(), n.Text(), n.Text()
 	peer := d.addr(n)
@@ -73,7 +77,7 @@ func (d *decoder) serverBegin(n *probe.Note) {
 		s.Ending = spans.Unobserved
 		d.tracker.End(s, n.Time)
 	}
-	s := &spans.Span{Library: Library, Kind: trace.SpanKindServer, Start: n.Time, G: n.G, Object: stream}
+	s := &spans.Span{Library: Library, Kind: trace.SpanKindServer, Start: n.Time, G: n.G, Object: stream, Context: context}
 	setMethod(s, method.Bytes)
 	if d.is(key, "metadata.mdIncomingKey") {
 		s.Parent = sets.Parent(found>>32, traceparent.Bytes)
@@ -114,9 +118,10 @@ func (d *decoder) serverEnd(n *probe.Note) {
 }
 
 func (d *decoder) clientBegin(n *probe.Note) {
+	context := sets.Context(n)
 	method, target := n.Text(), n.Text()
 	delete(d.newest, n.G)
-	s := &spans.Span{Library: Library, Kind: trace.SpanKindClient, Start: n.Time, G: n.G}
+	s := &spans.Span{Library: Library, Kind: trace.SpanKindClient, Start: n.Time, G: n.G, Context: context}
 	setMethod(s, method.Bytes)
 	setServer(s, string(target.Bytes))
 	d.tracker.Begin(s)

@@ -95,9 +95,16 @@ type observed struct {
 // observe begins to observe a target. strict means that warnings about probes are errors.
 func observe(t *testing.T, target *testtarget.Process, engine loupe.Engine, strict bool) *observed {
 	t.Helper()
+	return observeWith(t, target, engine, strict, loupe.SpanOptions{})
+}
+
+// observeWith is observe with options.
+func observeWith(t *testing.T, target *testtarget.Process, engine loupe.Engine, strict bool, opt loupe.SpanOptions) *observed {
+	t.Helper()
 	o := &observed{t: t, target: target}
+	opt.Handle = o.add
 	ctx, stop := context.WithCancel(context.Background())
-	s, err := loupe.Attach(ctx, loupe.PID(target.PID()), loupe.Options{Engine: engine, Spans: loupe.SpanOptions{Handle: o.add}})
+	s, err := loupe.Attach(ctx, loupe.PID(target.PID()), loupe.Options{Engine: engine, Spans: opt})
 	if err != nil {
 		stop()
 		t.Fatal(err)

@@ -11,6 +11,9 @@ enum loupe_probe {
 	PROBE_client_stream,
 	PROBE_client_failed,
 	PROBE_client_end,
+	PROBE_fields_make,
+	PROBE_fields_grow,
+	PROBE_fields_send,
 	PROBE_COUNT,
 };
 
@@ -25,6 +28,7 @@ enum loupe_setting {
 	SETTING_call_attempt,
 	SETTING_call_finished,
 	SETTING_attempt_transport,
+	SETTING_header_fields, /* of the headers of a stream: a slice of hpack.HeaderField */
 	SETTING_status_message,
 	SETTING_status_code,
 	SETTING_error_status, /* how an error refers to its message Status: enum error_status */
@@ -46,6 +50,7 @@ enum loupe_table_id {
 };
 
 #include "header.h"
+#include "propagate.h"
 
 /* Kinds of notes. */
 enum {
@@ -55,6 +60,7 @@ enum {
 	CLIENT_STREAM,
 	CLIENT_FAILED,
 	CLIENT_END,
+	CLIENT_NO_HEADER,
 };
 
 enum error_status {
@@ -167,6 +173,7 @@ INLINE void note_error(struct note *n, u64 itab, u64 data)
 PROBE(server_begin)
 {
 	struct header_search found;
+	struct loupe_context context;
 	struct metadata md;
 	struct goroutine gr;
 	struct note n;
@@ -179,6 +186,8 @@ PROBE(server_begin)
 
 	find_metadata(&md, note_read(&n, inner + SETTING(stream_ctx) + 8));
 	header_find(&found, md.map);
+	context_serve(&context, gr.id, found.traceparents == 1 ? found.traceparent : 0);
+	note_context(&n, &context);
 	note_word(&n, stream);
 	note_word(&n, md.key);
 	note_word(&n, found.problems | (u64)found.traceparents << 32);
@@ -217,10 +226,13 @@ PROBE(server_end)
 /* func newClientStream(ctx context.Context, desc *StreamDesc, cc *ClientConn, method string, opts ...CallOption), and newClientStreamWithParams */
 PROBE(client_begin)
 {
+	struct loupe_context context;
 	struct goroutine gr;
 	struct note n;
 
 	NOTE_OR_RETURN(client_begin, CLIENT_BEGIN, &n, &gr);
+	context_send(&context, gr.id, 0, 0);
+	note_context(&n, &context);
 
 	u64 conn = ARG(client_begin, 3, 24);
 
@@ -256,6 +268,7 @@ PROBE(client_failed)
 	if (!itab)
 		return 0;
 	NOTE_OR_RETURN(client_failed, CLIENT_FAILED, &n, &gr);
+	context_end_call(gr.id);
 	note_error(&n, itab, RESULT(client_failed, 3));
 	note_end(&n);
 	return 0;
@@ -282,5 +295,139 @@ PROBE(client_end)
 	note_error(&n, ARG(client_end, 1, 8), ARG(client_end, 2, 16));
 	note_addr(&n, transport[1] ? transport[1] + SETTING(client_remote) : 0);
 	note_end(&n);
+	return 0;
+}
+
+#if HAS_CONTEXTS
+enum {
+	FIELD = 40, /* size of a hpack.HeaderField: two strings and a bool */
+	NAME = 11,  /* length of "traceparent" */
+	SPARE = 3,  /* fields at the end of the slice that a header requires: one for itself, two for its texts */
+	ROOM = 4 * SPARE, /* fields that are added to the capacity of the slice when it is made */
+	MAX_FIELDS = 64,
+	MAX_SIZE = 4096, /* of a header list in HTTP/2. Servers accept longer ones, but not without limit */
+};
+
+/* Why a request has no header. */
+enum {
+	FIELDS_UNKNOWN = 1, /* the headers are not a slice in the heap that begins with the method */
+	FIELDS_FULL = 2,    /* the slice has no room */
+	FIELDS_LONG = 3,    /* there are too many headers, or they are too long */
+};
+
+INLINE void put(u64 addr, u64 word) { *(volatile u64 *)addr = word; }
+
+/*
+ * The capacity of a slice when it was made, which is stored with the flags of a context: the array has ROOM more elements. The code that
+ * makes a slice does not learn of them. If the slice grows, it gets another array, and a larger capacity.
+ */
+enum { CAPACITY_SHIFT = 8 };
+
+/*
+ * Adds a field to the headers of a request. Its texts are behind it in the same array, in elements that the slice does not contain. So
+ * the array stays in memory as long as the texts are used. The garbage collector finds texts where it expects pointers, and ignores
+ * them: these are not addresses of its heap. Returns 0 if the field was added or was there before, or why it was not added.
+ */
+FUNCTION int add_field(u64 header, const struct loupe_context *c)
+{
+	u64 fields[3] = {}, field[4] = {}, size = 0, at, text;
+	u8 name[NAME + 5] = "traceparent", value[TRACEPARENT + 1];
+
+	if (!heap_memory(header + SETTING(header_fields), sizeof(fields)) || read_foreign(fields, sizeof(fields), header + SETTING(header_fields)) ||
+	    !fields[1] || fields[1] > fields[2] || fields[2] >> 32)
+		return FIELDS_UNKNOWN;
+	if (fields[1] > MAX_FIELDS)
+		return FIELDS_LONG;
+	for (u64 i = 0; i < fields[1]; i++) {
+		u8 first[8] = {};
+
+		if (read_foreign(field, sizeof(field), fields[0] + i * FIELD) || field[1] >> 32 || field[3] >> 32)
+			return FIELDS_UNKNOWN;
+		if (!i && (field[1] != 7 || read_foreign(first, 7, field[0]) || first[0] != ':' || first[1] != 'm'))
+			return FIELDS_UNKNOWN;
+		if (field[1] == NAME && header_text_is(field[0], NAME, TEXT8('t', 'r', 'a', 'c', 'e', 'p', 'a', 'r'), TEXT8('c', 'e', 'p', 'a', 'r', 'e', 'n', 't')))
+			return 0;
+		size += field[1] + field[3] + 32;
+	}
+	if (size + NAME + TRACEPARENT + 32 > MAX_SIZE)
+		return FIELDS_LONG;
+	if (fields[2] + (fields[2] == c->flags >> CAPACITY_SHIFT ? ROOM : 0) - fields[1] < SPARE)
+		return FIELDS_FULL;
+	at = fields[0] + fields[1] * FIELD;
+	text = at + FIELD;
+	if (!heap_memory(at, SPARE * FIELD))
+		return FIELDS_UNKNOWN;
+	put_traceparent(value, c);
+	for (u32 i = 0; i < NAME; i++)
+		*(volatile u8 *)(text + i) = name[i];
+	for (u32 i = 0; i < TRACEPARENT; i++)
+		*(volatile u8 *)(text + 16 + i) = value[i];
+	put(at, text);
+	put(at + 8, NAME);
+	put(at + 16, text + 16);
+	put(at + 24, TRACEPARENT);
+	put(at + 32, 1); /* Sensitive: neither side keeps the value in its table of headers */
+	if (fields[1] + 1 > fields[2])
+		put(header + SETTING(header_fields) + 16, fields[1] + 1);
+	put(header + SETTING(header_fields) + 8, fields[1] + 1);
+	return 0;
+}
+#endif
+
+/* func makeslice(et *_type, len, cap int) unsafe.Pointer, where createHeaderFields makes the slice of headers: it gets more room */
+PROBE(fields_make)
+{
+#if HAS_CONTEXTS
+	u64 size = 0, capacity = ARG(fields_make, 2, 16);
+	struct loupe_context *call;
+	struct goroutine gr;
+
+	if (!native.contexts || !read_any_g(&gr, CURRENT_G(fields_make)))
+		return 0;
+	call = context_find(context_key(gr.id, CONTEXT_CALL), 0);
+	if (call)
+		call->flags &= (1 << CAPACITY_SHIFT) - 1; /* of an earlier attempt */
+	if (!call || read_foreign(&size, 8, ARG(fields_make, 0, 0)) || size != FIELD || !capacity || capacity > MAX_FIELDS)
+		return 0;
+	SET_THIRD(capacity + ROOM);
+	call->flags |= capacity << CAPACITY_SHIFT;
+#endif
+	return 0;
+}
+
+/*
+ * func growslice(oldPtr unsafe.Pointer, newLen, oldCap, num int, et *_type) slice, where createHeaderFields appends a header. The new
+ * capacity is computed from the old one, and from nothing else if that is large enough.
+ */
+PROBE(fields_grow)
+{
+#if HAS_CONTEXTS
+	u64 size = 0, capacity = ARG(fields_grow, 2, 16);
+	struct goroutine gr;
+
+	if (native.contexts && read_any_g(&gr, CURRENT_G(fields_grow)) && context_find(context_key(gr.id, CONTEXT_CALL), 0) &&
+	    !read_foreign(&size, 8, ARG(fields_grow, 4, 32)) && size == FIELD && capacity && capacity <= MAX_FIELDS)
+		SET_THIRD(capacity + ROOM);
+#endif
+	return 0;
+}
+
+/* func (c *controlBuffer) executeAndPut(f func() bool, it cbItem) (bool, error), where NewStream passes the headers to the writer of the connection */
+PROBE(fields_send)
+{
+#if HAS_CONTEXTS
+	struct loupe_context context;
+	struct goroutine gr;
+	struct note n;
+	int problem;
+
+	if (!native.contexts || !read_any_g(&gr, CURRENT_G(fields_send)) || !context_take(context_key(gr.id, CONTEXT_CALL), &context))
+		return 0;
+	problem = add_field(ARG(fields_send, 3, 24), &context);
+	if (!problem || !note_begin(&n, CLIENT_NO_HEADER, target_thread(), gr.id, 0))
+		return 0;
+	note_word(&n, problem);
+	note_end(&n);
+#endif
 	return 0;
 }

@@ -8,6 +8,10 @@
 // the stream. It includes retries. From v1.37.0 until v1.78.0 it begins after the name of the server has been resolved. An RPC that fails
 // before that has no span in these versions.
 //
+// With engine inline, RPCs that the program sends carry the contexts of their spans, if the session propagates contexts. An RPC gets no
+// header if it has more than 64 others, if they have more than 4 KB, or if the slice of them has no room; these are counted. When gRPC
+// retries an RPC that a server has refused, the retry has no header.
+//
 // The central function is [New].
 package grpc
 
@@ -27,9 +31,10 @@ import (
 const Library = "google.golang.org/grpc"
 
 const (
-	oldest    = 19        // the minor version of the oldest Go release that is supported
-	oldestMod = "v1.14.0" // the oldest version of the module that is supported
-	transport = Library + "/internal/transport"
+	oldest     = 19        // the minor version of the oldest Go release that is supported
+	growsByCap = 20        // that of the first release whose growslice has the old capacity as its third argument
+	oldestMod  = "v1.14.0" // the oldest version of the module that is supported
+	transport  = Library + "/internal/transport"
 )
 
 // Versions in which what creates a stream changed.
@@ -37,6 +42,8 @@ const (
 	paramsSince = "v1.37.0" // newClientStreamWithParams does it
 	alwaysSince = "v1.78.0" // newClientStream defers a function for each call
 )
+
+const noHeaders = "RPCs that gRPC sends carry no traceparent header"
 
 // Code returns the compiled C half.
 func Code() *csrc.Code { return &code }
@@ -79,6 +86,18 @@ func clientProbes() []probe.Declaration {
 		Program: "client_end", Since: oldest, Modules: supported, Funcs: []string{Library + ".(*clientStream).finish"}, Words: 3, NeedsG: true, Reads: true,
 		Settings: append([]string{"call_attempt", "call_finished", "attempt_transport", "client_remote"}, status...),
 		Quiet:    true, Without: "ends of RPCs that gRPC sends are not reported",
+	}, {
+		Program: "fields_make", Since: oldest, Modules: supported, Funcs: []string{transport + ".(*http2Client).createHeaderFields"}, Place: probe.AtCall,
+		Callee: "runtime.makeslice", NeedsG: true, Reads: true, Propagates: true, Fence: probe.Untimed,
+		Quiet: true, Without: noHeaders,
+	}, {
+		Program: "fields_grow", Since: growsByCap, Modules: supported, Funcs: []string{transport + ".(*http2Client).createHeaderFields"}, Place: probe.AtCall,
+		Callee: "runtime.growslice", NeedsG: true, Reads: true, Propagates: true, Fence: probe.Untimed,
+		Quiet: true, Without: noHeaders,
+	}, {
+		Program: "fields_send", Since: oldest, Modules: supported, Funcs: []string{transport + ".(*http2Client).NewStream"}, Place: probe.AtCall,
+		Callee: transport + ".(*controlBuffer).executeAndPut", NeedsG: true, Reads: true, Propagates: true, Fence: probe.Unfenced,
+		Settings: []string{"header_fields"}, Quiet: true, Without: noHeaders,
 	}}
 	for _, v := range []struct{ since, until, create, deferred, callee string }{
 		{oldestMod, paramsSince, create, create + ".func2", ""}, // func1 is deferred only if the program uses channelz
@@ -110,6 +129,7 @@ func settings() []probe.Setting {
 		field("conn_target", Library+".ClientConn.target"),
 		field("call_attempt", Library+".clientStream.attempt"), field("call_finished", Library+".clientStream.finished"),
 		field("attempt_transport", Library+".csAttempt.t", Library+".csAttempt.transport"),
+		field("header_fields", transport+".headerFrame.hf", transport+".clientHeaders.hf"),
 		field("status_code", message+"Code"), field("status_message", message+"Message"),
 		byVersion("error_status", "v1.30.0", "v1.40.0"),
 		{Name: "send_start", Value: rangeOf("SendMsg", false)}, {Name: "send_size", Value: rangeOf("SendMsg", true)},

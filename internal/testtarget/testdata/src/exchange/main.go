@@ -10,6 +10,9 @@
 //	                does that on a new goroutine, `wait` waits until the client has given up, `late` does that and returns no error,
 //	                and `mute` waits one second
 //	traced TRACEPARENT TEXT  the same with this metadata; `-` for several words
+//	labeled N       calls Echo with `ok` and N keys of metadata
+//	received        answers with the traceparent headers of the RPCs of method Echo since the last time: their numbers and values
+//	garbage         collects garbage again and again from now on
 //	tagged N        calls Echo with `ok` and N more keys of metadata, the last of them traceparent
 //	missing METHOD  calls a method that does not exist
 //	refused         calls a server that does not exist
@@ -77,6 +80,9 @@ func main() {
 		"unary":      func(args []string) string { return x.unary(context.Background(), strings.Join(args, " ")) },
 		"traced":     x.traced,
 		"tagged":     x.tagged,
+		"labeled":    x.labeled,
+		"received":   x.received,
+		"garbage":    garbage,
 		"missing":    func(args []string) string { return x.call(context.Background(), x.client, args[0], "ok") },
 		"refused":    func([]string) string { return x.unreachable("127.0.0.1:1", time.Minute) },
 		"unresolved": func([]string) string { return x.unreachable("never:///name", 50*time.Millisecond) },
@@ -100,6 +106,9 @@ type exchange struct {
 	addr   string
 	client *grpc.ClientConn
 	begun  chan struct{} // receives when a handler that waits has begun
+
+	mu   sync.Mutex
+	seen []string // traceparent headers
 }
 
 func check(err error) {
@@ -192,6 +201,7 @@ func (x *exchange) handleEcho(_ interface{}, ctx context.Context, decode func(in
 
 func (x *exchange) echo(ctx context.Context, req interface{}) (interface{}, error) {
 	f := req.(*frame)
+	x.note(ctx)
 	words := strings.Fields(f.text)
 	switch words[0] {
 	case "code":
@@ -291,6 +301,40 @@ func (x *exchange) tagged(args []string) string {
 	}
 	md.Set("traceparent", args[1])
 	return x.unary(metadata.NewOutgoingContext(context.Background(), md), "ok")
+}
+
+func (x *exchange) labeled(args []string) string {
+	md := metadata.MD{}
+	for i := 0; i < number(args[0]); i++ {
+		md.Set(fmt.Sprintf("key-%d", i), "value")
+	}
+	return x.unary(metadata.NewOutgoingContext(context.Background(), md), "ok")
+}
+
+// note keeps the traceparent headers of an RPC.
+func (x *exchange) note(ctx context.Context) {
+	md, _ := metadata.FromIncomingContext(ctx)
+	values := md["traceparent"]
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.seen = append(x.seen, fmt.Sprintf("%d:%s", len(values), strings.Join(values, ",")))
+}
+
+func (x *exchange) received([]string) string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	answer := strings.Join(x.seen, " ")
+	x.seen = nil
+	return "received " + answer
+}
+
+func garbage([]string) string {
+	go func() {
+		for {
+			runtime.GC()
+		}
+	}()
+	return "garbage"
 }
 
 func (x *exchange) unreachable(target string, patience time.Duration) string {

@@ -1,0 +1,135 @@
+package grpc_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/loupe-go/loupe"
+	"github.com/loupe-go/loupe/internal/testcmd"
+	"github.com/loupe-go/loupe/internal/testtarget"
+	"github.com/loupe-go/loupe/spans"
+)
+
+// eachPropagating runs a test with each version and each build whose RPCs carry contexts.
+func eachPropagating(t *testing.T, test func(t *testing.T, o *observed)) {
+	list := versions
+	if !all() {
+		list = list[len(list)-1:]
+		t.Log(testtarget.LeftOut + "versions of gRPC other than the newest")
+	}
+	for _, v := range list {
+		for i, release := range []string{v.release, testtarget.Latest()} {
+			if i == 0 && !all() {
+				continue
+			}
+			spec := v.spec(release, i == 1)
+			t.Run(spec.String(), func(t *testing.T) {
+				cmd := testcmd.Within(t, 0, testtarget.Build(t, spec))
+				cmd.Env = append(cmd.Environ(), "GODEBUG=clobberfree=1")
+				target := testtarget.StartCmd(t, cmd)
+				test(t, observeWith(t, target, loupe.EngineInline, v.name == versions[len(versions)-1].name, loupe.SpanOptions{Propagation: &loupe.Propagation{}}))
+			})
+		}
+	}
+}
+
+// linked executes a command that makes n RPCs, and checks that each one that the program sent is the parent of the one that was served.
+// RPCs of method Echo are compared with the headers that their handlers have received.
+func (o *observed) linked(command string, n int) {
+	o.t.Helper()
+	o.target.Command("received")
+	o.target.Command(command)
+	servers, clients := map[trace.SpanID]*spans.Span{}, map[trace.SpanID]*spans.Span{}
+	for _, s := range o.take(2 * n) {
+		if s.Kind == trace.SpanKindServer {
+			servers[s.Parent.SpanID()] = s
+		} else {
+			clients[s.Context.SpanID()] = s
+		}
+	}
+	if len(servers) != n || len(clients) != n {
+		o.t.Fatalf("%s: %d RPCs were served and %d sent, want %d", command, len(servers), len(clients), n)
+	}
+	echoes := 0
+	for id, s := range clients {
+		if server := servers[id]; server == nil || server.Rule != spans.RuleHeader || server.Context.TraceID() != s.Context.TraceID() || server.Name != s.Name {
+			o.t.Errorf("%s: the RPC with context %v was served as %+v", command, s.Context, server)
+		}
+		if strings.HasSuffix(s.Name, "/Echo") {
+			echoes++
+		}
+	}
+	headers := strings.Fields(o.target.Command("received"))[1:]
+	if len(headers) != echoes {
+		o.t.Errorf("%s: %d RPCs of method Echo, want %d", command, len(headers), echoes)
+	}
+	for _, header := range headers {
+		var id trace.SpanID
+		parts := strings.Split(header, "-")
+		if len(parts) == 4 {
+			id, _ = trace.SpanIDFromHex(parts[2])
+		}
+		s := clients[id]
+		if s == nil || header != fmt.Sprintf("1:00-%s-%s-01", s.Context.TraceID(), id) {
+			o.t.Errorf("%s: a handler has received %s", command, header)
+		}
+	}
+}
+
+// TestPropagation makes RPCs that carry contexts, while garbage is collected.
+func TestPropagation(t *testing.T) {
+	const own = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	eachPropagating(t, func(t *testing.T, o *observed) {
+		o.target.Command("garbage")
+		o.linked("unary ok", 1)
+		o.linked("unary relay", 2)
+		o.linked("unary spawn", 2)
+		o.linked("feed 3", 1)
+		o.linked("collect 3", 1)
+		o.linked("talk 3", 1)
+		o.linked("overlap", 2)
+		o.linked("parallel 16 20", 16*20*2)
+		if c, err := o.SpanCounts(); err != nil || c.NoHeader != 0 {
+			t.Errorf("%+v, %v", c, err)
+		}
+		without := 0
+		for n := range 40 {
+			without += o.labeled(n)
+		}
+		if without > 6 {
+			t.Errorf("%d of 40 RPCs had no room for another header", without)
+		}
+		o.labeled(100)
+		for _, n := range []string{"0", "1", "7", "30"} { // as if propagated by the program
+			o.expect("tagged "+n+" "+own, "OK", "client Echo OK", "server Echo OK of b7ad6b7169203331")
+		}
+		if got := o.target.Command("received"); strings.Count(got, "1:"+own) != 4 {
+			t.Errorf("handlers have received %s", got)
+		}
+		o.complete()
+	})
+}
+
+// labeled makes an RPC with a number of headers. It carries its context, or is counted, and labeled returns 1.
+func (o *observed) labeled(headers int) int {
+	o.t.Helper()
+	before, _ := o.SpanCounts()
+	o.target.Command("received")
+	o.target.Command(fmt.Sprintf("labeled %d", headers))
+	list := o.take(2)
+	after, _ := o.SpanCounts()
+	if after.NoHeader > before.NoHeader {
+		o.t.Logf("no room for another header beside %d", headers)
+		if got := o.target.Command("received"); headers == 0 || got != "received 0:" {
+			o.t.Errorf("with %d headers the handler has received %s", headers, got)
+		}
+		return 1
+	}
+	if len(list) != 2 || list[0].Context.TraceID() != list[1].Context.TraceID() {
+		o.t.Errorf("with %d headers: %+v", headers, list)
+	}
+	return 0
+}
