@@ -356,7 +356,7 @@ func TestSpansClient(t *testing.T) {
 					}
 					clients++
 					want := map[string]string{"http.request.method": "GET", "url.full": c.to + "/hello", "http.response.status_code": "200",
-						"server.address": "127.0.0.1", "server.port": c.to[strings.LastIndex(c.to, ":")+1:]}
+						"network.protocol.version": map[bool]string{true: "2", false: "1.1"}[c.to[:5] == "https"], "server.address": "127.0.0.1", "server.port": c.to[strings.LastIndex(c.to, ":")+1:]}
 					if got := attributes(s); !maps.Equal(got, want) || s.Name != "GET" || s.Status != codes.Unset || s.Ending != spans.Returned || s.Rule != c.rule {
 						t.Errorf("%s: %v, want %v by rule %q", c.path, describe([]*spans.Span{s}), want, c.rule)
 					}

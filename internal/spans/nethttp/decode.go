@@ -248,11 +248,14 @@ func (d *decoder) clientFailed(n *probe.Note) {
 }
 
 func (d *decoder) clientEnd(n *probe.Note) {
-	failure, status := n.Word(), n.Word()
+	failure, status, proto := n.Word(), n.Word(), n.Word()
 	s := d.tracker.Innermost(n.G, Library, trace.SpanKindClient)
 	if s == nil {
 		d.tracker.Stray()
 		return
+	}
+	if major := uint8(proto); major > 0 && major <= 3 {
+		s.Set(semconv.NetworkProtocolVersion(protocol(major, uint8(proto>>8))))
 	}
 	d.setResult(s, failure, status)
 	d.tracker.End(s, n.Time)
@@ -267,6 +270,7 @@ func (d *decoder) clientHTTP2End(n *probe.Note) {
 		return
 	}
 	if status != 0 {
+		s.Set(semconv.NetworkProtocolVersion("2"))
 		failure = 0 // of what followed the response, such as a body that was not read to its end
 	}
 	d.setResult(s, failure, status)

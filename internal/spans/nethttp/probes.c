@@ -45,6 +45,7 @@ enum loupe_setting {
 	SETTING_http2_state_written,
 	SETTING_treq_request,
 	SETTING_result_status,
+	SETTING_result_proto_major, /* followed by ProtoMinor */
 	SETTING_http2_req_method,
 	SETTING_http2_req_url,
 	SETTING_http2_stream_res,
@@ -354,10 +355,13 @@ PROBE(client_end)
 	NOTE_OR_RETURN(client_end, CLIENT_END, &n, &gr);
 	context_end_call(gr.id);
 
-	u64 response = RESULT(client_end, 0), error = RESULT(client_end, 1);
+	u64 response = RESULT(client_end, 0), error = RESULT(client_end, 1), proto[2] = {};
 
+	if (response && read_foreign(proto, sizeof(proto), response + SETTING(result_proto_major)))
+		n.to->r.flags |= LOUPE_UNREADABLE;
 	note_word(&n, error ? note_read(&n, error + 8) : 0);
 	note_word(&n, response ? note_read(&n, response + SETTING(result_status)) : 0);
+	note_word(&n, (u8)proto[0] | (u8)proto[1] << 8);
 	note_end(&n);
 	return 0;
 }

@@ -48,7 +48,7 @@ func New(t *join.Tracker, typeName func(addr uint64) (string, error)) *probe.Set
 		Quiet: true, Without: "requests that net/http cannot send are not reported",
 	}, probe.Declaration{
 		Program: "client_end", Since: oldest, Funcs: []string{"net/http.(*persistConn).roundTrip"}, Place: probe.AtExit, Results: 2,
-		NeedsG: true, Reads: true, Settings: []string{"result_status"},
+		NeedsG: true, Reads: true, Settings: []string{"result_status", "result_proto_major"},
 		Quiet: true, Without: "ends of requests that net/http sends are not reported",
 	})
 	set.Probes = append(set.Probes, http2Begin()...)
@@ -112,6 +112,7 @@ func settings() []probe.Setting {
 		field("http2_state_written", "net/http.http2responseWriterState.wroteBytes", "net/http/internal/http2.responseWriterState.wroteBytes"),
 		field("bufio_err", "bufio.Writer.err"), field("bufio_buf", "bufio.Writer.buf"), field("bufio_n", "bufio.Writer.n"),
 		field("treq_request", "net/http.transportRequest.Request"), field("result_status", "net/http.Response.StatusCode"),
+		field("result_proto_major", "net/http.Response.ProtoMajor"),
 		field("http2_req_method", "net/http/internal/http2.ClientRequest.Method", "net/http.Request.Method"),
 		field("http2_req_url", "net/http/internal/http2.ClientRequest.URL", "net/http.Request.URL"),
 		field("http2_stream_res", "net/http.http2clientStream.res", "net/http/internal/http2.clientStream.res"),
