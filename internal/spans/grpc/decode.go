@@ -68,7 +68,7 @@ func (d *decoder) serverBegin(n *probe.Note) {
 	context := sets.Context(n)
 	stream, key, found, transport := n.Word(), n.Word(), n.Word(), n.Word()
 	method, traceparent, agent := n.Text(), n.Text(), n.Text()
-	peer := d.addr(n)
+	peer, local := d.addr(n), d.addr(n)
 	if stream == 0 {
 		d.tracker.Mismatch()
 		return
@@ -86,7 +86,8 @@ func (d *decoder) serverBegin(n *probe.Note) {
 		}
 	}
 	if d.is(transport, "*transport.http2Server") {
-		s.Set(peer...)
+		s.Set(peer.attributes()...)
+		s.Set(local.server()...)
 	}
 	d.tracker.Begin(s)
 }
@@ -177,30 +178,64 @@ func (d *decoder) clientEnd(n *probe.Note) {
 		return
 	}
 	if d.is(transport, "*transport.http2Client") {
-		s.Set(peer...)
+		s.Set(peer.attributes()...)
 	}
 	d.endClient(s, st, n.Time)
 }
 
-// addr reads a network address and returns its attributes.
-func (d *decoder) addr(n *probe.Note) []attribute.KeyValue {
+// addr reads a network address.
+func (d *decoder) addr(n *probe.Note) address {
 	typ, port := n.Word(), n.Word()
 	text := n.Text()
 	switch {
 	case d.is(typ, "*net.TCPAddr"):
 		ip, ok := netip.AddrFromSlice(text.Bytes)
 		if !ok || port >= 1<<16 {
-			return nil
+			return address{}
 		}
-		return []attribute.KeyValue{semconv.NetworkTransportTCP, semconv.NetworkPeerAddress(ip.Unmap().String()), semconv.NetworkPeerPort(int(port))}
+		return address{transport: semconv.NetworkTransportTCP, name: ip.Unmap().String(), port: int(port)}
 	case d.is(typ, "*net.UnixAddr"):
-		attributes := []attribute.KeyValue{semconv.NetworkTransportUnix}
-		if name := string(text.Bytes); name != "" && name != "@" { // the client of a socket has no name
-			attributes = append(attributes, semconv.NetworkPeerAddress(name))
+		a := address{transport: semconv.NetworkTransportUnix}
+		if name := string(text.Bytes); name != "@" { // the client of a socket has no name
+			a.name = name
 		}
-		return attributes
+		return a
 	}
-	return nil
+	return address{}
+}
+
+// An address is one of a connection; the zero value is unknown.
+type address struct {
+	transport attribute.KeyValue
+	name      string
+	port      int
+}
+
+// attributes returns the address as that of the peer.
+func (a address) attributes() []attribute.KeyValue {
+	if !a.transport.Valid() {
+		return nil
+	}
+	list := []attribute.KeyValue{a.transport}
+	if a.name != "" {
+		list = append(list, semconv.NetworkPeerAddress(a.name))
+	}
+	if a.port > 0 {
+		list = append(list, semconv.NetworkPeerPort(a.port))
+	}
+	return list
+}
+
+// server returns the address as that of the server.
+func (a address) server() []attribute.KeyValue {
+	var list []attribute.KeyValue
+	if a.name != "" {
+		list = append(list, semconv.ServerAddress(a.name))
+	}
+	if a.port > 0 {
+		list = append(list, semconv.ServerPort(a.port))
+	}
+	return list
 }
 
 // A result is the status of an RPC.

@@ -284,9 +284,9 @@ func checkAttributes(t *testing.T, s *spans.Span, address string) {
 	t.Helper()
 	port := address[strings.LastIndex(address, ":")+1:]
 	want := map[string]string{"rpc.system.name": "grpc", "rpc.method": "loupe.test.Exchange/Echo", "rpc.response.status_code": "OK",
-		"network.transport": "tcp", "network.peer.address": "127.0.0.1"}
+		"network.transport": "tcp", "network.peer.address": "127.0.0.1", "server.address": "127.0.0.1", "server.port": port}
 	if s.Kind == trace.SpanKindClient {
-		want["server.address"], want["server.port"], want["network.peer.port"] = "127.0.0.1", port, port
+		want["network.peer.port"] = port
 	} else if agent, _ := attributeOf(s, "user_agent.original"); !strings.HasPrefix(agent, "grpc-go/") {
 		t.Errorf("the user agent is %q", agent)
 	}

@@ -23,6 +23,7 @@ enum loupe_setting {
 	SETTING_stream_method,
 	SETTING_stream_ctx,
 	SETTING_server_remote, /* of an http2Server: a net.Addr */
+	SETTING_server_local, /* the same of the server itself; 0: unknown */
 	SETTING_client_remote, /* of an http2Client: a net.Addr */
 	SETTING_conn_target,
 	SETTING_call_attempt,
@@ -196,6 +197,7 @@ PROBE(server_begin)
 	note_string(&n, found.traceparent);
 	note_string(&n, found.agent);
 	note_addr(&n, transport + SETTING(server_remote));
+	note_addr(&n, SETTING(server_local) ? transport + SETTING(server_local) : 0);
 	note_end(&n);
 	return 0;
 }

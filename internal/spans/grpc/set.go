@@ -125,6 +125,7 @@ func settings() []probe.Setting {
 		byVersion("stream_pointer", "v1.69.0", "v1.77.0"),
 		field("stream_method", transport+".Stream.method"), field("stream_ctx", transport+".Stream.ctx"),
 		field("server_remote", transport+".http2Server.remoteAddr", transport+".http2Server.peer.Addr", transport+".http2Server.peer"),
+		field("server_local", transport+".http2Server.localAddr", transport+".http2Server.peer.LocalAddr"),
 		field("client_remote", transport+".http2Client.remoteAddr"),
 		field("conn_target", Library+".ClientConn.target"),
 		field("call_attempt", Library+".clientStream.attempt"), field("call_finished", Library+".clientStream.finished"),

@@ -10,7 +10,7 @@ var grpcStructs = []wantedStruct{
 	{"google.golang.org/grpc/internal/transport", "CallHdr", "Host Method"},
 	{"google.golang.org/grpc/internal/transport", "Stream", "id st ct ctx method status"},
 	{"google.golang.org/grpc/internal/transport", "http2Client", "remoteAddr localAddr nextID"},
-	{"google.golang.org/grpc/internal/transport", "http2Server", "remoteAddr localAddr peer peer.Addr"},
+	{"google.golang.org/grpc/internal/transport", "http2Server", "remoteAddr localAddr peer peer.Addr peer.LocalAddr"},
 	{"google.golang.org/grpc/metadata", "rawMD", "md added"},
 	{"google.golang.org/grpc/peer", "Peer", "Addr"},
 
