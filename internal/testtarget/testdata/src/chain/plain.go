@@ -1,0 +1,20 @@
+//go:build !sdk
+
+package main
+
+import (
+	"context"
+	"net/http"
+
+	"google.golang.org/grpc"
+)
+
+func instrument() func(context.Context) error { return func(context.Context) error { return nil } }
+
+func wrapTransport(t http.RoundTripper) http.RoundTripper { return t }
+
+func wrapHandler(h http.Handler) http.Handler { return h }
+
+func serverOptions() []grpc.ServerOption { return nil }
+
+func clientOptions() []grpc.DialOption { return nil }
