@@ -43,6 +43,7 @@ func addSpans(sum *loupe.SpanCounts, c loupe.SpanCounts) {
 	sum.Open += c.Open
 	sum.Uncertain += c.Uncertain
 	sum.Strays += c.Strays
+	sum.NoHeader += c.NoHeader
 	sum.Mismatched += c.Mismatched
 	sum.Unlisted += c.Unlisted
 	n, add := &sum.Notes, &c.Notes
