@@ -157,6 +157,8 @@ type tormentor struct {
 	pid            int
 	cycles, events int
 	longest        time.Duration // that detaching took
+
+	options func(cycle int) loupe.Options // nil: those of events
 }
 
 func (tm *tormentor) torture(t *testing.T, last time.Duration) {
@@ -165,8 +167,11 @@ func (tm *tormentor) torture(t *testing.T, last time.Duration) {
 	const delays = 7 // after which it is detached; without the longer ones there may be nothing to see
 	for end := time.Now().Add(last); tm.cycles == 0 || last > 0 && tm.cycles < delays || time.Now().Before(end); {
 		tm.cycles++
-		s, err := loupe.Attach(context.Background(), loupe.PID(tm.pid),
-			loupe.Options{Engine: loupe.EngineInline, Kinds: kinds[tm.cycles%len(kinds)], BufferBytes: 1 << 20})
+		opt := loupe.Options{Engine: loupe.EngineInline, Kinds: kinds[tm.cycles%len(kinds)], BufferBytes: 1 << 20}
+		if tm.options != nil {
+			opt = tm.options(tm.cycles)
+		}
+		s, err := loupe.Attach(context.Background(), loupe.PID(tm.pid), opt)
 		if err != nil {
 			t.Fatalf("attaching for the %d. time: %v", tm.cycles, err)
 		}

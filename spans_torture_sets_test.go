@@ -1,0 +1,137 @@
+package loupe_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/loupe-go/loupe"
+	"github.com/loupe-go/loupe/internal/testtarget"
+	"github.com/loupe-go/loupe/spans"
+)
+
+// TestTortureSets attaches engine inline with the sets for libraries, with propagation and without, and detaches it, again and again, while
+// the program serves and sends requests. Each answer is right, and a request has one valid header or none.
+func TestTortureSets(t *testing.T) {
+	web := testtarget.Spec{Program: "web"}
+	specs := append([]testtarget.Spec{web}, testtarget.Rare(t, []testtarget.Spec{{Program: "web", Go: "1.19.13", Stripped: true}, {Program: "web", Go: "1.23.12", PIE: true},
+		{Program: "exchange", Flags: "-modfile=grpc-1.57.mod", Go: "1.19.13"}}...)...)
+	specs = append(specs, testtarget.Spec{Program: "exchange", Flags: "-modfile=grpc-1.85.mod"})
+	for _, spec := range specs {
+		t.Run(spec.String(), func(t *testing.T) {
+			p := testtarget.Start(t, testtarget.Build(t, spec))
+			load := webLoad
+			if spec.Program == "exchange" {
+				load = exchangeLoad
+			}
+			stop := load(t, p)
+			before := holdingsOf(t, p.PID())
+			var ended atomic.Int64
+			tm := tormentor{pid: p.PID(), options: func(cycle int) loupe.Options {
+				o := loupe.SpanOptions{Handle: func(*spans.Span) { ended.Add(1) }, NoWork: cycle%3 == 0}
+				if cycle%2 == 0 {
+					o.Propagation = &loupe.Propagation{}
+				}
+				return loupe.Options{Engine: loupe.EngineInline, BufferBytes: 1 << 20, Spans: o}
+			}}
+			tm.torture(t, *torture/2)
+			halfway := holdingsOf(t, p.PID())
+			tm.torture(t, *torture/2)
+			after := holdingsOf(t, p.PID())
+			answers := stop()
+			tm.report(t)
+			t.Logf("%d spans, %d answers", ended.Load(), answers)
+			if ended.Load() == 0 || answers == 0 {
+				t.Error("nothing happened meanwhile")
+			}
+			before.files, after.files = nil, nil // connections come and go
+			after.expectAs(t, before)
+			after.expectNoMoreThan(t, halfway)
+		})
+	}
+}
+
+// answerOfSend is what a server answers that has received a request with a valid header, or without one.
+var answerOfSend = regexp.MustCompile(`^(0 |1 00-[0-9a-f]{32}-[0-9a-f]{16}-01)$`)
+
+// webLoad has clients send requests, which cause others, and checks the answers until it is stopped.
+func webLoad(t *testing.T, p *testtarget.Process) (stop func() int64) {
+	plain := strings.Fields(p.Command("address"))[1]
+	var answers atomic.Int64
+	var all sync.WaitGroup
+	ended := make(chan struct{})
+	for _, as := range []string{"plain", "shared", "post", "http2", "http2post", "redirected"} {
+		all.Go(func() {
+			client := &http.Client{Transport: &http.Transport{}}
+			defer client.CloseIdleConnections()
+			for {
+				select {
+				case <-ended:
+					return
+				default:
+				}
+				resp, err := client.Get(fmt.Sprintf("http://%s/send?n=5&as=%s", plain, as))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				body, err := io.ReadAll(resp.Body)
+				resp.Body.Close()
+				lines := strings.Split(strings.TrimSuffix(string(body), "\n"), "\n")
+				if err != nil || len(lines) != 5 {
+					t.Errorf("%q, %v", body, err)
+					return
+				}
+				for _, line := range lines {
+					if !answerOfSend.MatchString(line) {
+						t.Errorf("%s: a server has received %q", as, line)
+					}
+				}
+				answers.Add(1)
+			}
+		})
+	}
+	return func() int64 {
+		close(ended)
+		all.Wait()
+		return answers.Load()
+	}
+}
+
+// exchangeLoad has the program make RPCs until it is stopped.
+func exchangeLoad(t *testing.T, p *testtarget.Process) (stop func() int64) {
+	var rpcs int64
+	header := regexp.MustCompile(`^(0:|1:00-[0-9a-f]{32}-[0-9a-f]{16}-01)$`)
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-ended:
+				return
+			default:
+			}
+			p.Command("parallel 8 5")
+			for _, code := range []string{p.Command("labeled 12"), p.Command("talk 3")} {
+				if code != "OK" && code != "0 OK" {
+					t.Errorf("an RPC ended with %s", code)
+				}
+			}
+			for _, got := range strings.Fields(p.Command("received"))[1:] {
+				if rpcs++; !header.MatchString(got) {
+					t.Errorf("a handler has received %s", got)
+				}
+			}
+		}
+	}()
+	return func() int64 {
+		close(ended)
+		<-done
+		return rpcs
+	}
+}
