@@ -60,7 +60,8 @@ func TestInlinePropagation(t *testing.T) {
 				as      string
 				n, hops int // requests, and the number of times that each is sent
 				parent  string
-			}{{"plain", 50, 1, ""}, {"shared", 50, 1, incoming}, {"post", 10, 1, incoming}, {"redirected", 10, 2, ""}, {"new", 10, 1, incoming}, {"plain", 1, 1, incoming[:53] + "00"}} {
+			}{{"plain", 50, 1, ""}, {"shared", 50, 1, incoming}, {"post", 10, 1, incoming}, {"redirected", 10, 2, ""}, {"new", 10, 1, incoming}, {"http2", 1, 1, ""}, {"http2", 50, 1, incoming},
+				{"http2post", 10, 1, ""}, {"http2", 50, 1, ""}, {"plain", 1, 1, incoming[:53] + "00"}} {
 				answers := w.request(fmt.Sprintf("/send?n=%d&as=%s", c.n, c.as), c.parent)
 				all := w.take(1 + 2*c.n*c.hops)
 				check(t, all, answers, c.n*c.hops, c.parent)
@@ -120,7 +121,7 @@ func TestInlinePropagationOwn(t *testing.T) {
 	for _, c := range []struct {
 		as, want string
 		missing  uint64
-	}{{"own", "1 " + own, 0}, {"lower", "1 " + own, 0}, {"long", "0 ", 1}} {
+	}{{"own", "1 " + own, 0}, {"lower", "1 " + own, 0}, {"long", "0 ", 1}, {"http2own", "1 " + own, 0}, {"http2long", "0 ", 1}} {
 		before, _ := w.session.SpanCounts()
 		if got := w.request("/send?n=1&as="+c.as, incoming); !slices.Equal(got, []string{c.want}) {
 			t.Errorf("%s: the server has received %q, want %q", c.as, got, c.want)

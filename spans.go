@@ -42,7 +42,7 @@ type SpanOptions struct {
 	// receive them continue the trace. If it is nil, no requests are changed. It requires [EngineInline], because engine uprobe changes
 	// nothing in the target: with that engine a warning says that the headers are missing.
 	//
-	// Supported are requests that net/http sends by HTTP/1.1, and RPCs of gRPC. A request with a traceparent header of its own is left
+	// Supported are requests of net/http by HTTP/1.1 and HTTP/2, and RPCs of gRPC. A request with a traceparent header of its own is left
 	// alone. SpanCounts.NoHeader counts those to which no header could be added.
 	Propagation *Propagation
 

@@ -67,10 +67,10 @@ of the OpenTelemetry specification apply, for example OTEL_TRACES_SAMPLER,
 OTEL_EXPORTER_OTLP_HEADERS and OTEL_EXPORTER_OTLP_PROTOCOL (grpc or
 http/protobuf).
 
-With --engine inline, requests that the program sends by HTTP/1.1 and by gRPC
-get a traceparent header if spans are exported or --propagate is given, so that
-the spans of several services make one trace. Requests that have the header
-already are not changed. OTEL_PROPAGATORS=none or --propagate=false prevents it.
+With --engine inline, requests that the program sends by HTTP and gRPC get a
+traceparent header if spans are exported or --propagate is given, so that the
+spans of several services make one trace. Requests that have the header already
+are not changed. OTEL_PROPAGATORS=none or --propagate=false prevents it.
 
 Supported libraries, with Go 1.19 and later: net/http and google.golang.org/grpc
 (server and client), database/sql.

@@ -87,6 +87,7 @@ struct loupe_context {
 enum loupe_context_flag {
 	LOUPE_SAMPLED = 1,
 	LOUPE_SILENT = 2, /* the request gets no header */
+	LOUPE_TAKEN = 4,  /* the request that goes on by HTTP/2 has taken over the context */
 };
 
 /*

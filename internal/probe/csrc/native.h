@@ -70,6 +70,13 @@ _Static_assert(sizeof(struct loupe_lane) + 3 * LOUPE_STACK_USE <= LOUPE_LANE_SPA
 #define SET_THIRD(value) (ctx->regs[2] = (value))
 #endif
 
+/* The same for the three words of a slice that is the fifth argument word and those after it. */
+#if defined(__TARGET_ARCH_x86)
+#define SET_FIFTH_SLICE(data, length, capacity) (ctx->si = (data), ctx->r8 = (length), ctx->r9 = (capacity))
+#elif defined(__TARGET_ARCH_arm64)
+#define SET_FIFTH_SLICE(data, length, capacity) (ctx->regs[4] = (data), ctx->regs[5] = (length), ctx->regs[6] = (capacity))
+#endif
+
 /* The stub knows the current g at all places. */
 #define CURRENT_G(probe) (lane()->g)
 #define CURRENT_G_OR_TLS(probe) (lane()->g)

@@ -4,7 +4,7 @@
  * is written, so the probes choose the IDs of these spans, and the Go half uses the same ones.
  *
  * Only probes in machine code do that. They change only memory that belongs to the library, at a moment when the current goroutine
- * owns it: see OWN_MEMORY. eBPF programs change nothing in the target, and the Go half then chooses the IDs.
+ * owns it. eBPF programs change nothing in the target, and the Go half then chooses the IDs.
  */
 #ifndef LOUPE_PROPAGATE_H
 #define LOUPE_PROPAGATE_H
@@ -25,6 +25,7 @@ INLINE void note_context(struct note *n, const struct loupe_context *c)
 }
 
 #if HAS_CONTEXTS
+#define PROPAGATES (native.contexts != 0)
 
 INLINE u64 scramble(u64 x)
 {
@@ -107,6 +108,14 @@ FUNCTION void put_traceparent(u8 *to, const struct loupe_context *c)
 	put_hex(to, c->flags & LOUPE_SAMPLED, 2);
 }
 
+INLINE void copy_context(struct loupe_context *to, const struct loupe_context *from, u64 flags)
+{
+	to->trace[0] = from->trace[0];
+	to->trace[1] = from->trace[1];
+	to->span = from->span;
+	to->flags = flags;
+}
+
 /* The context of a request that a goroutine begins to serve. traceparent is the address of the only value of that header, or 0. */
 FUNCTION void context_serve(struct loupe_context *to, u64 goid, u64 traceparent)
 {
@@ -128,19 +137,27 @@ FUNCTION void context_serve(struct loupe_context *to, u64 goid, u64 traceparent)
 	scope = context_find(context_key(goid, CONTEXT_SCOPE), 1);
 	if (!scope)
 		return;
-	scope->trace[0] = to->trace[0];
-	scope->trace[1] = to->trace[1];
-	scope->span = to->span;
-	scope->flags = to->flags;
+	copy_context(scope, to, to->flags);
+}
+
+/* Makes the entry of a goroutine's request that of about, too. */
+FUNCTION void context_about(struct loupe_context *call, u64 about)
+{
+	struct loupe_context *other = about ? context_find(about, 1) : 0;
+
+	if (!other)
+		return;
+	call->about = about;
+	copy_context(other, call, call->flags & LOUPE_SAMPLED);
 }
 
 /*
- * The context of a request that a goroutine begins to send. It is stored as that of the goroutine, and as that of about if this is not
- * 0. silent is whether the request gets no header.
+ * The context of a request that a goroutine begins to send. It is stored as that of the goroutine and, unless the request gets no header,
+ * as that of about if this is not 0. silent is whether it gets none.
  */
 FUNCTION void context_send(struct loupe_context *to, u64 goid, u64 about, int silent)
 {
-	struct loupe_context *scope, *call, *other;
+	struct loupe_context *scope, *call;
 
 	to->trace[0] = to->trace[1] = to->span = to->flags = 0;
 	if (!native.contexts)
@@ -157,25 +174,37 @@ FUNCTION void context_send(struct loupe_context *to, u64 goid, u64 about, int si
 		to->flags = sampled(to->trace);
 	}
 	to->span = new_id(3);
-	if (silent) {
+	if (silent)
 		to->flags |= LOUPE_SILENT;
-		return;
-	}
 	call = context_find(context_key(goid, CONTEXT_CALL), 1);
 	if (!call)
 		return;
-	other = about ? context_find(about, 1) : 0;
-	call->trace[0] = to->trace[0];
-	call->trace[1] = to->trace[1];
-	call->span = to->span;
-	call->flags = to->flags;
-	if (!other)
-		return;
-	call->about = about;
-	other->trace[0] = to->trace[0];
-	other->trace[1] = to->trace[1];
-	other->span = to->span;
-	other->flags = to->flags;
+	copy_context(call, to, to->flags);
+	if (!silent)
+		context_about(call, about);
+}
+
+/*
+ * The same for a request that goes on by HTTP/2, and then is that of about: it has the context that it began with, unless it begins now,
+ * because there was a connection for it.
+ */
+FUNCTION void context_send_http2(struct loupe_context *to, u64 goid, u64 about, int silent)
+{
+	struct loupe_context *call = context_find(context_key(goid, CONTEXT_CALL), 0);
+
+	if (!call || call->flags & LOUPE_TAKEN) {
+		context_send(to, goid, about, silent);
+		call = context_find(context_key(goid, CONTEXT_CALL), 0);
+	} else {
+		copy_context(to, call, call->flags);
+		if (call->about)
+			context_take(call->about, 0);
+		call->about = 0;
+		if (!(call->flags & LOUPE_SILENT) && !silent)
+			context_about(call, about);
+	}
+	if (call)
+		call->flags |= LOUPE_TAKEN;
 }
 
 /* Whether memory belongs to the target's heap, so that it can be written. */
@@ -187,6 +216,7 @@ INLINE int heap_memory(u64 addr, u64 size)
 }
 
 #else
+#define PROPAGATES 0
 
 INLINE void context_serve(struct loupe_context *to, u64 goid, u64 traceparent)
 {
@@ -196,6 +226,11 @@ INLINE void context_serve(struct loupe_context *to, u64 goid, u64 traceparent)
 INLINE void context_send(struct loupe_context *to, u64 goid, u64 about, int silent)
 {
 	to->trace[0] = to->trace[1] = to->span = to->flags = 0;
+}
+
+INLINE void context_send_http2(struct loupe_context *to, u64 goid, u64 about, int silent)
+{
+	context_send(to, goid, about, silent);
 }
 
 #endif

@@ -176,11 +176,7 @@ func (d *decoder) clientBegin(n *probe.Note) {
 	if s := d.tracker.Innermost(n.G, Library, trace.SpanKindClient); s != nil {
 		d.tracker.Leave(s, n.Time) // by HTTP/2, or its end was lost
 	}
-	context, silent := sets.Sent(n)
-	if own := n.Text(); silent && len(own.Bytes) == 0 {
-		d.tracker.NoHeader()
-	}
-	d.send(n, context)
+	d.send(n, d.context(n))
 }
 
 func (d *decoder) clientHTTP2Begin(n *probe.Note) {
@@ -192,9 +188,18 @@ func (d *decoder) clientHTTP2Begin(n *probe.Note) {
 	if s != nil {
 		d.tracker.Leave(s, n.Time)
 	}
-	if s = d.send(n, trace.SpanContext{}); s != nil {
+	if s = d.send(n, d.context(n)); s != nil {
 		s.Object = sent
 	}
+}
+
+// context reads the context that the header of a request has; it is invalid if that has none.
+func (d *decoder) context(n *probe.Note) trace.SpanContext {
+	c, silent := sets.Sent(n)
+	if own := n.Text(); silent && len(own.Bytes) == 0 {
+		d.tracker.NoHeader()
+	}
+	return c
 }
 
 // send begins the span of a request that is sent. context is the one that its header has, if that is known.

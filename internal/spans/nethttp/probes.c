@@ -15,6 +15,8 @@ enum loupe_probe {
 	PROBE_client_http2_end,
 	PROBE_request_write,
 	PROBE_header_write,
+	PROBE_http2_write,
+	PROBE_http2_header,
 	PROBE_COUNT,
 };
 
@@ -48,6 +50,9 @@ enum loupe_setting {
 	SETTING_result_proto_major, /* followed by ProtoMinor */
 	SETTING_http2_req_method,
 	SETTING_http2_req_url,
+	SETTING_http2_req_header,
+	SETTING_http2_conn_bw, /* a *bufio.Writer */
+	SETTING_http2_conn_limit, /* the longest header list that the peer accepts */
 	SETTING_http2_stream_res,
 	SETTING_http2_res_status,
 	SETTING_bufio_err,
@@ -196,22 +201,20 @@ INLINE void note_sent(struct note *n, u64 req, u64 method, u64 url_at)
 }
 
 /*
- * Adds the context of a request that is sent by HTTP/1. If the program has set a traceparent header itself, or if it is uncertain whether
- * it has, the request gets no other one. Without propagation the header is not searched.
+ * The context of a request that is sent. If the program has set a traceparent header itself, or if it is uncertain whether it has, the
+ * request gets no other one. Without propagation the header is not searched.
  */
-INLINE void note_sent_context(struct note *n, u64 goid, u64 req)
-{
-	struct header_search found = {};
-	struct loupe_context context;
-
-#if HAS_CONTEXTS
-	if (native.contexts && req)
-		header_find(&found, note_read(n, req + SETTING(req_header)));
-#endif
-	context_send(&context, goid, req, !req || found.traceparents || found.problems);
-	note_context(n, &context);
-	note_string(n, found.traceparents == 1 ? found.traceparent : 0);
-}
+#define NOTE_SENT_CONTEXT(n, send, goid, req, header_at)                                       \
+	do {                                                                                   \
+		struct header_search found = {};                                               \
+		struct loupe_context context;                                                  \
+                                                                                               \
+		if (PROPAGATES && (req))                                                       \
+			header_find(&found, note_read(n, header_at));                          \
+		send(&context, goid, req, !(req) || found.traceparents || found.problems);     \
+		note_context(n, &context);                                                     \
+		note_string(n, found.traceparents == 1 ? found.traceparent : 0);               \
+	} while (0)
 
 /* func (t *Transport) getConn(treq *transportRequest, cm connectMethod) (*persistConn, error): each attempt to send a request begins */
 PROBE(client_begin)
@@ -224,7 +227,7 @@ PROBE(client_begin)
 
 	u64 req = note_read(&n, ARG(client_begin, 1, 8) + SETTING(treq_request));
 
-	note_sent_context(&n, gr.id, req);
+	NOTE_SENT_CONTEXT(&n, context_send, gr.id, req, req + SETTING(req_header));
 	note_sent(&n, req, req + SETTING(req_method), req + SETTING(req_url));
 	note_end(&n);
 	return 0;
@@ -238,10 +241,10 @@ PROBE(client_http2_begin)
 
 	NOTE_OR_RETURN(client_http2_begin, CLIENT_HTTP2_BEGIN, &n, &gr);
 	follow_begin(gr.id);
-	context_end_call(gr.id);
 
 	u64 req = ARG(client_http2_begin, 1, 8);
 
+	NOTE_SENT_CONTEXT(&n, context_send_http2, gr.id, req, req + SETTING(http2_req_header));
 	note_sent(&n, req, req + SETTING(http2_req_method), req + SETTING(http2_req_url));
 	note_end(&n);
 	return 0;
@@ -288,25 +291,46 @@ FUNCTION int write_line(u64 writer, const struct loupe_context *c)
 }
 #endif
 
-/* func (r *Request) write(w io.Writer, usingProxy bool, extraHeaders Header, waitForContinue func() bool) error: by the goroutine of a connection */
-PROBE(request_write)
+/* The current goroutine begins to write a request to a connection. */
+INLINE int begin_write(u64 g, u64 req)
 {
 #if HAS_CONTEXTS
 	struct loupe_context sent, *writing;
 	struct goroutine gr;
 
-	if (!native.contexts || !read_any_g(&gr, CURRENT_G(request_write)) || !context_take(ARG(request_write, 0, 0), &sent))
+	if (!native.contexts || !read_any_g(&gr, g) || !context_take(req, &sent))
 		return 0;
 	writing = context_find(context_key(gr.id, CONTEXT_WRITE), 1);
-	if (!writing)
-		return 0;
-	writing->trace[0] = sent.trace[0];
-	writing->trace[1] = sent.trace[1];
-	writing->span = sent.span;
-	writing->flags = sent.flags;
+	if (writing)
+		copy_context(writing, &sent, sent.flags);
 #endif
 	return 0;
 }
+
+/* func (r *Request) write(w io.Writer, usingProxy bool, extraHeaders Header, waitForContinue func() bool) error: by the goroutine of a connection */
+PROBE(request_write)
+{
+	return begin_write(CURRENT_G(request_write), ARG(request_write, 0, 0));
+}
+
+/* func (cs *clientStream) encodeAndWriteHeaders(req *Request) error: by a goroutine that was created for the request */
+PROBE(http2_write)
+{
+	return begin_write(CURRENT_G(http2_write), ARG(http2_write, 1, 8));
+}
+
+#if HAS_CONTEXTS
+/* Reports that the request which the current goroutine writes has no header. */
+INLINE void note_no_header(u64 goid, int problem)
+{
+	struct note n;
+
+	if (!problem || !note_begin(&n, CLIENT_NO_HEADER, target_thread(), goid, 0))
+		return;
+	note_word(&n, problem);
+	note_end(&n);
+}
+#endif
 
 /* func (h Header) writeSubset(w io.Writer, exclude map[string]bool, trace *httptrace.ClientTrace) error, where (*Request).write calls it */
 PROBE(header_write)
@@ -314,16 +338,70 @@ PROBE(header_write)
 #if HAS_CONTEXTS
 	struct loupe_context context;
 	struct goroutine gr;
-	struct note n;
+
+	if (native.contexts && read_any_g(&gr, CURRENT_G(header_write)) && context_take(context_key(gr.id, CONTEXT_WRITE), &context))
+		note_no_header(gr.id, write_line(ARG(header_write, 2, 16), &context));
+#endif
+	return 0;
+}
+
+#if HAS_CONTEXTS
+enum {
+	BLOCK_FIELD = 2 + 11 + 1 + TRACEPARENT,
+	FIELD_SIZE = 11 + TRACEPARENT + 32, /* in a header list */
+	LONG_BLOCK = 2048,
+	SHORT_LIST = 1 << 16,
+};
+
+/*
+ * The place for a block of headers with one more field: a copy at the end of the buffer of the connection, whose writer the current
+ * goroutine owns. The block is copied from there to a frame before that is written to the buffer. Returns 0, or why there is none.
+ */
+FUNCTION int longer_block(u64 *to, u64 conn, u64 block, u64 length, const struct loupe_context *c)
+{
+	u64 writer = 0, err = 0, used = 0, buf[2] = {}, limit = 0;
+	u8 field[BLOCK_FIELD + 3] = {0x10, 11, 't', 'r', 'a', 'c', 'e', 'p', 'a', 'r', 'e', 'n', 't', TRACEPARENT}; /* a literal that is never indexed */
+
+	if (read_foreign(&limit, 8, conn + SETTING(http2_conn_limit)) || read_foreign(&writer, 8, conn + SETTING(http2_conn_bw)) ||
+	    !heap_memory(writer, 64) || read_foreign(&err, 8, writer + SETTING(bufio_err)) || err || read_foreign(&used, 8, writer + SETTING(bufio_n)) ||
+	    read_foreign(buf, sizeof(buf), writer + SETTING(bufio_buf)) || used > buf[1] || buf[1] >> 32)
+		return BUFFER_UNKNOWN;
+	/* The peer may refuse a longer list. The length of this one is unknown: a byte of the block can be a long field. */
+	if (length > LONG_BLOCK || limit < SHORT_LIST || buf[1] - used < length + BLOCK_FIELD)
+		return BUFFER_FULL;
+
+	u64 at = buf[0] + buf[1] - length - BLOCK_FIELD;
+
+	if (!heap_memory(at, length + BLOCK_FIELD) || !heap_memory(block, length))
+		return BUFFER_UNKNOWN;
+	put_traceparent(field + BLOCK_FIELD - TRACEPARENT, c);
+	for (u64 i = 0; i < length; i++)
+		*(volatile u8 *)(at + i) = *(volatile u8 *)(block + i);
+	for (u32 i = 0; i < BLOCK_FIELD; i++)
+		*(volatile u8 *)(at + length + i) = field[i];
+	*to = at;
+	return 0;
+}
+#endif
+
+/*
+ * func (cc *ClientConn) writeHeaders(streamID uint32, endStream bool, maxFrameSize int, hdrs []byte) error, where encodeAndWriteHeaders calls
+ * it: the block gets one more field
+ */
+PROBE(http2_header)
+{
+#if HAS_CONTEXTS
+	u64 length = ARG(http2_header, 5, 40), at = 0;
+	struct loupe_context context;
+	struct goroutine gr;
 	int problem;
 
-	if (!native.contexts || !read_any_g(&gr, CURRENT_G(header_write)) || !context_take(context_key(gr.id, CONTEXT_WRITE), &context))
+	if (!native.contexts || !read_any_g(&gr, CURRENT_G(http2_header)) || !context_take(context_key(gr.id, CONTEXT_WRITE), &context))
 		return 0;
-	problem = write_line(ARG(header_write, 2, 16), &context);
-	if (!problem || !note_begin(&n, CLIENT_NO_HEADER, target_thread(), gr.id, 0))
-		return 0;
-	note_word(&n, problem);
-	note_end(&n);
+	problem = longer_block(&at, ARG(http2_header, 0, 0), ARG(http2_header, 4, 32), length, &context);
+	if (!problem)
+		SET_FIFTH_SLICE(at, length + BLOCK_FIELD, length + BLOCK_FIELD);
+	note_no_header(gr.id, problem);
 #endif
 	return 0;
 }

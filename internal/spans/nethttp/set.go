@@ -60,9 +60,11 @@ func New(t *join.Tracker, typeName func(addr uint64) (string, error)) *probe.Set
 	return set
 }
 
-// propagation returns the declarations of the probes that add a traceparent header to the requests that are sent by HTTP/1.
+// propagation returns the declarations of the probes that add a traceparent header to the requests that are sent.
 func propagation() []probe.Declaration {
 	const without = "requests that net/http sends carry no traceparent header"
+	const http2Moved = 27 // to another package
+	http2Settings := []string{"bufio_err", "bufio_buf", "bufio_n", "http2_conn_bw", "http2_conn_limit"}
 	return []probe.Declaration{{
 		Program: "request_write", Since: oldest, Funcs: []string{"net/http.(*Request).write"}, Words: 1, NeedsG: true, Reads: true,
 		Propagates: true, Fence: probe.Untimed, Quiet: true, Without: without,
@@ -70,21 +72,38 @@ func propagation() []probe.Declaration {
 		Program: "header_write", Since: oldest, Funcs: []string{"net/http.(*Request).write"}, Place: probe.AtCall, Callee: "net/http.Header.writeSubset",
 		NeedsG: true, Reads: true, Settings: []string{"bufio_err", "bufio_buf", "bufio_n"},
 		Propagates: true, Fence: probe.Unfenced, Quiet: true, Without: without,
+	}, {
+		Program: "http2_write", Since: oldest, Words: 2, NeedsG: true, Reads: true,
+		Funcs:      []string{"net/http.(*http2clientStream).encodeAndWriteHeaders", "net/http/internal/http2.(*clientStream).encodeAndWriteHeaders"},
+		Propagates: true, Fence: probe.Untimed, Quiet: true, Without: without,
+	}, {
+		Program: "http2_header", Since: oldest, Until: http2Moved, Funcs: []string{"net/http.(*http2clientStream).encodeAndWriteHeaders"},
+		Place: probe.AtCall, Callee: "net/http.(*http2ClientConn).writeHeaders", NeedsG: true, Reads: true, Settings: http2Settings,
+		Propagates: true, Fence: probe.Unfenced, Quiet: true, Without: without,
+	}, {
+		Program: "http2_header", Since: http2Moved, Funcs: []string{"net/http/internal/http2.(*clientStream).encodeAndWriteHeaders"},
+		Place: probe.AtCall, Callee: "net/http/internal/http2.(*ClientConn).writeHeaders", NeedsG: true, Reads: true, Settings: http2Settings,
+		Propagates: true, Fence: probe.Unfenced, Quiet: true, Without: without,
 	}}
 }
 
 // http2Begin returns the declarations of the probe that reports requests sent by HTTP/2. The method has another name in older releases.
 func http2Begin() []probe.Declaration {
-	const renamed = 23
 	d := probe.Declaration{
-		Program: "client_http2_begin", Since: renamed, Words: 2, NeedsG: true, Reads: true,
-		Funcs:    []string{"net/http.(*http2ClientConn).roundTrip", "net/http/internal/http2.(*ClientConn).roundTrip"},
-		Settings: []string{"http2_req_method", "http2_req_url", "url_scheme", "url_host", "url_path", "url_raw_query"},
+		Program: "client_http2_begin", Words: 2, NeedsG: true, Reads: true,
+		Settings: []string{"http2_req_method", "http2_req_url", "http2_req_header", "url_scheme", "url_host", "url_path", "url_raw_query"},
 		Quiet:    true, Without: "HTTP/2 requests that net/http sends are not reported",
 	}
-	old := d
+	const renamed = 23
+	var all []probe.Declaration
+	for _, one := range sets.WithHeader(d) {
+		one.Since = max(one.Since, renamed)
+		one.Funcs = []string{"net/http.(*http2ClientConn).roundTrip", "net/http/internal/http2.(*ClientConn).roundTrip"}
+		all = append(all, one)
+	}
+	old := sets.WithHeader(d)[0]
 	old.Since, old.Until, old.Funcs = oldest, renamed, []string{"net/http.(*http2ClientConn).RoundTrip"}
-	return []probe.Declaration{old, d}
+	return append(all, old)
 }
 
 // settings are the offsets of fields and other numbers of the C half.
@@ -115,6 +134,9 @@ func settings() []probe.Setting {
 		field("result_proto_major", "net/http.Response.ProtoMajor"),
 		field("http2_req_method", "net/http/internal/http2.ClientRequest.Method", "net/http.Request.Method"),
 		field("http2_req_url", "net/http/internal/http2.ClientRequest.URL", "net/http.Request.URL"),
+		field("http2_req_header", "net/http/internal/http2.ClientRequest.Header", "net/http.Request.Header"),
+		field("http2_conn_bw", "net/http.http2ClientConn.bw", "net/http/internal/http2.ClientConn.bw"),
+		field("http2_conn_limit", "net/http.http2ClientConn.peerMaxHeaderListSize", "net/http/internal/http2.ClientConn.peerMaxHeaderListSize"),
 		field("http2_stream_res", "net/http.http2clientStream.res", "net/http/internal/http2.clientStream.res"),
 		field("http2_res_status", "net/http/internal/http2.ClientResponse.StatusCode", "net/http.Response.StatusCode"),
 		{Name: "route", Value: route},

@@ -32,7 +32,7 @@ var standardStructs = []wantedStruct{
 	{"net/http", "transportRequest", "Request extra trace"},
 
 	// HTTP/2 in Go 1.26 and earlier.
-	{"net/http", "http2ClientConn", "t tconn tlsState nextStreamID hbuf henc"},
+	{"net/http", "http2ClientConn", "t tconn tlsState nextStreamID hbuf henc bw peerMaxHeaderListSize"},
 	{"net/http", "http2clientStream", "cc ctx ID res"},
 	{"net/http", "http2responseWriter", "rws"},
 	{"net/http", "http2responseWriterState", "stream req conn handlerHeader status wroteHeader wroteBytes sentContentLen handlerDone"},
@@ -42,7 +42,7 @@ var standardStructs = []wantedStruct{
 	// HTTP/2 in Go 1.27 and later. The types in net/http are adapters.
 	{"net/http", "http2ResponseWriter", "ResponseWriter"},
 	{"net/http", "http2RoundTripper", "t"},
-	{"net/http/internal/http2", "ClientConn", "t tconn tlsState nextStreamID hbuf henc"},
+	{"net/http/internal/http2", "ClientConn", "t tconn tlsState nextStreamID hbuf henc bw peerMaxHeaderListSize"},
 	{"net/http/internal/http2", "ClientRequest", "Context Method URL Header Host ContentLength stream"},
 	{"net/http/internal/http2", "ClientResponse", "Status StatusCode ContentLength Header"},
 	{"net/http/internal/http2", "ServerRequest", "Context Proto ProtoMajor ProtoMinor Method URL Header Body Host ContentLength" +

@@ -21,7 +21,8 @@
 //	/received         answers with the number of traceparent headers of the request, and the first one
 //	/send?n=N&as=HOW  sends N requests for /received, at once, and answers with their answers: as=plain; with one header map for all of
 //	                  them (shared); with traceparent headers of its own (own, lower); with a long URL (long); with a body (post);
-//	                  that redirect to it (redirected); on connections of their own (new)
+//	                  that redirect to it (redirected); on connections of their own (new); by HTTP/2, also with these (http2, http2own,
+//	                  http2long, http2post)
 //	/truth/KIND/N     does something in a region "request N" of the trace; see truth.go
 //
 // The command `trace FILE` records an execution trace until `stop`.

@@ -53,6 +53,18 @@ func (w *web) sendOne(client *http.Client, how string, shared http.Header) strin
 		req, _ = http.NewRequest("POST", req.URL.String(), strings.NewReader(strings.Repeat("body", 5000)))
 	case "redirected":
 		req.URL.Path = "/redirect"
+	case "http2", "http2own":
+		client = w.tls.Client()
+		req, _ = http.NewRequest("GET", w.tls.URL+"/received", nil)
+		if how == "http2own" {
+			req.Header.Set("traceparent", ownParent)
+		}
+	case "http2post":
+		client = w.tls.Client()
+		req, _ = http.NewRequest("POST", w.tls.URL+"/received", strings.NewReader(strings.Repeat("body", 5000)))
+	case "http2long":
+		client = w.tls.Client()
+		req, _ = http.NewRequest("GET", w.tls.URL+"/received?"+strings.Repeat("x", 3000), nil)
 	case "new":
 		client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	}
