@@ -44,14 +44,17 @@ var kafkaStructs = []wantedStruct{
 	{"github.com/segmentio/kafka-go/protocol", "Header", "Key Value"},
 }
 
-// redisStructs returns the wanted structs of a major version of the redis client.
-func redisStructs(pkg string) []wantedStruct {
+// redisStructs returns the wanted structs of a major version of the redis client. netConn are the fields of its connections that have
+// had the connection of package net.
+func redisStructs(pkg, netConn string) []wantedStruct {
 	return []wantedStruct{
 		{pkg, "Client", "baseClient"},
-		{pkg, "Options", "Network Addr DB"},
+		{pkg, "Options", "Network Addr DB MaxRetries"},
 		{pkg, "Pipeline", "cmds"},
-		{pkg, "baseClient", "opt"},
+		{pkg, "baseClient", "opt connPool"},
 		{pkg, "baseCmd", "ctx args err"},
+		{pkg, "clusterNode", "Client"},
+		{pkg + "/internal/pool", "Conn", netConn},
 	}
 }
 
