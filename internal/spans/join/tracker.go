@@ -44,6 +44,7 @@ type Tracker struct {
 	heirs      map[*spans.Span]int // the number of goroutines that have inherited a span
 	free       []*goroutine
 	detached   map[object]*spans.Span
+	presumed   map[*spans.Span]int64 // when those have probably ended: see Presume
 	counts     counts
 	rules      gostate.Rules
 	waits      bool // Options.Kinds includes waits
@@ -87,7 +88,7 @@ type goroutine struct {
 
 // NewTracker returns a Tracker without spans.
 func NewTracker(o Options) *Tracker {
-	return &Tracker{opt: o, ids: newIDs(), goroutines: map[uint64]*goroutine{}, heirs: map[*spans.Span]int{}, detached: map[object]*spans.Span{},
+	return &Tracker{opt: o, ids: newIDs(), goroutines: map[uint64]*goroutine{}, heirs: map[*spans.Span]int{}, detached: map[object]*spans.Span{}, presumed: map[*spans.Span]int64{},
 		rules: gostate.RulesFor(o.Kinds.Union(event.KindsOf(event.GoStatus)), 0), waits: o.Kinds.Has(event.GoBlock)}
 }
 
@@ -273,6 +274,7 @@ func (t *Tracker) sampled(s *spans.Span) bool {
 
 // scope returns the span that a new operation of the goroutine belongs to, or nil.
 func (t *Tracker) scope(g *goroutine) (*spans.Span, spans.Rule) {
+	t.confirm(g)
 	if n := len(g.open); n > 0 {
 		return g.open[n-1], spans.RuleGoroutine
 	}
@@ -331,8 +333,7 @@ func (t *Tracker) End(s *spans.Span, at int64) {
 		return
 	}
 	for _, inner := range slices.Backward(g.open[i+1:]) {
-		inner.Ending = spans.Unobserved
-		t.end(g, inner, at)
+		t.abandon(g, inner, at, spans.Unobserved)
 	}
 	t.end(g, s, at)
 	clear(g.open[i:])
@@ -371,6 +372,7 @@ func (t *Tracker) end(g *goroutine, s *spans.Span, at int64) {
 // finish sets the end of a span, and passes it on.
 func (t *Tracker) finish(s *spans.Span, at int64) {
 	s.End = max(at, s.Start)
+	delete(t.presumed, s)
 	switch s.Ending {
 	case spans.Panicked:
 		t.counts.panicked.Add(1)
@@ -437,6 +439,7 @@ func (t *Tracker) create(e *event.Event) {
 	}
 	scope, _ := t.scope(creator)
 	if scope == nil && creator.request == nil {
+		t.settle(creator, true)
 		return
 	}
 	if e.Origin != nil && e.Origin.System {
@@ -484,18 +487,21 @@ func (t *Tracker) exit(g *goroutine, at int64) {
 		if s.Work == nil && t.heirs[s] > 0 {
 			continue
 		}
-		if s.Ending = spans.Unobserved; !t.lostSince(g.losses) {
-			s.Ending = spans.Panicked
+		ending := spans.Unobserved
+		if _, presumed := t.presumed[s]; !presumed && !t.lostSince(g.losses) {
+			ending = spans.Panicked
 			s.Fail("goroutine ended by a panic or by runtime.Goexit")
 		}
-		t.end(g, s, at)
+		t.abandon(g, s, at, ending)
 	}
 	g.open = g.open[:0]
 	t.remove(g)
 }
 
-// Close drops the spans that are open, because the process is no longer observed. They are still counted as open.
+// Close drops the spans that are open, because the process is no longer observed. They are still counted as open. Those that have
+// probably ended are passed on.
 func (t *Tracker) Close() {
+	t.confirmAll()
 	clear(t.goroutines)
 	clear(t.heirs)
 	clear(t.detached)
