@@ -13,6 +13,7 @@ import (
 	"github.com/loupe-go/loupe/internal/spans/grpc"
 	"github.com/loupe-go/loupe/internal/spans/join"
 	"github.com/loupe-go/loupe/internal/spans/nethttp"
+	"github.com/loupe-go/loupe/internal/spans/redis"
 	"github.com/loupe-go/loupe/internal/spans/sqldb"
 	"github.com/loupe-go/loupe/spans"
 )
@@ -115,6 +116,8 @@ func newSpanSets(o SpanOptions, p *goproc.Process, kinds event.Kinds) *spanSets 
 		nethttp.New(s.tracker, p.TypeName),
 		grpc.New(s.tracker, p.TypeName),
 		sqldb.New(s.tracker, p.TypeName, sqldb.Options{NoText: o.NoQueryText}),
+		redis.New(redis.V8, s.tracker, p.TypeName, redis.Options{NoText: o.NoQueryText}),
+		redis.New(redis.V9, s.tracker, p.TypeName, redis.Options{NoText: o.NoQueryText}),
 	}
 	return s
 }

@@ -1,0 +1,129 @@
+package redis_test
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/loupe-go/loupe/internal/testcmd"
+)
+
+// servers are Redis servers that a test has started.
+type servers struct {
+	main, cluster, other, sentinel string // addresses
+	socket                         string // of main
+}
+
+// freePort returns a port that was free.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return port
+}
+
+// start starts a server and waits until it answers. It returns its address.
+func start(t *testing.T, port string, args ...string) string {
+	t.Helper()
+	cmd := testcmd.Command(t, "redis-server", args...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		cmd.Wait()
+		close(done)
+	}()
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		<-done
+	})
+	addr := "127.0.0.1:" + port
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if answer, err := ask(addr, "PING"); err == nil && answer == "+PONG" {
+			return addr
+		}
+		if time.Now().After(end) {
+			t.Fatalf("redis-server %s does not answer", strings.Join(args, " "))
+		}
+	}
+}
+
+// ask sends a command to a server, and returns the first line of its answer.
+func ask(addr, command string) (string, error) {
+	c, err := net.DialTimeout("tcp", addr, time.Second)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(5 * time.Second))
+	fmt.Fprintf(c, "%s\r\n", command)
+	line, err := bufio.NewReader(c).ReadString('\n')
+	return strings.TrimSpace(line), err
+}
+
+// startServers starts a server and, if several is set, another one, a cluster of one node, and a sentinel of the first one.
+func startServers(t *testing.T, several bool) *servers {
+	t.Helper()
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		t.Skip("requires redis-server (Debian package redis-server)")
+	}
+	dir := t.TempDir()
+	s := &servers{socket: filepath.Join(dir, "socket"), sentinel: "-"}
+	options := func(port string, more ...string) []string {
+		return append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--daemonize", "no", "--dir", dir, "--enable-debug-command", "yes",
+			"--loglevel", "warning"}, more...)
+	}
+	port := freePort(t)
+	s.main = start(t, port, options(port, "--unixsocket", s.socket)...)
+	if !several {
+		s.cluster, s.other = s.main, s.main
+		return s
+	}
+	s.sentinel = startSentinel(t, dir, port)
+	port = freePort(t)
+	s.other = start(t, port, options(port)...)
+	port = freePort(t)
+	s.cluster = start(t, port, options(port, "--cluster-enabled", "yes", "--cluster-config-file", filepath.Join(dir, "nodes.conf"), "--cluster-port", freePort(t))...)
+	if answer, err := ask(s.cluster, "CLUSTER ADDSLOTSRANGE 0 16383"); err != nil || answer != "+OK" {
+		t.Fatal(answer, err)
+	}
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if answer, err := ask(s.cluster, "GET k"); err == nil && answer == "$-1" {
+			return s
+		} else if time.Now().After(end) {
+			t.Fatal("the cluster is down: ", answer)
+		}
+	}
+}
+
+// startSentinel starts a sentinel of the server at a port.
+func startSentinel(t *testing.T, dir, of string) string {
+	t.Helper()
+	port, config := freePort(t), filepath.Join(dir, "sentinel.conf")
+	text := fmt.Sprintf("port %s\nbind 127.0.0.1\ndir %s\nsentinel monitor main 127.0.0.1 %s 1\n", port, dir, of)
+	if err := os.WriteFile(config, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return start(t, port, config, "--sentinel")
+}
+
+// clear removes all values.
+func (s *servers) clear(t *testing.T) {
+	t.Helper()
+	for _, addr := range []string{s.main, s.cluster, s.other} {
+		if answer, err := ask(addr, "FLUSHALL"); err != nil || answer != "+OK" {
+			t.Fatal(answer, err)
+		}
+	}
+}

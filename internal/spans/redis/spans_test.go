@@ -1,0 +1,282 @@
+package redis_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/loupe-go/loupe"
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/spans/nethttp"
+	"github.com/loupe-go/loupe/internal/spans/redis"
+	"github.com/loupe-go/loupe/internal/testtarget"
+	"github.com/loupe-go/loupe/spans"
+)
+
+// A version is one of the module's, with the Go releases that build it.
+type version struct {
+	name     string
+	major    int
+	releases []string // the newest one is added
+	unwatch  []string // the commands that follow a transaction with WATCH
+}
+
+var versions = []version{
+	{"8.0", 8, []string{"1.19.13", "1.23.12"}, one("unwatch")},
+	{"8.11", 8, []string{"1.19.13", "1.22.12"}, one("unwatch")},
+	{"9.0", 9, []string{"1.19.13", "1.21.13"}, one("unwatch")},
+	{"9.14", 9, []string{"1.19.13", "1.23.12"}, one("unwatch")},
+	{"9.18", 9, []string{"1.21.13", "1.24.13"}, one("unwatch")},
+	{"9.23", 9, []string{"1.26.11"}, nil},
+}
+
+// fewVersions are those that are tested unless all releases are, with the newest Go release.
+var fewVersions = []string{"8.11", "9.23"}
+
+// library returns the module.
+func (v version) library() string {
+	if v.major == 8 {
+		return redis.V8
+	}
+	return redis.V9
+}
+
+// A target is a program with connected clients, which is observed.
+type target struct {
+	*testtarget.Process
+	*loupe.Session
+	t       *testing.T
+	version version
+	release string
+	servers *servers
+	done    sync.WaitGroup
+
+	mu  sync.Mutex
+	all []*spans.Span
+}
+
+// each runs a test with each version, Go release, build and engine. several is that of startServers.
+func each(t *testing.T, opt loupe.SpanOptions, several bool, test func(o *target)) {
+	all := os.Getenv("LOUPE_RELEASES") == "all"
+	if !all {
+		t.Log(testtarget.LeftOut + "other versions of the Redis client")
+	}
+	s := startServers(t, several)
+	for _, v := range versions {
+		if !all && !slices.Contains(fewVersions, v.name) {
+			continue
+		}
+		releases := []string{testtarget.Latest()}
+		if all {
+			releases = append(v.releases, releases...)
+		}
+		for i, release := range releases {
+			spec := testtarget.Spec{Program: "pantry", Go: release, Stripped: i%2 == v.major%2, Flags: "-modfile=redis-" + v.name + ".mod"}
+			if v.major == 8 {
+				spec.Tags = "redis8"
+			}
+			for _, engine := range []loupe.Engine{loupe.EngineUprobe, loupe.EngineInline} {
+				t.Run(fmt.Sprintf("%s/%s", engine, spec), func(t *testing.T) {
+					if engine == loupe.EngineUprobe && os.Getuid() != 0 {
+						t.Skip("eBPF requires root")
+					}
+					test(observe(t, &target{t: t, version: v, release: release, servers: s}, spec, engine, opt))
+				})
+			}
+		}
+	}
+}
+
+func observe(t *testing.T, o *target, spec testtarget.Spec, engine loupe.Engine, opt loupe.SpanOptions) *target {
+	t.Helper()
+	o.servers.clear(t)
+	o.Process = testtarget.Start(t, testtarget.Build(t, spec))
+	o.Command(strings.Join([]string{"connect", o.servers.main, o.servers.cluster, o.servers.other, o.servers.sentinel, o.servers.socket}, " "))
+	opt.Handle = func(s *spans.Span) {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.all = append(o.all, s)
+	}
+	var err error
+	o.Session, err = loupe.Attach(context.Background(), loupe.PID(o.Process.PID()), loupe.Options{Engine: engine, Spans: opt, BufferBytes: 16 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range o.Warnings() {
+		if w.Kind != event.WarnTimes && w.Kind != event.WarnState { // not every machine has a reliable counter, or is idle
+			t.Errorf("warning %q", w)
+		}
+	}
+	o.done.Go(func() {
+		for range o.Events() {
+		}
+	})
+	t.Cleanup(func() {
+		if err := o.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return o
+}
+
+// end ends the observation and returns the spans of the client in the order of their starts.
+func (o *target) end() []*spans.Span {
+	o.t.Helper()
+	if err := o.Detach(); err != nil {
+		o.t.Error(err)
+	}
+	o.done.Wait()
+	c, err := o.SpanCounts()
+	if err != nil || c.Mismatched > 0 || c.Strays > 0 || c.Open > 0 || c.Notes.Lost > 0 || c.Notes.Garbled > 0 || c.Notes.Full > 0 || c.Notes.Unreadable > 0 ||
+		c.Notes.Impossible > 0 || c.Notes.Cut > 0 {
+		o.t.Errorf("%+v, %v", c, err)
+	}
+	list := slices.DeleteFunc(slices.Clone(o.all), func(s *spans.Span) bool { return s.Library == nethttp.Library })
+	slices.SortStableFunc(list, func(a, b *spans.Span) int { return int(a.Start - b.Start) })
+	return list
+}
+
+// text returns what a test expects of a span.
+func text(s *spans.Span) string {
+	var b strings.Builder
+	b.WriteString(s.Name)
+	for _, kv := range s.Attributes {
+		fmt.Fprintf(&b, " | %s=%s", strings.TrimPrefix(string(kv.Key), "db."), kv.Value.String())
+	}
+	if s.Status == codes.Error {
+		b.WriteString(" | failed")
+	}
+	if s.Ending != spans.Returned {
+		fmt.Fprintf(&b, " | ending %d", s.Ending)
+	}
+	return b.String()
+}
+
+// at returns the attributes of a server and a database.
+func at(addr string, db int) string {
+	list := fmt.Sprintf(" | system.name=redis | namespace=%d", db)
+	host, port, err := net.SplitHostPort(addr)
+	switch {
+	case addr == "":
+	case err != nil:
+		list += " | server.address=" + addr
+	default:
+		list += " | server.address=" + host + " | server.port=" + port
+	}
+	return list
+}
+
+// sent returns the text of a command, given its query text.
+func sent(at, query string) string {
+	name, _, _ := strings.Cut(query, " ")
+	return name + at + " | operation.name=" + name + " | query.text=" + query
+}
+
+// batch returns the text of a pipeline or a transaction.
+func batch(at, name string, size int) string {
+	s := name + at + " | operation.name=" + name
+	if size > 1 {
+		s += fmt.Sprintf(" | operation.batch.size=%d", size)
+	}
+	return s
+}
+
+// refused and failed return the text of an operation that failed: with an error of Redis, or another one.
+func refused(op, status string) string {
+	return op + " | response.status_code=" + status + " | error.type=" + status + " | failed"
+}
+
+func failed(op, typ string) string { return op + " | error.type=" + typ + " | failed" }
+
+// A step is a command of the target, its answer, and the spans that it causes. The answer ends with * if more may follow.
+type step struct {
+	command, answer string
+	want            []string
+}
+
+// run executes steps and compares their spans.
+func (o *target) run(steps []step) []*spans.Span {
+	o.t.Helper()
+	var want, from []string
+	for _, s := range steps {
+		answer := o.Command(s.command)
+		prefix, open := strings.CutSuffix(s.answer, "*")
+		if answer != s.answer && !(open && strings.HasPrefix(answer, prefix)) {
+			o.t.Errorf("%s: answer %q, want %q", s.command, answer, s.answer)
+		}
+		for _, w := range s.want {
+			want, from = append(want, w), append(from, s.command)
+		}
+	}
+	all := o.end()
+	for i := range max(len(all), len(want)) {
+		var g, w, f string
+		if i < len(all) {
+			g = text(all[i])
+		}
+		if i < len(want) {
+			w, f = want[i], from[i]
+		}
+		if g != w {
+			o.t.Errorf("span %d (%s):\n got %s\nwant %s", i, f, g, w)
+		}
+	}
+	for _, s := range all {
+		if s.Kind != trace.SpanKindClient || s.Library != o.version.library() || s.End < s.Start || time.Duration(s.End-s.Start) > time.Minute || s.Object == 0 {
+			o.t.Errorf("%+v", s)
+		}
+	}
+	return all
+}
+
+func one(want ...string) []string { return want }
+
+// TestCommands sends commands, pipelines and transactions by clients of one server.
+func TestCommands(t *testing.T) {
+	each(t, loupe.SpanOptions{}, false, func(o *target) {
+		plain, zero := at(o.servers.main, 3), at(o.servers.main, 0)
+		var unwatch []string
+		for _, name := range o.version.unwatch {
+			unwatch = append(unwatch, sent(plain, name))
+		}
+		o.run([]step{
+			{"do plain set k secret", "ok", one(sent(plain, "set k ?"))},
+			{"do plain get k", "ok", one(sent(plain, "get k"))},
+			{"do plain get none", "nil", one(sent(plain, "get none"))},
+			{"do zero GET k", "nil", one(sent(zero, "GET k"))},
+			{"do plain mset a 1 b 2", "ok", one(sent(plain, "mset a ? b ?"))},
+			{"do plain mget a b c d e f g h", "ok", one(sent(plain, "mget a b c d e ? ? ?"))},
+			{"do plain ping secret", "ok", one(sent(plain, "ping ?"))},
+			{"do plain ping", "ok", one(sent(plain, "ping"))},
+			{"do plain incrby n #5", "ok", one(sent(plain, "incrby n ?"))},
+			{"do plain set #7 #5", "ok", one(sent(plain, "set ? ?"))},
+			{"do plain lpush n 1", "failed WRONGTYPE*", one(refused(sent(plain, "lpush n ?"), "WRONGTYPE"))},
+			{"do plain nonsense secret", "failed ERR*", one(refused(sent(plain, "nonsense ?"), "ERR"))},
+			{"do unix config set maxmemory 0", "ok", one(sent(at(o.servers.socket, 0), "config set ? ?"))},
+			{"do conn get k", "ok", one(sent(plain, "get k"))},
+			{"pipe plain get k , set k v , incr n", "ok", one(batch(plain, "PIPELINE", 3))},
+			{"pipe plain get k , get a", "ok", one(batch(plain, "PIPELINE get", 2))},
+			{"pipe plain get k", "ok", one(batch(plain, "get", 1))},
+			{"pipe conn incr n , incr n", "ok", one(batch(plain, "PIPELINE incr", 2))},
+			{"pipe plain get k , lpush n 1", "failed WRONGTYPE*", one(batch(plain, "PIPELINE", 2))},
+			{"multi plain set k v , get k", "ok", one(batch(plain, "MULTI", 2))},
+			{"multi plain incr n , incr n", "ok", one(batch(plain, "MULTI incr", 2))},
+			{"multi plain incr n", "ok", one(batch(plain, "MULTI incr", 1))},
+			{"multi conn incr n , incr n", "ok", one(batch(plain, "MULTI incr", 2))},
+			{"multi plain nonsense , incr n", "failed EXECABORT*", one(refused(batch(plain, "MULTI", 2), "EXECABORT"))},
+			{"watch plain w same", "ok", append(one(sent(plain, "watch w"), sent(plain, "get w"), batch(plain, "MULTI", 2)), unwatch...)},
+			{"watch plain w other", "failed redis: transaction failed", append(one(sent(plain, "watch w"), sent(plain, "get w"), sent(plain, "set w ?"),
+				failed(batch(plain, "MULTI", 2), "proto.RedisError")), unwatch...)},
+			{"subscribe news", "ok", one(sent(plain, "publish ? ?"))},
+		})
+	})
+}

@@ -1,0 +1,60 @@
+//go:build !redis8
+
+package main
+
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+)
+
+type (
+	options     = redis.Options
+	cmder       = redis.Cmder
+	pipeliner   = redis.Pipeliner
+	transaction = *redis.Tx
+)
+
+const missing = redis.Nil
+
+func newClient(o *redis.Options) *redis.Client { return redis.NewClient(o) }
+
+func newCmd(ctx context.Context, args ...interface{}) cmder { return redis.NewCmd(ctx, args...) }
+
+func connOf(c *redis.Client) client { return c.Conn() }
+
+func newCluster(addr string) client {
+	return redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{addr}})
+}
+
+func newRing(addrs ...string) client {
+	shards := map[string]string{}
+	for _, a := range addrs {
+		shards[a] = a
+	}
+	return redis.NewRing(&redis.RingOptions{Addrs: shards})
+}
+
+func newFailover(sentinel string) client {
+	return redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "main", SentinelAddrs: []string{sentinel}})
+}
+
+func watch(ctx context.Context, c client, f func(transaction) error, key string) error {
+	return c.(interface {
+		Watch(context.Context, func(*redis.Tx) error, ...string) error
+	}).Watch(ctx, f, key)
+}
+
+// subscribe receives a message that it publishes.
+func subscribe(ctx context.Context, c client, channel string) error {
+	s := c.(*redis.Client).Subscribe(ctx, channel)
+	defer s.Close()
+	if _, err := s.Receive(ctx); err != nil {
+		return err
+	}
+	if err := c.Process(ctx, newCmd(ctx, "publish", channel, "message")); err != nil {
+		return err
+	}
+	_, err := s.ReceiveMessage(ctx)
+	return err
+}
