@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"maps"
 	"net"
 	"slices"
 	"strconv"
@@ -32,25 +33,32 @@ const (
 	transactionOfNode
 )
 
-// An operation is one that has begun.
+// An operation is one that has begun. It is kept after its end, until its goroutine does something outside of it: what the client does
+// on the way back must not be taken for a part of the operation around it.
 type operation struct {
-	span       *spans.Span
-	client     uint64 // the address of the client
-	depth      uint64 // of the stack where it began
-	batch      uint64 // the address of the commands of a batch; 0 for a command
-	node       bool   // a batch that a cluster client sends to a node
-	attributes int    // number of attributes without those of an error
-	attempts   uint64 // that have failed and were followed by a pause
-	retries    uint64 // maximum number of other attempts
-	over       int64  // when it has probably ended; 0: it has not
+	span       *spans.Span // nil for the operations with which a connection begins
+	client     uint64      // the address of the client
+	depth      uint64      // of the stack where it began
+	batch      uint64      // the address of the commands of a batch; 0 for a command
+	node       bool        // a batch that a cluster client sends to a node
+	attributes int         // number of attributes without those of an error
+	attempts   uint64      // that have failed and were followed by a pause
+	retries    uint64      // maximum number of other attempts
+	over       int64       // when it has probably ended; 0: it has not
 }
 
-// A goroutine is one with operations.
-type goroutine struct {
-	open []*operation // innermost last
+// lasts reports whether the operation has not ended.
+func (op *operation) lasts() bool { return op != nil && op.span != nil && op.span.End == 0 }
 
-	// handled is an error that the release of a connection has reported. The client tests next whether to retry the operation.
-	handled uint64
+// A goroutine is the operations of a goroutine, innermost last.
+type goroutine []*operation
+
+// top returns the innermost operation, or nil.
+func (g goroutine) top() *operation {
+	if len(g) == 0 {
+		return nil
+	}
+	return g[len(g)-1]
 }
 
 // decoder reads the notes of the set. The C half writes them in the same order.
@@ -59,14 +67,15 @@ type decoder struct {
 	tracker    *join.Tracker
 	typeName   func(uint64) (string, error)
 	opt        Options
-	goroutines map[uint64]*goroutine
+	goroutines map[uint64]goroutine
+	limit      int // number of goroutines at which those without operations are removed
 }
 
-// maxKept bounds the goroutines that are kept. Some of them have ended.
-const maxKept = 1 << 14
+// minLimit is the least limit.
+const minLimit = 1 << 12
 
 func newDecoder(library string, t *join.Tracker, typeName func(uint64) (string, error), o Options) *decoder {
-	return &decoder{library: library, tracker: t, typeName: typeName, opt: o, goroutines: map[uint64]*goroutine{}}
+	return &decoder{library: library, tracker: t, typeName: typeName, opt: o, goroutines: map[uint64]goroutine{}, limit: minLimit}
 }
 
 func (d *decoder) decode(n *probe.Note) {
@@ -79,61 +88,80 @@ func (d *decoder) decode(n *probe.Note) {
 		client := n.Word()
 		d.release(n, client, d.failure(n))
 	case noteFailed:
-		d.failed(n, d.failure(n))
+		depth := n.Word()
+		d.failed(n, depth, d.failure(n))
 	case noteBatchFailed:
 		batch := n.Word()
 		d.batchFailed(n, batch, d.failure(n))
 	case noteSlept:
-		d.slept(n, d.failure(n))
+		depth := n.Word()
+		d.slept(n, depth, d.failure(n))
 	}
 }
 
-// goroutine returns a goroutine with the operations that have not ended, or nil if it has none.
-func (d *decoder) goroutine(id uint64) *goroutine {
-	g := d.goroutines[id]
-	if g == nil {
-		return nil
-	}
-	g.open = slices.DeleteFunc(g.open, func(op *operation) bool { return op.span.End != 0 })
-	if len(g.open) == 0 && g.handled == 0 {
-		delete(d.goroutines, id)
-		return nil
+// inside returns the operations of a goroutine that contain a function whose frame is at a depth of the stack. Those that have begun at the
+// same depth or deeper are over.
+func (d *decoder) inside(n *probe.Note, depth uint64) goroutine {
+	g := d.goroutines[n.G]
+	for top := g.top(); top != nil && top.depth >= depth; top = g.top() {
+		g = d.leave(n, g)
 	}
 	return g
 }
 
-// top returns the innermost operation, or nil.
-func (g *goroutine) top() *operation {
-	if g == nil || len(g.open) == 0 {
-		return nil
+// leave removes the innermost operation of a goroutine. If its end was not observed, its span ends.
+func (d *decoder) leave(n *probe.Note, g goroutine) goroutine {
+	op := g.top()
+	g = g[:len(g)-1]
+	d.goroutines[n.G] = g
+	switch {
+	case !op.lasts():
+	case op.over != 0:
+		d.tracker.End(op.span, op.over)
+	default:
+		d.tracker.Supersede(op.span, n.Time)
 	}
-	return g.open[len(g.open)-1]
+	return g
 }
 
-// client reads what is known of the client of an operation that begins.
-func (d *decoder) client(n *probe.Note) (op *operation, begins bool) {
+// enter adds an operation that begins. If it has the client of another one of the goroutine, that is over.
+func (d *decoder) enter(n *probe.Note, op *operation) {
+	g := d.inside(n, op.depth)
+	for slices.ContainsFunc(g, func(o *operation) bool { return o.client == op.client }) {
+		g = d.leave(n, g)
+	}
+	if !slices.ContainsFunc(g, (*operation).lasts) {
+		g = g[:0]
+	}
+	if g == nil && len(d.goroutines) >= d.limit {
+		maps.DeleteFunc(d.goroutines, func(_ uint64, g goroutine) bool { return !slices.ContainsFunc(g, (*operation).lasts) })
+		d.limit = max(minLimit, 2*len(d.goroutines))
+	}
+	d.goroutines[n.G] = append(g, op)
+}
+
+// client reads what is known of the client of an operation that begins. The operation has no span if that is not reported.
+func (d *decoder) client(n *probe.Note) *operation {
 	client, depth, pool := n.Word(), n.Word(), n.Word()
 	db, retries := int64(n.Word()), n.Word()
 	addr := n.Text()
-	g := d.goroutine(n.G)
-	if g != nil {
-		g.handled = 0
-	}
-	op = &operation{client: client, depth: depth, retries: min(retries, 1<<20)}
-	op.span = &spans.Span{Library: d.library, Kind: trace.SpanKindClient, Start: n.Time, G: n.G, Object: client}
+	op := &operation{client: client, depth: depth, retries: min(retries, 1<<20)}
 	name, err := d.typeName(pool)
 	switch {
 	case pool == 0 || err != nil: // eBPF could not read the type
-		begins = g.top() == nil || g.top().client == client
-	case name == "*pool.SingleConnPool": // a connection that begins
+		if outer := d.inside(n, depth).top(); outer.lasts() && outer.client != client {
+			return op
+		}
+	case name == "*pool.SingleConnPool": // a connection begins
+		return op
 	case !strings.HasPrefix(name, "*pool.") || client == 0 || db < 0 || db >= 1<<32:
 		d.tracker.Mismatch()
-	default:
-		begins = true
+		return op
 	}
+	op.span = &spans.Span{Library: d.library, Kind: trace.SpanKindClient, Start: n.Time, G: n.G, Object: client}
 	op.span.Set(semconv.DBSystemNameRedis, semconv.DBNamespace(strconv.FormatInt(db, 10)))
 	setServer(op.span, string(addr.Bytes))
-	return op, begins
+	return op
 }
 
 // setServer sets the attributes of an address: "host:port", or the path of a socket. Clients with sentinels have no address.
@@ -155,29 +183,13 @@ func setServer(s *spans.Span, addr string) {
 	}
 }
 
-// begin begins an operation. Operations that the goroutine has begun are over, unless this one is part of them: it has another client
-// and begins deeper in the stack.
+// begin begins an operation.
 func (d *decoder) begin(n *probe.Note, op *operation) {
-	g := d.goroutines[n.G]
-	if g == nil {
-		if len(d.goroutines) >= maxKept {
-			for id := range d.goroutines {
-				d.goroutine(id)
-			}
-		}
-		g = &goroutine{}
-		d.goroutines[n.G] = g
-	}
-	for top := g.top(); top != nil && (top.over != 0 || top.client == op.client || op.depth <= top.depth); top = g.top() {
-		if top.over != 0 {
-			d.finish(g, top, top.over)
-			continue
-		}
-		top.span.Ending = spans.Unobserved // its end was lost
-		d.finish(g, top, n.Time)
+	d.enter(n, op)
+	if op.span == nil {
+		return
 	}
 	op.attributes = len(op.span.Attributes)
-	g.open = append(g.open, op)
 	d.tracker.Begin(op.span)
 	if op.node { // nothing reports that a node of v8 has no connection
 		op.fail(failure{kind: semconv.ErrorTypeOther.Value.AsString()})
@@ -186,16 +198,17 @@ func (d *decoder) begin(n *probe.Note, op *operation) {
 }
 
 func (d *decoder) command(n *probe.Note) {
-	op, begins := d.client(n)
+	op := d.client(n)
 	count, sent := n.Word(), n.Word()
 	args := make([]string, min(sent, maxArgs))
 	for i := range args {
 		args[i] = string(n.Text().Bytes)
 	}
-	if !begins {
+	s := op.span
+	if s == nil {
+		d.begin(n, op)
 		return
 	}
-	s := op.span
 	s.Name = semconv.DBSystemNameRedis.Value.AsString()
 	if len(args) > 0 && args[0] != "" {
 		s.Name = args[0]
@@ -208,12 +221,13 @@ func (d *decoder) command(n *probe.Note) {
 }
 
 func (d *decoder) batch(n *probe.Note) {
-	op, begins := d.client(n)
+	op := d.client(n)
 	kind := n.Word()
 	op.batch = n.Word()
 	count, wrapped, same := n.Word(), n.Word(), n.Word()
 	name := string(n.Text().Bytes)
-	if !begins {
+	if op.span == nil {
+		d.begin(n, op)
 		return
 	}
 	if count >= 1<<32 || kind > transactionOfNode {
@@ -243,92 +257,77 @@ func (d *decoder) batch(n *probe.Note) {
 
 // release takes the end of an attempt: the connection is released, with the error of the attempt.
 func (d *decoder) release(n *probe.Note, client uint64, f failure) {
-	g := d.goroutine(n.G)
-	if g == nil {
+	g := d.goroutines[n.G]
+	if !slices.ContainsFunc(g, func(op *operation) bool { return op.client == client }) {
 		return
 	}
-	g.handled = f.value
-	for i, op := range slices.Backward(g.open) {
-		if op.client != client {
-			continue
-		}
-		for len(g.open) > i+1 { // their ends were lost
-			g.open = g.open[:len(g.open)-1]
-		}
-		if f.none() {
-			op.clear()
-			d.finish(g, op, n.Time)
-		} else {
-			d.fail(g, op, f, n.Time)
-		}
-		return
+	for g.top().client != client { // they are over
+		g = d.leave(n, g)
+	}
+	op := g.top()
+	switch {
+	case !op.lasts():
+	case f.none():
+		op.clear()
+		d.tracker.End(op.span, n.Time)
+	default:
+		d.fail(op, f, n.Time)
 	}
 }
 
-// failed takes the error of an attempt, which may be made again. If there was a connection, its release has reported the error.
-func (d *decoder) failed(n *probe.Note, f failure) {
-	g := d.goroutine(n.G)
-	if g == nil {
-		return
-	}
-	if g.handled != 0 && g.handled == f.value {
-		g.handled = 0
-		return
-	}
-	if op := g.top(); op != nil && !op.node {
-		d.fail(g, op, f, n.Time)
+// failed takes the error of an attempt, which may be made again.
+func (d *decoder) failed(n *probe.Note, depth uint64, f failure) {
+	if op := d.inside(n, depth).top(); op.lasts() && !op.node && op.over == 0 { // else the release of its connection has reported the error
+		d.fail(op, f, n.Time)
 	}
 }
 
 // batchFailed takes the error with which a batch ends.
 func (d *decoder) batchFailed(n *probe.Note, batch uint64, f failure) {
-	g := d.goroutine(n.G)
-	op := g.top()
-	if op == nil || batch == 0 || op.batch != batch {
+	g := d.goroutines[n.G]
+	i := slices.IndexFunc(g, func(op *operation) bool { return op.batch == batch && op.lasts() })
+	if i < 0 || batch == 0 {
 		return
 	}
-	op.clear()
-	op.fail(f)
-	d.finish(g, op, n.Time)
+	for len(g) > i+1 {
+		g = d.leave(n, g)
+	}
+	d.end(g[i], f, n.Time)
 }
 
 // slept takes the end of a pause before another attempt. An error means that there is no other attempt.
-func (d *decoder) slept(n *probe.Note, f failure) {
-	g := d.goroutine(n.G)
-	op := g.top()
-	if op == nil || op.over == 0 {
+func (d *decoder) slept(n *probe.Note, depth uint64, f failure) {
+	op := d.inside(n, depth).top()
+	if !op.lasts() || op.over == 0 {
 		return
 	}
 	d.tracker.Continue(op.span)
 	op.over = 0
-	if f.none() {
-		op.attempts++
+	if !f.none() {
+		d.end(op, f, n.Time)
 		return
 	}
-	op.clear()
-	op.fail(f)
-	d.finish(g, op, n.Time)
+	op.attempts++
 }
 
 // fail takes the error of an attempt. If there may be another attempt, the operation has probably ended.
-func (d *decoder) fail(g *goroutine, op *operation, f failure, at int64) {
+func (d *decoder) fail(op *operation, f failure, at int64) {
+	if f.missing() || f.final() || op.attempts >= op.retries {
+		d.end(op, f, at)
+		return
+	}
 	op.clear()
-	if f.missing() {
-		d.finish(g, op, at)
-		return
-	}
 	op.fail(f)
-	if op.attempts >= op.retries || f.final() {
-		d.finish(g, op, at)
-		return
-	}
 	op.over = at
 	d.tracker.Presume(op.span, at)
 }
 
-// finish ends the innermost operation of a goroutine.
-func (d *decoder) finish(g *goroutine, op *operation, at int64) {
-	g.open = slices.DeleteFunc(g.open, func(o *operation) bool { return o == op })
+// end ends an operation with an error.
+func (d *decoder) end(op *operation, f failure, at int64) {
+	op.clear()
+	if !f.missing() {
+		op.fail(f)
+	}
 	d.tracker.End(op.span, at)
 }
 

@@ -10,7 +10,6 @@ import (
 
 // A failure is an error of an attempt. The zero value is none.
 type failure struct {
-	value  uint64 // the address of its value, which identifies it
 	kind   string // what is reported: the prefix of an error of Redis, or else a type
 	status string // the prefix of an error of Redis
 	text   string // of an error of Redis, and of an errors.errorString
@@ -24,7 +23,7 @@ func (d *decoder) failure(n *probe.Note) failure {
 	if typ == 0 && value == 0 {
 		return failure{}
 	}
-	f := failure{value: value, kind: semconv.ErrorTypeOther.Value.AsString()}
+	f := failure{kind: semconv.ErrorTypeOther.Value.AsString()}
 	name, err := d.typeName(typ)
 	if typ == 0 || err != nil {
 		return f

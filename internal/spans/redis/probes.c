@@ -200,14 +200,17 @@ FUNCTION int find_batch(struct batch *to, u64 cmds, u64 count)
 /* Adds a text, without the part that is too long. */
 INLINE void note_part(struct note *n, u64 at, u64 size) { note_text(n, at, size > LOUPE_TEXT ? LOUPE_TEXT : size); }
 
-/* Adds what is known of a client, and how deep the stack of the goroutine is: the stack may move. */
+/* Adds how deep the stack of the goroutine is, which is the same if the stack moves. */
+INLINE void note_depth(struct note *n, const struct goroutine *gr, u64 sp) { note_word(n, note_read(n, gr->g + CONFIG(g_stack) + 8) - sp); }
+
+/* Adds what is known of a client. */
 INLINE void note_client(struct note *n, const struct goroutine *gr, u64 client, u64 sp)
 {
 	u64 opt = peek(client + SETTING(client_opt)), addr[2] = {};
 	u8 byte = 0;
 
 	note_word(n, client);
-	note_word(n, note_read(n, gr->g + CONFIG(g_stack) + 8) - sp);
+	note_depth(n, gr, sp);
 	note_word(n, type_in(peek(client + SETTING(client_pool))));
 	note_word(n, opt ? peek(opt + SETTING(opt_db)) : 0);
 	note_word(n, opt ? peek(opt + SETTING(opt_retries)) : 0);
@@ -337,6 +340,7 @@ PROBE(failed)
 	if (!itab)
 		return 0;
 	NOTE_OR_RETURN(failed, FAILED, &n, &gr);
+	note_depth(&n, &gr, STACK_POINTER(failed));
 	note_error(&n, itab, ARG(failed, 1, 8));
 	note_end(&n);
 	return 0;
@@ -373,6 +377,7 @@ PROBE(slept)
 	u64 itab = RESULT(slept, 0);
 
 	NOTE_OR_RETURN(slept, SLEPT, &n, &gr);
+	note_depth(&n, &gr, STACK_POINTER(slept));
 	note_error(&n, itab, RESULT(slept, 1));
 	note_end(&n);
 	return 0;

@@ -16,8 +16,8 @@ import (
 
 // servers are Redis servers that a test has started.
 type servers struct {
-	main, cluster, other, sentinel string // addresses
-	socket                         string // of main
+	main, socket             string // the address and the socket of a server
+	cluster, other, sentinel string // the addresses of others; empty if they do not run
 }
 
 // freePort returns a port that was free.
@@ -79,7 +79,7 @@ func startServers(t *testing.T, several bool) *servers {
 		t.Skip("requires redis-server (Debian package redis-server)")
 	}
 	dir := t.TempDir()
-	s := &servers{socket: filepath.Join(dir, "socket"), sentinel: "-"}
+	s := &servers{socket: filepath.Join(dir, "socket")}
 	options := func(port string, more ...string) []string {
 		return append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--daemonize", "no", "--dir", dir, "--enable-debug-command", "yes",
 			"--loglevel", "warning"}, more...)
@@ -87,7 +87,6 @@ func startServers(t *testing.T, several bool) *servers {
 	port := freePort(t)
 	s.main = start(t, port, options(port, "--unixsocket", s.socket)...)
 	if !several {
-		s.cluster, s.other = s.main, s.main
 		return s
 	}
 	s.sentinel = startSentinel(t, dir, port)
@@ -122,6 +121,9 @@ func startSentinel(t *testing.T, dir, of string) string {
 func (s *servers) clear(t *testing.T) {
 	t.Helper()
 	for _, addr := range []string{s.main, s.cluster, s.other} {
+		if addr == "" {
+			continue
+		}
 		if answer, err := ask(addr, "FLUSHALL"); err != nil || answer != "+OK" {
 			t.Fatal(answer, err)
 		}

@@ -100,7 +100,7 @@ func observe(t *testing.T, o *target, spec testtarget.Spec, engine loupe.Engine,
 	t.Helper()
 	o.servers.clear(t)
 	o.Process = testtarget.Start(t, testtarget.Build(t, spec))
-	o.Command(strings.Join([]string{"connect", o.servers.main, o.servers.cluster, o.servers.other, o.servers.sentinel, o.servers.socket}, " "))
+	o.Command(strings.Join([]string{"connect", o.servers.main, o.servers.socket, o.servers.cluster, o.servers.other, o.servers.sentinel}, " "))
 	opt.Handle = func(s *spans.Span) {
 		o.mu.Lock()
 		defer o.mu.Unlock()
@@ -197,7 +197,7 @@ func refused(op, status string) string {
 
 func failed(op, typ string) string { return op + " | error.type=" + typ + " | failed" }
 
-// A step is a command of the target, its answer, and the spans that it causes. The answer ends with * if more may follow.
+// A step is a command of the target, its answer, in which * stands for any text, and the spans that it causes.
 type step struct {
 	command, answer string
 	want            []string
@@ -209,8 +209,8 @@ func (o *target) run(steps []step) []*spans.Span {
 	var want, from []string
 	for _, s := range steps {
 		answer := o.Command(s.command)
-		prefix, open := strings.CutSuffix(s.answer, "*")
-		if answer != s.answer && !(open && strings.HasPrefix(answer, prefix)) {
+		before, after, open := strings.Cut(s.answer, "*")
+		if answer != s.answer && !(open && strings.HasPrefix(answer, before) && strings.HasSuffix(answer, after)) {
 			o.t.Errorf("%s: answer %q, want %q", s.command, answer, s.answer)
 		}
 		for _, w := range s.want {
@@ -277,6 +277,49 @@ func TestCommands(t *testing.T) {
 			{"watch plain w other", "failed redis: transaction failed", append(one(sent(plain, "watch w"), sent(plain, "get w"), sent(plain, "set w ?"),
 				failed(batch(plain, "MULTI", 2), "proto.RedisError")), unwatch...)},
 			{"subscribe news", "ok", one(sent(plain, "publish ? ?"))},
+		})
+	})
+}
+
+// TestFailures lets operations fail, and be attempted again.
+func TestFailures(t *testing.T) {
+	each(t, loupe.SpanOptions{}, false, func(o *target) {
+		main := at(o.servers.main, 0)
+		gone, refusedAt := at("127.0.0.1:1", 0), "failed dial tcp 127.0.0.1:1: connect: connection refused"
+		const dial, cancelled, late, eof = "*net.OpError", "*errors.errorString", "context.deadlineExceededError", "*errors.errorString"
+		lost := step{"pipe lost get k , get a", "failed context deadline exceeded", one(failed(batch(gone, "PIPELINE get", 2), late))}
+		if o.version.major == 8 { // it does not attempt to connect again
+			lost.answer, lost.want = refusedAt, one(failed(batch(gone, "PIPELINE get", 2), dial))
+		}
+		panics := sent(main, "set k ?")
+		if o.version.name == "9.23" {
+			panics = failed(panics, "*fmt.wrapError")
+		}
+		flaky := at(o.Command("flaky"), 0)
+		o.run([]step{
+			{"do refused get k", refusedAt, one(failed(sent(gone, "get k"), dial))},
+			{"pipe refused get k , get a", refusedAt, one(failed(batch(gone, "PIPELINE get", 2), dial))},
+			{"multi refused get k , get a", refusedAt, one(failed(batch(gone, "MULTI get", 2), dial))},
+			{"timeout 0", "ok", nil},
+			{"do zero get k", "failed context canceled", one(failed(sent(main, "get k"), cancelled))},
+			{"timeout 0", "ok", nil},
+			{"pipe zero get k , get a", "failed context canceled", one(failed(batch(main, "PIPELINE get", 2), cancelled))},
+			{"timeout 50", "ok", nil},
+			{"do lost get k", "failed context deadline exceeded", one(failed(sent(gone, "get k"), late))},
+			{"timeout 50", "ok", nil},
+			lost,
+			{"drop 9", "ok", nil},
+			{"pipe flaky get k , get a", "failed EOF", one(failed(batch(flaky, "PIPELINE get", 2), eof))},
+			{"drop 9", "ok", nil},
+			{"do flaky get k", "failed EOF", one(failed(sent(flaky, "get k"), eof))},
+			{"drop 2", "ok", nil},
+			{"do flaky get k", "nil", one(sent(flaky, "get k"))},
+			{"do hasty debug sleep 0.2", "failed *i/o timeout", one(failed(sent(main, "debug sleep ?"), dial))},
+			{"do zero get k", "nil", one(sent(main, "get k"))},
+			{"pipe hasty debug sleep 0.2 , get k", "failed *i/o timeout", one(failed(batch(main, "PIPELINE", 2), dial))},
+			{"do zero get k", "nil", one(sent(main, "get k"))},
+			{"panic zero", "panic cannot encode", one(panics)},
+			{"goexit conn", "ok", one(sent(at(o.servers.main, 3), "set k ?"))},
 		})
 	})
 }

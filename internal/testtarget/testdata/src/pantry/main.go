@@ -3,7 +3,8 @@
 //
 // It adds the commands
 //
-//	connect ADDRESS CLUSTER RING SENTINEL  makes the clients: of a server, a node of a cluster, a second server, and a sentinel
+//	connect ADDRESS SOCKET [CLUSTER RING SENTINEL]  makes the clients of a server, and those of a node of a cluster, a second server, and a
+//	                 sentinel
 //	do CLIENT COMMAND...   sends a command. The answer is `ok` or `failed TEXT`; a missing value is `nil`. The clients are plain
 //	                 (database 3), zero (database 0), hasty (timeouts of 50 ms, no retries), eager (three retries), conn (one
 //	                 connection of plain), cluster, ring, failover, refused (two retries), lost (many retries, a long time between
@@ -13,6 +14,7 @@
 //	watch CLIENT KEY OTHER  reads the key and writes it in a transaction that watches it. If OTHER is `other`, another client writes it, too
 //	timeout MS       bounds the next operation; 0: its context is canceled
 //	drop N           the server of flaky drops the next N connections
+//	flaky            answers with the address of that server
 //	panic CLIENT     sends a value that panics when it is encoded
 //	goexit CLIENT    sends a value that ends the goroutine when it is encoded
 //	subscribe CHANNEL  subscribes to a channel of plain, and publishes a message
@@ -29,6 +31,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"reflect"
 	"runtime"
 	"strconv"
 	"strings"
@@ -51,6 +54,7 @@ type pantry struct {
 	server  *httptest.Server
 	dropped int32 // number of connections that flaky's server is to drop
 	addr    string
+	flaky   string // the address of its server
 }
 
 func main() {
@@ -68,6 +72,7 @@ func main() {
 			atomic.StoreInt32(&p.dropped, int32(number(args[0])))
 			return "ok"
 		},
+		"flaky":  func([]string) string { return p.flaky },
 		"inside": p.inside,
 		"load":   p.load,
 	}
@@ -88,7 +93,17 @@ func number(text string) int {
 
 func (p *pantry) connect(args []string) string {
 	p.addr = args[0]
+	// Some versions attempt to connect several times, with pauses of 100 ms.
+	newClient := func(o *options) *redisClient {
+		for name, value := range map[string]int64{"DialerRetries": 1, "DialerRetryTimeout": int64(time.Millisecond)} {
+			if f := reflect.ValueOf(o).Elem().FieldByName(name); f.IsValid() {
+				f.SetInt(value)
+			}
+		}
+		return newClient(o)
+	}
 	plain := newClient(&options{Addr: args[0], DB: 3})
+	p.flaky = p.proxy()
 	p.clients = map[string]client{
 		"plain":   plain,
 		"zero":    newClient(&options{Addr: args[0]}),
@@ -97,13 +112,11 @@ func (p *pantry) connect(args []string) string {
 		"conn":    connOf(plain),
 		"refused": newClient(&options{Addr: "127.0.0.1:1", MaxRetries: 2, MinRetryBackoff: time.Millisecond, MaxRetryBackoff: 2 * time.Millisecond}),
 		"lost":    newClient(&options{Addr: "127.0.0.1:1", MaxRetries: 9, MinRetryBackoff: time.Hour, MaxRetryBackoff: 2 * time.Hour}),
-		"flaky":   newClient(&options{Addr: p.proxy(), MaxRetries: 2, PoolSize: 1, MinRetryBackoff: time.Millisecond, MaxRetryBackoff: 2 * time.Millisecond}),
-		"unix":    newClient(&options{Network: "unix", Addr: args[4]}),
-		"cluster": newCluster(args[1]),
-		"ring":    newRing(args[0], args[2]),
+		"flaky":   newClient(&options{Addr: p.flaky, MaxRetries: 2, PoolSize: 1, MinRetryBackoff: time.Millisecond, MaxRetryBackoff: 2 * time.Millisecond}),
+		"unix":    newClient(&options{Network: "unix", Addr: args[1]}),
 	}
-	if args[3] != "-" {
-		p.clients["failover"] = newFailover(args[3])
+	if len(args) > 2 {
+		p.clients["cluster"], p.clients["ring"], p.clients["failover"] = newCluster(args[2]), newRing(args[0], args[3]), newFailover(args[4])
 	}
 	return "ok"
 }
@@ -121,7 +134,7 @@ func (p *pantry) proxy() string {
 				return
 			}
 			if atomic.AddInt32(&p.dropped, -1) >= 0 {
-				from.Read(make([]byte, 1))
+				from.Read(make([]byte, 4096))
 				from.Close()
 				continue
 			}

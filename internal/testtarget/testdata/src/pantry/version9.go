@@ -10,6 +10,7 @@ import (
 
 type (
 	options     = redis.Options
+	redisClient = redis.Client
 	cmder       = redis.Cmder
 	pipeliner   = redis.Pipeliner
 	transaction = *redis.Tx
