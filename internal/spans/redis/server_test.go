@@ -93,7 +93,8 @@ func startServers(t *testing.T, several bool) *servers {
 	port = freePort(t)
 	s.other = start(t, port, options(port)...)
 	port = freePort(t)
-	s.cluster = start(t, port, options(port, "--cluster-enabled", "yes", "--cluster-config-file", filepath.Join(dir, "nodes.conf"), "--cluster-port", freePort(t))...)
+	s.cluster = start(t, port, options(port, "--cluster-enabled", "yes", "--cluster-config-file", filepath.Join(dir, "nodes.conf"), "--cluster-port", freePort(t),
+		"--cluster-announce-ip", "127.0.0.1")...)
 	if answer, err := ask(s.cluster, "CLUSTER ADDSLOTSRANGE 0 16383"); err != nil || answer != "+OK" {
 		t.Fatal(answer, err)
 	}

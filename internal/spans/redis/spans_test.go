@@ -323,3 +323,166 @@ func TestFailures(t *testing.T) {
 		})
 	})
 }
+
+// TestClients uses clients that have several servers. In the background, they send commands by themselves.
+func TestClients(t *testing.T) {
+	each(t, loupe.SpanOptions{}, true, func(o *target) {
+		node, main := at(o.servers.cluster, 0), at(o.servers.main, 0)
+		steps := []step{
+			{"do cluster set k v", "ok", one(sent(node, "set k ?"))},
+			{"do cluster get none", "nil", one(sent(node, "get none"))},
+			{"do cluster lpush k v", "failed WRONGTYPE*", one(refused(sent(node, "lpush k ?"), "WRONGTYPE"))},
+			{"pipe cluster get k , set j v", "ok", one(batch(node, "PIPELINE", 2))},
+			{"multi cluster incr {t}a , incr {t}b", "ok", one(batch(node, "MULTI incr", 2))},
+			{"do failover get k", "nil", one(sent(at("", 0), "get k"))},
+			{"pipe failover get k , get a", "nil", one(batch(at("", 0), "PIPELINE get", 2))},
+		}
+		if o.version.major == 8 && !slices.ContainsFunc(o.SpanFunctions(), func(f string) bool { return strings.HasSuffix(f, ")._processPipelineNode") }) {
+			steps[3].want, steps[4].want = nil, nil // the compiler has inlined the functions
+		}
+		var want []string
+		for _, s := range steps {
+			before, _, _ := strings.Cut(s.answer, "*")
+			if got := o.Command(s.command); !strings.HasPrefix(got, before) {
+				o.t.Errorf("%s: answer %q, want %q", s.command, got, s.answer)
+			}
+			want = append(want, s.want...)
+		}
+		for i := range 20 {
+			o.Command(fmt.Sprintf("do ring set k%d v", i))
+		}
+		if got := o.Command("multi ring incr {t}a , incr {t}b"); got != "ok" {
+			o.t.Errorf("ring: %q", got)
+		}
+		var got []string
+		shards := map[string]int{}
+		sentinels := 0
+		for _, s := range o.end() {
+			switch {
+			case s.Name == "cluster" || s.Name == "command" || s.Name == "ping":
+				// v8 does not understand what Redis 7 answers to "command".
+				if s.Status != codes.Unset && (s.Name != "command" || o.version.major != 8) || s.Ending != spans.Returned {
+					o.t.Errorf("%s", text(s))
+				}
+			case s.Name == "sentinel":
+				sentinels++
+				if !strings.HasPrefix(text(s), "sentinel"+at(o.servers.sentinel, 0)+" | operation.name=sentinel | query.text=sentinel ") || s.Status != codes.Unset {
+					o.t.Errorf("%s", text(s))
+				}
+			case s.Name == "set" && strings.Contains(text(s), "set k ?") || !strings.HasPrefix(s.Name, "set") && s.Name != "MULTI incr" || strings.Contains(text(s), node):
+				got = append(got, text(s))
+			default:
+				shards[strings.ReplaceAll(strings.ReplaceAll(text(s), main, " main"), at(o.servers.other, 0), " other")]++
+			}
+		}
+		if !slices.Equal(got, want) {
+			o.t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+		if sentinels == 0 {
+			o.t.Error("no commands to the sentinel")
+		}
+		checkShards(o, shards)
+	})
+}
+
+// checkShards checks the spans of 20 commands and a transaction by a Ring, counted by their texts.
+func checkShards(o *target, shards map[string]int) {
+	o.t.Helper()
+	by := map[string]int{}
+	transactions := 0
+	for s, n := range shards {
+		name, rest, _ := strings.Cut(s, " ")
+		server, rest, _ := strings.Cut(rest, " ")
+		switch {
+		case name == "set" && strings.HasPrefix(rest, "| operation.name=set | query.text=set k"):
+			by[server] += n
+		case strings.HasPrefix(s, "MULTI incr ") && strings.HasSuffix(s, " | operation.name=MULTI incr | operation.batch.size=2"):
+			transactions += n
+		default:
+			o.t.Errorf("%d of %s", n, s)
+		}
+	}
+	if by["main"] == 0 || by["other"] == 0 || by["main"]+by["other"] != 20 || len(by) != 2 || transactions != 1 {
+		o.t.Errorf("commands by shards: %v, and %d transactions; want 20 and 1", by, transactions)
+	}
+}
+
+// TestInside sends commands in requests of HTTP, without their texts.
+func TestInside(t *testing.T) {
+	each(t, loupe.SpanOptions{NoQueryText: true}, false, func(o *target) {
+		plain := at(o.servers.main, 3)
+		get := "get" + plain + " | operation.name=get"
+		want := [][]string{{get}, {batch(plain, "PIPELINE get", 2)}, {batch(plain, "MULTI incr", 2)},
+			{failed("get"+at("127.0.0.1:1", 0)+" | operation.name=get", "*net.OpError")}}
+		for _, command := range []string{"do plain get k", "pipe plain get k , get a", "multi plain incr n , incr n", "do refused get k"} {
+			o.Command("inside " + command)
+		}
+		client := o.end()
+		var servers []*spans.Span
+		for _, s := range o.all {
+			if s.Kind == trace.SpanKindServer {
+				servers = append(servers, s)
+			}
+		}
+		if len(servers) != len(want) {
+			o.t.Fatalf("%d requests, want %d", len(servers), len(want))
+		}
+		for i, server := range servers {
+			var got []string
+			for _, s := range client {
+				if s.Parent.SpanID() != server.Context.SpanID() {
+					continue
+				}
+				got = append(got, text(s))
+				if s.Context.TraceID() != server.Context.TraceID() || s.Rule != spans.RuleGoroutine || s.Start < server.Start || s.End > server.End {
+					o.t.Errorf("%+v is not in %+v", s, server)
+				}
+			}
+			if !slices.Equal(got, want[i]) {
+				o.t.Errorf("request %d: %q, want %q", i, got, want[i])
+			}
+		}
+		if len(client) != len(want) {
+			o.t.Errorf("%d operations, want %d", len(client), len(want))
+		}
+	})
+}
+
+// TestLoad sends commands on many goroutines at once.
+func TestLoad(t *testing.T) {
+	const goroutines, rounds = 60, 5
+	each(t, loupe.SpanOptions{}, false, func(o *target) {
+		plain := at(o.servers.main, 3)
+		if answer := o.Command(fmt.Sprintf("load %d %d", goroutines, rounds)); answer != "load 0" {
+			o.t.Error(answer)
+		}
+		client := o.end()
+		requests, counts := map[trace.SpanID]int{}, map[string]int{}
+		for _, s := range o.all {
+			if s.Kind == trace.SpanKindServer {
+				requests[s.Context.SpanID()] = 0
+			}
+		}
+		for _, s := range client {
+			counts[text(s)]++
+			if _, ok := requests[s.Parent.SpanID()]; !ok || s.Rule != spans.RuleGoroutine {
+				o.t.Errorf("not in a request: %+v", s)
+			}
+			requests[s.Parent.SpanID()]++
+		}
+		for _, want := range []string{sent(plain, "incr n"), batch(plain, "PIPELINE incr", 2), batch(plain, "MULTI", 2)} {
+			if counts[want] != goroutines*rounds {
+				o.t.Errorf("%d of %s, want %d", counts[want], want, goroutines*rounds)
+			}
+			delete(counts, want)
+		}
+		if len(counts) > 0 || len(requests) != 3*goroutines*rounds {
+			o.t.Errorf("%d requests, and also %v", len(requests), counts)
+		}
+		for id, n := range requests {
+			if n != 1 {
+				o.t.Errorf("%d operations in request %s", n, id)
+			}
+		}
+	})
+}
