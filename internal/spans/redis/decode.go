@@ -2,11 +2,11 @@ package redis
 
 import (
 	"maps"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
 
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
@@ -41,7 +41,8 @@ type operation struct {
 	depth      uint64      // of the stack where it began
 	batch      uint64      // the address of the commands of a batch; 0 for a command
 	node       bool        // a batch that a cluster client sends to a node
-	attributes int         // number of attributes without those of an error
+	known      int         // number of attributes from its begin
+	attributes int         // the same with those of the peer, but without those of an error
 	attempts   uint64      // that have failed and were followed by a pause
 	retries    uint64      // maximum number of other attempts
 	over       int64       // when it has probably ended; 0: it has not
@@ -86,7 +87,8 @@ func (d *decoder) decode(n *probe.Note) {
 		d.batch(n)
 	case noteRelease:
 		client := n.Word()
-		d.release(n, client, d.failure(n))
+		f := d.failure(n)
+		d.release(n, client, f, d.peer(n))
 	case noteFailed:
 		depth := n.Word()
 		d.failed(n, depth, d.failure(n))
@@ -164,32 +166,14 @@ func (d *decoder) client(n *probe.Note) *operation {
 	return op
 }
 
-// setServer sets the attributes of an address: "host:port", or the path of a socket. Clients with sentinels have no address.
-func setServer(s *spans.Span, addr string) {
-	if strings.HasPrefix(addr, "/") || strings.HasPrefix(addr, "@") {
-		s.Set(semconv.ServerAddress(addr))
-		return
-	}
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return
-	}
-	if host == "" {
-		host = "localhost"
-	}
-	s.Set(semconv.ServerAddress(host))
-	if p, err := strconv.Atoi(port); err == nil && p > 0 && p < 1<<16 {
-		s.Set(semconv.ServerPort(p))
-	}
-}
-
 // begin begins an operation.
 func (d *decoder) begin(n *probe.Note, op *operation) {
 	d.enter(n, op)
 	if op.span == nil {
 		return
 	}
-	op.attributes = len(op.span.Attributes)
+	op.known = len(op.span.Attributes)
+	op.attributes = op.known
 	d.tracker.Begin(op.span)
 	if op.node { // nothing reports that a node of v8 has no connection
 		op.fail(failure{kind: semconv.ErrorTypeOther.Value.AsString()})
@@ -256,7 +240,7 @@ func (d *decoder) batch(n *probe.Note) {
 }
 
 // release takes the end of an attempt: the connection is released, with the error of the attempt.
-func (d *decoder) release(n *probe.Note, client uint64, f failure) {
+func (d *decoder) release(n *probe.Note, client uint64, f failure, peer []attribute.KeyValue) {
 	g := d.goroutines[n.G]
 	if !slices.ContainsFunc(g, func(op *operation) bool { return op.client == client }) {
 		return
@@ -265,14 +249,17 @@ func (d *decoder) release(n *probe.Note, client uint64, f failure) {
 		g = d.leave(n, g)
 	}
 	op := g.top()
-	switch {
-	case !op.lasts():
-	case f.none():
-		op.clear()
-		d.tracker.End(op.span, n.Time)
-	default:
-		d.fail(op, f, n.Time)
+	if !op.lasts() {
+		return
 	}
+	op.clear()
+	op.span.Attributes = append(op.span.Attributes[:op.known], peer...)
+	op.attributes = len(op.span.Attributes)
+	if f.none() {
+		d.tracker.End(op.span, n.Time)
+		return
+	}
+	d.fail(op, f, n.Time)
 }
 
 // failed takes the error of an attempt, which may be made again.

@@ -26,6 +26,9 @@ enum loupe_setting {
 	SETTING_opt_retries,
 	SETTING_cmd_args,
 	SETTING_node_client, /* of clusterNode.Client: a *Client, which begins with a *baseClient */
+	SETTING_conn_net, /* of pool.Conn.netConn: an interface; 0: unknown */
+	SETTING_conn_wrapped, /* 1: that is a pointer to a struct, which begins with an interface */
+	SETTING_fd_remote, /* of net.netFD.raddr: an interface */
 	SETTING_COUNT,
 };
 
@@ -305,7 +308,31 @@ INLINE void note_error(struct note *n, u64 itab, u64 data)
 	note_part(n, text[0], text[1]);
 }
 
-#define NOTE_RELEASE(probe, itab, data)                                                        \
+/*
+ * Adds the remote address of a connection: its type and that of the connection, the word of a net.TCPAddr that is the port, and the text
+ * with which a net.TCPAddr and a net.UnixAddr begin. The Go half uses them if it knows the types.
+ */
+INLINE void note_peer(struct note *n, u64 cn)
+{
+	u64 conn[2] = {}, addr[2] = {}, words[4] = {}, fd;
+	u8 byte = 0;
+
+	if (!SETTING(conn_net) || cn < FIRST_PAGE || read_foreign(conn, sizeof(conn), cn + SETTING(conn_net)))
+		conn[1] = 0;
+	if (SETTING(conn_wrapped) && (conn[1] < FIRST_PAGE || read_foreign(conn, sizeof(conn), conn[1])))
+		conn[1] = 0;
+	fd = peek(conn[1]);
+	if (fd < FIRST_PAGE || read_foreign(addr, sizeof(addr), fd + SETTING(fd_remote)) || addr[1] < FIRST_PAGE ||
+	    read_foreign(words, sizeof(words), addr[1]) || words[0] < FIRST_PAGE || !words[1] || words[1] > LOUPE_TEXT ||
+	    read_foreign(&byte, 1, words[0]) || read_foreign(&byte, 1, words[0] + words[1] - 1))
+		conn[0] = words[1] = 0;
+	note_word(n, type_in(conn[0]));
+	note_word(n, type_in(addr[0]));
+	note_word(n, words[3]);
+	note_text(n, words[0], words[1]);
+}
+
+#define NOTE_RELEASE(probe, itab, data, cn)                                                    \
 	do {                                                                                   \
 		struct goroutine gr;                                                           \
 		struct note n;                                                                 \
@@ -313,20 +340,21 @@ INLINE void note_error(struct note *n, u64 itab, u64 data)
 		NOTE_OR_RETURN(probe, RELEASE, &n, &gr);                                       \
 		note_word(&n, ARG(probe, 0, 0));                                               \
 		note_error(&n, itab, data);                                                    \
+		note_peer(&n, cn);                                                             \
 		note_end(&n);                                                                  \
 	} while (0)
 
 /* func (c *baseClient) releaseConn(ctx context.Context, cn *pool.Conn, err error) */
 PROBE(release)
 {
-	NOTE_RELEASE(release, ARG(release, 4, 32), ARG(release, 5, 40));
+	NOTE_RELEASE(release, ARG(release, 4, 32), ARG(release, 5, 40), ARG(release, 3, 24));
 	return 0;
 }
 
 /* func (c *baseClient) releaseConnToPool(ctx context.Context, p pool.Pooler, cn *pool.Conn, err error) */
 PROBE(release_to_pool)
 {
-	NOTE_RELEASE(release_to_pool, ARG(release_to_pool, 6, 48), ARG(release_to_pool, 7, 56));
+	NOTE_RELEASE(release_to_pool, ARG(release_to_pool, 6, 48), ARG(release_to_pool, 7, 56), ARG(release_to_pool, 5, 40));
 	return 0;
 }
 

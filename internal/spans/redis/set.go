@@ -13,8 +13,9 @@
 //
 // A pipeline fails if it cannot be sent or its replies cannot be read, and since v9 if its first command fails. The errors of its other
 // commands are not reported. If the context of an operation ends while the client pauses before another attempt, the span ends then;
-// before v8.10.0 it ends with the next operation of the goroutine or with the span around it. An operation that panics ends when its
-// connection is released.
+// before v8.10.0 it ends with the last attempt, and has its error. An operation that panics ends when its connection is released.
+//
+// The address of the peer is that of the last attempt, unless the connection is encrypted or of a type of the program.
 //
 // The text of a command has its name and its keys; all other arguments are question marks. At most 5 keys, and 128 bytes of each, are
 // reported. Pipelines and transactions have no text.
@@ -45,8 +46,9 @@ const oldest = 19 // the minor version of the oldest Go release that is supporte
 
 // Versions of V9 in which functions changed.
 const (
-	cacheSince = "v9.22.0" // commands may be answered by a cache; pipelines have connections of their own
-	fromSince  = "v9.23.0" // generalProcessPipelineFrom
+	wrappedSince = "v9.15.0" // connections of package net are in a struct
+	cacheSince   = "v9.22.0" // commands may be answered by a cache; pipelines have connections of their own
+	fromSince    = "v9.23.0" // generalProcessPipelineFrom
 )
 
 // Code returns the compiled C half.
@@ -150,12 +152,18 @@ func pauses(module string) []probe.Declaration {
 	return list
 }
 
-// settings are the offsets of fields.
+// settings are the offsets of fields and other numbers of the C half.
 func settings(module string) []probe.Setting {
 	field := func(name, path string) probe.Setting { return sets.Field(name, module+"."+path) }
 	return []probe.Setting{
 		field("client_opt", "baseClient.opt"), field("client_pool", "baseClient.connPool"),
 		field("opt_addr", "Options.Addr"), field("opt_db", "Options.DB"), field("opt_retries", "Options.MaxRetries"),
 		field("cmd_args", "baseCmd.args"), field("node_client", "clusterNode.Client"),
+		sets.Field("conn_net", module+"/internal/pool.Conn.netConn", module+"/internal/pool.Conn.netConnAtomic"),
+		{Name: "conn_wrapped", Offsets: []probe.Offset{
+			{Module: probe.Module{Path: V8}}, {Module: probe.Module{Path: V9, Until: wrappedSince}},
+			{Module: probe.Module{Path: V9, Since: wrappedSince}, Offset: 1},
+		}},
+		sets.Field("fd_remote", "net.netFD.raddr"),
 	}
 }

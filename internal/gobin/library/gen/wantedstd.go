@@ -20,6 +20,8 @@ var standardStructs = []wantedStruct{
 	{"internal/runtime/maps", "groupsReference", "data lengthMask"},
 	{"internal/runtime/maps", "table", "groups capacity index"},
 
+	{"net", "netFD", "raddr"},
+
 	{"net/http", "Request", "Method URL Proto ProtoMajor ProtoMinor Header Body ContentLength Host RemoteAddr RequestURI TLS" +
 		" Response Pattern pat ctx"},
 	{"net/http", "Response", "Status StatusCode Proto ProtoMajor Header ContentLength Request"},
