@@ -32,7 +32,8 @@ type SpanOptions struct {
 	Sample func(*spans.Span) bool
 
 	// NoQueryText omits the text of statements that the program sends to databases. Otherwise it is an attribute of their spans, at
-	// most 1 KB of it. The literals of statements without parameters are replaced by question marks.
+	// most 1 KB of it. The literals of statements without parameters are replaced by question marks, and so are the values of
+	// commands to Redis.
 	NoQueryText bool
 
 	// NoWork omits the breakdown of the time of a request, which costs the target more the more frequently its goroutines wait. It

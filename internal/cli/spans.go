@@ -73,7 +73,8 @@ spans of several services make one trace. Requests that have the header already
 are not changed. OTEL_PROPAGATORS=none or --propagate=false prevents it.
 
 Supported libraries, with Go 1.19 and later: net/http and google.golang.org/grpc
-(server and client), database/sql.
+(server and client), database/sql, github.com/redis/go-redis/v9 and
+github.com/go-redis/redis/v8.
 
 ` + liveTargetHelp,
 		Example: `  loupe spans 1234

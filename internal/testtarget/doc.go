@@ -39,6 +39,7 @@
 //	       of the standard library
 //	ledger operations of package database/sql, with drivers that have no
 //	       database
+//	pantry operations of a Redis client, with several versions of it (Spec.Flags)
 //	tiny   only the protocol; portable to every GOOS and GOARCH
 //
 // # Protocol

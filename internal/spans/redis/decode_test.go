@@ -50,7 +50,8 @@ func (w *world) note() *probe.Note {
 // begin begins an operation of a client at a depth, which is attempted again once.
 func (w *world) begin(name string, client, depth uint64) *operation {
 	n := w.note()
-	op := &operation{client: client, depth: depth, retries: 1, span: &spans.Span{Name: name, G: n.G, Start: n.Time, Kind: trace.SpanKindClient, Library: V9}}
+	s := &spans.Span{Name: name, G: n.G, Start: n.Time, Kind: trace.SpanKindClient, Library: V9}
+	op := &operation{client: client, depth: depth, retries: 1, span: s}
 	w.decoder.begin(n, op)
 	return op
 }

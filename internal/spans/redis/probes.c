@@ -159,7 +159,8 @@ INLINE int same_text(const u64 a[2], const u64 b[2])
 		return 0;
 	if (a[1] <= 8)
 		return 1;
-	return a[1] <= 16 && !read_foreign(&end[0], 8, a[0] + a[1] - 8) && !read_foreign(&end[1], 8, b[0] + b[1] - 8) && end[0] == end[1];
+	return a[1] <= 16 && !read_foreign(&end[0], 8, a[0] + a[1] - 8) && !read_foreign(&end[1], 8, b[0] + b[1] - 8) &&
+	       end[0] == end[1];
 }
 
 #define MULTI ((u64)'m' | (u64)'u' << 8 | (u64)'l' << 16 | (u64)'t' << 24 | (u64)'i' << 32)
@@ -204,7 +205,10 @@ FUNCTION int find_batch(struct batch *to, u64 cmds, u64 count)
 INLINE void note_part(struct note *n, u64 at, u64 size) { note_text(n, at, size > LOUPE_TEXT ? LOUPE_TEXT : size); }
 
 /* Adds how deep the stack of the goroutine is, which is the same if the stack moves. */
-INLINE void note_depth(struct note *n, const struct goroutine *gr, u64 sp) { note_word(n, note_read(n, gr->g + CONFIG(g_stack) + 8) - sp); }
+INLINE void note_depth(struct note *n, const struct goroutine *gr, u64 sp)
+{
+	note_word(n, note_read(n, gr->g + CONFIG(g_stack) + 8) - sp);
+}
 
 /* Adds what is known of a client. */
 INLINE void note_client(struct note *n, const struct goroutine *gr, u64 client, u64 sp)

@@ -21,7 +21,7 @@
 // reported. Pipelines and transactions have no text.
 //
 // Not reported are subscriptions and the messages that they receive, commands that the cache of a client answers or fetches with others
-// (since v9.22.0), those that an AutoPipeliner sends in full duplex (since v9.23.0), and, in programs that the compiler of Go 1.20 or
+// (since v9.22.0), those that an AutoPipeliner sends in full duplex (since v9.23.0), and, in programs that the compiler of Go 1.21 or
 // later has built, pipelines of a ClusterClient of v8.
 //
 // The central function is [New].

@@ -137,8 +137,9 @@ func (o *target) end() []*spans.Span {
 	}
 	o.done.Wait()
 	c, err := o.SpanCounts()
-	if err != nil || c.Mismatched > 0 || c.Strays > 0 || c.Open > 0 && o.servers.cluster == "" || c.Notes.Lost > 0 || c.Notes.Garbled > 0 || c.Notes.Full > 0 || c.Notes.Unreadable > 0 ||
-		c.Notes.Impossible > 0 || c.Notes.Cut > 0 {
+	open := c.Open > 0 && o.servers.cluster == "" // clients with several servers send commands at any time
+	if err != nil || open || c.Mismatched > 0 || c.Strays > 0 || c.Notes.Lost > 0 || c.Notes.Garbled > 0 || c.Notes.Full > 0 ||
+		c.Notes.Unreadable > 0 || c.Notes.Impossible > 0 || c.Notes.Cut > 0 {
 		o.t.Errorf("%+v, %v", c, err)
 	}
 	list := slices.DeleteFunc(slices.Clone(o.all), func(s *spans.Span) bool { return s.Library == nethttp.Library })
