@@ -16,8 +16,9 @@ import (
 
 // servers are Redis servers that a test has started.
 type servers struct {
-	main, socket             string // the address and the socket of a server
-	cluster, other, sentinel string // the addresses of others; empty if they do not run
+	main, socket    string // the address and the socket of a server
+	cluster, second string // the addresses of the nodes of a cluster; the second one has the slots from 12000 to 12999
+	other, sentinel string // the addresses of others; empty if they do not run
 }
 
 // freePort returns a port that was free.
@@ -72,7 +73,7 @@ func ask(addr, command string) (string, error) {
 	return strings.TrimSpace(line), err
 }
 
-// startServers starts a server and, if several is set, another one, a cluster of one node, and a sentinel of the first one.
+// startServers starts a server and, if several is set, another one, a cluster of two nodes, and a sentinel of the first one.
 func startServers(t *testing.T, several bool) *servers {
 	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
@@ -92,14 +93,26 @@ func startServers(t *testing.T, several bool) *servers {
 	s.sentinel = startSentinel(t, dir, port)
 	port = freePort(t)
 	s.other = start(t, port, options(port)...)
-	port = freePort(t)
-	s.cluster = start(t, port, options(port, "--cluster-enabled", "yes", "--cluster-config-file", filepath.Join(dir, "nodes.conf"), "--cluster-port", freePort(t),
-		"--cluster-announce-ip", "127.0.0.1")...)
-	if answer, err := ask(s.cluster, "CLUSTER ADDSLOTSRANGE 0 16383"); err != nil || answer != "+OK" {
-		t.Fatal(answer, err)
+	bus := freePort(t)
+	for i, addr := range []*string{&s.cluster, &s.second} {
+		port := freePort(t)
+		own := bus
+		if i > 0 {
+			own = freePort(t)
+		}
+		*addr = start(t, port, options(port, "--cluster-enabled", "yes", "--cluster-config-file", filepath.Join(dir, "nodes-"+port), "--cluster-port", own,
+			"--cluster-announce-ip", "127.0.0.1")...)
+	}
+	_, port, _ = net.SplitHostPort(s.cluster)
+	for _, c := range [][2]string{{s.cluster, "CLUSTER ADDSLOTSRANGE 0 11999 13000 16383"}, {s.second, "CLUSTER ADDSLOTSRANGE 12000 12999"},
+		{s.second, "CLUSTER MEET 127.0.0.1 " + port + " " + bus}} {
+		if answer, err := ask(c[0], c[1]); err != nil || answer != "+OK" {
+			t.Fatal(c, answer, err)
+		}
 	}
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		if answer, err := ask(s.cluster, "GET k"); err == nil && answer == "$-1" {
+		answer, _ := ask(s.cluster, "GET k")
+		if also, _ := ask(s.second, "GET foo"); answer == "$-1" && also == answer {
 			return s
 		} else if time.Now().After(end) {
 			t.Fatal("the cluster is down: ", answer)
@@ -121,7 +134,7 @@ func startSentinel(t *testing.T, dir, of string) string {
 // clear removes all values.
 func (s *servers) clear(t *testing.T) {
 	t.Helper()
-	for _, addr := range []string{s.main, s.cluster, s.other} {
+	for _, addr := range []string{s.main, s.cluster, s.second, s.other} {
 		if addr == "" {
 			continue
 		}

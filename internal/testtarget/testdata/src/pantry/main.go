@@ -7,7 +7,7 @@
 //	                 sentinel
 //	do CLIENT COMMAND...   sends a command. The answer is `ok` or `failed TEXT`; a missing value is `nil`. The clients are plain
 //	                 (database 3), zero (database 0), hasty (timeouts of 50 ms, no retries), eager (three retries), conn (one
-//	                 connection of plain), cluster, ring, failover, refused (two retries), lost (many retries, a long time between
+//	                 connection of plain), cluster, stale (of the cluster, but sends everything to one node), ring, failover, refused (two retries), lost (many retries, a long time between
 //	                 them), flaky (its server drops connections; one connection), unix
 //	pipe CLIENT COMMAND... , COMMAND...  sends the commands in a pipeline
 //	multi CLIENT COMMAND... , COMMAND...  sends them in a transaction
@@ -116,7 +116,8 @@ func (p *pantry) connect(args []string) string {
 		"unix":    newClient(&options{Network: "unix", Addr: args[1]}),
 	}
 	if len(args) > 2 {
-		p.clients["cluster"], p.clients["ring"], p.clients["failover"] = newCluster(args[2]), newRing(args[0], args[3]), newFailover(args[4])
+		p.clients["cluster"], p.clients["stale"] = newCluster(args[2]), newStale(args[2])
+		p.clients["ring"], p.clients["failover"] = newRing(args[0], args[3]), newFailover(args[4])
 	}
 	return "ok"
 }

@@ -24,8 +24,11 @@ func newCmd(ctx context.Context, args ...interface{}) cmder { return redis.NewCm
 
 func connOf(c *redis.Client) client { return c.Conn(context.Background()) }
 
-// newCluster returns a client that knows the slots: it does not understand what Redis 7 answers to "cluster slots".
-func newCluster(addr string) client {
+// newCluster returns a client of a cluster: it does not understand what Redis 7 answers to "cluster slots".
+func newCluster(addr string) client { return newStale(addr) }
+
+// newStale returns a client of a cluster that believes that one node has all slots.
+func newStale(addr string) client {
 	return redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{addr}, ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
 		return []redis.ClusterSlot{{Start: 0, End: 16383, Nodes: []redis.ClusterNode{{Addr: addr}}}}, nil
 	}})

@@ -24,8 +24,16 @@ func newCmd(ctx context.Context, args ...interface{}) cmder { return redis.NewCm
 
 func connOf(c *redis.Client) client { return c.Conn() }
 
+// newCluster returns a client of a cluster.
 func newCluster(addr string) client {
 	return redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{addr}})
+}
+
+// newStale returns a client of a cluster that believes that one node has all slots.
+func newStale(addr string) client {
+	return redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{addr}, ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+		return []redis.ClusterSlot{{Start: 0, End: 16383, Nodes: []redis.ClusterNode{{Addr: addr}}}}, nil
+	}})
 }
 
 func newRing(addrs ...string) client {
