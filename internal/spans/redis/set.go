@@ -6,10 +6,14 @@
 // the reply has been read and the connection is released, so it contains the wait for a connection and all attempts with the pauses
 // between them. A value that does not exist (redis.Nil) is no error.
 //
+// The name of a span is that of the command as the client sends it, such as "get". The name of a pipeline is PIPELINE and that of a
+// transaction MULTI, followed by the name of the commands if it is the same for all and there are at most 128. A pipeline of one command
+// has the name of the command.
+//
 // A Ring or a ClusterClient sends a pipeline to several nodes: each part is a span. If a cluster redirects a command, the command has a
-// span for each node that received it, the first of which has failed with MOVED or ASK. The commands with which such clients find nodes,
-// such as "cluster slots", are spans as well. Those with which a connection begins, such as "hello" and "select", are not, nor is what
-// Options.OnConnect sends.
+// span for each node that received it, the first of which has failed with MOVED or ASK. The commands with which such clients find and
+// check nodes, such as "cluster slots", "sentinel" and "ping", are spans as well. Those with which a connection begins, such as "hello"
+// and "select", are not, nor is what Options.OnConnect sends.
 //
 // A pipeline fails if it cannot be sent or its replies cannot be read, and since v9 if its first command fails. The errors of its other
 // commands are not reported. If the context of an operation ends while the client pauses before another attempt, the span ends then;

@@ -36,6 +36,7 @@ var versions = []version{
 	{"9.0", 9, []string{"1.19.13", "1.21.13"}, one("unwatch")},
 	{"9.14", 9, []string{"1.19.13", "1.23.12"}, one("unwatch")},
 	{"9.18", 9, []string{"1.21.13", "1.24.13"}, one("unwatch")},
+	{"9.22", 9, []string{"1.24.13"}, nil},
 	{"9.23", 9, []string{"1.26.11"}, nil},
 }
 
