@@ -2,7 +2,6 @@ package sqldb
 
 import (
 	"cmp"
-	"strings"
 
 	"go.opentelemetry.io/otel/codes"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/loupe-go/loupe/internal/probe"
 	"github.com/loupe-go/loupe/internal/spans/join"
+	"github.com/loupe-go/loupe/internal/spans/sqltext"
 	"github.com/loupe-go/loupe/spans"
 )
 
@@ -145,31 +145,7 @@ func (d *decoder) describe(s *spans.Span, flags, key uint64, text probe.Text) {
 		s.Set(semconv.DBOperationName(verb))
 		return
 	}
-	cut := text.Marks&probe.MarkCut != 0
-	system := s.Attributes[0].Value.AsString()
-	parsed := parse(text.Bytes, dialectOf(system), cut)
-	if verb != "" {
-		parsed.summary, parsed.operation = strings.TrimSpace(verb+" "+parsed.summary), verb
-	}
-	if parsed.operation != "" {
-		s.Set(semconv.DBOperationName(parsed.operation))
-	}
-	if parsed.collection != "" {
-		s.Set(semconv.DBCollectionName(parsed.collection))
-	}
-	s.Name = parsed.summary
-	if s.Name != "" {
-		s.Set(semconv.DBQuerySummary(parsed.summary))
-	} else {
-		s.Name = system
-	}
-	switch {
-	case d.opt.NoText || len(text.Bytes) == 0:
-	case flags&opParameters != 0:
-		s.Set(semconv.DBQueryText(valid(string(text.Bytes))))
-	default:
-		s.Set(semconv.DBQueryText(sanitize(text.Bytes, dialectOf(system))))
-	}
+	sqltext.Describe(s, sqltext.Text{Bytes: text.Bytes, Cut: text.Marks&probe.MarkCut != 0, Parameters: flags&opParameters != 0, Verb: verb, Omit: d.opt.NoText})
 }
 
 // current returns the operation of a goroutine that has not ended, or nil.

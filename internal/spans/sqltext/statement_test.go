@@ -1,4 +1,4 @@
-package sqldb
+package sqltext
 
 import (
 	"strings"
@@ -44,14 +44,14 @@ func TestParse(t *testing.T) {
 		{"(SELECT a FROM t) UNION (SELECT a FROM u)", "SELECT t SELECT u", "", ""},
 		{"123 'x'", "", "", ""},
 	} {
-		if got := parse([]byte(test.text), dialect{}, false); got != (statement{test.summary, test.operation, test.collection}) {
+		if got := Parse([]byte(test.text), "postgresql", false); got != (Statement{test.summary, test.operation, test.collection}) {
 			t.Errorf("%s:\n got %+v\nwant %+v", test.text, got, test)
 		}
 	}
-	if got := parse([]byte("SELECT a FROM orders"), dialect{}, true); got != (statement{summary: "SELECT orders"}) {
+	if got := Parse([]byte("SELECT a FROM orders"), "postgresql", true); got != (Statement{Summary: "SELECT orders"}) {
 		t.Errorf("the beginning of a statement: %+v", got)
 	}
-	if got := parse([]byte("SELECT a FROM t"+strings.Repeat(", tables", 100)), dialect{}, false).summary; len(got) > maxSummary || !strings.HasSuffix(got, " tables") {
+	if got := Parse([]byte("SELECT a FROM t"+strings.Repeat(", tables", 100)), "postgresql", false).Summary; len(got) > maxSummary || !strings.HasSuffix(got, " tables") {
 		t.Errorf("summary %q", got)
 	}
 }
@@ -70,7 +70,7 @@ func TestSanitize(t *testing.T) {
 		{"other_sql", `WHERE a = 'C:\' AND b = 'secret'`, "WHERE a = ?"},
 		{"other_sql", `WHERE a = "secret" AND b = 1`, "WHERE a = ? AND b = ?"},
 	} {
-		if got := sanitize([]byte(test.text), dialectOf(test.system)); got != test.want {
+		if got := Sanitize([]byte(test.text), test.system); got != test.want {
 			t.Errorf("%s:\n got %s\nwant %s", test.text, got, test.want)
 		}
 	}
@@ -82,17 +82,17 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		for _, cut := range []bool{false, true} {
-			s := parse(text, dialect{}, cut)
-			if len(s.summary) > maxSummary || !utf8.ValidString(s.summary) || !utf8.ValidString(s.operation) || !utf8.ValidString(s.collection) {
+			s := Parse(text, "postgresql", cut)
+			if len(s.Summary) > maxSummary || !utf8.ValidString(s.Summary) || !utf8.ValidString(s.Operation) || !utf8.ValidString(s.Collection) {
 				t.Errorf("%+v", s)
 			}
 		}
 		for _, system := range []string{"postgresql", "mysql", "other_sql"} {
-			clean := sanitize(text, dialectOf(system))
+			clean := Sanitize(text, system)
 			if !utf8.ValidString(clean) {
 				t.Errorf("%q", clean)
 			}
-			if again := sanitize([]byte(clean), dialectOf(system)); utf8.Valid(text) && again != clean {
+			if again := Sanitize([]byte(clean), system); utf8.Valid(text) && again != clean {
 				t.Errorf("%s: %q has literals after %q", system, again, clean)
 			}
 		}

@@ -1,4 +1,4 @@
-package sqldb
+package sqltext
 
 import (
 	"bytes"
@@ -6,11 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// A statement is the summary of a SQL text, for grouping.
-type statement struct {
-	summary    string // operations and their targets: "INSERT orders SELECT carts"
-	operation  string // the operation if there is one, as the text has it
-	collection string // the target if there is one
+// A Statement is the summary of a SQL text, for grouping.
+type Statement struct {
+	Summary    string // operations and their targets: "INSERT orders SELECT carts"
+	Operation  string // the operation if there is one, as the text has it
+	Collection string // the target if there is one
 }
 
 const (
@@ -36,18 +36,20 @@ func dialectOf(system string) dialect {
 	return dialect{strings: true, unsure: true}
 }
 
-// parse parses the beginning of a statement. cut reports that it has more text.
-func parse(text []byte, d dialect, cut bool) statement {
+// Parse parses the beginning of a statement for a database system, whose name is a value of attribute db.system.name. cut reports that
+// the statement has more text.
+func Parse(text []byte, system string, cut bool) Statement {
+	d := dialectOf(system)
 	d.strings = false // a name, where a name is expected
 	p := parser{lexer: lexer{text: text, dialect: d}}
 	for t := p.next(); t.kind != end; t = p.next() {
 		p.take(t)
 	}
-	s := statement{summary: p.summary.String()}
+	s := Statement{Summary: p.summary.String()}
 	if p.operations == 1 && !cut {
-		s.operation = p.operation
+		s.Operation = p.operation
 		if p.targets == 1 && !p.with {
-			s.collection = p.target
+			s.Collection = p.target
 		}
 	}
 	return s
@@ -241,9 +243,10 @@ func clean(text string) string {
 	return strings.ToValidUTF8(text, "\uFFFD")
 }
 
-// sanitize returns the text of a statement with its literals replaced by question marks. If it is uncertain where a literal ends, what
-// follows it is omitted.
-func sanitize(text []byte, d dialect) string {
+// Sanitize returns the text of a statement for a database system with its literals replaced by question marks. If it is uncertain where
+// a literal ends, what follows it is omitted.
+func Sanitize(text []byte, system string) string {
+	d := dialectOf(system)
 	var b strings.Builder
 	l, from := lexer{text: text, dialect: d}, 0
 	for t := l.next(); t.kind != end; t = l.next() {
