@@ -82,6 +82,20 @@ func (b *Binary) Exits(f Func, words int) (exits []insn.Exit, ok bool, err error
 	return exits, ok, nil
 }
 
+// AfterCall returns two places after a call instruction of a function where the first words result words of the call are in
+// registers, or none. See insn.AfterCall.
+func (b *Binary) AfterCall(f Func, pc uint64, words int) ([]insn.Site, error) {
+	c, err := b.code(f)
+	if err != nil {
+		return nil, err
+	}
+	sites, err := insn.AfterCall(c, b.version.Minor, words, pc)
+	if err != nil {
+		return nil, b.errorf("places after calls of %s: %w", f.Name, err)
+	}
+	return sites, nil
+}
+
 // StackMoved returns how many bytes the stack pointer is below its value at the entry of a function, at the instruction at pc.
 // ok is false if that is not the same for all ways to the instruction.
 func (b *Binary) StackMoved(f Func, pc uint64) (moved int, ok bool, err error) {

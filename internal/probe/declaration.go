@@ -9,10 +9,11 @@ import (
 type Place uint8
 
 const (
-	AtEntry  Place = iota // the cheapest position at which the arguments are still available
-	AtCall                // at the calls of another function, with the arguments of that call
-	AtReturn              // where the function returns
-	AtExit                // where the function returns, with its results; before that, deferred functions may have been called or not
+	AtEntry   Place = iota // the cheapest position at which the arguments are still available
+	AtCall                 // at the calls of another function, with the arguments of that call
+	AtReturn               // where the function returns
+	AtExit                 // where the function returns, with its results; before that, deferred functions may have been called or not
+	AfterCall              // after the calls of another function, with the results of that call
 )
 
 // A Declaration declares a probe: its functions, its place in them, and its requirements.
@@ -30,8 +31,11 @@ type Declaration struct {
 
 	Funcs  []string // functions to attach to; functions that the executable does not have are ignored
 	Place  Place
-	Callee string // AtCall: the function that is called
+	Callee string // AtCall, AfterCall: the function that is called
 
+	// AfterCall: the number of result words that the probe reads. The probe is at the first instruction after the call that the
+	// kernel emulates, or at the next one. Releases that pass results on the stack have no place for it.
+	//
 	// AtExit: the number of result words that the probe reads, and the first closure that the function defers. On amd64 the probe
 	// is at the calls of runtime.deferreturn. If the compiler has replaced these by calls of closures, it is in this closure: where
 	// it calls Callee, or at its entry; an engine that cannot use that place can use those after the calls of the closure. The C half

@@ -102,8 +102,8 @@ func (p *Plan) Code(site Site) (entry uint64, code []byte, err error) {
 
 // Instead returns the lists of places at which a probe would report the same as at its current places: after the first
 // instruction of its function, at the call of its function, at a call to which its function passes its arguments,
-// where its function stores a word in the object that it returns, or after the calls of its deferred functions. Preferred
-// lists are first.
+// where its function stores a word in the object that it returns, after the calls of its deferred functions, or elsewhere after
+// the calls of another function. Preferred lists are first.
 func (p *Plan) Instead(probe *Probe) ([][]Site, error) {
 	if len(probe.instead) > 0 {
 		return [][]Site{probe.instead}, nil
@@ -195,7 +195,7 @@ type Probe struct {
 	Without string // the events that are missing if it cannot be attached
 
 	declared *Declaration
-	instead  []Site // AtExit in a deferred function: the places after the calls of it
+	instead  []Site // AtExit in a deferred function: the places after the calls of it; AfterCall: instructions that are longer than a jump
 }
 
 // A Site is one place of a probe.
@@ -347,6 +347,8 @@ func (pl *planner) addIn(probe *Probe, d *Declaration, f gobin.Func) error {
 		return pl.addReturns(probe, d, f)
 	case AtExit:
 		return pl.addExits(probe, d, f)
+	case AfterCall:
+		return pl.addAfter(probe, d, f)
 	}
 	site, err := pl.bin.PrologueSite(f, d.Words)
 	if err != nil {
@@ -457,6 +459,33 @@ func (pl *planner) addCalls(probe *Probe, d *Declaration, f gobin.Func) error {
 	}
 	for _, site := range sites {
 		if err := pl.addSite(probe, d, f, site); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addAfter places a probe after the calls of another function.
+func (pl *planner) addAfter(probe *Probe, d *Declaration, f gobin.Func) error {
+	callee, ok := pl.bin.LookupFunc(d.Callee)
+	if !ok {
+		return nil
+	}
+	calls, err := callsOf(pl.bin, f, callee)
+	if err != nil {
+		return err
+	}
+	for _, call := range calls {
+		places, err := pl.bin.AfterCall(f, call.PC, d.Results)
+		if err != nil {
+			return err
+		}
+		if len(places) == 0 {
+			return fmt.Errorf("%s has no place for a probe after its call of %s", f.Name, callee.Name)
+		}
+		roomy, cheap := places[0], places[1]
+		probe.instead = append(probe.instead, Site{Func: f.Name, Addr: roomy.PC, At: roomy})
+		if err := pl.addSite(probe, d, f, cheap); err != nil {
 			return err
 		}
 	}
