@@ -64,9 +64,16 @@ var pgxStructs = []wantedStruct{
 	{"github.com/jackc/pgx/v5", "Conn", "pgConn config"},
 	{"github.com/jackc/pgx/v5", "ConnConfig", "Config Config.Host Config.Port Config.Database Config.User"},
 	{"github.com/jackc/pgx/v5", "QueuedQuery", "query arguments SQL Arguments"},
+	{"github.com/jackc/pgx/v5", "baseRows", "resultReader err closed conn"},
+	{"github.com/jackc/pgx/v5", "batchResults", "conn endTraced"},
 	{"github.com/jackc/pgx/v5", "dbTx", "conn"},
-	{"github.com/jackc/pgx/v5/pgconn", "Config", "Host Port Database User"},
-	{"github.com/jackc/pgx/v5/pgconn", "PgConn", "config"},
+	{"github.com/jackc/pgx/v5", "pipelineBatchResults", "conn endTraced"},
+	{"github.com/jackc/pgx/v5/pgconn", "Config", "Host Port Database User Fallbacks"},
+	{"github.com/jackc/pgx/v5/pgconn", "FallbackConfig", "Host Port"},
+	{"github.com/jackc/pgx/v5/pgconn", "PgConn", "config status"},
+	{"github.com/jackc/pgx/v5/pgconn", "PgError", "Code"},
+	{"github.com/jackc/pgx/v5/pgxpool", "Config", "ConnConfig"},
+	{"github.com/jackc/pgx/v5/pgxpool", "Pool", "config"},
 }
 
 // traceStructs are the wanted structs of module go.opentelemetry.io/otel/trace.
