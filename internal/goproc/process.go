@@ -237,6 +237,11 @@ func (p *Process) Binary() *gobin.Binary { return p.main.bin }
 // position-independent.
 func (p *Process) LoadBias() uint64 { return p.main.bias }
 
+// Constant returns size bytes at an address of memory that the program cannot write, from its executable.
+func (p *Process) Constant(addr uint64, size int) ([]byte, error) {
+	return p.main.bin.Constant(addr-p.main.bias, size)
+}
+
 // Layout returns the verified struct layouts.
 func (p *Process) Layout() *layout.Layout { return p.layout }
 
