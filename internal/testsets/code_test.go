@@ -7,6 +7,7 @@ import (
 
 	"github.com/loupe-go/loupe/internal/probe/csrc"
 	"github.com/loupe-go/loupe/internal/probe/malloc"
+	"github.com/loupe-go/loupe/internal/spans/pgx"
 	"github.com/loupe-go/loupe/internal/spans/redis"
 	"github.com/loupe-go/loupe/internal/spans/sqldb"
 	"github.com/loupe-go/loupe/internal/testsets/parcel"
@@ -19,7 +20,14 @@ func TestCode(t *testing.T) {
 	for name, c := range map[string]struct {
 		code  *csrc.Code
 		calls int
-	}{"parcel": {parcel.Code(), 1}, "tally": {tally.Code(), 0}, "allocations": {malloc.Code(), 0}, "database/sql": {sqldb.Code(), 1}, "redis": {redis.Code(), 1}} {
+	}{
+		"parcel":       {parcel.Code(), 1},
+		"tally":        {tally.Code(), 0},
+		"allocations":  {malloc.Code(), 0},
+		"database/sql": {sqldb.Code(), 1},
+		"redis":        {redis.Code(), 1},
+		"pgx":          {pgx.Code(), 1},
+	} {
 		n, _ := c.code.Native("amd64")
 		calls := 0
 		for at := 0; at < len(n.Code); {

@@ -40,6 +40,9 @@
 //	ledger operations of package database/sql, with drivers that have no
 //	       database
 //	pantry operations of a Redis client, with several versions of it (Spec.Flags)
+//	clerk  operations of several versions of pgx (Spec.Flags), and of
+//	       database/sql with its driver and with lib/pq, on a PostgreSQL
+//	       server
 //	tiny   only the protocol; portable to every GOOS and GOARCH
 //
 // # Protocol
