@@ -56,6 +56,8 @@ var wanted = []module{
 	{path: "github.com/go-redis/redis/v8", since: "v8.0.0", structs: redisStructs("github.com/go-redis/redis/v8", "netConn")},
 	{path: "github.com/redis/go-redis/v9", since: "v9.0.0", structs: redisStructs("github.com/redis/go-redis/v9", "netConn netConnAtomic")},
 	{path: "github.com/jackc/pgx/v5", since: "v5.0.0", structs: pgxStructs},
+	{path: "go.mongodb.org/mongo-driver", since: "v1.16.0", structs: mongoStructs("go.mongodb.org/mongo-driver")},
+	{path: "go.mongodb.org/mongo-driver/v2", since: "v2.0.0", structs: mongoStructs("go.mongodb.org/mongo-driver/v2")},
 	{path: "go.opentelemetry.io/otel", since: "v0.14.0", structs: slices.Concat(telemetryStructs, oldTraceStructs)},
 	{path: "go.opentelemetry.io/otel/trace", since: "v0.17.0", structs: slices.Concat(traceStructs, oldTraceStructs)},
 }

@@ -76,6 +76,19 @@ var pgxStructs = []wantedStruct{
 	{"github.com/jackc/pgx/v5/pgxpool", "Pool", "config"},
 }
 
+// mongoStructs returns the wanted structs of a major version of the MongoDB driver.
+func mongoStructs(module string) []wantedStruct {
+	pkg := module + "/x/mongo/driver"
+	return []wantedStruct{
+		{pkg, "Error", "Code Wrapped"},
+		{pkg, "Operation", "Database Name omitReadPreference"},
+		{pkg, "WriteCommandError", "WriteConcernError WriteErrors"},
+		{pkg, "WriteConcernError", "Code"},
+		{pkg, "WriteError", "Code"},
+		{pkg, "startedInformation", "cmd cmdName serverAddress"},
+	}
+}
+
 // traceStructs are the wanted structs of module go.opentelemetry.io/otel/trace.
 var traceStructs = []wantedStruct{
 	{"go.opentelemetry.io/otel/trace", "EventConfig", "attributes timestamp"},
