@@ -7,6 +7,7 @@ import (
 
 	"github.com/loupe-go/loupe/internal/probe/csrc"
 	"github.com/loupe-go/loupe/internal/probe/malloc"
+	"github.com/loupe-go/loupe/internal/spans/mongo"
 	"github.com/loupe-go/loupe/internal/spans/pgx"
 	"github.com/loupe-go/loupe/internal/spans/redis"
 	"github.com/loupe-go/loupe/internal/spans/sqldb"
@@ -27,6 +28,7 @@ func TestCode(t *testing.T) {
 		"database/sql": {sqldb.Code(), 1},
 		"redis":        {redis.Code(), 1},
 		"pgx":          {pgx.Code(), 1},
+		"mongo":        {mongo.Code(), 1},
 	} {
 		n, _ := c.code.Native("amd64")
 		calls := 0

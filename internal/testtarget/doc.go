@@ -43,6 +43,9 @@
 //	clerk  operations of several versions of pgx (Spec.Flags), and of
 //	       database/sql with its driver and with lib/pq, on a PostgreSQL
 //	       server
+//	curator  operations of several versions of the MongoDB driver
+//	       (Spec.Flags), on a server of its own that answers without a
+//	       database
 //	tiny   only the protocol; portable to every GOOS and GOARCH
 //
 // # Protocol
