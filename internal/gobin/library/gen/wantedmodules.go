@@ -37,10 +37,13 @@ var statusStructs = []wantedStruct{
 
 // kafkaStructs are the wanted structs of module github.com/segmentio/kafka-go.
 var kafkaStructs = []wantedStruct{
+	{"github.com/segmentio/kafka-go", "Dialer", "ClientID"},
 	{"github.com/segmentio/kafka-go", "Message", "Topic Partition Offset HighWaterMark Key Value Headers Time"},
-	{"github.com/segmentio/kafka-go", "Reader", "config config.Brokers config.GroupID config.Topic"},
+	{"github.com/segmentio/kafka-go", "Reader", "config config.Brokers config.GroupID config.Topic config.Dialer"},
 	{"github.com/segmentio/kafka-go", "ReaderConfig", "Brokers GroupID Topic Partition"},
-	{"github.com/segmentio/kafka-go", "Writer", "Addr Topic"},
+	{"github.com/segmentio/kafka-go", "Transport", "ClientID"},
+	{"github.com/segmentio/kafka-go", "Writer", "Addr Topic Transport"},
+	{"github.com/segmentio/kafka-go", "networkAddress", "network address"},
 	{"github.com/segmentio/kafka-go/protocol", "Header", "Key Value"},
 }
 
