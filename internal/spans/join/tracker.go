@@ -321,7 +321,8 @@ func (t *Tracker) Leave(s *spans.Span, at int64) {
 	}
 }
 
-// End ends a span, and those that were begun in it on the same goroutine and have not ended.
+// End ends a span, and those that were begun in it on the same goroutine and have not ended. Messages that the goroutine processes are
+// processed then.
 func (t *Tracker) End(s *spans.Span, at int64) {
 	g := t.goroutines[s.G]
 	i := -1
@@ -333,12 +334,35 @@ func (t *Tracker) End(s *spans.Span, at int64) {
 		return
 	}
 	for _, inner := range slices.Backward(g.open[i+1:]) {
-		t.abandon(g, inner, at, spans.Unobserved)
+		ending := spans.Unobserved
+		if inner.Kind == trace.SpanKindConsumer { // this is how the last message of a goroutine ends
+			ending = inner.Ending
+		}
+		t.abandon(g, inner, at, ending)
 	}
 	t.end(g, s, at)
 	clear(g.open[i:])
 	g.open = g.open[:i]
 	t.settle(g, s.Work == nil)
+}
+
+// Rest notes that a goroutine waits for its next message. What it does is not observed until that arrives, and it does not belong to the
+// span in which it was created any more. A request in which it waits is uncertain.
+func (t *Tracker) Rest(id uint64, at int64) {
+	g := t.goroutines[id]
+	if g == nil {
+		return
+	}
+	if r := g.request; r != nil {
+		r.span.Work.Uncertain = true
+		if g.child {
+			g.spend(at)
+			r.forget(g)
+			g.request, g.child = nil, false
+		}
+	}
+	t.inherit(g, nil)
+	t.settle(g, false)
 }
 
 // settle removes a goroutine that has no more spans. listed reports whether the filter of the probes still has it.
@@ -488,7 +512,12 @@ func (t *Tracker) exit(g *goroutine, at int64) {
 			continue
 		}
 		ending := spans.Unobserved
-		if _, presumed := t.presumed[s]; !presumed && !t.lostSince(g.losses) {
+		_, presumed := t.presumed[s]
+		switch {
+		case presumed || t.lostSince(g.losses):
+		case s.Kind == trace.SpanKindConsumer: // this is how the last message of a goroutine ends
+			ending = spans.Returned
+		default:
 			ending = spans.Panicked
 			s.Fail("goroutine ended by a panic or by runtime.Goexit")
 		}

@@ -333,3 +333,39 @@ func TestExitWithHeir(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 }
+
+// TestConsumer checks how the processing of messages ends, and what a goroutine belongs to that asks for the next one.
+func TestConsumer(t *testing.T) {
+	const consumer = trace.SpanKindConsumer
+	w := newWorld(t, nil)
+	outer := w.begin(1, server, "request")
+	w.create(2, 1)
+	message := w.begin(2, consumer, "message")
+	if !isChild(message, outer, spans.RuleCreator) || message.Work == nil {
+		t.Errorf("%+v", message)
+	}
+	inner := w.begin(2, client, "client")
+	w.end(message)
+	if inner.Ending != spans.Unobserved || message.Ending != spans.Returned {
+		t.Errorf("endings %d and %d", inner.Ending, message.Ending)
+	}
+	w.tracker.Rest(2, w.tick())
+	second := w.begin(2, consumer, "second")
+	if second.Parent.IsValid() {
+		t.Errorf("the goroutine belongs to %s", second.Rule)
+	}
+	w.event(event.GoDestroy, 2, nil)
+	if second.Ending != spans.Returned || second.End != w.now || second.Status == codes.Error {
+		t.Errorf("%+v", second)
+	}
+
+	nested := w.begin(1, consumer, "nested")
+	w.tracker.Rest(1, w.tick())
+	w.end(outer)
+	if nested.Ending != spans.Returned || nested.End != outer.End || !outer.Work.Uncertain {
+		t.Errorf("%+v in %+v", nested, outer.Work)
+	}
+	if n := len(w.tracker.goroutines); n != 0 {
+		t.Errorf("%d goroutines are left", n)
+	}
+}
