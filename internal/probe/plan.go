@@ -102,8 +102,8 @@ func (p *Plan) Code(site Site) (entry uint64, code []byte, err error) {
 
 // Instead returns the lists of places at which a probe would report the same as at its current places: after the first
 // instruction of its function, at the call of its function, at a call to which its function passes its arguments,
-// where its function stores a word in the object that it returns, after the calls of its deferred functions, or elsewhere after
-// the calls of another function. Preferred lists are first.
+// where its function stores a word in the object that it returns, after the calls of its deferred functions, where it removes its
+// frame, or elsewhere after the calls of another function. Preferred lists are first.
 func (p *Plan) Instead(probe *Probe) ([][]Site, error) {
 	if len(probe.instead) > 0 {
 		return [][]Site{probe.instead}, nil
@@ -195,7 +195,7 @@ type Probe struct {
 	Without string // the events that are missing if it cannot be attached
 
 	declared *Declaration
-	instead  []Site // AtExit in a deferred function: the places after the calls of it; AfterCall: instructions that are longer than a jump
+	instead  []Site // AtExit in a deferred function: the places after the calls of it; at returns: where the frame is removed; AfterCall: instructions that are longer than a jump
 }
 
 // A Site is one place of a probe.
@@ -292,7 +292,7 @@ func (pl *planner) addSet(p Program, set *Set) error {
 	for i := range set.Probes {
 		d := &set.Probes[i]
 		if !d.Kinds.IsEmpty() && d.Kinds.Intersect(pl.plan.Want.Kinds).IsEmpty() || !d.inRelease(pl.bin.Version().Minor) ||
-			d.Propagates && pl.plan.Want.Propagate == nil || slices.ContainsFunc(d.Modules, func(m Module) bool { return !m.in(pl.bin) }) {
+			d.Propagates && pl.plan.Want.Propagate == nil || slices.ContainsFunc(d.Modules, func(m Module) bool { return !m.In(pl.bin) }) {
 			continue
 		}
 		if why := firstUnknown(d.Settings, unknown); why != nil {
@@ -373,7 +373,24 @@ func (pl *planner) addReturns(probe *Probe, d *Declaration, f gobin.Func) error 
 			return err
 		}
 	}
+	if d.Stores == nil && len(probe.Sites) == len(returns) { // this is its only function
+		probe.instead = pl.frameSites(f, returns)
+	}
 	return nil
+}
+
+// frameSites returns the places where a function removes its frame before it returns, or nil if they do not all have the same settings.
+func (pl *planner) frameSites(f gobin.Func, returns []insn.Return) []Site {
+	var sites []Site
+	for _, r := range returns {
+		if r.Frame == nil || r.Frame.SPMoved != returns[0].Frame.SPMoved {
+			return nil
+		}
+		site := *r.Frame
+		site.GReg = insn.GReg(pl.bin.Arch(), pl.bin.Version().Minor)
+		sites = append(sites, Site{Func: f.Name, Addr: site.PC, At: site})
+	}
+	return sites
 }
 
 // addExits places a probe where a function returns, so that it can read the results.

@@ -99,13 +99,13 @@ func (s *Setting) offset(p Program, offsets map[string]uint64) (uint64, error) {
 		}
 	}
 	for _, o := range s.Offsets {
-		if o.Module.in(p.Binary()) {
+		if o.Module.In(p.Binary()) {
 			return o.Offset, nil
 		}
 	}
 	for _, path := range s.Fields {
 		for _, r := range library.Ranges(path) {
-			if (Module{Path: r.Module, Since: r.Since, Until: r.Until}).in(p.Binary()) {
+			if (Module{Path: r.Module, Since: r.Since, Until: r.Until}).In(p.Binary()) {
 				return r.Offset, nil
 			}
 		}
@@ -152,8 +152,8 @@ func (s *Set) number(program string) (csrc.Probe, error) {
 	return csrc.Probe(i), nil
 }
 
-// in reports whether a program contains one of the versions of the module.
-func (m Module) in(bin *gobin.Binary) bool {
+// In reports whether a program contains one of the versions of the module.
+func (m Module) In(bin *gobin.Binary) bool {
 	v, ok := moduleVersion(bin.BuildInfo(), m.Path)
 	if m.Path == Std {
 		v, ok = version{numbers: [3]int{1, bin.Version().Minor, bin.Version().Patch}}, true

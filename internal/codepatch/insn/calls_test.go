@@ -63,12 +63,17 @@ func TestReturns(t *testing.T) {
 		if r.Early != nil {
 			e = early{r.Offset, true, r.Early.SPMoved, r.Early.Offset}
 		}
-		if i >= len(want) || e != want[i] || r.Emulated || r.Kind != SiteReturn || r.SPMoved != 0 {
+		if i >= len(want) || e != want[i] || r.Frame != nil || r.Emulated || r.Kind != SiteReturn || r.SPMoved != 0 {
 			t.Errorf("return %d: %+v, early %+v", i, r.Site, r.Early)
 		}
 	}
 	if len(got) != len(want) {
 		t.Errorf("%d returns, want %d", len(got), len(want))
+	}
+	large, err := Returns(assemble(t, AMD64, "4881c420050000 add 0x520, rsp", "5d pop rbp", "90 nop", "c3 ret",
+		"4881c420050000 add 0x520, rsp", "b801000000 mov 1, eax", "c3 ret"))
+	if err != nil || len(large) != 2 || large[0].Frame == nil || large[0].Frame.Offset != 0 || large[0].Frame.SPMoved != 0x528 || large[1].Frame != nil {
+		t.Errorf("large frames: %+v, %v", large, err)
 	}
 	arm, err := Returns(assemble(t, ARM64, "1f2003d5 nop", "c0035fd6 ret"))
 	if err != nil || len(arm) != 1 || !arm[0].Emulated || arm[0].Early != nil || arm[0].Offset != 4 {

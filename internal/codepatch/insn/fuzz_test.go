@@ -104,6 +104,9 @@ func FuzzPrologue(f *testing.F) {
 			if r.Early != nil {
 				inside(*r.Early)
 			}
+			if r.Frame != nil {
+				inside(*r.Frame)
+			}
 		}
 		calls, err := Calls(c)
 		if err != nil {

@@ -9,6 +9,10 @@ type Return struct {
 	// frame is ADD, POP and RET, none of them emulated. On arm64 the return
 	// itself is emulated and Early is always nil.
 	Early *Site
+	// Frame is the instruction before it that removes the frame, if a jump can
+	// replace that instruction alone: on amd64, where the frame is large. All
+	// results are in their final place there. Otherwise it is nil.
+	Frame *Site
 }
 
 // Returns returns the return instructions of c, in order of address. Functions
@@ -31,6 +35,7 @@ func Returns(c Code) ([]Return, error) {
 			if !r.Emulated {
 				r.Early = p.earlyReturn(steps)
 			}
+			r.Frame = p.frameRemoved(steps)
 			returns = append(returns, r)
 		}
 		if s.flow != flowNext {
@@ -55,6 +60,28 @@ func (p *prologue) earlyReturn(steps []step) *Site {
 		}
 		if e.writes&abi.mask != 0 || !e.spKnown || e.storesAt >= 0 {
 			return nil
+		}
+	}
+	return nil
+}
+
+// frameRemoved looks backwards through straight code that ends with a return
+// for the instruction that removes the frame.
+func (p *prologue) frameRemoved(steps []step) *Site {
+	if p.code.Arch != AMD64 {
+		return nil
+	}
+	abi := callABIs[AMD64]
+	moved := 0
+	for i := len(steps) - 2; i >= 0; i-- {
+		s := steps[i]
+		e := p.effect(s.off)
+		if e.writes&abi.mask != 0 || !e.spKnown || e.storesAt >= 0 {
+			return nil
+		}
+		if moved -= e.spMoved; e.spMoved < 0 && s.len > jumpLen {
+			site := p.newSite(s, SiteBody, moved)
+			return &site
 		}
 	}
 	return nil
