@@ -94,4 +94,34 @@ INLINE void note_key(struct note *n, u64 at)
 	note_text(n, key[0], key[1]);
 }
 
+/* Whether two texts of the same length are equal, as far as 64 bytes. */
+INLINE int same_text(u64 a, u64 b, u64 length)
+{
+	u64 x[8] = {}, y[8] = {};
+
+	if (a == b || !length)
+		return 1;
+	if (length > sizeof(x))
+		length = sizeof(x);
+	OPAQUE(length);
+	if (length > sizeof(x) || read_foreign(x, length, a) || read_foreign(y, length, b))
+		return 0;
+	for (u32 i = 0; i < 8; i++)
+		if (x[i] != y[i])
+			return 0;
+	return 1;
+}
+
+/* Adds the broker if the slice at an address has one alone, and two strings at addresses: the group and the ID of a client. */
+INLINE void note_client(struct note *n, u64 brokers_at, u64 group_at, u64 id_at)
+{
+	u64 brokers[2] = {};
+
+	if (read_foreign(brokers, sizeof(brokers), brokers_at))
+		n->to->r.flags |= LOUPE_UNREADABLE;
+	note_string(n, brokers[1] == 1 ? brokers[0] : 0);
+	note_string(n, group_at);
+	note_string(n, id_at);
+}
+
 #endif
