@@ -12,6 +12,7 @@ import (
 	"github.com/loupe-go/loupe/internal/probe/inline"
 	"github.com/loupe-go/loupe/internal/spans/grpc"
 	"github.com/loupe-go/loupe/internal/spans/join"
+	"github.com/loupe-go/loupe/internal/spans/kafkago"
 	"github.com/loupe-go/loupe/internal/spans/mongo"
 	"github.com/loupe-go/loupe/internal/spans/nethttp"
 	"github.com/loupe-go/loupe/internal/spans/pgx"
@@ -122,6 +123,7 @@ func newSpanSets(o SpanOptions, p *goproc.Process, kinds event.Kinds) *spanSets 
 		redis.New(redis.V8, s.tracker, p.TypeName, redis.Options{NoText: o.NoQueryText}),
 		redis.New(redis.V9, s.tracker, p.TypeName, redis.Options{NoText: o.NoQueryText}),
 		pgx.New(s.tracker, pgx.Options{TypeName: p.TypeName, Constant: p.Constant, NoText: o.NoQueryText}),
+		kafkago.New(s.tracker, p.TypeName),
 	}
 	s.probes = append(s.probes, mongo.New(s.tracker, p.TypeName)...)
 	return s

@@ -1,0 +1,306 @@
+// Package kafkatest is what the tests of the sets of probes for clients of Kafka share: a broker, and the observation of a program.
+//
+// The central type is [Observed].
+package kafkatest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/codes"
+
+	"github.com/loupe-go/loupe"
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/testtarget"
+	"github.com/loupe-go/loupe/spans"
+)
+
+// A Version is one of a client, with the oldest Go release that builds it.
+type Version struct {
+	Name, Release string
+	Tags          string
+}
+
+// Each runs a test with each engine, each version and each build of a program. The files of its versions are "PREFIX-NAME.mod". The
+// versions are in order. Unless LOUPE_RELEASES chooses all releases, the newest version is tested with the newest release, and stripped.
+func Each(t *testing.T, program, prefix string, versions []Version, test func(t *testing.T, v Version, o *Observed)) {
+	broker := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "postoffice", Flags: "-modfile=kfake.mod"}))
+	list := versions
+	if !testtarget.Complete() {
+		list = list[len(list)-1:]
+		t.Log(testtarget.LeftOut + "versions other than the newest, and builds that are not stripped")
+	}
+	for _, v := range list {
+		for _, release := range releases(v.Release) {
+			for _, stripped := range []bool{true, false} {
+				if !stripped && !testtarget.Complete() {
+					continue
+				}
+				for _, engine := range []loupe.Engine{loupe.EngineUprobe, loupe.EngineInline} {
+					spec := testtarget.Spec{Program: program, Go: release, Stripped: stripped, Flags: "-modfile=" + prefix + "-" + v.Name + ".mod", Tags: v.Tags}
+					t.Run(fmt.Sprintf("%s/%s", engine, spec), func(t *testing.T) {
+						if engine == loupe.EngineUprobe && os.Getuid() != 0 {
+							t.Skip("eBPF requires root")
+						}
+						target := testtarget.Start(t, testtarget.Build(t, spec))
+						test(t, v, observe(t, target, broker, engine))
+					})
+				}
+			}
+		}
+	}
+}
+
+// releases returns the Go releases with which a version is tested: the oldest that builds it, one between, and the newest.
+func releases(oldest string) []string {
+	all := testtarget.AllVersions()
+	newest := all[len(all)-1]
+	if !testtarget.Complete() {
+		return []string{newest}
+	}
+	all = all[slices.Index(all, oldest):]
+	return slices.Compact([]string{oldest, all[len(all)/2], newest})
+}
+
+// Observed is a program that is observed, with a broker.
+type Observed struct {
+	*loupe.Session
+	Broker *testtarget.Process
+
+	// Address is that of the broker.
+	Address string
+
+	t      *testing.T
+	target *testtarget.Process
+	done   sync.WaitGroup
+	prefix string
+
+	mu  sync.Mutex
+	all []*spans.Span
+}
+
+var topics struct {
+	sync.Mutex
+	n int
+}
+
+func observe(t *testing.T, target, broker *testtarget.Process, engine loupe.Engine) *Observed {
+	t.Helper()
+	topics.Lock()
+	topics.n++
+	o := &Observed{t: t, target: target, Broker: broker, Address: broker.Command("address"), prefix: fmt.Sprintf("t%d-", topics.n)}
+	topics.Unlock()
+	o.Do("broker "+o.Address, "ok")
+	ctx, stop := context.WithCancel(context.Background())
+	s, err := loupe.Attach(ctx, loupe.PID(target.PID()), loupe.Options{Engine: engine, Spans: loupe.SpanOptions{Handle: o.add}})
+	if err != nil {
+		stop()
+		t.Fatal(err)
+	}
+	o.Session = s
+	for _, w := range s.Warnings() {
+		switch w.Kind {
+		case event.WarnTimes, event.WarnState: // not every machine has a reliable counter, or is idle
+		case event.WarnCost: // returns
+		default:
+			t.Errorf("warning: %s", w)
+		}
+	}
+	o.done.Go(func() {
+		for range s.Events() {
+		}
+	})
+	t.Cleanup(func() {
+		stop()
+		o.done.Wait()
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return o
+}
+
+func (o *Observed) add(s *spans.Span) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.all = append(o.all, s)
+}
+
+// Topic creates a topic and returns its name.
+func (o *Observed) Topic(name string, partitions int) string {
+	o.Broker.Command(fmt.Sprintf("topic %s%s %d", o.prefix, name, partitions))
+	return o.prefix + name
+}
+
+// Stored checks the number of messages that the broker has.
+func (o *Observed) Stored(topic string, want int) {
+	o.t.Helper()
+	if got := o.Broker.Command("stored " + topic); got != strconv.Itoa(want) {
+		o.t.Errorf("the broker has %s messages in %s, want %d", got, topic, want)
+	}
+}
+
+// Do executes a command and compares its answer.
+func (o *Observed) Do(command, answer string) {
+	o.t.Helper()
+	if got := o.target.Command(command); got != answer {
+		o.t.Errorf("%s: answer %q, want %q", command, got, answer)
+	}
+}
+
+// take waits for n spans of a library and their parents, and returns all that have ended since the last call, with those of other
+// libraries.
+func (o *Observed) take(n int, library string) []*spans.Span {
+	for end := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		o.mu.Lock()
+		got, complete := 0, true
+		for _, s := range o.all {
+			if s.Library == library {
+				got++
+				complete = complete && (!within(s) || parentOf(s, o.all) != nil)
+			}
+		}
+		if got >= n && complete || time.Now().After(end) {
+			list := o.all
+			o.all = nil
+			o.mu.Unlock()
+			return list
+		}
+		o.mu.Unlock()
+	}
+}
+
+// Expect executes a command and compares its answer and its spans of a library, in any order.
+func (o *Observed) Expect(library, command, answer string, want ...string) []*spans.Span {
+	o.t.Helper()
+	o.Do(command, answer)
+	all := o.take(len(want), library)
+	var got []string
+	var list []*spans.Span
+	for _, s := range all {
+		if s.Library != library {
+			continue
+		}
+		list = append(list, s)
+		got = append(got, strings.ReplaceAll(o.text(s, all), o.prefix, ""))
+		if s.End < s.Start || s.End-s.Start > time.Minute.Nanoseconds() {
+			o.t.Errorf("%+v", s)
+		}
+	}
+	slices.Sort(got)
+	want = slices.Clone(want)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		o.t.Errorf("%s: %d spans, want %d. Only observed:\n%s\nonly wanted:\n%s", command, len(got), len(want), without(got, want), without(want, got))
+	}
+	return list
+}
+
+// without returns the texts of a list that another one does not have, at most ten lines.
+func without(list, other []string) string {
+	left := map[string]int{}
+	for _, s := range other {
+		left[s]++
+	}
+	var only []string
+	for _, s := range list {
+		if left[s]--; left[s] < 0 {
+			only = append(only, s)
+		}
+	}
+	const most = 10
+	if len(only) > most {
+		only = append(only[:most], "...")
+	}
+	return strings.Join(only, "\n")
+}
+
+// text returns what a span says. Attributes that all have are omitted, and the address of the broker is "broker".
+func (o *Observed) text(s *spans.Span, among []*spans.Span) string {
+	text := fmt.Sprintf("%s %s", s.Kind, s.Name)
+	attributes := map[string]string{}
+	for _, a := range s.Attributes {
+		key := strings.TrimPrefix(string(a.Key), "messaging.")
+		if _, ok := attributes[key]; ok {
+			text += " twice"
+		}
+		attributes[key] = a.Value.String()
+	}
+	operation, topic, _ := strings.Cut(s.Name, " ")
+	if attributes["system"] != "kafka" || attributes["operation.name"] != operation || attributes["operation.type"] != operation || attributes["destination.name"] != topic {
+		text += fmt.Sprintf(" of %v", attributes)
+	}
+	if server, ok := attributes["server.address"]; ok {
+		text += " at " + strings.ReplaceAll(server+":"+attributes["server.port"], o.Address, "broker")
+	}
+	for _, a := range []struct{ key, name string }{{"client.id", "client"}, {"consumer.group.name", "group"}, {"batch.message_count", "count"},
+		{"destination.partition.id", "partition"}, {"kafka.offset", "offset"}, {"kafka.message.key", "key"}, {"kafka.message.tombstone", "tombstone"},
+		{"error.type", "error"}} {
+		if value, ok := attributes[a.key]; ok {
+			text += fmt.Sprintf(" %s=%s", a.name, value)
+		}
+	}
+	if (s.Status == codes.Error) != (attributes["error.type"] != "") {
+		text += " status=" + s.Status.String()
+	}
+	if s.Ending != spans.Returned {
+		text += fmt.Sprintf(" ending=%d", s.Ending)
+	}
+	for _, l := range s.Links {
+		text += " link=" + l.SpanID().String()
+	}
+	if s.Rule == spans.RuleHeader {
+		return text + " of " + s.Parent.SpanID().String()
+	}
+	if !within(s) {
+		return text
+	}
+	parent := parentOf(s, among)
+	if parent == nil {
+		return text + " in an unknown span"
+	}
+	return fmt.Sprintf("%s in %s by %s", text, parent.Kind, s.Rule)
+}
+
+// within reports whether the parent of a span is another one of the program.
+func within(s *spans.Span) bool { return s.Rule == spans.RuleGoroutine || s.Rule == spans.RuleCreator }
+
+// parentOf returns the parent of a span among others, or nil.
+func parentOf(s *spans.Span, among []*spans.Span) *spans.Span {
+	i := slices.IndexFunc(among, func(p *spans.Span) bool {
+		return p.Context.SpanID() == s.Parent.SpanID() && p.Context.TraceID() == s.Context.TraceID()
+	})
+	if i < 0 {
+		return nil
+	}
+	return among[i]
+}
+
+// Complete checks that nothing was lost or misunderstood.
+func (o *Observed) Complete() {
+	o.t.Helper()
+	c, err := o.SpanCounts()
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	if c.Begun != c.Ended || c.Strays != 0 || c.Mismatched != 0 || c.Unobserved != 0 || c.Notes.Lost != 0 || c.Notes.NotRead != 0 ||
+		c.Notes.Impossible != 0 || c.Notes.Full != 0 || c.Notes.Garbled != 0 {
+		o.t.Errorf("counts: %+v", c)
+	}
+}
+
+// Repeat returns a list with n elements.
+func Repeat(n int, element func(i int) string) []string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = element(i)
+	}
+	return list
+}

@@ -1,0 +1,138 @@
+package kafkago
+
+import (
+	"cmp"
+
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/loupe-go/loupe/internal/probe"
+	"github.com/loupe-go/loupe/internal/spans/join"
+	"github.com/loupe-go/loupe/internal/spans/kafka"
+	"github.com/loupe-go/loupe/spans"
+)
+
+// Kinds of notes, as in probes.c.
+const (
+	sendBegin = iota
+	sendEnd
+	ask
+	receive
+)
+
+// maxKept bounds the goroutines that are kept.
+const maxKept = 1 << 14
+
+// decoder reads the notes of the set. The C half writes them in the same order.
+type decoder struct {
+	tracker  *join.Tracker
+	typeName func(uint64) (string, error)
+	receiver *kafka.Receiver
+	empty    map[uint64]bool // goroutines that send no messages
+}
+
+func newDecoder(t *join.Tracker, typeName func(uint64) (string, error)) *decoder {
+	return &decoder{tracker: t, typeName: typeName, receiver: kafka.NewReceiver(t, Library), empty: map[uint64]bool{}}
+}
+
+func (d *decoder) decode(n *probe.Note) {
+	switch n.What {
+	case sendBegin:
+		d.sendBegin(n)
+	case sendEnd:
+		d.sendEnd(n)
+	case ask:
+		d.receiver.Ask(n)
+	case receive:
+		d.receive(n)
+	}
+}
+
+func (d *decoder) sendBegin(n *probe.Note) {
+	count, value := n.Word(), n.Word()
+	topic := n.Text()
+	n.Word()
+	key := n.Text()
+	addrType := n.Word()
+	addr := n.Text()
+	transport := n.Word()
+	client := n.Text()
+	if s := d.tracker.Innermost(n.G, Library, trace.SpanKindProducer); s != nil { // its end was lost, or it has panicked
+		d.tracker.Supersede(s, n.Time)
+	}
+	delete(d.empty, n.G)
+	if count == 0 {
+		if len(d.empty) < maxKept {
+			d.empty[n.G] = true
+		}
+		return
+	}
+	if count >= 1<<31 {
+		d.tracker.Mismatch()
+		return
+	}
+	s := &spans.Span{Library: Library, Start: n.Time, G: n.G}
+	kafka.SetSend(s, kafka.Message{Topic: kafka.Topic(topic), Count: int(count), Partition: kafka.Unknown, Offset: kafka.Unknown,
+		Key: kafka.Key(key), Tombstone: count == 1 && value == 0})
+	if d.is(addrType, "*kafka.networkAddress") {
+		s.Set(kafka.Server(kafka.Topic(addr))...)
+	}
+	if d.is(transport, "*kafka.Transport") {
+		s.Set(kafka.Client(kafka.Topic(client), "")...)
+	}
+	d.tracker.Begin(s)
+}
+
+func (d *decoder) sendEnd(n *probe.Note) {
+	typ, code, innerType, innerCode := n.Word(), n.Word(), n.Word(), n.Word()
+	s := d.tracker.Innermost(n.G, Library, trace.SpanKindProducer)
+	switch {
+	case d.empty[n.G]:
+		delete(d.empty, n.G)
+		return
+	case s == nil:
+		d.tracker.Stray()
+		return
+	case typ == 0:
+	case innerType != 0 && d.is(typ, "kafka.WriteErrors"):
+		kafka.Fail(s, d.errorName(innerType, innerCode))
+	default:
+		kafka.Fail(s, d.errorName(typ, code))
+	}
+	d.tracker.End(s, n.Time)
+}
+
+func (d *decoder) receive(n *probe.Note) {
+	partition, offset, value := n.Word(), n.Word(), n.Word()
+	parent := kafka.Parent(n)
+	topic := n.Text()
+	n.Word()
+	key := n.Text()
+	if !kafka.Valid(partition, offset) || topic.Length == 0 {
+		d.tracker.Mismatch()
+		return
+	}
+	d.receiver.Begin(n, kafka.Message{Topic: kafka.Topic(topic), Count: 1, Partition: int64(partition), Offset: int64(offset), Key: kafka.Key(key),
+		Tombstone: value == 0}, parent)
+}
+
+// is reports whether the type at an address has a name.
+func (d *decoder) is(addr uint64, name string) bool {
+	if addr == 0 {
+		return false
+	}
+	got, err := d.typeName(addr)
+	return err == nil && got == name
+}
+
+// errorName returns the type of an error, or the name of an error of the protocol, given the first word of its value.
+func (d *decoder) errorName(typ, code uint64) string {
+	name, err := d.typeName(typ)
+	if err != nil {
+		name = ""
+	}
+	if name == "kafka.Error" && code != 0 {
+		return kafka.ErrorName(int16(code))
+	}
+	return cmp.Or(name, semconv.ErrorTypeOther.Value.AsString())
+}

@@ -1,0 +1,234 @@
+//go:build ignore
+
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * Messages of github.com/segmentio/kafka-go. The Go half is in decode.go, which reads the notes in the same order.
+ */
+enum loupe_probe {
+	PROBE_send_begin,
+	PROBE_send_end,
+	PROBE_ask,
+	PROBE_fetched,
+	PROBE_read,
+	PROBE_COUNT,
+};
+
+/* Offsets of fields, where no comment says otherwise. */
+enum loupe_setting {
+	SETTING_message_size, /* bytes */
+	SETTING_message_topic,
+	SETTING_message_partition,
+	SETTING_message_offset,
+	SETTING_message_key,
+	SETTING_message_value,
+	SETTING_message_headers,
+	SETTING_message_on_stack, /* 1: a message that a function returns is on the stack */
+	SETTING_writer_addr,
+	SETTING_writer_topic,
+	SETTING_writer_transport,
+	SETTING_transport_client,
+	SETTING_address_text,
+	SETTING_reader_brokers,
+	SETTING_reader_group,
+	SETTING_reader_dialer,
+	SETTING_dialer_client,
+	SETTING_read_start, /* the address of (*Reader).ReadMessage, */
+	SETTING_read_size,  /* and its size */
+	SETTING_COUNT,
+};
+
+enum loupe_table_id {
+	TABLE_COUNT,
+};
+
+#define LOUPE_PAYLOAD 2048
+#include "kafka.h"
+
+/* Kinds of notes. */
+enum {
+	SEND_BEGIN,
+	SEND_END,
+	ASK,
+	RECEIVE,
+};
+
+enum {
+	TOPICS = 64, /* messages whose topics are compared */
+	ERRORS = 64, /* messages whose errors are searched */
+};
+
+/* The topic of messages. Its length is 0 if they have different ones. */
+struct topic {
+	u64 text, length;
+};
+
+FUNCTION int find_topic(struct topic *to, u64 writer, u64 messages, u64 count)
+{
+	if (!to) /* the verifier checks functions by themselves */
+		return 0;
+	if (read_foreign(to, sizeof(*to), writer + SETTING(writer_topic)))
+		to->text = to->length = 0;
+	if (to->length || !messages)
+		return 0;
+	if (read_foreign(to, sizeof(*to), messages + SETTING(message_topic)) || count > TOPICS) {
+		to->text = to->length = 0;
+		return 0;
+	}
+	for (u32 i = 1; i < TOPICS; i++) {
+		struct topic other = {};
+
+		if (i >= count)
+			break;
+		if (read_foreign(&other, sizeof(other), messages + i * SETTING(message_size) + SETTING(message_topic)) ||
+		    other.length != to->length || !same_text(other.text, to->text, to->length)) {
+			to->text = to->length = 0;
+			break;
+		}
+	}
+	return 0;
+}
+
+/* func (w *Writer) WriteMessages(ctx context.Context, msgs ...Message) error */
+PROBE(send_begin)
+{
+	u64 addr[2] = {}, transport[2] = {};
+	struct goroutine gr;
+	struct topic topic;
+	struct note n;
+
+	NOTE_OR_RETURN(send_begin, SEND_BEGIN, &n, &gr);
+
+	u64 writer = ARG(send_begin, 0, 0), messages = ARG(send_begin, 3, 24), count = ARG(send_begin, 4, 32);
+
+	find_topic(&topic, writer, messages, count);
+	if (read_foreign(addr, sizeof(addr), writer + SETTING(writer_addr)) ||
+	    read_foreign(transport, sizeof(transport), writer + SETTING(writer_transport)))
+		n.to->r.flags |= LOUPE_UNREADABLE;
+	note_word(&n, count);
+	note_word(&n, count == 1 ? note_read(&n, messages + SETTING(message_value)) : 0);
+	note_text(&n, topic.text, topic.length);
+	if (count == 1) {
+		note_key(&n, messages + SETTING(message_key));
+	} else {
+		note_word(&n, 0);
+		note_text(&n, 0, 0);
+	}
+	note_word(&n, type_in(addr[0]));
+	note_string(&n, peek(addr[1]) ? addr[1] + SETTING(address_text) : 0);
+	note_word(&n, type_in(transport[0]));
+	note_string(&n, peek(transport[1] + SETTING(transport_client)) ? transport[1] + SETTING(transport_client) : 0);
+	note_end(&n);
+	return 0;
+}
+
+/* The first error of a WriteErrors, which is a slice with an error or nil for each message. */
+struct error {
+	u64 itab, data;
+};
+
+FUNCTION int find_error(struct error *to, u64 slice)
+{
+	u64 header[2] = {};
+
+	if (!to) /* the verifier checks functions by themselves */
+		return 0;
+	to->itab = to->data = 0;
+	if (slice < FIRST_PAGE || read_foreign(header, sizeof(header), slice))
+		return 0;
+	for (u32 i = 0; i < ERRORS; i++) {
+		if (i >= header[1] || read_foreign(to, sizeof(*to), header[0] + i * sizeof(*to)) || to->itab)
+			break;
+	}
+	return 0;
+}
+
+/* The same returns. */
+PROBE(send_end)
+{
+	u64 itab = RESULT(send_end, 0), data = RESULT(send_end, 1);
+	struct error inner = {};
+	struct goroutine gr;
+	struct note n;
+
+	NOTE_OR_RETURN(send_end, SEND_END, &n, &gr);
+	if (itab)
+		find_error(&inner, data);
+	note_word(&n, type_in(itab));
+	note_word(&n, itab ? peek(data) : 0);
+	note_word(&n, type_in(inner.itab));
+	note_word(&n, inner.itab ? peek(inner.data) : 0);
+	note_end(&n);
+	return 0;
+}
+
+/* func (r *Reader) FetchMessage(ctx context.Context) (Message, error), which ReadMessage calls, too */
+PROBE(ask)
+{
+	struct goroutine gr;
+	struct note n;
+
+	NOTE_OR_RETURN(ask, ASK, &n, &gr);
+	follow_end(gr.id);
+
+	u64 reader = ARG(ask, 0, 0), dialer = note_read(&n, reader + SETTING(reader_dialer));
+
+	note_client(&n, reader + SETTING(reader_brokers), reader + SETTING(reader_group), dialer ? dialer + SETTING(dialer_client) : 0);
+	note_end(&n);
+	return 0;
+}
+
+/* The address that a probed function returns to, at its return. */
+#if defined(__TARGET_ARCH_x86)
+#define RETURN_TO(probe) read_word(CALLER(probe))
+#elif defined(__TARGET_ARCH_arm64)
+#define RETURN_TO(probe) (SITE(probe).sp_moved ? read_word(CALLER(probe)) : CALLER(probe))
+#endif
+
+/* Sends a message that a function returns. It is on the stack. */
+FUNCTION int send_received(u64 g, u64 message)
+{
+	u32 tid = target_thread();
+	struct kafka_search found;
+	struct goroutine gr;
+	u64 headers[2] = {};
+	struct note n;
+
+	if (!tid)
+		return 0;
+	if (!read_any_g(&gr, g)) {
+		unreadable(SET(kind));
+		return 0;
+	}
+	if (!note_begin(&n, RECEIVE, tid, gr.id, 0))
+		return 0;
+	follow_begin(gr.id);
+	if (read_foreign(headers, sizeof(headers), message + SETTING(message_headers)))
+		n.to->r.flags |= LOUPE_UNREADABLE;
+	kafka_find(&found, headers[0], headers[1], KAFKA_TEXT_KEYS);
+	note_word(&n, note_read(&n, message + SETTING(message_partition)));
+	note_word(&n, note_read(&n, message + SETTING(message_offset)));
+	note_word(&n, note_read(&n, message + SETTING(message_value)));
+	note_found(&n, &found);
+	note_string(&n, message + SETTING(message_topic));
+	note_key(&n, message + SETTING(message_key));
+	note_end(&n);
+	return 0;
+}
+
+#define MESSAGE(probe) (stack_pointer(ctx) + SITE(probe).sp_moved + 8)
+
+/* (*Reader).FetchMessage returns a message and an error, but not to ReadMessage */
+PROBE(fetched)
+{
+	if (RESULT(fetched, 0) || RETURN_TO(fetched) - SETTING(read_start) < SETTING(read_size))
+		return 0;
+	return send_received(CURRENT_G(fetched), MESSAGE(fetched));
+}
+
+/* (*Reader).ReadMessage returns a message and an error */
+PROBE(read)
+{
+	if (RESULT(read, 0))
+		return 0;
+	return send_received(CURRENT_G(read), MESSAGE(read));
+}

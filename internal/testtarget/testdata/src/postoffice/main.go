@@ -1,0 +1,77 @@
+// Postoffice is a broker of Kafka's protocol.
+//
+// It adds the commands
+//
+//	address         answers with the address of the broker
+//	topic NAME N    creates a topic with N partitions
+//	stored TOPIC    answers with the number of messages that the topic has
+//	fail CODE N     answers the next N requests to store messages with an error
+package main
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+const produce = 0 // the key of requests to store messages
+
+func check(err error) {
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "postoffice: %v\n", err)
+		os.Exit(2)
+	}
+}
+
+func number(text string) int {
+	n, err := strconv.Atoi(text)
+	check(err)
+	return n
+}
+
+func main() {
+	c, err := kfake.NewCluster(kfake.NumBrokers(1))
+	check(err)
+	serve(false, map[string]command{
+		"address": func([]string) string { return c.ListenAddrs()[0] },
+		"topic": func(args []string) string {
+			check(c.CreateTopic(args[0], int32(number(args[1])), nil))
+			return "ok"
+		},
+		"stored": func(args []string) string {
+			var n int64
+			for _, p := range c.PartitionInfos(args[0]) {
+				n += p.HighWatermark
+			}
+			return fmt.Sprint(n)
+		},
+		"fail": func(args []string) string {
+			for i := 0; i < number(args[1]); i++ {
+				c.ControlKey(produce, refuse(int16(number(args[0]))))
+			}
+			return "ok"
+		},
+	})
+}
+
+// refuse returns a function that answers a request to store messages with an error.
+func refuse(code int16) func(kmsg.Request) (kmsg.Response, error, bool) {
+	return func(r kmsg.Request) (kmsg.Response, error, bool) {
+		req := r.(*kmsg.ProduceRequest)
+		resp := req.ResponseKind().(*kmsg.ProduceResponse)
+		for _, t := range req.Topics {
+			topic := kmsg.NewProduceResponseTopic()
+			topic.Topic, topic.TopicID = t.Topic, t.TopicID
+			for _, p := range t.Partitions {
+				partition := kmsg.NewProduceResponseTopicPartition()
+				partition.Partition, partition.ErrorCode = p.Partition, code
+				topic.Partitions = append(topic.Partitions, partition)
+			}
+			resp.Topics = append(resp.Topics, topic)
+		}
+		return resp, nil, true
+	}
+}
