@@ -125,8 +125,8 @@ func (g *goCommand) newest(path string) (table.Version, error) {
 	return table.ParseVersion(version)
 }
 
-// exists reports whether a version of a module is published.
+// exists reports whether a version of a module is published. A version that the checksum database does not have is not.
 func (g *goCommand) exists(path string, v table.Version) bool {
-	_, err := g.run(nil, "list", "-m", path+"@"+v.String())
+	_, err := g.download(path, v.String())
 	return err == nil
 }
