@@ -42,9 +42,32 @@ var kafkaStructs = []wantedStruct{
 	{"github.com/segmentio/kafka-go", "Reader", "config config.Brokers config.GroupID config.Topic config.Dialer"},
 	{"github.com/segmentio/kafka-go", "ReaderConfig", "Brokers GroupID Topic Partition"},
 	{"github.com/segmentio/kafka-go", "Transport", "ClientID"},
-	{"github.com/segmentio/kafka-go", "Writer", "Addr Topic Transport"},
+	{"github.com/segmentio/kafka-go", "Writer", "Addr Topic Transport RequiredAcks Async"},
 	{"github.com/segmentio/kafka-go", "networkAddress", "network address"},
+	{"github.com/segmentio/kafka-go", "partitionWriter", "meta w"},
+	{"github.com/segmentio/kafka-go", "topicPartition", "topic partition"},
+	{"github.com/segmentio/kafka-go", "writeBatch", "msgs size done err"},
 	{"github.com/segmentio/kafka-go/protocol", "Header", "Key Value"},
+}
+
+// franzStructs are the wanted structs of module github.com/twmb/franz-go.
+var franzStructs = []wantedStruct{
+	{"github.com/twmb/franz-go/pkg/kerr", "Error", "Message"},
+	{"github.com/twmb/franz-go/pkg/kgo", "Client", "cfg cfg.id cfg.seedBrokers cfg.group cfg.txnID cfg.defaultProduceTopic producer.producingTxn"},
+	{"github.com/twmb/franz-go/pkg/kgo", "Fetch", "Topics"},
+	{"github.com/twmb/franz-go/pkg/kgo", "FetchPartition", "Partition Records"},
+	{"github.com/twmb/franz-go/pkg/kgo", "FetchTopic", "Topic Partitions"},
+	{"github.com/twmb/franz-go/pkg/kgo", "Record", "Key Value Headers Topic Partition Offset"},
+	{"github.com/twmb/franz-go/pkg/kgo", "RecordHeader", "Key Value"},
+}
+
+// saramaStructs returns the wanted structs of a path of the sarama client.
+func saramaStructs(pkg string) []wantedStruct {
+	return []wantedStruct{
+		{pkg, "Config", "ClientID Producer.RequiredAcks"},
+		{pkg, "ProducerMessage", "Topic Key Value Partition Offset retries"},
+		{pkg, "asyncProducer", "conf"},
+	}
 }
 
 // redisStructs returns the wanted structs of a major version of the redis client. netConn are the fields of its connections that have
