@@ -54,6 +54,8 @@ var wanted = []module{
 	}},
 	{path: "github.com/segmentio/kafka-go", since: "v0.4.1", structs: kafkaStructs},
 	{path: "github.com/twmb/franz-go", since: "v1.0.0", structs: franzStructs},
+	{path: "github.com/IBM/sarama", since: "v1.40.0", structs: saramaStructs("github.com/IBM/sarama")},
+	{path: "github.com/Shopify/sarama", since: "v1.19.0", structs: saramaStructs("github.com/Shopify/sarama")},
 	{path: "github.com/go-redis/redis/v8", since: "v8.0.0", structs: redisStructs("github.com/go-redis/redis/v8", "netConn")},
 	{path: "github.com/redis/go-redis/v9", since: "v9.0.0", structs: redisStructs("github.com/redis/go-redis/v9", "netConn netConnAtomic")},
 	{path: "github.com/jackc/pgx/v5", since: "v5.0.0", structs: pgxStructs},
