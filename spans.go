@@ -10,6 +10,7 @@ import (
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/probe"
 	"github.com/loupe-go/loupe/internal/probe/inline"
+	"github.com/loupe-go/loupe/internal/spans/franz"
 	"github.com/loupe-go/loupe/internal/spans/grpc"
 	"github.com/loupe-go/loupe/internal/spans/join"
 	"github.com/loupe-go/loupe/internal/spans/kafkago"
@@ -124,6 +125,7 @@ func newSpanSets(o SpanOptions, p *goproc.Process, kinds event.Kinds) *spanSets 
 		redis.New(redis.V9, s.tracker, p.TypeName, redis.Options{NoText: o.NoQueryText}),
 		pgx.New(s.tracker, pgx.Options{TypeName: p.TypeName, Constant: p.Constant, NoText: o.NoQueryText}),
 		kafkago.New(s.tracker, p.TypeName),
+		franz.New(s.tracker, p.TypeName),
 	}
 	s.probes = append(s.probes, mongo.New(s.tracker, p.TypeName)...)
 	return s

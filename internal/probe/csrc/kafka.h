@@ -9,6 +9,7 @@
 
 enum {
 	KAFKA_HEADERS = 32, /* of a message that are searched */
+	KAFKA_PARENT = 55,  /* bytes of a traceparent */
 
 	KAFKA_CUT = 1,        /* the message has more headers */
 	KAFKA_UNREADABLE = 2, /* a part of the headers could not be read */
@@ -94,21 +95,24 @@ INLINE void note_key(struct note *n, u64 at)
 	note_text(n, key[0], key[1]);
 }
 
-/* Whether two texts of the same length are equal, as far as 64 bytes. */
-INLINE int same_text(u64 a, u64 b, u64 length)
+/* Whether two texts of the same length are equal, as far as 256 bytes. */
+FUNCTION int same_text(u64 a, u64 b, u64 length)
 {
-	u64 x[8] = {}, y[8] = {};
-
-	if (a == b || !length)
+	if (a == b)
 		return 1;
-	if (length > sizeof(x))
-		length = sizeof(x);
-	OPAQUE(length);
-	if (length > sizeof(x) || read_foreign(x, length, a) || read_foreign(y, length, b))
-		return 0;
-	for (u32 i = 0; i < 8; i++)
-		if (x[i] != y[i])
+	for (u32 i = 0; i < 32; i++) {
+		u64 at = i * 8, size = 8, x = 0, y = 0;
+
+		if (at >= length)
+			break;
+		if (length < 8)
+			size = length;
+		else if (at + 8 > length)
+			at = length - 8;
+		OPAQUE(size);
+		if (size > 8 || read_foreign(&x, size, a + at) || read_foreign(&y, size, b + at) || x != y)
 			return 0;
+	}
 	return 1;
 }
 

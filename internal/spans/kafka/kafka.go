@@ -11,6 +11,7 @@ package kafka
 import (
 	"net"
 	"strconv"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -23,13 +24,13 @@ import (
 	"github.com/loupe-go/loupe/spans"
 )
 
-// Unknown is a partition or an offset that is unknown.
+// Unknown is a number of a Message that is unknown.
 const Unknown = -1
 
 // A Message is a message, or several of one topic.
 type Message struct {
 	Topic     string // empty: unknown, or the messages have different topics
-	Count     int    // number of messages
+	Count     int    // number of messages, or Unknown for many
 	Partition int64  // of a message, or of all
 	Offset    int64  // of a message
 	Key       string // of a message; empty: none, or it is not a text
@@ -51,13 +52,12 @@ func SetProcess(s *spans.Span, m Message) {
 func set(s *spans.Span, operation string, m Message) {
 	s.Name = operation
 	s.Set(semconv.MessagingSystemKafka, semconv.MessagingOperationName(operation), semconv.MessagingOperationTypeKey.String(operation))
-	if m.Topic != "" {
-		s.Name += " " + m.Topic
-		s.Set(semconv.MessagingDestinationName(m.Topic))
-	}
+	SetTopic(s, m.Topic)
 	SetPosition(s, m.Partition, m.Offset)
 	if m.Count != 1 {
-		s.Set(semconv.MessagingBatchMessageCount(m.Count))
+		if m.Count != Unknown {
+			s.Set(semconv.MessagingBatchMessageCount(m.Count))
+		}
 		return
 	}
 	if m.Key != "" {
@@ -66,6 +66,15 @@ func set(s *spans.Span, operation string, m Message) {
 	if m.Tombstone {
 		s.Set(semconv.MessagingKafkaMessageTombstone(true))
 	}
+}
+
+// SetTopic sets the topic in the name and the attributes of a span, if it is known and the span has none.
+func SetTopic(s *spans.Span, topic string) {
+	if topic == "" || strings.Contains(s.Name, " ") {
+		return
+	}
+	s.Name += " " + topic
+	s.Set(semconv.MessagingDestinationName(topic))
 }
 
 // SetPosition sets the attributes of the place of a message, as far as it is known.

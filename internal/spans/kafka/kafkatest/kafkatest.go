@@ -177,6 +177,23 @@ func (o *Observed) take(n int, library string) []*spans.Span {
 	}
 }
 
+// Helper marks the calling function as one of a test.
+func (o *Observed) Helper() { o.t.Helper() }
+
+// Await waits for n spans of a library and drops them.
+func (o *Observed) Await(library string, n int) {
+	o.t.Helper()
+	got := 0
+	for _, s := range o.take(n, library) {
+		if s.Library == library {
+			got++
+		}
+	}
+	if got != n {
+		o.t.Errorf("%d spans, want %d", got, n)
+	}
+}
+
 // Expect executes a command and compares its answer and its spans of a library, in any order.
 func (o *Observed) Expect(library, command, answer string, want ...string) []*spans.Span {
 	o.t.Helper()

@@ -1,0 +1,283 @@
+//go:build ignore
+
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * Records of github.com/twmb/franz-go. The Go half is in decode.go, which reads the notes in the same order.
+ */
+enum loupe_probe {
+	PROBE_send_begin,
+	PROBE_send_end,
+	PROBE_ask,
+	PROBE_receive,
+	PROBE_COUNT,
+};
+
+/* Offsets of fields, where no comment says otherwise. */
+enum loupe_setting {
+	SETTING_record_key,
+	SETTING_record_value,
+	SETTING_record_headers,
+	SETTING_record_topic,
+	SETTING_record_partition,
+	SETTING_record_offset,
+	SETTING_fetch_topics,
+	SETTING_topic_name,
+	SETTING_topic_partitions,
+	SETTING_topic_size, /* bytes */
+	SETTING_partition_number,
+	SETTING_partition_records,
+	SETTING_partition_size, /* bytes */
+	SETTING_client_id,
+	SETTING_client_brokers,
+	SETTING_client_group,
+	SETTING_client_topic, /* the default topic */
+	SETTING_client_transactional,
+	SETTING_client_transaction, /* not 0: it is in a transaction */
+	SETTING_error_name,
+	SETTING_direct, /* 1: Produce calls the promise of a record without a topic, or without a transaction, itself */
+	SETTING_COUNT,
+};
+
+enum loupe_table_id {
+	TABLE_COUNT,
+};
+
+#define LOUPE_PAYLOAD 2048
+#include "kafka.h"
+
+/* Kinds of notes. */
+enum {
+	SEND_BEGIN,
+	SEND_END,
+	ASK,
+	PARENT, /* of a record, before RECEIVE */
+	RECEIVE,
+};
+
+enum {
+	STEPS = 256,   /* fetches, topics, partitions and searched records of a poll that are visited */
+	SEARCHED = 64, /* records of a poll whose headers are searched */
+	FETCH_SIZE = 24,
+	ALL_EQUAL = 1, /* flags of a poll: its records have the same topic, */
+	CUT = 2,       /* and it has more than was visited */
+	NO_PARTITION = 0xffffffff,
+};
+
+/* func (cl *Client) produce(ctx context.Context, r *Record, promise func(*Record, error), block bool), and Produce before v1.4.0 */
+PROBE(send_begin)
+{
+	u64 client = ARG(send_begin, 0, 0), record = ARG(send_begin, 3, 24);
+	struct goroutine gr;
+	struct note n;
+
+	if (SETTING(direct) && !peek(record + SETTING(record_topic) + 8) && !peek(client + SETTING(client_topic) + 8))
+		return 0;
+	if (SETTING(direct) && peek(client + SETTING(client_transactional)) && !(u32)peek(client + SETTING(client_transaction)))
+		return 0;
+	NOTE_OR_RETURN(send_begin, SEND_BEGIN, &n, &gr);
+	note_word(&n, record);
+	note_word(&n, note_read(&n, record + SETTING(record_value)));
+	note_string(&n, record + SETTING(record_topic));
+	note_key(&n, record + SETTING(record_key));
+	note_client(&n, client + SETTING(client_brokers), 0, note_read(&n, client + SETTING(client_id)));
+	note_end(&n);
+	return 0;
+}
+
+/* func (cl *Client) finishRecordPromise(pr promisedRec, err error, ...): pr is a context, a function and the record */
+PROBE(send_end)
+{
+	u64 record = ARG(send_end, 4, 32), itab = ARG(send_end, 5, 40), error = ARG(send_end, 6, 48), name[2] = {};
+	struct goroutine gr;
+	struct note n;
+
+	NOTE_OR_RETURN(send_end, SEND_END, &n, &gr);
+	note_word(&n, record);
+	note_word(&n, type_in(itab));
+	note_word(&n, note_read(&n, record + SETTING(record_partition)));
+	note_word(&n, note_read(&n, record + SETTING(record_offset)));
+	note_string(&n, record + SETTING(record_topic));
+	if (!itab || read_foreign(name, sizeof(name), error + SETTING(error_name)) || name[1] > LOUPE_TEXT || !peek(name[0]))
+		name[0] = name[1] = 0;
+	note_text(&n, name[0], name[1]);
+	note_end(&n);
+	return 0;
+}
+
+/* func (cl *Client) PollRecords(ctx context.Context, maxPollRecords int) Fetches, which PollFetches calls, too */
+PROBE(ask)
+{
+	struct goroutine gr;
+	struct note n;
+
+	NOTE_OR_RETURN(ask, ASK, &n, &gr);
+	follow_end(gr.id);
+
+	u64 client = ARG(ask, 0, 0);
+
+	note_client(&n, client + SETTING(client_brokers), client + SETTING(client_group), note_read(&n, client + SETTING(client_id)));
+	note_end(&n);
+	return 0;
+}
+
+/* A slice that is visited, from an element on. */
+struct visit {
+	u64 at, left;
+};
+
+/* What a poll has returned, and what of that is still to be visited. */
+struct poll {
+	u64 count;         /* of records */
+	u64 first;         /* the first record */
+	u64 topic, length; /* the name of the first topic */
+	u32 flags;
+	u32 partition; /* of all records */
+	u32 searched;
+	u32 tid;
+	u64 goid;
+
+	struct visit fetches, topics, partitions, records;
+	u64 name, name_length; /* of the topic that is visited */
+};
+
+/* Sends the context of a sender. */
+FUNCTION int send_parent(u64 goid, u64 tid, u64 value)
+{
+	struct note n;
+
+	if (!note_begin(&n, PARENT, tid, goid, 0))
+		return 0;
+	note_text(&n, value, KAFKA_PARENT);
+	note_end(&n);
+	return 0;
+}
+
+/* Searches a record for a traceparent. */
+FUNCTION int search_record(struct poll *p, u64 record)
+{
+	struct kafka_search found;
+	u64 headers[2] = {};
+
+	if (!p) /* the verifier checks functions by themselves */
+		return 0;
+	if (!p->searched)
+		p->first = record;
+	p->searched++;
+	if (record < FIRST_PAGE || read_foreign(headers, sizeof(headers), record + SETTING(record_headers)))
+		return 0;
+	kafka_find(&found, headers[0], headers[1], KAFKA_TEXT_KEYS);
+	if (found.count == 1 && found.length == KAFKA_PARENT)
+		send_parent(p->goid, p->tid, found.value);
+	return 0;
+}
+
+INLINE void visit_slice(struct visit *v, u64 at)
+{
+	u64 slice[2] = {};
+
+	v->left = 0;
+	if (!read_foreign(slice, sizeof(slice), at)) {
+		v->at = slice[0];
+		v->left = slice[1];
+	}
+}
+
+INLINE u64 next(struct visit *v, u64 size)
+{
+	u64 at = v->at;
+
+	v->at += size;
+	v->left--;
+	return at;
+}
+
+INLINE void visit_partition(struct poll *p, u64 partition)
+{
+	u32 number = peek(partition + SETTING(partition_number));
+
+	visit_slice(&p->records, partition + SETTING(partition_records));
+	if (!p->records.left)
+		return;
+	if (!p->count) {
+		p->topic = p->name;
+		p->length = p->name_length;
+		p->partition = number;
+	} else if (p->name_length != p->length || !same_text(p->name, p->topic, p->length)) {
+		p->flags &= ~ALL_EQUAL;
+		p->partition = NO_PARTITION;
+	} else if (number != p->partition) {
+		p->partition = NO_PARTITION;
+	}
+	p->count += p->records.left;
+}
+
+/* Visits a record, a partition, a topic or a fetch. Returns 0 if none is left. */
+FUNCTION int visit_next(struct poll *p)
+{
+	if (!p)
+		return 0;
+	if (p->records.left && p->searched < SEARCHED) {
+		search_record(p, peek(next(&p->records, 8)));
+	} else if (p->partitions.left) {
+		visit_partition(p, next(&p->partitions, SETTING(partition_size)));
+	} else if (p->topics.left) {
+		u64 topic = next(&p->topics, SETTING(topic_size));
+
+		p->name = peek(topic + SETTING(topic_name));
+		p->name_length = p->name ? peek(topic + SETTING(topic_name) + 8) : 0;
+		visit_slice(&p->partitions, topic + SETTING(topic_partitions));
+	} else if (p->fetches.left) {
+		visit_slice(&p->topics, next(&p->fetches, FETCH_SIZE) + SETTING(fetch_topics));
+	} else {
+		return 0;
+	}
+	return 1;
+}
+
+INLINE void visit_all(struct poll *p, u64 fetches, u64 count)
+{
+	p->count = p->first = p->topic = p->length = 0;
+	p->searched = 0;
+	p->fetches.at = fetches;
+	p->fetches.left = count;
+	p->topics.left = p->partitions.left = p->records.left = 0;
+	p->flags = ALL_EQUAL | CUT;
+	p->partition = NO_PARTITION;
+	for (u32 i = 0; i < STEPS; i++) {
+		if (!visit_next(p)) {
+			p->flags &= ~CUT;
+			break;
+		}
+	}
+}
+
+/* PollRecords returns a slice of fetches. */
+PROBE(receive)
+{
+	u32 tid = target_thread();
+	struct goroutine gr;
+	struct poll p;
+	struct note n;
+
+	if (!tid || !RESULT(receive, 1))
+		return 0;
+	if (!read_any_g(&gr, CURRENT_G(receive))) {
+		unreadable(SET(kind));
+		return 0;
+	}
+	p.goid = gr.id;
+	p.tid = tid;
+	visit_all(&p, RESULT(receive, 0), RESULT(receive, 1));
+	if (!p.count || !note_begin(&n, RECEIVE, tid, gr.id, 0))
+		return 0;
+	follow_begin(gr.id);
+	note_word(&n, p.count);
+	note_word(&n, p.flags);
+	note_word(&n, p.partition);
+	note_word(&n, note_read(&n, p.first + SETTING(record_offset)));
+	note_word(&n, note_read(&n, p.first + SETTING(record_value)));
+	note_text(&n, p.topic, p.length);
+	note_key(&n, p.first + SETTING(record_key));
+	note_end(&n);
+	return 0;
+}

@@ -1,0 +1,260 @@
+// Envoy sends and receives messages with github.com/twmb/franz-go. It builds with each version that a file such as franz-1.0.0.mod names.
+//
+// It adds the commands
+//
+//	broker ADDR     connects to a broker
+//	send TOPIC N    sends N records with ProduceSync; the answer is `ok` or `failed`. The key of record 7 is `key7`, from 0 on
+//	async TOPIC N   sends N records with Produce, and waits for their promises
+//	default TOPIC N the same, with a client that has a default topic
+//	erase TOPIC     sends a record without a value, whose key is not a text
+//	traced TOPIC TRACEPARENT N  sends N records with this header, and others around it; `-` for none, twice if it begins with `+`
+//	expired TOPIC   sends a record with a context that has ended
+//	closed TOPIC    sends a record with a client that is closed
+//	nowhere         sends a record without a topic
+//	inside TOPIC    sends a record in a request of HTTP
+//	load TOPIC N M  sends M records on each of N goroutines, one after the other
+//	read TOPIC N    receives N records on a new goroutine, one with each call; the answer has the sum of their offsets
+//	group GROUP TOPIC N  the same as a member of a group
+//	poll N TOPICS   receives records on a new goroutine, until it has N, after it has waited for all of them; the answer has the numbers of
+//	                calls and of records
+//	relay FROM TO N  receives N records, and sends each to another topic
+//	ended TOPIC     asks for records with a context that has ended, and of a client that is closed
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+func check(err error) {
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "envoy: %v\n", err)
+		os.Exit(2)
+	}
+}
+
+func number(text string) int {
+	n, err := strconv.Atoi(text)
+	check(err)
+	return n
+}
+
+var background = context.Background()
+
+type envoy struct {
+	broker string
+	client *kgo.Client
+	http   string
+}
+
+func main() {
+	e := &envoy{}
+	serve(false, map[string]command{
+		"broker": func(args []string) string {
+			e.broker = args[0]
+			e.client = e.open()
+			return "ok"
+		},
+		"send": func(args []string) string {
+			return result(e.client.ProduceSync(background, records(args[0], number(args[1]))...))
+		},
+		"async":   func(args []string) string { return async(e.client, records(args[0], number(args[1]))) },
+		"default": e.byDefault,
+		"erase": func(args []string) string {
+			return result(e.client.ProduceSync(background, &kgo.Record{Topic: args[0], Key: []byte("\x00\xff")}))
+		},
+		"traced":  e.traced,
+		"expired": e.expired,
+		"closed":  e.closed,
+		"nowhere": func([]string) string { return result(e.client.ProduceSync(background, &kgo.Record{})) },
+		"inside":  e.inside,
+		"load":    e.load,
+		"read":    func(args []string) string { return e.receive(args[0], number(args[1]), nil) },
+		"group": func(args []string) string {
+			return e.receive(args[1], number(args[2]), nil, kgo.ConsumerGroup(args[0]))
+		},
+		"poll": e.poll,
+		"relay": func(args []string) string {
+			return e.receive(args[0], number(args[2]), func(r *kgo.Record) {
+				check(e.client.ProduceSync(background, &kgo.Record{Topic: args[1], Value: r.Value}).FirstErr())
+			})
+		},
+		"ended": e.ended,
+	})
+}
+
+func (e *envoy) open(options ...kgo.Opt) *kgo.Client {
+	c, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(e.broker), kgo.ClientID("envoy"), kgo.RecordRetries(1), kgo.FetchMaxWait(50 * time.Millisecond),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart())}, options...)...)
+	check(err)
+	return c
+}
+
+func result(r kgo.ProduceResults) string {
+	if r.FirstErr() == nil {
+		return "ok"
+	}
+	return "failed"
+}
+
+func records(topic string, n int) []*kgo.Record {
+	list := make([]*kgo.Record, n)
+	for i := range list {
+		list[i] = &kgo.Record{Topic: topic, Key: []byte(fmt.Sprintf("key%d", i)), Value: []byte("value")}
+	}
+	return list
+}
+
+func async(c *kgo.Client, list []*kgo.Record) string {
+	var all sync.WaitGroup
+	all.Add(len(list))
+	answer := "ok"
+	for _, r := range list {
+		c.Produce(background, r, func(_ *kgo.Record, err error) {
+			if err != nil {
+				answer = "failed"
+			}
+			all.Done()
+		})
+	}
+	all.Wait()
+	return answer
+}
+
+func (e *envoy) byDefault(args []string) string {
+	c := e.open(kgo.DefaultProduceTopic(args[0]))
+	defer c.Close()
+	return async(c, records("", number(args[1])))
+}
+
+func (e *envoy) traced(args []string) string {
+	var list []*kgo.Record
+	for i := 0; i < number(args[2]); i++ {
+		r := &kgo.Record{Topic: args[0], Value: []byte("value"), Headers: []kgo.RecordHeader{{Key: "first", Value: []byte("1")}, {Key: "traceparenT"}, {}}}
+		value := strings.TrimPrefix(args[1], "+")
+		if value != "-" {
+			r.Headers = append(r.Headers, kgo.RecordHeader{Key: "traceparent", Value: []byte(value)})
+		}
+		if value != args[1] {
+			r.Headers = append(r.Headers, kgo.RecordHeader{Key: "traceparent", Value: []byte(value)})
+		}
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: "last"})
+		list = append(list, r)
+	}
+	return result(e.client.ProduceSync(background, list...))
+}
+
+func (e *envoy) expired(args []string) string {
+	ctx, cancel := context.WithCancel(background)
+	cancel()
+	return result(e.client.ProduceSync(ctx, records(args[0], 1)...))
+}
+
+func (e *envoy) closed(args []string) string {
+	c := e.open()
+	c.Close()
+	return result(c.ProduceSync(background, records(args[0], 1)...))
+}
+
+func (e *envoy) inside(args []string) string {
+	if e.http == "" {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		check(err)
+		e.http = l.Addr().String()
+		go http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			io.WriteString(w, result(e.client.ProduceSync(background, records(r.URL.Path[1:], 1)...)))
+		}))
+	}
+	resp, err := http.Get("http://" + e.http + "/" + args[0])
+	check(err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	check(err)
+	return string(text)
+}
+
+// each calls a function on each of n goroutines.
+func each(n int, f func()) {
+	var all sync.WaitGroup
+	for i := 0; i < n; i++ {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			f()
+		}()
+	}
+	all.Wait()
+}
+
+func (e *envoy) load(args []string) string {
+	each(number(args[1]), func() {
+		for i := 0; i < number(args[2]); i++ {
+			check(e.client.ProduceSync(background, records(args[0], 1)...).FirstErr())
+		}
+	})
+	return "ok"
+}
+
+// receive receives n records, and processes each with a function.
+func (e *envoy) receive(topic string, n int, process func(*kgo.Record), options ...kgo.Opt) string {
+	c := e.open(append(options, kgo.ConsumeTopics(topic))...)
+	defer c.Close()
+	sum := int64(0)
+	each(1, func() {
+		for i := 0; i < n; {
+			fetches := c.PollRecords(background, 1)
+			fetches.EachError(func(_ string, _ int32, err error) { check(err) })
+			for _, r := range fetches.Records() {
+				sum += r.Offset
+				i++
+				if len(options) > 0 {
+					check(c.CommitRecords(background, r))
+				}
+				if process != nil {
+					process(r)
+				}
+			}
+		}
+	})
+	return fmt.Sprint(sum)
+}
+
+func (e *envoy) poll(args []string) string {
+	n := number(args[0])
+	c := e.open(kgo.ConsumeTopics(args[1:]...))
+	defer c.Close()
+	calls, got := 0, 0
+	each(1, func() {
+		for end := time.Now().Add(10 * time.Second); int(c.BufferedFetchRecords()) < n && time.Now().Before(end); {
+			time.Sleep(time.Millisecond)
+		}
+		for got < n {
+			calls++
+			got += len(c.PollFetches(background).Records())
+		}
+	})
+	return fmt.Sprint(calls, got)
+}
+
+func (e *envoy) ended(args []string) string {
+	c := e.open(kgo.ConsumeTopics(args[0]))
+	ctx, cancel := context.WithCancel(background)
+	cancel()
+	got := 0
+	each(1, func() {
+		got += len(c.PollFetches(ctx).Records())
+		c.Close()
+		got += len(c.PollFetches(background).Records())
+	})
+	return fmt.Sprint(got)
+}
