@@ -18,6 +18,7 @@ import (
 	"github.com/loupe-go/loupe/internal/spans/nethttp"
 	"github.com/loupe-go/loupe/internal/spans/pgx"
 	"github.com/loupe-go/loupe/internal/spans/redis"
+	"github.com/loupe-go/loupe/internal/spans/sarama"
 	"github.com/loupe-go/loupe/internal/spans/sqldb"
 	"github.com/loupe-go/loupe/spans"
 )
@@ -126,6 +127,7 @@ func newSpanSets(o SpanOptions, p *goproc.Process, kinds event.Kinds) *spanSets 
 		pgx.New(s.tracker, pgx.Options{TypeName: p.TypeName, Constant: p.Constant, NoText: o.NoQueryText}),
 		kafkago.New(s.tracker, p.TypeName),
 		franz.New(s.tracker, p.TypeName),
+		sarama.New(s.tracker, p.TypeName, sarama.IBM), sarama.New(s.tracker, p.TypeName, sarama.Shopify),
 	}
 	s.probes = append(s.probes, mongo.New(s.tracker, p.TypeName)...)
 	return s

@@ -1,0 +1,26 @@
+//go:build !shopify
+
+package main
+
+import "github.com/IBM/sarama"
+
+type (
+	settings      = sarama.Config
+	message       = sarama.ProducerMessage
+	syncProducer  = sarama.SyncProducer
+	asyncProducer = sarama.AsyncProducer
+	stringEncoder = sarama.StringEncoder
+	byteEncoder   = sarama.ByteEncoder
+)
+
+var version = sarama.V0_11_0_0
+
+func newConfig() *settings { return sarama.NewConfig() }
+
+func newSyncProducer(brokers []string, c *settings) (syncProducer, error) {
+	return sarama.NewSyncProducer(brokers, c)
+}
+
+func newAsyncProducer(brokers []string, c *settings) (asyncProducer, error) {
+	return sarama.NewAsyncProducer(brokers, c)
+}

@@ -1,0 +1,170 @@
+// Mailer sends messages with github.com/IBM/sarama, or, with the build tag shopify, with github.com/Shopify/sarama. It builds with each
+// version that a file such as sarama-1.61.1.mod names.
+//
+// It adds the commands
+//
+//	broker ADDR     connects to a broker
+//	one TOPIC N     sends N messages with one call each; the answer is `ok` or `failed`. The key of message 7 is `key7`, from 0 on
+//	send TOPIC N    sends N messages with one call
+//	async TOPIC N   sends N messages through the channel of an AsyncProducer that returns successes
+//	silent TOPIC N  the same, but it does not return them
+//	erase TOPIC     sends a message without a value, whose key is not a text
+//	mute TOPIC      sends a message without asking for an answer
+//	large TOPIC     sends a message that is too large
+//	inside TOPIC    sends a message in a request of HTTP
+//	load TOPIC N M  sends M messages, one in each call, on each of N goroutines
+package main
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+)
+
+func check(err error) {
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "mailer: %v\n", err)
+		os.Exit(2)
+	}
+}
+
+func number(text string) int {
+	n, err := strconv.Atoi(text)
+	check(err)
+	return n
+}
+
+type mailer struct {
+	broker string
+	sync   syncProducer
+	http   string
+}
+
+func main() {
+	m := &mailer{}
+	serve(false, map[string]command{
+		"broker": func(args []string) string {
+			m.broker = args[0]
+			m.sync = m.open(config())
+			return "ok"
+		},
+		"one":   m.one,
+		"send":  func(args []string) string { return result(m.sync.SendMessages(messages(args[0], number(args[1])))) },
+		"async": func(args []string) string { return m.async(args[0], number(args[1]), true) },
+		"silent": func(args []string) string {
+			return m.async(args[0], number(args[1]), false)
+		},
+		"erase": func(args []string) string {
+			return m.message(m.sync, &message{Topic: args[0], Key: byteEncoder("\x00\xff")})
+		},
+		"mute": func(args []string) string {
+			c := config()
+			c.Producer.RequiredAcks = 0
+			return m.message(m.open(c), messages(args[0], 1)[0])
+		},
+		"large": func(args []string) string {
+			return m.message(m.sync, &message{Topic: args[0], Key: byteEncoder("large"), Value: byteEncoder(make([]byte, 2<<20))})
+		},
+		"inside": m.inside,
+		"load":   m.load,
+	})
+}
+
+func config() *settings {
+	c := newConfig()
+	c.ClientID = "mailer"
+	c.Version = version
+	c.Producer.Return.Successes = true
+	c.Producer.RequiredAcks = -1
+	c.Producer.Retry.Max = 0
+	c.Metadata.Retry.Max = 0
+	c.Producer.Flush.Frequency = 2 * time.Millisecond
+	return c
+}
+
+func (m *mailer) open(c *settings) syncProducer {
+	p, err := newSyncProducer([]string{m.broker}, c)
+	check(err)
+	return p
+}
+
+func result(err error) string {
+	if err == nil {
+		return "ok"
+	}
+	return "failed"
+}
+
+func messages(topic string, n int) []*message {
+	list := make([]*message, n)
+	for i := range list {
+		list[i] = &message{Topic: topic, Key: stringEncoder(fmt.Sprintf("key%d", i)), Value: stringEncoder("value")}
+	}
+	return list
+}
+
+func (m *mailer) message(p syncProducer, msg *message) string {
+	_, _, err := p.SendMessage(msg)
+	return result(err)
+}
+
+func (m *mailer) one(args []string) string {
+	answer := "ok"
+	for _, msg := range messages(args[0], number(args[1])) {
+		answer = m.message(m.sync, msg)
+	}
+	return answer
+}
+
+func (m *mailer) async(topic string, n int, successes bool) string {
+	c := config()
+	c.Producer.Return.Successes = successes
+	p, err := newAsyncProducer([]string{m.broker}, c)
+	check(err)
+	for _, msg := range messages(topic, n) {
+		p.Input() <- msg
+	}
+	for i := 0; i < n && successes; i++ {
+		<-p.Successes()
+	}
+	check(p.Close())
+	return "ok"
+}
+
+func (m *mailer) inside(args []string) string {
+	if m.http == "" {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		check(err)
+		m.http = l.Addr().String()
+		go http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			io.WriteString(w, result(m.sync.SendMessages(messages(r.URL.Path[1:], 2))))
+		}))
+	}
+	resp, err := http.Get("http://" + m.http + "/" + args[0])
+	check(err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	check(err)
+	return string(text)
+}
+
+func (m *mailer) load(args []string) string {
+	var all sync.WaitGroup
+	for i := 0; i < number(args[1]); i++ {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			for j := 0; j < number(args[2]); j++ {
+				_, _, err := m.sync.SendMessage(messages(args[0], 1)[0])
+				check(err)
+			}
+		}()
+	}
+	all.Wait()
+	return "ok"
+}
