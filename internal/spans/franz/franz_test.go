@@ -69,6 +69,8 @@ func TestSend(t *testing.T) {
 			expect("nowhere", "failed")
 		} else {
 			expect("nowhere", "failed", "producer send at broker client=envoy tombstone=true error=*errors.errorString")
+		}
+		if v.Name == versions[len(versions)-1].Name { // v1.14.0 waits for ever
 			expect("expired "+topic, "failed", sent("letters", " key=key0 error=*errors.errorString"))
 		}
 	})
