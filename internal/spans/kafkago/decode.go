@@ -16,6 +16,8 @@ import (
 const (
 	sendBegin = iota
 	sendEnd
+	joins
+	written
 	ask
 	receive
 )
@@ -29,10 +31,11 @@ type decoder struct {
 	typeName func(uint64) (string, error)
 	receiver *kafka.Receiver
 	empty    map[uint64]bool // goroutines that send no messages
+	batches  batches
 }
 
 func newDecoder(t *join.Tracker, typeName func(uint64) (string, error)) *decoder {
-	return &decoder{tracker: t, typeName: typeName, receiver: kafka.NewReceiver(t, Library), empty: map[uint64]bool{}}
+	return &decoder{tracker: t, typeName: typeName, receiver: kafka.NewReceiver(t, Library), empty: map[uint64]bool{}, batches: newBatches()}
 }
 
 func (d *decoder) decode(n *probe.Note) {
@@ -41,6 +44,14 @@ func (d *decoder) decode(n *probe.Note) {
 		d.sendBegin(n)
 	case sendEnd:
 		d.sendEnd(n)
+	case joins:
+		for _, m := range d.batches.join(n) {
+			if m.call.returned && m.call.left == 0 {
+				d.tracker.Supersede(m.call.span, n.Time)
+			}
+		}
+	case written:
+		d.written(n)
 	case ask:
 		d.receiver.Ask(n)
 	case receive:
@@ -49,7 +60,7 @@ func (d *decoder) decode(n *probe.Note) {
 }
 
 func (d *decoder) sendBegin(n *probe.Note) {
-	count, value := n.Word(), n.Word()
+	count, async, value := n.Word(), n.Word(), n.Word()
 	topic := n.Text()
 	n.Word()
 	key := n.Text()
@@ -61,6 +72,7 @@ func (d *decoder) sendBegin(n *probe.Note) {
 		d.tracker.Supersede(s, n.Time)
 	}
 	delete(d.empty, n.G)
+	delete(d.batches.open, n.G)
 	if count == 0 {
 		if len(d.empty) < maxKept {
 			d.empty[n.G] = true
@@ -81,25 +93,64 @@ func (d *decoder) sendBegin(n *probe.Note) {
 		s.Set(kafka.Client(kafka.Topic(client), "")...)
 	}
 	d.tracker.Begin(s)
+	d.batches.begin(s, count == 1, async != 0)
 }
 
 func (d *decoder) sendEnd(n *probe.Note) {
 	typ, code, innerType, innerCode := n.Word(), n.Word(), n.Word(), n.Word()
-	s := d.tracker.Innermost(n.G, Library, trace.SpanKindProducer)
-	switch {
-	case d.empty[n.G]:
+	if d.empty[n.G] {
 		delete(d.empty, n.G)
 		return
+	}
+	s := d.tracker.Innermost(n.G, Library, trace.SpanKindProducer)
+	c := d.batches.end(n.G)
+	switch {
 	case s == nil:
 		d.tracker.Stray()
 		return
 	case typ == 0:
+		if c != nil && c.async && c.left > 0 {
+			c.returned = true
+			d.tracker.Detach(s, c.id)
+			return
+		}
 	case innerType != 0 && d.is(typ, "kafka.WriteErrors"):
 		kafka.Fail(s, d.errorName(innerType, innerCode))
 	default:
 		kafka.Fail(s, d.errorName(typ, code))
 	}
 	d.tracker.End(s, n.Time)
+}
+
+// written takes the result of a batch.
+func (d *decoder) written(n *probe.Note) {
+	batch, size, typ, code, acks, partition, offset := n.Word(), n.Word(), n.Word(), n.Word(), n.Word(), n.Word(), n.Word()
+	if batch == 0 {
+		d.tracker.Mismatch()
+		return
+	}
+	for _, m := range d.batches.take(batch) {
+		c := m.call
+		c.left--
+		if c.span.End != 0 {
+			continue
+		}
+		switch {
+		case m.first >= size: // it had no room
+		case typ != 0:
+			if c.async && !c.failed {
+				c.failed = true
+				kafka.Fail(c.span, d.errorName(typ, code))
+			}
+		case c.single && acks == 0: // the broker was asked for no answer
+			kafka.SetPosition(c.span, int64(int32(partition)), kafka.Unknown)
+		case c.single:
+			kafka.SetPosition(c.span, int64(int32(partition)), int64(offset+m.first))
+		}
+		if c.returned && c.left == 0 {
+			d.tracker.End(c.span, n.Time)
+		}
+	}
 }
 
 func (d *decoder) receive(n *probe.Note) {

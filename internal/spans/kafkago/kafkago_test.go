@@ -22,8 +22,17 @@ func each(t *testing.T, test func(t *testing.T, v kafkatest.Version, o *kafkates
 	kafkatest.Each(t, "courier", "kafka", versions, test)
 }
 
+// sent returns messages that were sent with one call.
 func sent(topic, more string) string {
 	return "producer send " + topic + " at broker client=courier" + more
+}
+
+// stored returns a message that was sent alone, to a topic with one partition.
+func stored(v kafkatest.Version, topic string, offset int, more string) string {
+	if v.Name != versions[len(versions)-1].Name {
+		return sent(topic, more)
+	}
+	return sent(topic, fmt.Sprintf(" partition=0 offset=%d%s", offset, more))
 }
 
 // received returns a message of a topic with one partition.
@@ -37,25 +46,36 @@ func received(topic, group string, offset int, more string) string {
 // TestSend sends messages.
 func TestSend(t *testing.T) {
 	each(t, func(t *testing.T, v kafkatest.Version, o *kafkatest.Observed) {
-		expect := func(command, answer string, want ...string) {
+		expect := func(command, answer string, want ...string) []*spans.Span {
 			t.Helper()
-			o.Expect(kafkago.Library, command, answer, want...)
+			return o.Expect(kafkago.Library, command, answer, want...)
 		}
-		topic := o.Topic("letters", 4)
-		expect("send "+topic+" 1", "ok", sent("letters", " key=key0"))
+		topic, wide := o.Topic("letters", 1), o.Topic("wide", 4)
+		expect("send "+topic+" 1", "ok", stored(v, "letters", 0, " key=key0"))
 		expect("send "+topic+" 200", "ok", sent("letters", " count=200"))
+		expect("send "+wide+" 400", "ok", sent("wide", " count=400"))
+		expect("many "+topic+" 2", "ok", stored(v, "letters", 201, " key=key0"), stored(v, "letters", 202, " key=key1"))
 		expect("async "+topic+" 20", "ok", sent("letters", " count=20"))
-		expect("async "+topic+" 1", "ok", sent("letters", " key=key0"))
+		expect("async "+topic+" 1", "ok", stored(v, "letters", 223, " key=key0"))
+		expect("async "+wide+" 1000", "ok", sent("wide", " count=1000"))
 		expect("empty "+topic, "ok")
-		expect("erase "+topic, "ok", sent("letters", " tombstone=true"))
-		expect("expired "+o.Topic("late", 1), "failed", sent("late", " key=key0"), sent("late", " key=key0 error=*errors.errorString"))
+		expect("erase "+topic, "ok", stored(v, "letters", 224, " tombstone=true"))
+		expect("expired "+o.Topic("late", 1), "failed", stored(v, "late", 0, " key=key0"), sent("late", " key=key0 error=*errors.errorString"))
 		expect("closed "+topic, "failed", sent("letters", " key=key0 error=*errors.errorString"))
-		expect("inside "+topic, "ok", sent("letters", " key=key0 in server by goroutine"))
-		o.Stored(topic, 1+200+20+1+1+1)
+		expect("inside "+topic, "ok", stored(v, "letters", 225, " key=key0 in server by goroutine"))
+		expect("refused", "failed", "producer send letters at 127.0.0.1:1 client=courier key=key0 error=*net.OpError")
+		o.Stored(topic, 226)
+		o.Stored(wide, 1400)
 		o.Broker.Command("fail 87 1")
 		expect("send "+topic+" 1", "failed", sent("letters", " key=key0 error=INVALID_RECORD"))
 		o.Broker.Command("fail 10 4")
-		expect("send "+topic+" 30", "failed", sent("letters", " count=30 error=MESSAGE_TOO_LARGE"))
+		expect("send "+wide+" 30", "failed", sent("wide", " count=30 error=MESSAGE_TOO_LARGE"))
+		o.Broker.Command("fail 87 4")
+		lost := " count=30 error=INVALID_RECORD"
+		if v.Name != versions[len(versions)-1].Name {
+			lost = " count=30"
+		}
+		expect("async "+wide+" 30", "ok", sent("wide", lost))
 		if v.Name != versions[0].Name {
 			other := o.Topic("parcels", 1)
 			expect("mixed "+topic+" "+other, "ok", "producer send at broker client=courier count=2")
@@ -68,14 +88,14 @@ func TestSend(t *testing.T) {
 
 // TestReceive receives messages.
 func TestReceive(t *testing.T) {
-	each(t, func(t *testing.T, _ kafkatest.Version, o *kafkatest.Observed) {
+	each(t, func(t *testing.T, v kafkatest.Version, o *kafkatest.Observed) {
 		expect := func(command, answer string, want ...string) []*spans.Span {
 			t.Helper()
 			return o.Expect(kafkago.Library, command, answer, want...)
 		}
 		topic, other := o.Topic("letters", 1), o.Topic("parcels", 1)
 		expect("send "+topic+" 3", "ok", sent("letters", " count=3"))
-		expect("erase "+topic, "ok", sent("letters", " tombstone=true"))
+		expect("erase "+topic, "ok", stored(v, "letters", 3, " tombstone=true"))
 		all := func(group string) []string {
 			return []string{received("letters", group, 0, " key=key0"), received("letters", group, 1, " key=key1"), received("letters", group, 2, " key=key2"),
 				received("letters", group, 3, " tombstone=true")}
@@ -93,8 +113,8 @@ func TestReceive(t *testing.T) {
 		inside := func(offset int) string {
 			return received("letters", "", offset, fmt.Sprintf(" key=key%d", offset))
 		}
-		list := expect("relay "+topic+" "+other+" 3", "3", inside(0), inside(1), inside(2), sent("parcels", " in consumer by goroutine"),
-			sent("parcels", " in consumer by goroutine"), sent("parcels", " in consumer by goroutine"))
+		list := expect("relay "+topic+" "+other+" 3", "3", inside(0), inside(1), inside(2), stored(v, "parcels", 0, " in consumer by goroutine"),
+			stored(v, "parcels", 1, " in consumer by goroutine"), stored(v, "parcels", 2, " in consumer by goroutine"))
 		parents := map[trace.SpanID]bool{}
 		for _, s := range list {
 			if s.Kind == trace.SpanKindProducer {
@@ -111,11 +131,11 @@ func TestReceive(t *testing.T) {
 
 // TestParents receives messages with headers.
 func TestParents(t *testing.T) {
-	each(t, func(t *testing.T, _ kafkatest.Version, o *kafkatest.Observed) {
+	each(t, func(t *testing.T, v kafkatest.Version, o *kafkatest.Observed) {
 		topic := o.Topic("letters", 1)
 		const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-		for _, header := range []string{"-", parent, "+" + parent, "invalid", parent[:54]} {
-			o.Expect(kafkago.Library, "traced "+topic+" "+header, "ok", sent("letters", ""))
+		for i, header := range []string{"-", parent, "+" + parent, "invalid", parent[:54]} {
+			o.Expect(kafkago.Library, "traced "+topic+" "+header, "ok", stored(v, "letters", i, ""))
 		}
 		of := received("letters", "", 1, " of b7ad6b7169203331")
 		for _, s := range o.Expect(kafkago.Library, "read "+topic+" 5", "10", received("letters", "", 0, ""), of, received("letters", "", 2, ""),
@@ -131,11 +151,11 @@ func TestParents(t *testing.T) {
 // TestLoad sends and receives messages on several goroutines.
 func TestLoad(t *testing.T) {
 	const goroutines, rounds = 50, 20
-	each(t, func(t *testing.T, _ kafkatest.Version, o *kafkatest.Observed) {
+	each(t, func(t *testing.T, v kafkatest.Version, o *kafkatest.Observed) {
 		topic := o.Topic("letters", 1)
 		const all = goroutines * rounds
 		o.Expect(kafkago.Library, fmt.Sprintf("load %s %d %d", topic, goroutines, rounds), "ok",
-			kafkatest.Repeat(all, func(int) string { return sent("letters", " key=key0") })...)
+			kafkatest.Repeat(all, func(i int) string { return stored(v, "letters", i, " key=key0") })...)
 		o.Stored(topic, all)
 		by := map[uint64]int{}
 		for _, s := range o.Expect(kafkago.Library, fmt.Sprintf("crowd %s %d %d", topic, goroutines, rounds), "ok",

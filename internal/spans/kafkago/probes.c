@@ -7,6 +7,8 @@
 enum loupe_probe {
 	PROBE_send_begin,
 	PROBE_send_end,
+	PROBE_join,
+	PROBE_written,
 	PROBE_ask,
 	PROBE_fetched,
 	PROBE_read,
@@ -26,12 +28,20 @@ enum loupe_setting {
 	SETTING_writer_addr,
 	SETTING_writer_topic,
 	SETTING_writer_transport,
+	SETTING_writer_async,
+	SETTING_writer_acks,
 	SETTING_transport_client,
 	SETTING_address_text,
 	SETTING_reader_brokers,
 	SETTING_reader_group,
 	SETTING_reader_dialer,
 	SETTING_dialer_client,
+	SETTING_batch_messages,
+	SETTING_batch_size,
+	SETTING_batch_done,
+	SETTING_batch_error,
+	SETTING_partition_number, /* of a partitionWriter: its partition, */
+	SETTING_partition_writer, /* and a pointer to the Writer */
 	SETTING_read_start, /* the address of (*Reader).ReadMessage, */
 	SETTING_read_size,  /* and its size */
 	SETTING_COUNT,
@@ -48,6 +58,8 @@ enum loupe_table_id {
 enum {
 	SEND_BEGIN,
 	SEND_END,
+	JOIN,
+	WRITTEN,
 	ASK,
 	RECEIVE,
 };
@@ -95,16 +107,20 @@ PROBE(send_begin)
 	struct goroutine gr;
 	struct topic topic;
 	struct note n;
+	u8 async = 0;
 
 	NOTE_OR_RETURN(send_begin, SEND_BEGIN, &n, &gr);
 
 	u64 writer = ARG(send_begin, 0, 0), messages = ARG(send_begin, 3, 24), count = ARG(send_begin, 4, 32);
 
 	find_topic(&topic, writer, messages, count);
+	if (read_foreign(&async, 1, writer + SETTING(writer_async)))
+		n.to->r.flags |= LOUPE_UNREADABLE;
 	if (read_foreign(addr, sizeof(addr), writer + SETTING(writer_addr)) ||
 	    read_foreign(transport, sizeof(transport), writer + SETTING(writer_transport)))
 		n.to->r.flags |= LOUPE_UNREADABLE;
 	note_word(&n, count);
+	note_word(&n, async);
 	note_word(&n, count == 1 ? note_read(&n, messages + SETTING(message_value)) : 0);
 	note_text(&n, topic.text, topic.length);
 	if (count == 1) {
@@ -157,6 +173,56 @@ PROBE(send_end)
 	note_word(&n, itab ? peek(data) : 0);
 	note_word(&n, type_in(inner.itab));
 	note_word(&n, inner.itab ? peek(inner.data) : 0);
+	note_end(&n);
+	return 0;
+}
+
+/* func (b *writeBatch) add(msg Message, maxSize int, maxBytes int64) bool: the message of a Writer's goroutine joins a batch, if there is room */
+PROBE(join)
+{
+	u64 batch = ARG(join, 0, 0);
+	struct goroutine gr;
+	struct note n;
+
+	NOTE_OR_RETURN(join, JOIN, &n, &gr);
+	note_word(&n, batch);
+	note_word(&n, note_read(&n, batch + SETTING(batch_size)));
+	note_end(&n);
+	return 0;
+}
+
+/* Where the function in which a probe is stores the arguments that it was given in registers. */
+#if defined(__TARGET_ARCH_x86)
+#define SPILLED(n) read_word(frame_pointer(ctx) + 16 + (n) * 8)
+#elif defined(__TARGET_ARCH_arm64)
+#define SPILLED(n) read_word(read_word(frame_pointer(ctx)) + 16 + (n) * 8)
+#endif
+
+/*
+ * func (ptw *partitionWriter) writeBatch(batch *writeBatch), where it closes the channel of the batch: the batch has been written, or that
+ * has failed
+ */
+PROBE(written)
+{
+	u64 done = ARG(written, 0, 0), writer = SPILLED(0), batch = SPILLED(1), error[2] = {};
+	struct goroutine gr;
+	struct note n;
+	u64 first, acks;
+
+	NOTE_OR_RETURN(written, WRITTEN, &n, &gr);
+	if (peek(batch + SETTING(batch_done)) != done) /* it has not stored them there */
+		batch = 0;
+	first = peek(batch + SETTING(batch_messages));
+	acks = peek(peek(writer + SETTING(partition_writer)) + SETTING(writer_acks));
+	if (batch && read_foreign(error, sizeof(error), batch + SETTING(batch_error)))
+		n.to->r.flags |= LOUPE_UNREADABLE;
+	note_word(&n, batch);
+	note_word(&n, batch ? note_read(&n, batch + SETTING(batch_size)) : 0);
+	note_word(&n, type_in(error[0]));
+	note_word(&n, error[0] ? peek(error[1]) : 0);
+	note_word(&n, acks);
+	note_word(&n, batch ? note_read(&n, writer + SETTING(partition_number)) : 0);
+	note_word(&n, first ? note_read(&n, first + SETTING(message_offset)) : 0);
 	note_end(&n);
 	return 0;
 }

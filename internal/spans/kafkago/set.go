@@ -1,9 +1,10 @@
 // Package kafkago is a set of probes for module github.com/segmentio/kafka-go: the messages that a program sends with a Writer, and those
 // that it receives with a Reader.
 //
-// The span of messages that are sent is a call of WriteMessages: it ends when the call returns. A Writer that is asynchronous returns
-// before it sends the messages, so its spans contain neither that time nor an error of a broker. If the messages have different topics,
-// or are more than 64 that name their topic themselves, no topic is reported. The error is that of the first message that failed.
+// The span of messages that are sent is a call of WriteMessages. If the Writer is asynchronous, the span ends when all batches with its
+// messages have been written or have failed. Before v0.4.41 it ends when the call returns, and contains neither that time nor an error of a
+// broker, and a message has no partition and no offset. If the messages have different topics, or are more than 64 that name their topic
+// themselves, no topic is reported. The error is that of the first message that failed.
 //
 // The span of a message that is received begins when FetchMessage or ReadMessage returns it. ReadMessage commits the offset before that.
 // See package kafka for its end.
@@ -30,6 +31,7 @@ const Library = "github.com/segmentio/kafka-go"
 const (
 	oldest    = 19        // the minor version of the oldest Go release that is supported
 	oldestMod = "v0.4.1"  // the oldest version of the module that is supported
+	separate  = "v0.4.41" // that of the first one in which a function adds a message to a batch
 	large     = "v0.4.11" // that of the first one whose messages do not fit into the registers of arm64
 )
 
@@ -48,15 +50,24 @@ func New(t *join.Tracker, typeName func(addr uint64) (string, error)) *probe.Set
 	)
 	message := []string{"message_on_stack", "message_topic", "message_partition", "message_offset", "message_key", "message_value", "message_headers"}
 	write := Library + ".(*Writer).WriteMessages"
+	const batches = "results of batches of kafka-go are not reported"
+	current := []probe.Module{{Path: Library, Since: separate}}
 	for _, p := range []probe.Declaration{
 		{Program: "send_begin", Funcs: []string{write}, Words: 5, Without: send, Settings: []string{"message_size", "message_topic", "message_key", "message_value",
-			"writer_addr", "writer_topic", "writer_transport", "transport_client", "address_text"}},
+			"writer_addr", "writer_topic", "writer_transport", "writer_async", "transport_client", "address_text"}},
 		{Program: "send_end", Funcs: []string{write}, Place: probe.AtReturn, Results: 2, Without: send},
+		{Program: "join", Modules: current, Funcs: []string{Library + ".(*writeBatch).add"}, Words: 1, Without: batches, Settings: []string{"batch_size"}},
+		{Program: "written", Modules: current, Funcs: []string{Library + ".(*partitionWriter).writeBatch"}, Place: probe.AtCall, Callee: "runtime.closechan",
+			Without: batches, Settings: []string{"batch_messages", "batch_size", "batch_done", "batch_error", "partition_number", "partition_writer", "writer_acks",
+				"message_offset"}},
 		{Program: "ask", Funcs: []string{fetch}, Words: 1, Without: receive, Settings: []string{"reader_brokers", "reader_group", "reader_dialer", "dialer_client"}},
 		{Program: "fetched", Funcs: []string{fetch}, Place: probe.AtReturn, Results: 1, Without: receive, Settings: append([]string{"read_start", "read_size"}, message...)},
 		{Program: "read", Funcs: []string{read}, Place: probe.AtReturn, Results: 1, Without: receive, Settings: message},
 	} {
-		p.Since, p.Modules, p.NeedsG, p.Reads, p.Quiet = oldest, []probe.Module{{Path: Library, Since: oldestMod}}, true, true, true
+		p.Since, p.NeedsG, p.Reads, p.Quiet = oldest, true, true, true
+		if p.Modules == nil {
+			p.Modules = []probe.Module{{Path: Library, Since: oldestMod}}
+		}
 		set.Probes = append(set.Probes, p)
 	}
 	return set
@@ -67,11 +78,16 @@ func settings() []probe.Setting {
 	field := func(name, path string) probe.Setting { return sets.Field(name, Library+"."+path) }
 	size := field("message_size", "Message.Time") // the last field
 	size.Plus = func(probe.Program) uint64 { return 24 }
+	number := field("partition_number", "partitionWriter.meta") // a topicPartition: a string and the number
+	number.Plus = func(probe.Program) uint64 { return 16 }
 	return []probe.Setting{
 		size, field("message_topic", "Message.Topic"), field("message_partition", "Message.Partition"), field("message_offset", "Message.Offset"),
 		field("message_key", "Message.Key"), field("message_value", "Message.Value"), field("message_headers", "Message.Headers"),
 		{Name: "message_on_stack", Value: onStack},
 		field("writer_addr", "Writer.Addr"), field("writer_topic", "Writer.Topic"), field("writer_transport", "Writer.Transport"),
+		field("writer_async", "Writer.Async"), field("writer_acks", "Writer.RequiredAcks"),
+		field("batch_messages", "writeBatch.msgs"), field("batch_size", "writeBatch.size"), field("batch_done", "writeBatch.done"), field("batch_error", "writeBatch.err"),
+		field("partition_writer", "partitionWriter.w"), number,
 		field("transport_client", "Transport.ClientID"), field("address_text", "networkAddress.address"),
 		field("reader_brokers", "Reader.config.Brokers"), field("reader_group", "Reader.config.GroupID"), field("reader_dialer", "Reader.config.Dialer"),
 		field("dialer_client", "Dialer.ClientID"),
