@@ -46,6 +46,8 @@
 //	curator  operations of several versions of the MongoDB driver
 //	       (Spec.Flags), on a server of its own that answers without a
 //	       database
+//	postoffice  a broker of Kafka's protocol
+//	courier, envoy, mailer  clients of Kafka, with several versions of kafka-go, franz-go and sarama
 //	tiny   only the protocol; portable to every GOOS and GOARCH
 //
 // # Protocol

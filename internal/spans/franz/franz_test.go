@@ -17,8 +17,11 @@ var versions = []kafkatest.Version{
 	{Name: "1.22.3", Release: "1.26.11"},
 }
 
+// An expectFunc executes a command, compares its answer and its spans, and returns these.
+type expectFunc func(command, answer string, want ...string) []*spans.Span
+
 // each runs a test with a function that executes a command and compares its answer and its spans.
-func each(t *testing.T, test func(t *testing.T, v kafkatest.Version, o *kafkatest.Observed, expect func(command, answer string, want ...string) []*spans.Span)) {
+func each(t *testing.T, test func(t *testing.T, v kafkatest.Version, o *kafkatest.Observed, expect expectFunc)) {
 	kafkatest.Each(t, "envoy", "franz", versions, func(t *testing.T, v kafkatest.Version, o *kafkatest.Observed) {
 		test(t, v, o, func(command, answer string, want ...string) []*spans.Span {
 			o.Helper()
@@ -53,7 +56,7 @@ func one(topic, group string, offset int, more string) string {
 
 // TestSend sends records.
 func TestSend(t *testing.T) {
-	each(t, func(t *testing.T, v kafkatest.Version, o *kafkatest.Observed, expect func(command, answer string, want ...string) []*spans.Span) {
+	each(t, func(t *testing.T, v kafkatest.Version, o *kafkatest.Observed, expect expectFunc) {
 		topic := o.Topic("letters", 1)
 		expect("send "+topic+" 1", "ok", stored("letters", 0, " key=key0"))
 		expect("send "+topic+" 3", "ok", stored("letters", 1, " key=key0"), stored("letters", 2, " key=key1"), stored("letters", 3, " key=key2"))
@@ -78,7 +81,7 @@ func TestSend(t *testing.T) {
 
 // TestReceive receives records.
 func TestReceive(t *testing.T) {
-	each(t, func(t *testing.T, _ kafkatest.Version, o *kafkatest.Observed, expect func(command, answer string, want ...string) []*spans.Span) {
+	each(t, func(t *testing.T, _ kafkatest.Version, o *kafkatest.Observed, expect expectFunc) {
 		topic, other, wide := o.Topic("letters", 1), o.Topic("parcels", 1), o.Topic("wide", 8)
 		expect("send "+topic+" 3", "ok", stored("letters", 0, " key=key0"), stored("letters", 1, " key=key1"), stored("letters", 2, " key=key2"))
 		expect("erase "+topic, "ok", stored("letters", 3, " tombstone=true"))
@@ -119,8 +122,12 @@ func TestReceive(t *testing.T) {
 
 // TestParents receives records with headers.
 func TestParents(t *testing.T) {
-	const parent, id, invalid = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "b7ad6b7169203331", "00-00000000000000000000000000000000-b7ad6b7169203331-01"
-	each(t, func(t *testing.T, _ kafkatest.Version, o *kafkatest.Observed, expect func(command, answer string, want ...string) []*spans.Span) {
+	const (
+		id      = "b7ad6b7169203331"
+		parent  = "00-0af7651916cd43dd8448eb211c80319c-" + id + "-01"
+		invalid = "00-00000000000000000000000000000000-" + id + "-01"
+	)
+	each(t, func(t *testing.T, _ kafkatest.Version, o *kafkatest.Observed, expect expectFunc) {
 		topic := o.Topic("letters", 1)
 		next := 0
 		for _, header := range []string{"-", parent, "+" + parent, "invalid", parent[:54], invalid} {
@@ -143,7 +150,7 @@ func TestParents(t *testing.T) {
 // TestLoad sends records on several goroutines.
 func TestLoad(t *testing.T) {
 	const goroutines, rounds = 50, 20
-	each(t, func(t *testing.T, _ kafkatest.Version, o *kafkatest.Observed, expect func(command, answer string, want ...string) []*spans.Span) {
+	each(t, func(t *testing.T, _ kafkatest.Version, o *kafkatest.Observed, expect expectFunc) {
 		topic := o.Topic("letters", 1)
 		const all = goroutines * rounds
 		by := map[uint64]int{}

@@ -52,12 +52,13 @@ func New(t *join.Tracker, typeName func(addr uint64) (string, error)) *probe.Set
 	old.Settings = append([]string{"client_topic", "client_transactional", "client_transaction"}, begin.Settings...)
 	current.Modules, current.Funcs = []probe.Module{{Path: module, Since: produceSince}}, []string{client + "produce"}
 	for _, p := range []probe.Declaration{old, current,
-		{Program: "send_end", Funcs: []string{client + "finishRecordPromise"}, Words: 7, Without: send, Settings: []string{"record_partition", "record_offset",
-			"record_topic", "error_name"}},
-		{Program: "ask", Funcs: []string{client + "PollRecords"}, Words: 1, Without: receive, Settings: []string{"client_brokers", "client_group", "client_id"}},
-		{Program: "receive", Funcs: []string{client + "PollRecords"}, Place: probe.AtReturn, Results: 2, Without: receive, Settings: []string{"fetch_topics",
-			"topic_name", "topic_partitions", "topic_size", "partition_number", "partition_records", "partition_size", "record_headers", "record_offset",
-			"record_value", "record_key"}},
+		{Program: "send_end", Funcs: []string{client + "finishRecordPromise"}, Words: 7, Without: send,
+			Settings: []string{"record_partition", "record_offset", "record_topic", "error_name"}},
+		{Program: "ask", Funcs: []string{client + "PollRecords"}, Words: 1, Without: receive,
+			Settings: []string{"client_brokers", "client_group", "client_id"}},
+		{Program: "receive", Funcs: []string{client + "PollRecords"}, Place: probe.AtReturn, Results: 2, Without: receive,
+			Settings: []string{"fetch_topics", "topic_name", "topic_partitions", "topic_size", "partition_number", "partition_records", "partition_size", "record_headers", "record_offset",
+				"record_value", "record_key"}},
 	} {
 		p.Since, p.NeedsG, p.Reads, p.Quiet = oldest, true, true, true
 		if p.Modules == nil {
@@ -82,7 +83,8 @@ func settings() []probe.Setting {
 		field("record_topic", "Record.Topic"), field("record_partition", "Record.Partition"), field("record_offset", "Record.Offset"),
 		field("fetch_topics", "Fetch.Topics"),
 		field("topic_name", "FetchTopic.Topic"), field("topic_partitions", "FetchTopic.Partitions"), size("topic_size", "FetchTopic.Partitions"),
-		field("partition_number", "FetchPartition.Partition"), field("partition_records", "FetchPartition.Records"), size("partition_size", "FetchPartition.Records"),
+		field("partition_number", "FetchPartition.Partition"), field("partition_records", "FetchPartition.Records"),
+		size("partition_size", "FetchPartition.Records"),
 		field("client_id", "Client.cfg.id"), field("client_brokers", "Client.cfg.seedBrokers"), field("client_group", "Client.cfg.group"),
 		field("client_topic", "Client.cfg.defaultProduceTopic"), field("client_transactional", "Client.cfg.txnID"),
 		field("client_transaction", "Client.producer.producingTxn"), sets.Field("error_name", module+"/pkg/kerr.Error.Message"),

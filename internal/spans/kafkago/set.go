@@ -53,15 +53,18 @@ func New(t *join.Tracker, typeName func(addr uint64) (string, error)) *probe.Set
 	const batches = "results of batches of kafka-go are not reported"
 	current := []probe.Module{{Path: Library, Since: separate}}
 	for _, p := range []probe.Declaration{
-		{Program: "send_begin", Funcs: []string{write}, Words: 5, Without: send, Settings: []string{"message_size", "message_topic", "message_key", "message_value",
-			"writer_addr", "writer_topic", "writer_transport", "writer_async", "transport_client", "address_text"}},
+		{Program: "send_begin", Funcs: []string{write}, Words: 5, Without: send, Settings: []string{"message_size", "message_topic", "message_key",
+			"message_value", "writer_addr", "writer_topic", "writer_transport", "writer_async", "transport_client", "address_text"}},
 		{Program: "send_end", Funcs: []string{write}, Place: probe.AtReturn, Results: 2, Without: send},
-		{Program: "join", Modules: current, Funcs: []string{Library + ".(*writeBatch).add"}, Words: 1, Without: batches, Settings: []string{"batch_size"}},
+		{Program: "join", Modules: current, Funcs: []string{Library + ".(*writeBatch).add"}, Words: 1, Without: batches,
+			Settings: []string{"batch_size"}},
 		{Program: "written", Modules: current, Funcs: []string{Library + ".(*partitionWriter).writeBatch"}, Place: probe.AtCall, Callee: "runtime.closechan",
-			Without: batches, Settings: []string{"batch_messages", "batch_size", "batch_done", "batch_error", "partition_number", "partition_writer", "writer_acks",
-				"message_offset"}},
-		{Program: "ask", Funcs: []string{fetch}, Words: 1, Without: receive, Settings: []string{"reader_brokers", "reader_group", "reader_dialer", "dialer_client"}},
-		{Program: "fetched", Funcs: []string{fetch}, Place: probe.AtReturn, Results: 1, Without: receive, Settings: append([]string{"read_start", "read_size"}, message...)},
+			Without: batches, Settings: []string{"batch_messages", "batch_size", "batch_done", "batch_error", "partition_number", "partition_writer",
+				"writer_acks", "message_offset"}},
+		{Program: "ask", Funcs: []string{fetch}, Words: 1, Without: receive,
+			Settings: []string{"reader_brokers", "reader_group", "reader_dialer", "dialer_client"}},
+		{Program: "fetched", Funcs: []string{fetch}, Place: probe.AtReturn, Results: 1, Without: receive,
+			Settings: append([]string{"read_start", "read_size"}, message...)},
 		{Program: "read", Funcs: []string{read}, Place: probe.AtReturn, Results: 1, Without: receive, Settings: message},
 	} {
 		p.Since, p.NeedsG, p.Reads, p.Quiet = oldest, true, true, true
@@ -86,7 +89,8 @@ func settings() []probe.Setting {
 		{Name: "message_on_stack", Value: onStack},
 		field("writer_addr", "Writer.Addr"), field("writer_topic", "Writer.Topic"), field("writer_transport", "Writer.Transport"),
 		field("writer_async", "Writer.Async"), field("writer_acks", "Writer.RequiredAcks"),
-		field("batch_messages", "writeBatch.msgs"), field("batch_size", "writeBatch.size"), field("batch_done", "writeBatch.done"), field("batch_error", "writeBatch.err"),
+		field("batch_messages", "writeBatch.msgs"), field("batch_size", "writeBatch.size"), field("batch_done", "writeBatch.done"),
+		field("batch_error", "writeBatch.err"),
 		field("partition_writer", "partitionWriter.w"), number,
 		field("transport_client", "Transport.ClientID"), field("address_text", "networkAddress.address"),
 		field("reader_brokers", "Reader.config.Brokers"), field("reader_group", "Reader.config.GroupID"), field("reader_dialer", "Reader.config.Dialer"),

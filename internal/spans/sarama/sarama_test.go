@@ -18,8 +18,11 @@ var versions = []kafkatest.Version{
 	{Name: "1.61.1", Release: "1.26.11"},
 }
 
+// An expectFunc executes a command, compares its answer and its spans, and returns these.
+type expectFunc func(command, answer string, want ...string) []*spans.Span
+
 // each runs a test with a function that executes a command and compares its answer and its spans.
-func each(t *testing.T, test func(t *testing.T, v kafkatest.Version, o *kafkatest.Observed, expect func(command, answer string, want ...string) []*spans.Span)) {
+func each(t *testing.T, test func(t *testing.T, v kafkatest.Version, o *kafkatest.Observed, expect expectFunc)) {
 	kafkatest.Each(t, "mailer", "sarama", versions, func(t *testing.T, v kafkatest.Version, o *kafkatest.Observed) {
 		library := sarama.IBM
 		if strings.HasPrefix(v.Name, "shopify") {
@@ -42,7 +45,7 @@ func stored(topic string, offset, n int, more string) []string {
 
 // TestSend sends messages.
 func TestSend(t *testing.T) {
-	each(t, func(t *testing.T, v kafkatest.Version, o *kafkatest.Observed, expect func(command, answer string, want ...string) []*spans.Span) {
+	each(t, func(t *testing.T, v kafkatest.Version, o *kafkatest.Observed, expect expectFunc) {
 		topic := o.Topic("letters", 1)
 		next := 0
 		send := func(command string, n int, more string) {
@@ -78,7 +81,7 @@ func TestSend(t *testing.T) {
 // TestLoad sends messages on several goroutines.
 func TestLoad(t *testing.T) {
 	const goroutines, rounds = 50, 20
-	each(t, func(t *testing.T, _ kafkatest.Version, o *kafkatest.Observed, expect func(command, answer string, want ...string) []*spans.Span) {
+	each(t, func(t *testing.T, _ kafkatest.Version, o *kafkatest.Observed, expect expectFunc) {
 		topic := o.Topic("letters", 1)
 		const all = goroutines * rounds
 		by := map[uint64]int{}

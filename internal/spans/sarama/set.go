@@ -53,7 +53,8 @@ func New(t *join.Tracker, typeName func(addr uint64) (string, error), module str
 	begin := []string{"message_topic", "message_key", "message_value"}
 	end := []string{"message_partition", "message_offset", "producer_config", "config_client", "config_acks"}
 	const async, sync = ".(*asyncProducer).", ".(*syncProducer)."
-	dispatch := probe.Declaration{Program: "dispatch", Funcs: []string{module + async + "dispatcher"}, Place: probe.AtCall, Settings: append([]string{"message_retries"}, begin...)}
+	dispatch := probe.Declaration{Program: "dispatch", Funcs: []string{module + async + "dispatcher"}, Place: probe.AtCall,
+		Settings: append([]string{"message_retries"}, begin...)}
 	old, current := dispatch, dispatch
 	old.Callee, current.Callee = module+".(*ProducerMessage).byteSize", module+".(*ProducerMessage).ByteSize"
 	for _, v := range []struct {
@@ -81,7 +82,8 @@ func settings(module string) []probe.Setting {
 	field := func(name, path string) probe.Setting { return sets.Field(name, module+"."+path) }
 	return []probe.Setting{
 		field("message_topic", "ProducerMessage.Topic"), field("message_key", "ProducerMessage.Key"), field("message_value", "ProducerMessage.Value"),
-		field("message_partition", "ProducerMessage.Partition"), field("message_offset", "ProducerMessage.Offset"), field("message_retries", "ProducerMessage.retries"),
+		field("message_partition", "ProducerMessage.Partition"), field("message_offset", "ProducerMessage.Offset"),
+		field("message_retries", "ProducerMessage.retries"),
 		field("producer_config", "asyncProducer.conf"), field("config_client", "Config.ClientID"), field("config_acks", "Config.Producer.RequiredAcks"),
 	}
 }

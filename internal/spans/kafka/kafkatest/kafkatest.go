@@ -18,6 +18,7 @@ import (
 
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/testtarget"
 	"github.com/loupe-go/loupe/spans"
 )
@@ -190,7 +191,7 @@ func (o *Observed) Await(library string, n int) {
 		}
 	}
 	if got != n {
-		o.t.Errorf("%d spans, want %d", got, n)
+		o.t.Errorf("%s, want %d", english.Count(got, "span"), n)
 	}
 }
 
@@ -215,7 +216,8 @@ func (o *Observed) Expect(library, command, answer string, want ...string) []*sp
 	want = slices.Clone(want)
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
-		o.t.Errorf("%s: %d spans, want %d. Only observed:\n%s\nonly wanted:\n%s", command, len(got), len(want), without(got, want), without(want, got))
+		o.t.Errorf("%s: %s, want %d. Only observed:\n%s\nonly wanted:\n%s", command, english.Count(len(got), "span"), len(want),
+			without(got, want), without(want, got))
 	}
 	return list
 }
@@ -251,7 +253,8 @@ func (o *Observed) text(s *spans.Span, among []*spans.Span) string {
 		attributes[key] = a.Value.String()
 	}
 	operation, topic, _ := strings.Cut(s.Name, " ")
-	if attributes["system"] != "kafka" || attributes["operation.name"] != operation || attributes["operation.type"] != operation || attributes["destination.name"] != topic {
+	if attributes["system"] != "kafka" || attributes["operation.name"] != operation || attributes["operation.type"] != operation ||
+		attributes["destination.name"] != topic {
 		text += fmt.Sprintf(" of %v", attributes)
 	}
 	if server, ok := attributes["server.address"]; ok {
