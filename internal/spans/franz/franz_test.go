@@ -6,7 +6,9 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/loupe-go/loupe/internal/probe"
 	"github.com/loupe-go/loupe/internal/spans/franz"
+	"github.com/loupe-go/loupe/internal/spans/join"
 	"github.com/loupe-go/loupe/internal/spans/kafka/kafkatest"
 	"github.com/loupe-go/loupe/spans"
 )
@@ -163,4 +165,10 @@ func TestLoad(t *testing.T) {
 		}
 		o.Stored(topic, all)
 	})
+}
+
+// TestPlan finds the places of all probes in executables.
+func TestPlan(t *testing.T) {
+	kafkatest.Plan(t, "envoy", "franz", versions, func(kafkatest.Version) *probe.Set { return franz.New(join.NewTracker(join.Options{}), nil) },
+		func(kafkatest.Version, string) []string { return nil })
 }

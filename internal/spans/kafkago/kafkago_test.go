@@ -7,8 +7,11 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/loupe-go/loupe/internal/probe"
+	"github.com/loupe-go/loupe/internal/spans/join"
 	"github.com/loupe-go/loupe/internal/spans/kafka/kafkatest"
 	"github.com/loupe-go/loupe/internal/spans/kafkago"
+	"github.com/loupe-go/loupe/internal/testtarget"
 	"github.com/loupe-go/loupe/spans"
 )
 
@@ -167,4 +170,19 @@ func TestLoad(t *testing.T) {
 		}
 		o.Complete()
 	})
+}
+
+// TestPlan finds the places of all probes in executables.
+func TestPlan(t *testing.T) {
+	kafkatest.Plan(t, "courier", "kafka", versions, func(kafkatest.Version) *probe.Set { return kafkago.New(join.NewTracker(join.Options{}), nil) },
+		func(v kafkatest.Version, arch string) []string {
+			var missing []string
+			if v.Name != versions[len(versions)-1].Name {
+				missing = append(missing, "join", "written")
+			}
+			if v.Name == versions[0].Name && arch == testtarget.ARM64 {
+				missing = append(missing, "fetched", "read")
+			}
+			return missing
+		})
 }

@@ -2,9 +2,10 @@ package sarama_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
+	"github.com/loupe-go/loupe/internal/probe"
+	"github.com/loupe-go/loupe/internal/spans/join"
 	"github.com/loupe-go/loupe/internal/spans/kafka/kafkatest"
 	"github.com/loupe-go/loupe/internal/spans/sarama"
 	"github.com/loupe-go/loupe/spans"
@@ -18,16 +19,21 @@ var versions = []kafkatest.Version{
 	{Name: "1.61.1", Release: "1.26.11"},
 }
 
+// library returns the path of the module.
+func library(v kafkatest.Version) string {
+	if v.Tags == "shopify" {
+		return sarama.Shopify
+	}
+	return sarama.IBM
+}
+
 // An expectFunc executes a command, compares its answer and its spans, and returns these.
 type expectFunc func(command, answer string, want ...string) []*spans.Span
 
 // each runs a test with a function that executes a command and compares its answer and its spans.
 func each(t *testing.T, test func(t *testing.T, v kafkatest.Version, o *kafkatest.Observed, expect expectFunc)) {
 	kafkatest.Each(t, "mailer", "sarama", versions, func(t *testing.T, v kafkatest.Version, o *kafkatest.Observed) {
-		library := sarama.IBM
-		if strings.HasPrefix(v.Name, "shopify") {
-			library = sarama.Shopify
-		}
+		library := library(v)
 		test(t, v, o, func(command, answer string, want ...string) []*spans.Span {
 			o.Helper()
 			return o.Expect(library, command, answer, want...)
@@ -93,5 +99,17 @@ func TestLoad(t *testing.T) {
 			t.Errorf("messages of %d goroutines, want %d", len(by), goroutines)
 		}
 		o.Stored(topic, all)
+	})
+}
+
+// TestPlan finds the places of all probes in executables.
+func TestPlan(t *testing.T) {
+	kafkatest.Plan(t, "mailer", "sarama", versions, func(v kafkatest.Version) *probe.Set {
+		return sarama.New(join.NewTracker(join.Options{}), nil, library(v))
+	}, func(v kafkatest.Version, _ string) []string {
+		if v.Name == versions[len(versions)-1].Name {
+			return []string{"failed"}
+		}
+		return []string{"all_failed"}
 	})
 }

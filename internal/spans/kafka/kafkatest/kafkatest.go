@@ -29,8 +29,12 @@ type Version struct {
 	Tags          string
 }
 
-// Each runs a test with each engine, each version and each build of a program. The files of its versions are "PREFIX-NAME.mod". The
-// versions are in order. Unless LOUPE_RELEASES chooses all releases, the newest version is tested with the newest release, and stripped.
+// spec returns how a program is built with a version, whose file is "PREFIX-NAME.mod".
+func (v Version) spec(program, prefix, release string, stripped bool) testtarget.Spec {
+	return testtarget.Spec{Program: program, Go: release, Stripped: stripped, Flags: "-modfile=" + prefix + "-" + v.Name + ".mod", Tags: v.Tags}
+}
+
+// Each runs a test with each engine, each version and each build of a program. The versions are in order. Unless LOUPE_RELEASES chooses all releases, the newest version is tested with the newest release, and stripped.
 func Each(t *testing.T, program, prefix string, versions []Version, test func(t *testing.T, v Version, o *Observed)) {
 	broker := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "postoffice", Flags: "-modfile=kfake.mod"}))
 	list := versions
@@ -45,7 +49,7 @@ func Each(t *testing.T, program, prefix string, versions []Version, test func(t 
 					continue
 				}
 				for _, engine := range []loupe.Engine{loupe.EngineUprobe, loupe.EngineInline} {
-					spec := testtarget.Spec{Program: program, Go: release, Stripped: stripped, Flags: "-modfile=" + prefix + "-" + v.Name + ".mod", Tags: v.Tags}
+					spec := v.spec(program, prefix, release, stripped)
 					t.Run(fmt.Sprintf("%s/%s", engine, spec), func(t *testing.T) {
 						if engine == loupe.EngineUprobe && os.Getuid() != 0 {
 							t.Skip("eBPF requires root")

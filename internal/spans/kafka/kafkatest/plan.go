@@ -1,0 +1,44 @@
+package kafkatest
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/loupe-go/loupe/internal/probe"
+	"github.com/loupe-go/loupe/internal/probe/probetest"
+	"github.com/loupe-go/loupe/internal/testtarget"
+)
+
+// Plan checks that the probes of a set have places in executables of a program for both architectures. missing returns the programs of
+// the probes that have none.
+func Plan(t *testing.T, program, prefix string, versions []Version, set func(v Version) *probe.Set, missing func(v Version, arch string) []string) {
+	if !testtarget.Complete() {
+		versions = versions[len(versions)-1:]
+		t.Log(testtarget.LeftOut + "versions other than the newest")
+	}
+	for _, v := range versions {
+		for _, release := range releases(v.Release) {
+			for _, arch := range []string{testtarget.AMD64, testtarget.ARM64} {
+				spec := v.spec(program, prefix, release, true)
+				spec.Arch = arch
+				t.Run(spec.String(), func(t *testing.T) {
+					s := set(v)
+					plan, warnings, err := probe.NewPlan(probetest.Open(t, spec), probe.Want{Sets: []*probe.Set{s}})
+					if err != nil {
+						t.Fatal(err)
+					}
+					t.Logf("warnings: %q", warnings)
+					var got []string
+					for _, name := range s.Code.Probes {
+						if !slices.ContainsFunc(plan.Probes, func(p probe.Probe) bool { return p.Set > 0 && p.Program == name }) {
+							got = append(got, name)
+						}
+					}
+					if want := missing(v, arch); !slices.Equal(got, want) {
+						t.Errorf("no places of %q, want %q", got, want)
+					}
+				})
+			}
+		}
+	}
+}
