@@ -3,7 +3,8 @@
 //
 // A message that is sent is a span of kind producer, named "send TOPIC". Messages that are received are processed from the return of the
 // call that delivered them until the same goroutine asks for the next ones or ends, or until the operation around it ends: a span of
-// kind consumer, named "process TOPIC". What other goroutines do with the messages is not part of it.
+// kind consumer, named "process TOPIC". What other goroutines do with the messages is not part of it. While a goroutine waits for
+// messages, its events are not observed; if it does that in a request that it serves, the breakdown of the request is uncertain.
 //
 // The central type is [Message].
 package kafka

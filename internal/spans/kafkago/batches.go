@@ -1,9 +1,6 @@
 package kafkago
 
-import (
-	"github.com/loupe-go/loupe/internal/probe"
-	"github.com/loupe-go/loupe/spans"
-)
+import "github.com/loupe-go/loupe/spans"
 
 // batches knows which calls of WriteMessages have messages in which batches.
 type batches struct {
@@ -49,17 +46,16 @@ func (b *batches) end(g uint64) *call {
 	return c
 }
 
-// join takes a message of a goroutine that is about to be added to a batch. If the batch has no room, another one follows. It returns the
-// members of an older batch at the same address, whose result was lost.
-func (b *batches) join(n *probe.Note) (lost []member) {
-	batch, size := n.Word(), n.Word()
+// join takes a message of a goroutine that is about to be added to a batch of a size. If the batch has no room, another one follows. It
+// returns the members of an older batch at the same address, whose result was lost.
+func (b *batches) join(g, batch, size uint64) (lost []member) {
 	if size == 0 {
 		lost = b.take(batch)
 		for _, m := range lost {
 			m.call.left--
 		}
 	}
-	c, list := b.open[n.G], b.members[batch]
+	c, list := b.open[g], b.members[batch]
 	if c == nil || list == nil && len(b.members) >= maxKept || len(list) > 0 && list[len(list)-1].call == c {
 		return lost
 	}

@@ -45,7 +45,7 @@ func (d *decoder) decode(n *probe.Note) {
 	case sendEnd:
 		d.sendEnd(n)
 	case joins:
-		for _, m := range d.batches.join(n) {
+		for _, m := range d.batches.join(n.G, n.Word(), n.Word()) {
 			if m.call.returned && m.call.left == 0 {
 				d.tracker.Supersede(m.call.span, n.Time)
 			}
