@@ -14,6 +14,7 @@ type call struct {
 	span     *spans.Span
 	id       uint64 // its object
 	single   bool   // it has one message
+	unread   bool   // its topic could not be read when it began
 	async    bool   // it does not wait for its batches
 	returned bool
 	failed   bool // a batch has failed
@@ -30,13 +31,15 @@ func newBatches() batches {
 	return batches{open: map[uint64]*call{}, members: map[uint64][]member{}}
 }
 
-// begin takes a call that has begun.
-func (b *batches) begin(s *spans.Span, single, async bool) {
+// begin takes a call that has begun, and returns it.
+func (b *batches) begin(s *spans.Span, single, async bool) *call {
 	if len(b.open) >= maxKept { // of goroutines that have panicked
 		clear(b.open)
 	}
 	b.last++
-	b.open[s.G] = &call{span: s, id: b.last, single: single, async: async}
+	c := &call{span: s, id: b.last, single: single, async: async}
+	b.open[s.G] = c
+	return c
 }
 
 // end returns the call of a goroutine that returns, or nil.

@@ -93,7 +93,8 @@ func (d *decoder) sendBegin(n *probe.Note) {
 		s.Set(kafka.Client(kafka.Topic(client), "")...)
 	}
 	d.tracker.Begin(s)
-	d.batches.begin(s, count == 1, async != 0)
+	c := d.batches.begin(s, count == 1, async != 0)
+	c.unread = topic.Marks&probe.MarkUnreadable != 0 // engine uprobe cannot read a constant that the program has not read yet
 }
 
 func (d *decoder) sendEnd(n *probe.Note) {
@@ -125,6 +126,7 @@ func (d *decoder) sendEnd(n *probe.Note) {
 // written takes the result of a batch.
 func (d *decoder) written(n *probe.Note) {
 	batch, size, typ, code, acks, partition, offset := n.Word(), n.Word(), n.Word(), n.Word(), n.Word(), n.Word(), n.Word()
+	topic := n.Text()
 	if batch == 0 {
 		d.tracker.Mismatch()
 		return
@@ -134,6 +136,9 @@ func (d *decoder) written(n *probe.Note) {
 		c.left--
 		if c.span.End != 0 {
 			continue
+		}
+		if c.unread {
+			kafka.SetTopic(c.span, kafka.Topic(topic))
 		}
 		switch {
 		case m.first >= size: // it had no room

@@ -40,7 +40,8 @@ enum loupe_setting {
 	SETTING_batch_size,
 	SETTING_batch_done,
 	SETTING_batch_error,
-	SETTING_partition_number, /* of a partitionWriter: its partition, */
+	SETTING_partition_topic,  /* of a partitionWriter: its topic, */
+	SETTING_partition_number, /* its partition, */
 	SETTING_partition_writer, /* and a pointer to the Writer */
 	SETTING_read_start, /* the address of (*Reader).ReadMessage, */
 	SETTING_read_size,  /* and its size */
@@ -223,6 +224,7 @@ PROBE(written)
 	note_word(&n, acks);
 	note_word(&n, batch ? note_read(&n, writer + SETTING(partition_number)) : 0);
 	note_word(&n, first ? note_read(&n, first + SETTING(message_offset)) : 0);
+	note_string(&n, batch ? writer + SETTING(partition_topic) : 0);
 	note_end(&n);
 	return 0;
 }

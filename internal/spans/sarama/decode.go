@@ -90,6 +90,7 @@ func (d *decoder) end(n *probe.Note) {
 		messages[i], partitions[i], offsets[i] = n.Word(), n.Word(), n.Word()
 	}
 	client := kafka.Client(kafka.Topic(n.Text()), "")
+	topic := kafka.Topic(n.Text())
 	for i := range count {
 		delete(d.called, messages[i])
 		s := d.tracker.Find(d.library, messages[i])
@@ -97,6 +98,7 @@ func (d *decoder) end(n *probe.Note) {
 			d.tracker.Stray()
 			continue
 		}
+		kafka.SetTopic(s, topic) // engine uprobe cannot read a constant that the program has not read yet
 		s.Set(client...)
 		switch {
 		case n.What == failed:

@@ -170,6 +170,8 @@ FUNCTION int send_chunk(const struct batch *b, u64 first)
 		note_word(&n, note_read(&n, message + SETTING(message_offset)));
 	}
 	note_string(&n, config ? config + SETTING(config_client) : 0);
+	at = b->message ? b->message : peek(at);
+	note_string(&n, at ? at + SETTING(message_topic) : 0);
 	note_end(&n);
 	return 0;
 }

@@ -51,7 +51,7 @@ func New(t *join.Tracker, typeName func(addr uint64) (string, error), module str
 		since = oldestShopify
 	}
 	begin := []string{"message_topic", "message_key", "message_value"}
-	end := []string{"message_partition", "message_offset", "producer_config", "config_client", "config_acks"}
+	end := []string{"message_topic", "message_partition", "message_offset", "producer_config", "config_client", "config_acks"}
 	const async, sync = ".(*asyncProducer).", ".(*syncProducer)."
 	dispatch := probe.Declaration{Program: "dispatch", Funcs: []string{module + async + "dispatcher"}, Place: probe.AtCall,
 		Settings: append([]string{"message_retries"}, begin...)}
