@@ -34,6 +34,8 @@ enum loupe_setting {
 	SETTING_client_transactional,
 	SETTING_client_transaction, /* not 0: it is in a transaction */
 	SETTING_error_name,
+	SETTING_close_start, /* the address of the method that closes a client and drops what it has fetched, */
+	SETTING_close_size,  /* and its size */
 	SETTING_direct, /* 1: Produce calls the promise of a record without a topic, or without a transaction, itself */
 	SETTING_COUNT,
 };
@@ -251,6 +253,13 @@ INLINE void visit_all(struct poll *p, u64 fetches, u64 count)
 	}
 }
 
+/* The address that a probed function returns to, at its return. */
+#if defined(__TARGET_ARCH_x86)
+#define RETURN_TO(probe) read_word(CALLER(probe))
+#elif defined(__TARGET_ARCH_arm64)
+#define RETURN_TO(probe) (SITE(probe).sp_moved ? read_word(CALLER(probe)) : CALLER(probe))
+#endif
+
 /* PollRecords returns a slice of fetches. */
 PROBE(receive)
 {
@@ -259,7 +268,7 @@ PROBE(receive)
 	struct poll p;
 	struct note n;
 
-	if (!tid || !RESULT(receive, 1))
+	if (!tid || !RESULT(receive, 1) || RETURN_TO(receive) - SETTING(close_start) < SETTING(close_size))
 		return 0;
 	if (!read_any_g(&gr, CURRENT_G(receive))) {
 		unreadable(SET(kind));

@@ -9,7 +9,7 @@
 // they have the same topic. The headers of the first 64 records are searched for their senders. If a call returns records of more than
 // about 180 partitions, their number is not reported. See package kafka for the end of the span.
 //
-// Not reported are calls that return no record, errors of fetches, commits, and transactions.
+// Not reported are calls that return no record, records that a client drops when it is closed, errors of fetches, commits, and transactions.
 //
 // The central function is [New].
 package franz
@@ -57,7 +57,7 @@ func New(t *join.Tracker, typeName func(addr uint64) (string, error)) *probe.Set
 		{Program: "ask", Funcs: []string{client + "PollRecords"}, Words: 1, Without: receive,
 			Settings: []string{"client_brokers", "client_group", "client_id"}},
 		{Program: "receive", Funcs: []string{client + "PollRecords"}, Place: probe.AtReturn, Results: 2, Without: receive,
-			Settings: []string{"fetch_topics", "topic_name", "topic_partitions", "topic_size", "partition_number", "partition_records", "partition_size", "record_headers", "record_offset",
+			Settings: []string{"fetch_topics", "topic_name", "topic_partitions", "topic_size", "partition_number", "partition_records", "partition_size", "record_headers", "record_offset", "close_start", "close_size",
 				"record_value", "record_key"}},
 	} {
 		p.Since, p.NeedsG, p.Reads, p.Quiet = oldest, true, true, true
@@ -88,7 +88,25 @@ func settings() []probe.Setting {
 		field("client_id", "Client.cfg.id"), field("client_brokers", "Client.cfg.seedBrokers"), field("client_group", "Client.cfg.group"),
 		field("client_topic", "Client.cfg.defaultProduceTopic"), field("client_transactional", "Client.cfg.txnID"),
 		field("client_transaction", "Client.producer.producingTxn"), sets.Field("error_name", module+"/pkg/kerr.Error.Message"),
+		{Name: "close_start", Value: func(p probe.Program) (uint64, error) {
+			start, _ := closes(p)
+			return start, nil
+		}},
+		{Name: "close_size", Value: func(p probe.Program) (uint64, error) {
+			_, size := closes(p)
+			return size, nil
+		}},
 		{Name: "direct", Offsets: []probe.Offset{{Module: probe.Module{Path: module, Since: oldestMod, Until: produceSince}, Offset: 1},
 			{Module: probe.Module{Path: module, Since: produceSince}, Offset: 0}}},
 	}
+}
+
+// closes returns the address and the size of the method that closes a client, or 0. Since v1.4.0 it polls to drop what was fetched.
+func closes(p probe.Program) (start, size uint64) {
+	for _, name := range []string{"close", "Close"} {
+		if f, ok := p.Binary().LookupFunc(Library + ".(*Client)." + name); ok {
+			return f.Entry + p.LoadBias(), f.End - f.Entry
+		}
+	}
+	return 0, 0
 }

@@ -18,7 +18,7 @@
 //	poll N TOPICS   receives records on a new goroutine, until it has N, after it has waited for all of them; the answer has the numbers of
 //	                calls and of records
 //	relay FROM TO N  receives N records, and sends each to another topic
-//	ended TOPIC     asks for records with a context that has ended, and of a client that is closed
+//	ended TOPIC N   asks for records with a context that has ended, and after N microseconds, of a client that is closed
 package main
 
 import (
@@ -253,6 +253,7 @@ func (e *envoy) ended(args []string) string {
 	got := 0
 	each(1, func() {
 		got += len(c.PollFetches(ctx).Records())
+		time.Sleep(time.Duration(number(args[1])) * time.Microsecond)
 		c.Close()
 		got += len(c.PollFetches(background).Records())
 	})
