@@ -7,9 +7,14 @@ import (
 
 	"github.com/loupe-go/loupe/internal/probe/csrc"
 	"github.com/loupe-go/loupe/internal/probe/malloc"
+	"github.com/loupe-go/loupe/internal/spans/franz"
+	"github.com/loupe-go/loupe/internal/spans/grpc"
+	"github.com/loupe-go/loupe/internal/spans/kafkago"
 	"github.com/loupe-go/loupe/internal/spans/mongo"
+	"github.com/loupe-go/loupe/internal/spans/nethttp"
 	"github.com/loupe-go/loupe/internal/spans/pgx"
 	"github.com/loupe-go/loupe/internal/spans/redis"
+	"github.com/loupe-go/loupe/internal/spans/sarama"
 	"github.com/loupe-go/loupe/internal/spans/sqldb"
 	"github.com/loupe-go/loupe/internal/testsets/parcel"
 	"github.com/loupe-go/loupe/internal/testsets/tally"
@@ -29,6 +34,11 @@ func TestCode(t *testing.T) {
 		"redis":        {redis.Code(), 1},
 		"pgx":          {pgx.Code(), 1},
 		"mongo":        {mongo.Code(), 1},
+		"kafka-go":     {kafkago.Code(), 1},
+		"franz":        {franz.Code(), 1},
+		"sarama":       {sarama.Code(), 1},
+		"net/http":     {nethttp.Code(), 1},
+		"grpc":         {grpc.Code(), 1},
 	} {
 		n, _ := c.code.Native("amd64")
 		calls := 0

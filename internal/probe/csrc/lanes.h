@@ -81,13 +81,12 @@ struct loupe_context {
 	u64 trace[2]; /* the trace ID, as two big-endian numbers */
 	u64 span;     /* the span ID, likewise */
 	u64 flags;    /* enum loupe_context_flag */
-	u64 about;    /* the key of another entry, or 0 */
+	u64 about;    /* the key of another entry, or 0; if key is the address of a request: when the entry was made */
 };
 
 enum loupe_context_flag {
 	LOUPE_SAMPLED = 1,
 	LOUPE_SILENT = 2, /* the request gets no header */
-	LOUPE_TAKEN = 4,  /* the request that goes on by HTTP/2 has taken over the context */
 };
 
 /*

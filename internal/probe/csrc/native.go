@@ -26,7 +26,6 @@ const (
 	StackUse     = int(ProbesLoupeLaneLimitLOUPE_STACK_USE)
 	Times        = int(ProbesLoupeLaneLimitLOUPE_TIMES)
 	ContextScope = 1 // CONTEXT_SCOPE of native.h
-	ContextCall  = 2 // CONTEXT_CALL
 	TableWindow  = int(ProbesLoupeLaneLimitLOUPE_WINDOW_ENTRIES)
 	MaxProbes    = int(ProbesLoupeLimitLOUPE_MAX_PROBES) // of all sets together
 )

@@ -390,6 +390,8 @@ enum {
 	CONTEXT_SCOPE = 1, /* the request that the goroutine serves, or for which it was created */
 	CONTEXT_CALL = 2,  /* the request that it sends */
 	CONTEXT_WRITE = 3, /* the request that it writes to a connection */
+
+	CONTEXT_OLD = 38, /* after 2^38 ticks, a minute or more, a request has been written */
 };
 
 INLINE u64 context_key(u64 goid, u64 what) { return goid << 3 | what; }
@@ -411,6 +413,17 @@ FUNCTION struct loupe_context *context_find(u64 key, int add)
 		u64 free = 0;
 
 		if (__atomic_compare_exchange_n(&c->key, &free, key, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+			c->about = 0;
+			return c;
+		}
+	}
+	for (u32 i = 0; table && add && i < LOUPE_WINDOW_ENTRIES; i++) {
+		struct loupe_context *c = &table[(first + i) & native.contexts_mask];
+		u64 old = __atomic_load_n(&c->key, __ATOMIC_RELAXED);
+
+		/* A request that failed before it was written leaves its entry. */
+		if (!(old & 7) && lane()->stamp > c->about && (lane()->stamp - c->about) >> CONTEXT_OLD &&
+		    __atomic_compare_exchange_n(&c->key, &old, key, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
 			c->about = 0;
 			return c;
 		}

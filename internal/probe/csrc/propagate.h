@@ -38,7 +38,7 @@ INLINE u64 scramble(u64 x)
 INLINE u64 new_id(u64 salt)
 {
 	struct loupe_lane *l = lane();
-	u64 id = scramble(native.seed + scramble(l->stamp ^ (u64)l << 28 ^ (u64)l->turns << 4 ^ salt));
+	u64 id = scramble(scramble(scramble(native.seed + l->stamp) + (u64)l) + ((u64)l->turns << 2 | salt));
 
 	return id ? id : 1;
 }
@@ -140,30 +140,22 @@ FUNCTION void context_serve(struct loupe_context *to, u64 goid, u64 traceparent)
 	copy_context(scope, to, to->flags);
 }
 
-/* Makes the entry of a goroutine's request that of about, too. */
-FUNCTION void context_about(struct loupe_context *call, u64 about)
+/* Stores a context by the address of the request that it belongs to. */
+FUNCTION void context_about(const struct loupe_context *c, u64 about)
 {
 	struct loupe_context *other = about ? context_find(about, 1) : 0;
 
 	if (!other)
 		return;
-	call->about = about;
-	copy_context(other, call, call->flags & LOUPE_SAMPLED);
+	copy_context(other, c, c->flags & LOUPE_SAMPLED);
+	other->about = lane()->stamp;
 }
 
-/*
- * The context of a request that a goroutine begins to send. It is stored as that of the goroutine and, unless the request gets no header,
- * as that of about if this is not 0. silent is whether it gets none.
- */
-FUNCTION void context_send(struct loupe_context *to, u64 goid, u64 about, int silent)
+/* The context of a request that begins on a goroutine. silent is whether the request gets no header. */
+FUNCTION void context_new(struct loupe_context *to, u64 goid, int silent)
 {
-	struct loupe_context *scope, *call;
+	struct loupe_context *scope = context_find(context_key(goid, CONTEXT_SCOPE), 0);
 
-	to->trace[0] = to->trace[1] = to->span = to->flags = 0;
-	if (!native.contexts)
-		return;
-	context_end_call(goid);
-	scope = context_find(context_key(goid, CONTEXT_SCOPE), 0);
 	if (scope) {
 		to->trace[0] = scope->trace[0];
 		to->trace[1] = scope->trace[1];
@@ -176,35 +168,46 @@ FUNCTION void context_send(struct loupe_context *to, u64 goid, u64 about, int si
 	to->span = new_id(3);
 	if (silent)
 		to->flags |= LOUPE_SILENT;
+}
+
+/*
+ * The context of a request that a goroutine begins to send. It is stored as that of the goroutine and, unless the request gets no header,
+ * as that of about if this is not 0.
+ */
+FUNCTION void context_send(struct loupe_context *to, u64 goid, u64 about, int silent)
+{
+	struct loupe_context *call;
+
+	to->trace[0] = to->trace[1] = to->span = to->flags = 0;
+	if (!native.contexts)
+		return;
+	context_end_call(goid);
+	context_new(to, goid, silent);
 	call = context_find(context_key(goid, CONTEXT_CALL), 1);
 	if (!call)
 		return;
 	copy_context(call, to, to->flags);
-	if (!silent)
-		context_about(call, about);
+	if (silent)
+		return;
+	call->about = about;
+	context_about(call, about);
 }
 
 /*
  * The same for a request that goes on by HTTP/2, and then is that of about: it has the context that it began with, unless it begins now,
- * because there was a connection for it.
+ * because there was a connection for it. It may end on another goroutine, so it is not stored as that of this one.
  */
 FUNCTION void context_send_http2(struct loupe_context *to, u64 goid, u64 about, int silent)
 {
-	struct loupe_context *call = context_find(context_key(goid, CONTEXT_CALL), 0);
-
-	if (!call || call->flags & LOUPE_TAKEN) {
-		context_send(to, goid, about, silent);
-		call = context_find(context_key(goid, CONTEXT_CALL), 0);
-	} else {
-		copy_context(to, call, call->flags);
-		if (call->about)
-			context_take(call->about, 0);
-		call->about = 0;
-		if (!(call->flags & LOUPE_SILENT) && !silent)
-			context_about(call, about);
-	}
-	if (call)
-		call->flags |= LOUPE_TAKEN;
+	to->trace[0] = to->trace[1] = to->span = to->flags = 0;
+	if (!native.contexts)
+		return;
+	if (!context_take(context_key(goid, CONTEXT_CALL), to))
+		context_new(to, goid, silent);
+	else if (to->about)
+		context_take(to->about, 0);
+	if (!silent && !(to->flags & LOUPE_SILENT))
+		context_about(to, about);
 }
 
 /* Whether memory belongs to the target's heap, so that it can be written. */

@@ -199,30 +199,11 @@ func (r *Region) Unlist(goroutine uint64) {
 	if len(r.scopes) == 0 {
 		return
 	}
-	call := goroutine<<3 | csrc.ContextCall
-	if c := r.context(call); c != nil {
-		r.forget(atomic.LoadUint64(&c.About))
-	}
-	r.forget(call)
-	r.forget(goroutine<<3 | csrc.ContextScope)
-}
-
-// forget removes the entry of a key from the table of contexts.
-func (r *Region) forget(key uint64) {
-	if c := r.context(key); c != nil {
-		atomic.CompareAndSwapUint64(&c.Key, key, 0) // the target may have replaced it
-	}
-}
-
-// context returns the entry of a key in the table of contexts, or nil.
-func (r *Region) context(key uint64) *csrc.Context {
-	first, mask := setFirst(key), uint64(len(r.scopes)-1)
+	key := goroutine<<3 | uint64(csrc.ContextScope)
+	first, mask = setFirst(key), uint64(len(r.scopes)-1)
 	for i := range uint64(csrc.TableWindow) {
-		if c := &r.scopes[(first+i)&mask]; key != 0 && atomic.LoadUint64(&c.Key) == key {
-			return c
-		}
+		atomic.CompareAndSwapUint64(&r.scopes[(first+i)&mask].Key, key, 0)
 	}
-	return nil
 }
 
 // ContextsFull returns how many contexts of spans the probes found no room for.

@@ -333,7 +333,7 @@ enum { CAPACITY_SHIFT = 8 };
 FUNCTION int add_field(u64 header, const struct loupe_context *c)
 {
 	u64 fields[3] = {}, field[4] = {}, size = 0, at, text;
-	u8 name[NAME + 5] = "traceparent", value[TRACEPARENT + 1];
+	u8 value[TRACEPARENT + 1];
 
 	if (!heap_memory(header + SETTING(header_fields), sizeof(fields)) || read_foreign(fields, sizeof(fields), header + SETTING(header_fields)) ||
 	    !fields[1] || fields[1] > fields[2] || fields[2] >> 32)
@@ -360,8 +360,8 @@ FUNCTION int add_field(u64 header, const struct loupe_context *c)
 	if (!heap_memory(at, SPARE * FIELD))
 		return FIELDS_UNKNOWN;
 	put_traceparent(value, c);
-	for (u32 i = 0; i < NAME; i++)
-		*(volatile u8 *)(text + i) = name[i];
+	put(text, TEXT8('t', 'r', 'a', 'c', 'e', 'p', 'a', 'r'));
+	put(text + 8, TEXT8('e', 'n', 't', 0, 0, 0, 0, 0));
 	for (u32 i = 0; i < TRACEPARENT; i++)
 		*(volatile u8 *)(text + 16 + i) = value[i];
 	put(at, text);

@@ -269,7 +269,8 @@ enum {
 FUNCTION int write_line(u64 writer, const struct loupe_context *c)
 {
 	u64 err = 0, n = 0, buf[2] = {};
-	u8 line[HEADER_LINE + 6] = "Traceparent: ";
+	u64 words[(HEADER_LINE + 7) / 8];
+	u8 *line = (u8 *)words;
 	u16 end = 0;
 
 	if (!heap_memory(writer, 64) || read_foreign(&err, 8, writer + SETTING(bufio_err)) || err || read_foreign(&n, 8, writer + SETTING(bufio_n)) ||
@@ -281,6 +282,8 @@ FUNCTION int write_line(u64 writer, const struct loupe_context *c)
 		return BUFFER_FULL;
 	if (!heap_memory(buf[0] + n, HEADER_LINE))
 		return BUFFER_UNKNOWN;
+	words[0] = TEXT8('T', 'r', 'a', 'c', 'e', 'p', 'a', 'r');
+	words[1] = TEXT8('e', 'n', 't', ':', ' ', 0, 0, 0);
 	put_traceparent(line + 13, c);
 	line[HEADER_LINE - 2] = '\r';
 	line[HEADER_LINE - 1] = '\n';
@@ -360,7 +363,8 @@ enum {
 FUNCTION int longer_block(u64 *to, u64 conn, u64 block, u64 length, const struct loupe_context *c)
 {
 	u64 writer = 0, err = 0, used = 0, buf[2] = {}, limit = 0;
-	u8 field[BLOCK_FIELD + 3] = {0x10, 11, 't', 'r', 'a', 'c', 'e', 'p', 'a', 'r', 'e', 'n', 't', TRACEPARENT}; /* a literal that is never indexed */
+	u64 words[(BLOCK_FIELD + 7) / 8];
+	u8 *field = (u8 *)words;
 
 	if (read_foreign(&limit, 8, conn + SETTING(http2_conn_limit)) || read_foreign(&writer, 8, conn + SETTING(http2_conn_bw)) ||
 	    !heap_memory(writer, 64) || read_foreign(&err, 8, writer + SETTING(bufio_err)) || err || read_foreign(&used, 8, writer + SETTING(bufio_n)) ||
@@ -374,6 +378,8 @@ FUNCTION int longer_block(u64 *to, u64 conn, u64 block, u64 length, const struct
 
 	if (!heap_memory(at, length + BLOCK_FIELD) || !heap_memory(block, length))
 		return BUFFER_UNKNOWN;
+	words[0] = TEXT8(0x10, 11, 't', 'r', 'a', 'c', 'e', 'p'); /* 0x10: a literal that is never indexed */
+	words[1] = TEXT8('a', 'r', 'e', 'n', 't', TRACEPARENT, 0, 0);
 	put_traceparent(field + BLOCK_FIELD - TRACEPARENT, c);
 	for (u64 i = 0; i < length; i++)
 		*(volatile u8 *)(at + i) = *(volatile u8 *)(block + i);
