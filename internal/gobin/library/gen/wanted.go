@@ -61,6 +61,11 @@ var wanted = []module{
 	{path: "github.com/jackc/pgx/v5", since: "v5.0.0", structs: pgxStructs},
 	{path: "go.mongodb.org/mongo-driver", since: "v1.16.0", structs: mongoStructs("go.mongodb.org/mongo-driver")},
 	{path: "go.mongodb.org/mongo-driver/v2", since: "v2.0.0", structs: mongoStructs("go.mongodb.org/mongo-driver/v2")},
+	{path: "github.com/gorilla/mux", since: "v1.4.0", structs: gorillaStructs},
+	{path: "github.com/go-chi/chi/v5", since: "v5.0.0", structs: chiStructs("github.com/go-chi/chi/v5")},
+	{path: "github.com/gin-gonic/gin", since: "v1.5.0", structs: ginStructs},
+	{path: "github.com/labstack/echo/v4", since: "v4.0.0", structs: echoStructs},
+	{path: "github.com/labstack/echo/v5", since: "v5.0.0", structs: newEchoStructs},
 	{path: "go.opentelemetry.io/otel", since: "v0.14.0", structs: slices.Concat(telemetryStructs, oldTraceStructs)},
 	{path: "go.opentelemetry.io/otel/trace", since: "v0.17.0", structs: slices.Concat(traceStructs, oldTraceStructs)},
 }

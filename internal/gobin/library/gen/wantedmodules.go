@@ -115,6 +115,34 @@ func mongoStructs(module string) []wantedStruct {
 	}
 }
 
+// gorillaStructs are the wanted structs of module github.com/gorilla/mux.
+var gorillaStructs = []wantedStruct{
+	{"github.com/gorilla/mux", "Route", "regexp routeConf.regexp.path"},
+	{"github.com/gorilla/mux", "routeRegexp", "template"},
+	{"github.com/gorilla/mux", "routeRegexpGroup", "path"},
+}
+
+// chiStructs returns the wanted structs of a major version of the router chi.
+func chiStructs(pkg string) []wantedStruct {
+	return []wantedStruct{{pkg, "Context", "RoutePatterns routePattern"}}
+}
+
+// ginStructs are the wanted structs of module github.com/gin-gonic/gin.
+var ginStructs = []wantedStruct{
+	{"github.com/gin-gonic/gin", "Context", "fullPath"},
+}
+
+// echoStructs are the wanted structs of module github.com/labstack/echo/v4.
+var echoStructs = []wantedStruct{
+	{"github.com/labstack/echo/v4", "context", "path handler"},
+}
+
+// newEchoStructs are the wanted structs of module github.com/labstack/echo/v5.
+var newEchoStructs = []wantedStruct{
+	{"github.com/labstack/echo/v5", "Context", "path route"},
+	{"github.com/labstack/echo/v5", "RouteInfo", "Method"},
+}
+
 // traceStructs are the wanted structs of module go.opentelemetry.io/otel/trace.
 var traceStructs = []wantedStruct{
 	{"go.opentelemetry.io/otel/trace", "EventConfig", "attributes timestamp"},
