@@ -298,6 +298,18 @@ func (t *Tracker) Innermost(id uint64, library string, kind trace.SpanKind) *spa
 	return nil
 }
 
+// Serving returns the request of a library that a goroutine works for, or nil: the innermost one that it serves, or else the one for which
+// it was created.
+func (t *Tracker) Serving(id uint64, library string) *spans.Span {
+	if s := t.Innermost(id, library, trace.SpanKindServer); s != nil {
+		return s
+	}
+	if g := t.goroutines[id]; g != nil && g.request != nil && g.request.span.Library == library {
+		return g.request.span
+	}
+	return nil
+}
+
 // Inherited returns the open span in which a goroutine was created, if that is of a library and a kind; else nil. The goroutine may do
 // the work of the span.
 func (t *Tracker) Inherited(id uint64, library string, kind trace.SpanKind) *spans.Span {

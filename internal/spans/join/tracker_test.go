@@ -369,3 +369,32 @@ func TestConsumer(t *testing.T) {
 		t.Errorf("%d goroutines are left", n)
 	}
 }
+
+// TestServing finds the requests that goroutines work for.
+func TestServing(t *testing.T) {
+	w := newWorld(t, nil)
+	s := w.begin(1, server, "request")
+	w.begin(1, client, "call")
+	w.create(2, 1)
+	w.create(3, 2)
+	for g := range uint64(5) {
+		want := s
+		if g == 0 || g == 4 {
+			want = nil
+		}
+		if got := w.tracker.Serving(g, "lib"); got != want {
+			t.Errorf("goroutine %d serves %v, want %v", g, got, want)
+		}
+		if got := w.tracker.Serving(g, "other"); got != nil {
+			t.Errorf("goroutine %d serves %v of another library", g, got)
+		}
+	}
+	own := w.begin(2, server, "request on a goroutine of another")
+	if got := w.tracker.Serving(2, "lib"); got != own {
+		t.Errorf("goroutine 2 serves %v, want its own request", got)
+	}
+	w.end(s)
+	if got := w.tracker.Serving(3, "lib"); got != nil {
+		t.Errorf("goroutine 3 serves %v, which has ended", got)
+	}
+}
