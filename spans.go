@@ -18,6 +18,7 @@ import (
 	"github.com/loupe-go/loupe/internal/spans/nethttp"
 	"github.com/loupe-go/loupe/internal/spans/pgx"
 	"github.com/loupe-go/loupe/internal/spans/redis"
+	"github.com/loupe-go/loupe/internal/spans/router"
 	"github.com/loupe-go/loupe/internal/spans/sarama"
 	"github.com/loupe-go/loupe/internal/spans/sqldb"
 	"github.com/loupe-go/loupe/spans"
@@ -120,6 +121,7 @@ func newSpanSets(o SpanOptions, p *goproc.Process, kinds event.Kinds) *spanSets 
 		}})
 	s.probes = []*probe.Set{
 		nethttp.New(s.tracker, p.TypeName),
+		router.New(s.tracker),
 		grpc.New(s.tracker, p.TypeName),
 		sqldb.New(s.tracker, p.TypeName, sqldb.Options{NoText: o.NoQueryText}),
 		redis.New(redis.V8, s.tracker, p.TypeName, redis.Options{NoText: o.NoQueryText}),

@@ -225,8 +225,8 @@ func serverCases(minor int, tls bool) []serverCase {
 		{method: "GET", path: "/status/503", name: "GET", status: 503, route: "/status/", failed: true, extra: map[string]string{"error.type": "503"}},
 		{method: "GET", path: "/none", name: "GET", status: 404, size: 19},
 		{method: "GET", path: "/hello?secret=1", name: "GET", status: 200, size: 5, route: "/hello"},
-		{method: "GET", path: "/panic", name: "GET", failed: true, ending: spans.Panicked},
-		{method: "GET", path: "/exit", name: "GET", failed: true, ending: spans.Panicked},
+		{method: "GET", path: "/panic", name: "GET", route: "/panic", failed: true, ending: spans.Panicked},
+		{method: "GET", path: "/exit", name: "GET", route: "/exit", failed: true, ending: spans.Panicked},
 		{method: "GET", path: "/hello", header: []string{"traceparent", traceparent}, name: "GET", status: 200, size: 5, route: "/hello", parent: traceparent},
 		{method: "GET", path: "/hello", header: []string{"traceparent", unsampled}, name: "GET", status: 200, size: 5, route: "/hello", parent: unsampled},
 		{method: "GET", path: "/hello", header: []string{"traceparent", later}, name: "GET", status: 200, size: 5, route: "/hello", parent: traceparent},
@@ -247,9 +247,6 @@ func serverCases(minor int, tls bool) []serverCase {
 	}
 	for i := range cases {
 		c := &cases[i]
-		if c.ending != spans.Returned || minor < 22 || tls && minor >= 27 { // where the route is not known
-			c.route = ""
-		}
 		if c.route != "" {
 			c.name += " " + c.route
 		}

@@ -114,29 +114,8 @@ func (d *decoder) serverEnd(n *probe.Note) {
 	if hijacked == 0 {
 		setResponse(s, status, written)
 	}
-	setRoute(s, route)
+	setPattern(s, route)
 	d.tracker.End(s, n.Time)
-}
-
-// setRoute sets the route of a request, which is known if package net/http has matched a pattern since Go 1.22.
-func setRoute(s *spans.Span, route probe.Text) {
-	if len(route.Bytes) == 0 || route.Marks != 0 {
-		return
-	}
-	path := pathOf(string(route.Bytes))
-	s.Set(semconv.HTTPRoute(path))
-	s.Name += " " + path
-}
-
-// pathOf returns the path of a pattern, which may begin with a method and a host: "GET example.com/items/{id}".
-func pathOf(pattern string) string {
-	if _, rest, ok := strings.Cut(pattern, " "); ok {
-		pattern = strings.TrimLeft(rest, " \t")
-	}
-	if i := strings.IndexByte(pattern, '/'); i > 0 {
-		pattern = pattern[i:]
-	}
-	return pattern
 }
 
 func (d *decoder) serverHTTP2End(n *probe.Note) {
@@ -147,7 +126,7 @@ func (d *decoder) serverHTTP2End(n *probe.Note) {
 		return
 	}
 	setResponse(s, status, written)
-	setRoute(s, route)
+	setPattern(s, route)
 	d.tracker.End(s, n.Time)
 }
 

@@ -1,0 +1,46 @@
+package nethttp
+
+import (
+	"slices"
+	"strings"
+
+	"go.opentelemetry.io/otel/attribute"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+
+	"github.com/loupe-go/loupe/internal/probe"
+	"github.com/loupe-go/loupe/spans"
+)
+
+// SetRoute sets the route of a request that is served, also if it has one.
+func SetRoute(s *spans.Span, route string) {
+	if i := indexOf(s, semconv.HTTPRouteKey); i >= 0 {
+		s.Name = strings.TrimSuffix(s.Name, " "+s.Attributes[i].Value.AsString())
+		s.Attributes = slices.Delete(s.Attributes, i, i+1)
+	}
+	s.Set(semconv.HTTPRoute(route))
+	s.Name += " " + route
+}
+
+// setPattern sets the route to the pattern that package net/http has matched since Go 1.22, unless a router has reported it. The pattern
+// is unknown here if the program has passed a copy of the request to the router, and for HTTP/2 since Go 1.27.
+func setPattern(s *spans.Span, pattern probe.Text) {
+	if len(pattern.Bytes) > 0 && pattern.Marks == 0 && indexOf(s, semconv.HTTPRouteKey) < 0 {
+		SetRoute(s, PathOf(string(pattern.Bytes)))
+	}
+}
+
+// indexOf returns the index of an attribute, or -1.
+func indexOf(s *spans.Span, key attribute.Key) int {
+	return slices.IndexFunc(s.Attributes, func(a attribute.KeyValue) bool { return a.Key == key })
+}
+
+// PathOf returns the path of a pattern, which may begin with a method and a host: "GET example.com/items/{id}".
+func PathOf(pattern string) string {
+	if _, rest, ok := strings.Cut(pattern, " "); ok {
+		pattern = strings.TrimLeft(rest, " \t")
+	}
+	if i := strings.IndexByte(pattern, '/'); i > 0 {
+		pattern = pattern[i:]
+	}
+	return pattern
+}

@@ -1,0 +1,3 @@
+module loupe.test/signpost
+
+go 1.19
