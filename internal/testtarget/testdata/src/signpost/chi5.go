@@ -7,7 +7,6 @@ import (
 	"net/http"
 
 	"github.com/go-chi/chi/v5"
-	"github.com/go-chi/chi/v5/middleware"
 )
 
 // with returns a handler that knows its route.
@@ -17,18 +16,22 @@ func with(handle func(http.ResponseWriter, string)) http.HandlerFunc {
 	}
 }
 
+// recovering is a middleware that recovers from the panic of one path.
+func recovering(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/recovered" {
+			defer func() {
+				recover()
+				w.WriteHeader(500)
+			}()
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 func router() http.Handler {
 	r := chi.NewRouter()
-	r.Use(func(next http.Handler) http.Handler {
-		recoverer := middleware.Recoverer(next)
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/recovered" {
-				recoverer.ServeHTTP(w, r)
-				return
-			}
-			next.ServeHTTP(w, r)
-		})
-	})
+	r.Use(recovering)
 	r.Get("/hello", with(answer))
 	r.Get("/items/{id}", with(answer))
 	r.Get("/files/*", with(answer))
