@@ -122,10 +122,12 @@ func (r *relay) take(parent trace.SpanID) []*spans.Span {
 func (r *relay) pass(ctx context.Context, s *spans.Span) {
 	var span trace.Span
 	if s.Context.IsSampled() {
-		tracer := r.provider.Tracer(control.ScopeName(s.Library), trace.WithInstrumentationVersion(r.version), trace.WithSchemaURL(semconv.SchemaURL))
-		ctx, span = tracer.Start(ctx, s.Name, trace.WithSpanKind(s.Kind), trace.WithTimestamp(time.Unix(0, s.Start)), trace.WithAttributes(s.AllAttributes()...))
+		ctx, span = r.tracer(s).Start(ctx, s.Name, trace.WithSpanKind(s.Kind), trace.WithTimestamp(time.Unix(0, s.Start)), trace.WithAttributes(s.AllAttributes()...))
 		for _, c := range s.Links {
 			span.AddLink(trace.Link{SpanContext: c})
+		}
+		for _, e := range s.Events {
+			span.AddEvent(e.Name, trace.WithTimestamp(time.Unix(0, e.Time)), trace.WithAttributes(e.Attributes...))
 		}
 		if s.Status != codes.Unset {
 			span.SetStatus(s.Status, s.Message)
@@ -139,6 +141,14 @@ func (r *relay) pass(ctx context.Context, s *spans.Span) {
 	if span != nil {
 		span.End(trace.WithTimestamp(time.Unix(0, s.End)))
 	}
+}
+
+// tracer returns the tracer for a span. Loupe does not know the version of the program's own tracers.
+func (r *relay) tracer(s *spans.Span) trace.Tracer {
+	if s.Own {
+		return r.provider.Tracer(control.ScopeName(s))
+	}
+	return r.provider.Tracer(control.ScopeName(s), trace.WithInstrumentationVersion(r.version), trace.WithSchemaURL(semconv.SchemaURL))
 }
 
 // remember keeps the context of a span for children that end later.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
@@ -59,6 +60,7 @@ func TestRelay(t *testing.T) {
 			for _, s := range c.spans {
 				one := span(s[0], s[1], s[0] < unsampled)
 				one.Links = []trace.SpanContext{span(50+s[0], 0, true).Context}
+				one.Events = []spans.Event{{Name: "retry", Time: one.Start + 1, Attributes: []attribute.KeyValue{attribute.Int("attempt", 2)}}}
 				r.add(one)
 			}
 			if n := counts.waiting.Load(); n != c.waiting {
@@ -79,6 +81,11 @@ func TestRelay(t *testing.T) {
 				got = append(got, s.Name()+" "+parent)
 				if l := s.Links(); len(l) != 1 || l[0].SpanContext.SpanID() == s.SpanContext().SpanID() || !l[0].SpanContext.IsValid() {
 					t.Errorf("%s has links %+v", s.Name(), l)
+				}
+			}
+			for _, s := range recorder.Ended() {
+				if e := s.Events(); len(e) != 1 || e[0].Name != "retry" || e[0].Time.Sub(s.StartTime()) != 1 || len(e[0].Attributes) != 1 {
+					t.Errorf("%s has events %+v", s.Name(), e)
 				}
 			}
 			if !slices.Equal(got, c.want) || len(recorder.Ended()) != len(c.want) || int(counts.provided.Load()) != len(c.want) || counts.orphans.Load() != c.orphans ||

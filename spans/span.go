@@ -13,11 +13,13 @@ type Span struct {
 	Rule    Rule                // why Parent is the parent
 	Links   []trace.SpanContext // other spans that caused it: those of the senders of messages
 
-	Library    string // the instrumented package, such as "net/http"
+	Library    string // the instrumented package, such as "net/http"; or the name of the program's tracer
+	Own        bool   // the program has made the span itself, by the API of OpenTelemetry
 	Kind       trace.SpanKind
 	Name       string
 	Start, End int64 // Unix nanoseconds
 	Attributes []attribute.KeyValue
+	Events     []Event
 	Status     codes.Code
 	Message    string // of Status
 	Ending     Ending
@@ -31,6 +33,13 @@ type Span struct {
 	Work *Work
 }
 
+// An Event is something that happened at a moment of a span, as the program has reported it.
+type Event struct {
+	Name       string
+	Time       int64 // Unix nanoseconds
+	Attributes []attribute.KeyValue
+}
+
 // A Rule is the reason for a parent.
 type Rule string
 
@@ -40,6 +49,7 @@ const (
 	RuleHeader    Rule = "header"    // the request has a traceparent header
 	RuleGoroutine Rule = "goroutine" // the goroutine was in the parent span
 	RuleCreator   Rule = "creator"   // the goroutine was created in the parent span
+	RuleContext   Rule = "context"   // the program has passed the parent in a context
 )
 
 // An Ending is how a span ended.

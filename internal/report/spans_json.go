@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 
 	"github.com/loupe-go/loupe/event"
@@ -17,8 +18,9 @@ type spanJSON struct {
 	TraceID    string         `json:"traceId"`
 	SpanID     string         `json:"spanId"`
 	Parent     string         `json:"parentSpanId,omitempty"`
-	ParentRule string         `json:"parentRule,omitempty"` // why it is the parent: header, goroutine, creator
+	ParentRule string         `json:"parentRule,omitempty"` // why it is the parent: header, goroutine, creator, context
 	Links      []linkJSON     `json:"links,omitempty"`
+	Events     []eventJSON    `json:"events,omitempty"`
 	Name       string         `json:"name"`
 	Kind       string         `json:"kind"`
 	Start      string         `json:"start"`
@@ -39,6 +41,13 @@ type linkJSON struct {
 	SpanID  string `json:"spanId"`
 }
 
+// eventJSON is the JSON form of an event of a span.
+type eventJSON struct {
+	Name       string         `json:"name"`
+	Time       string         `json:"time"`
+	Attributes map[string]any `json:"attributes,omitempty"`
+}
+
 var statusNames = map[codes.Code]string{codes.Unset: "unset", codes.Error: "error", codes.Ok: "ok"}
 
 var endingNames = map[spans.Ending]string{spans.Panicked: "goroutine exit", spans.Unobserved: "not observed"}
@@ -47,15 +56,15 @@ var endingNames = map[spans.Ending]string{spans.Panicked: "goroutine exit", span
 func SpanJSON(w io.Writer, s *spans.Span) error {
 	doc := spanJSON{TraceID: s.Context.TraceID().String(), SpanID: s.Context.SpanID().String(), ParentRule: string(s.Rule), Name: s.Name,
 		Kind: s.Kind.String(), Start: timeOf(s.Start), End: timeOf(s.End), PID: s.PID, G: s.G, Library: s.Library,
-		Sampled: s.Context.IsSampled(), Attributes: map[string]any{}, Status: statusNames[s.Status], Message: s.Message, Ending: endingNames[s.Ending]}
+		Sampled: s.Context.IsSampled(), Attributes: attributesOf(s.AllAttributes()), Status: statusNames[s.Status], Message: s.Message, Ending: endingNames[s.Ending]}
 	if s.Parent.IsValid() {
 		doc.Parent = s.Parent.SpanID().String()
 	}
 	for _, c := range s.Links {
 		doc.Links = append(doc.Links, linkJSON{c.TraceID().String(), c.SpanID().String()})
 	}
-	for _, kv := range s.AllAttributes() {
-		doc.Attributes[string(kv.Key)] = kv.Value.AsInterface()
+	for _, e := range s.Events {
+		doc.Events = append(doc.Events, eventJSON{e.Name, timeOf(e.Time), attributesOf(e.Attributes)})
 	}
 	line, err := json.Marshal(doc)
 	if err != nil {
@@ -63,6 +72,15 @@ func SpanJSON(w io.Writer, s *spans.Span) error {
 	}
 	_, err = w.Write(append(term.EscapeJSON(line), '\n'))
 	return err
+}
+
+// attributesOf returns attributes by key.
+func attributesOf(list []attribute.KeyValue) map[string]any {
+	m := map[string]any{}
+	for _, kv := range list {
+		m[string(kv.Key)] = kv.Value.AsInterface()
+	}
+	return m
 }
 
 func timeOf(nanos int64) string { return time.Unix(0, nanos).UTC().Format(time.RFC3339Nano) }

@@ -46,6 +46,7 @@ func sampleTree() *tree.Tree {
 	}
 	late := sampleSpan(7, 1, client, "GET", 18000, 2500, url("http://audit.internal/log"))
 	late.Links = []trace.SpanContext{sampleSpan(8, 0, trace.SpanKindProducer, "send orders", 0, 0).Context}
+	late.Events = []spans.Event{{Name: "retry\x1b[2J", Time: late.Start + 1, Attributes: []attribute.KeyValue{attribute.Int("attempt", 2)}}}
 	late.Rule, late.Ending = spans.RuleCreator, spans.Unobserved
 	failed := sampleSpan(3, 2, client, "GET", 2000, 3000, url("http://10.0.0.1:8080/stock/\x1b]0;owned\x07?sku=1"), attribute.String("error.type", "*net.OpError"))
 	failed.Fail("connection refused")

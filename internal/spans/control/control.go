@@ -22,8 +22,13 @@ import (
 	"github.com/loupe-go/loupe/spans"
 )
 
-// ScopeName returns the name of the instrumentation scope of a library's spans.
-func ScopeName(library string) string { return "github.com/loupe-go/loupe/spans/" + library }
+// ScopeName returns the name of the instrumentation scope of a span: that of its library, or the program's tracer.
+func ScopeName(s *spans.Span) string {
+	if s.Own {
+		return s.Library
+	}
+	return "github.com/loupe-go/loupe/spans/" + s.Library
+}
 
 // A Controller exports the spans of any number of processes. Its methods are safe for concurrent use.
 type Controller struct {
@@ -117,12 +122,24 @@ func (p *Process) Handle(s *spans.Span) {
 		StartTime: time.Unix(0, s.Start), EndTime: time.Unix(0, s.End),
 		Attributes: attributes, DroppedAttributes: dropped,
 		Status: sdktrace.Status{Code: s.Status, Description: s.Message}, Resource: p.resource,
-		InstrumentationScope: instrumentation.Scope{Name: ScopeName(s.Library), Version: p.version, SchemaURL: semconv.SchemaURL},
+		InstrumentationScope: p.scope(s),
 	}
 	for _, c := range s.Links {
 		stub.Links = append(stub.Links, sdktrace.Link{SpanContext: c})
 	}
+	for _, e := range s.Events {
+		attributes, dropped := p.controller.config.SpanLimits.Apply(e.Attributes)
+		stub.Events = append(stub.Events, sdktrace.Event{Name: e.Name, Time: time.Unix(0, e.Time), Attributes: attributes, DroppedAttributeCount: dropped})
+	}
 	p.controller.queue.Add(stub.Snapshot())
+}
+
+// scope returns the instrumentation scope of a span. Loupe does not know the version of the program's tracers.
+func (p *Process) scope(s *spans.Span) instrumentation.Scope {
+	if s.Own {
+		return instrumentation.Scope{Name: ScopeName(s)}
+	}
+	return instrumentation.Scope{Name: ScopeName(s), Version: p.version, SchemaURL: semconv.SchemaURL}
 }
 
 // Close exports the metrics of a process that has ended once more, until ctx ends. Its spans are exported later.

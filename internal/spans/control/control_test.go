@@ -95,6 +95,7 @@ func TestSpan(t *testing.T) {
 			s := span(4, 3, trace.SpanKindServer, true, attribute.String("http.request.method", "GET"), attribute.Int("http.response.status_code", 503))
 			s.Fail("503 from here")
 			s.Links = []trace.SpanContext{span(5, 0, trace.SpanKindProducer, true).Context}
+			s.Events = []spans.Event{{Name: "retry", Time: s.Start + 1, Attributes: []attribute.KeyValue{attribute.Int("attempt", 2)}}}
 			s.Work = &spans.Work{Own: spans.Times{spans.Running: time.Millisecond, spans.Chan: 19 * time.Millisecond}, Started: spans.Times{spans.Network: 5 * time.Millisecond}, Created: 2,
 				Holder: spans.Holder{Wait: 3 * time.Millisecond, G: 9, Func: "main.free"}}
 			p.Handle(s)
@@ -117,7 +118,7 @@ func check(t *testing.T, got testcollector.Span) {
 	t.Helper()
 	if got.TraceID != "01000000000000000000000000000002" || got.ID != "0300000000000004" || got.ParentID != "0300000000000003" || got.Name != "GET 4" || got.Kind != "Server" ||
 		!got.Start.Equal(began) || got.End.Sub(got.Start) != 20*time.Millisecond || got.Status != "Error" || got.Message != "503 from here" ||
-		got.Scope != "github.com/loupe-go/loupe/spans/net/http" || len(got.Events) > 0 || len(got.Links) != 1 || got.Links[0] != "0300000000000005" {
+		got.Scope != "github.com/loupe-go/loupe/spans/net/http" || len(got.Events) != 1 || got.Events[0] != "retry" || len(got.Links) != 1 || got.Links[0] != "0300000000000005" {
 		t.Errorf("%+v", got)
 	}
 	want := map[string]string{"http.request.method": "GET", "http.response.status_code": "503", "loupe.go.running": "0.001", "loupe.go.blocked.chan": "0.019",

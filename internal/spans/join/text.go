@@ -13,19 +13,29 @@ import (
 // makeValid replaces what is not UTF-8 in the texts of a span. They come from requests, so a client chooses them, and a message of
 // protobuf with an invalid text cannot be exported, nor can the spans that are exported with it.
 func makeValid(s *spans.Span) {
-	s.Name, s.Message = valid(s.Name), valid(s.Message)
-	for i, kv := range s.Attributes {
+	s.Name, s.Message, s.Library = valid(s.Name), valid(s.Message), valid(s.Library)
+	makeAllValid(s.Attributes)
+	for i := range s.Events {
+		s.Events[i].Name = valid(s.Events[i].Name)
+		makeAllValid(s.Events[i].Attributes)
+	}
+}
+
+// makeAllValid does that for attributes.
+func makeAllValid(list []attribute.KeyValue) {
+	for i, kv := range list {
+		list[i].Key = attribute.Key(valid(string(kv.Key)))
 		switch kv.Value.Type() {
 		case attribute.STRING:
 			if text := kv.Value.AsString(); !utf8.ValidString(text) {
-				s.Attributes[i].Value = attribute.StringValue(valid(text))
+				list[i].Value = attribute.StringValue(valid(text))
 			}
 		case attribute.STRINGSLICE:
-			if list := kv.Value.AsStringSlice(); slices.ContainsFunc(list, func(text string) bool { return !utf8.ValidString(text) }) {
-				for n, text := range list {
-					list[n] = valid(text)
+			if texts := kv.Value.AsStringSlice(); slices.ContainsFunc(texts, func(text string) bool { return !utf8.ValidString(text) }) {
+				for n, text := range texts {
+					texts[n] = valid(text)
 				}
-				s.Attributes[i].Value = attribute.StringSliceValue(list)
+				list[i].Value = attribute.StringSliceValue(texts)
 			}
 		}
 	}

@@ -45,6 +45,7 @@ type Tracker struct {
 	free       []*goroutine
 	detached   map[object]*spans.Span
 	presumed   map[*spans.Span]int64 // when those have probably ended: see Presume
+	entered    map[*spans.Span]bool // those of Enter that have not ended
 	counts     counts
 	rules      gostate.Rules
 	waits      bool // Options.Kinds includes waits
@@ -88,7 +89,8 @@ type goroutine struct {
 
 // NewTracker returns a Tracker without spans.
 func NewTracker(o Options) *Tracker {
-	return &Tracker{opt: o, ids: newIDs(), goroutines: map[uint64]*goroutine{}, heirs: map[*spans.Span]int{}, detached: map[object]*spans.Span{}, presumed: map[*spans.Span]int64{},
+	return &Tracker{opt: o, ids: newIDs(), goroutines: map[uint64]*goroutine{}, heirs: map[*spans.Span]int{}, detached: map[object]*spans.Span{},
+		presumed: map[*spans.Span]int64{}, entered: map[*spans.Span]bool{},
 		rules: gostate.RulesFor(o.Kinds.Union(event.KindsOf(event.GoStatus)), 0), waits: o.Kinds.Has(event.GoBlock)}
 }
 
@@ -152,7 +154,7 @@ func (t *Tracker) inherit(g *goroutine, s *spans.Span) {
 		return
 	}
 	delete(t.heirs, old)
-	if old.End == 0 && !t.isOpen(old) && t.detached[object{old.Library, old.Object}] != old {
+	if old.End == 0 && !t.entered[old] && !t.isOpen(old) && t.detached[object{old.Library, old.Object}] != old {
 		old.Ending = spans.Unobserved
 		t.finish(old, g.since)
 	}
@@ -190,10 +192,17 @@ func (t *Tracker) Begin(s *spans.Span) *spans.Span {
 	if s.Kind == trace.SpanKindServer {
 		parent = nil
 	}
-	if s.Context.IsValid() {
+	switch {
+	case s.Context.IsValid():
 		t.adopt(s, parent, rule)
-	} else {
-		t.identify(s, parent, rule)
+	case s.Parent.IsValid():
+		s.Rule = spans.RuleHeader
+		t.identify(s)
+	case parent != nil:
+		s.Parent, s.Rule = parent.Context, rule
+		t.identify(s)
+	default:
+		t.identify(s)
 	}
 	if s.Kind == trace.SpanKindServer || s.Kind == trace.SpanKindConsumer {
 		g.serve(s, t.loss.count)
@@ -206,14 +215,8 @@ func (t *Tracker) Begin(s *spans.Span) *spans.Span {
 	return s
 }
 
-// identify sets the parent and the context of a span.
-func (t *Tracker) identify(s, parent *spans.Span, rule spans.Rule) {
-	switch {
-	case s.Parent.IsValid():
-		s.Rule = spans.RuleHeader
-	case parent != nil:
-		s.Parent, s.Rule = parent.Context, rule
-	}
+// identify gives a span its context, given its parent.
+func (t *Tracker) identify(s *spans.Span) {
 	c := trace.SpanContextConfig{TraceID: s.Parent.TraceID(), SpanID: t.ids.span(), TraceState: s.Parent.TraceState()}
 	if s.Rule == spans.RuleRoot {
 		c.TraceID = t.ids.trace()
@@ -291,7 +294,7 @@ func (t *Tracker) Innermost(id uint64, library string, kind trace.SpanKind) *spa
 		return nil
 	}
 	for _, s := range slices.Backward(g.open) {
-		if s.Library == library && s.Kind == kind {
+		if s.Library == library && s.Kind == kind && !t.entered[s] {
 			return s
 		}
 	}
@@ -314,7 +317,7 @@ func (t *Tracker) Serving(id uint64, library string) *spans.Span {
 // the work of the span.
 func (t *Tracker) Inherited(id uint64, library string, kind trace.SpanKind) *spans.Span {
 	g := t.goroutines[id]
-	if g == nil || g.inherited == nil || g.inherited.End != 0 || g.inherited.Library != library || g.inherited.Kind != kind {
+	if g == nil || g.inherited == nil || g.inherited.End != 0 || g.inherited.Library != library || g.inherited.Kind != kind || t.entered[g.inherited] {
 		return nil
 	}
 	return g.inherited
@@ -334,7 +337,7 @@ func (t *Tracker) Leave(s *spans.Span, at int64) {
 }
 
 // End ends a span, and those that were begun in it on the same goroutine and have not ended. Messages that the goroutine processes are
-// processed then.
+// processed then. Those of Enter do not end; if the span is a request, the goroutine is no longer in them.
 func (t *Tracker) End(s *spans.Span, at int64) {
 	g := t.goroutines[s.G]
 	i := -1
@@ -346,6 +349,9 @@ func (t *Tracker) End(s *spans.Span, at int64) {
 		return
 	}
 	for _, inner := range slices.Backward(g.open[i+1:]) {
+		if t.entered[inner] {
+			continue
+		}
 		ending := spans.Unobserved
 		if inner.Kind == trace.SpanKindConsumer { // this is how the last message of a goroutine ends
 			ending = inner.Ending
@@ -353,8 +359,8 @@ func (t *Tracker) End(s *spans.Span, at int64) {
 		t.abandon(g, inner, at, ending)
 	}
 	t.end(g, s, at)
-	clear(g.open[i:])
-	g.open = g.open[:i]
+	served := s.Work != nil
+	g.open = append(g.open[:i], slices.DeleteFunc(g.open[i:], func(o *spans.Span) bool { return served || !t.entered[o] })...)
 	t.settle(g, s.Work == nil)
 }
 
@@ -520,7 +526,7 @@ func (g *goroutine) idle(e *event.Event) bool {
 // for an operation that was sent goes on.
 func (t *Tracker) exit(g *goroutine, at int64) {
 	for _, s := range slices.Backward(g.open) {
-		if s.Work == nil && t.heirs[s] > 0 {
+		if t.entered[s] || s.Work == nil && t.heirs[s] > 0 {
 			continue
 		}
 		ending := spans.Unobserved
@@ -546,4 +552,5 @@ func (t *Tracker) Close() {
 	clear(t.goroutines)
 	clear(t.heirs)
 	clear(t.detached)
+	clear(t.entered)
 }

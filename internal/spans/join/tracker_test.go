@@ -398,3 +398,53 @@ func TestServing(t *testing.T) {
 		t.Errorf("goroutine 3 serves %v, which has ended", got)
 	}
 }
+
+// TestEnter makes spans that end in any order.
+func TestEnter(t *testing.T) {
+	w := newWorld(t, nil)
+	enter := func(g uint64, name string, parent *spans.Span) *spans.Span {
+		return w.tracker.Enter(&spans.Span{G: g, Library: "own", Kind: server, Name: name, Start: w.tick()}, parent)
+	}
+	exit := func(s *spans.Span) { w.tracker.Exit(s, w.tick()) }
+	request := w.begin(1, server, "request")
+	a := enter(1, "a", nil)
+	b := enter(1, "b", a)
+	c := enter(1, "c", nil)
+	if !isChild(a, request, spans.RuleGoroutine) || !isChild(b, a, spans.RuleContext) || !isChild(c, request, spans.RuleGoroutine) {
+		t.Errorf("wrong parents: %+v %+v %+v", a, b, c)
+	}
+	if w.tracker.Innermost(1, "own", server) != nil {
+		t.Error("a span of Enter is that of a library")
+	}
+	call := w.begin(1, client, "call")
+	if !isChild(call, c, spans.RuleGoroutine) {
+		t.Errorf("wrong parent: %+v", call)
+	}
+	w.end(call)
+	exit(a)
+	w.create(2, 1)
+	later := w.begin(2, client, "later")
+	if !isChild(later, c, spans.RuleCreator) {
+		t.Errorf("wrong parent: %+v", later)
+	}
+	w.end(later)
+	w.end(request)
+	w.event(event.GoDestroy, 2, nil)
+	w.event(event.GoDestroy, 1, nil)
+	exit(c)
+	exit(c)
+	var got []string
+	for _, s := range w.ended {
+		got = append(got, fmt.Sprint(s.Name, " ", s.Ending))
+	}
+	if want := []string{"call 0", "a 0", "later 0", "request 0", "c 0"}; !slices.Equal(got, want) {
+		t.Errorf("ended: %q, want %q", got, want)
+	}
+	if n := w.tracker.Counts(); n.Begun != 6 || n.Ended != 5 || n.Open != 1 {
+		t.Errorf("%+v", n)
+	}
+	exit(b)
+	if len(w.tracker.entered) > 0 || len(w.tracker.goroutines) > 0 {
+		t.Errorf("%d spans and %d goroutines are left", len(w.tracker.entered), len(w.tracker.goroutines))
+	}
+}
