@@ -179,6 +179,7 @@ type SpanCounts struct {
 	join.Counts
 	Unlisted uint64          // goroutines of requests that were not observed because there were too many at once
 	Notes    probe.SetCounts // of all libraries: reports of begins and ends that were produced, received and lost, and problems of their texts
+	Routes   probe.SetCounts // the same of reports of routes
 }
 
 // errNoSpans reports a session that makes no spans.
@@ -198,15 +199,11 @@ func (s *Session) SpanCounts() (SpanCounts, error) {
 		if err != nil {
 			return c, err
 		}
-		c.Notes.Produced += n.Produced
-		c.Notes.Received += n.Received
-		c.Notes.Lost += n.Lost
-		c.Notes.Unreadable += n.Unreadable
-		c.Notes.Cut += n.Cut
-		c.Notes.NotRead += n.NotRead
-		c.Notes.Impossible += n.Impossible
-		c.Notes.Full += n.Full
-		c.Notes.Garbled += n.Garbled
+		if set.Name == router.Library {
+			c.Routes = n
+			continue
+		}
+		c.Notes.Add(n)
 	}
 	return c, nil
 }

@@ -46,14 +46,6 @@ func addSpans(sum *loupe.SpanCounts, c loupe.SpanCounts) {
 	sum.NoHeader += c.NoHeader
 	sum.Mismatched += c.Mismatched
 	sum.Unlisted += c.Unlisted
-	n, add := &sum.Notes, &c.Notes
-	n.Produced += add.Produced
-	n.Received += add.Received
-	n.Lost += add.Lost
-	n.Unreadable += add.Unreadable
-	n.Cut += add.Cut
-	n.NotRead += add.NotRead
-	n.Impossible += add.Impossible
-	n.Full += add.Full
-	n.Garbled += add.Garbled
+	sum.Notes.Add(c.Notes)
+	sum.Routes.Add(c.Routes)
 }

@@ -333,6 +333,9 @@ func (v *spanView) tellLoss(c *loupe.SpanCounts) {
 		fmt.Fprintf(v.a.Stderr, "loupe: %s of begins and ends lost: the buffer was full; increase --buffer\n", english.Count(c.Notes.Lost, "report"))
 	}
 	say(c.Unobserved, "%s with an unknown end")
+	if c.Routes.Lost > 0 {
+		fmt.Fprintf(v.a.Stderr, "loupe: %s of routes lost: the buffer was full; increase --buffer\n", english.Count(c.Routes.Lost, "report"))
+	}
 	if c.Notes.Lost > 0 { // otherwise they began before the observation
 		say(c.Strays, "%s not reported: the begin was before the observation, or was lost")
 	}

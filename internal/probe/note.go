@@ -82,6 +82,19 @@ type SetCounts struct {
 	Garbled uint64
 }
 
+// Add adds the counts of another set.
+func (c *SetCounts) Add(n SetCounts) {
+	c.Produced += n.Produced
+	c.Received += n.Received
+	c.Lost += n.Lost
+	c.Unreadable += n.Unreadable
+	c.Cut += n.Cut
+	c.NotRead += n.NotRead
+	c.Impossible += n.Impossible
+	c.Full += n.Full
+	c.Garbled += n.Garbled
+}
+
 // note passes a record of a set to the set.
 func (d *decoder) note(r *csrc.Record, raw []byte) {
 	i := int(r.Kind - csrc.KindSet)

@@ -245,8 +245,8 @@ func (o *observed) complete() {
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	if c.Begun != c.Ended || c.Strays != 0 || c.Mismatched != 0 || c.Unobserved != 0 || c.Notes.Lost != 0 || c.Notes.NotRead != 0 ||
-		c.Notes.Unreadable != 0 || c.Notes.Impossible != 0 || c.Notes.Full != 0 || c.Notes.Garbled != 0 {
+	if c.Begun != c.Ended || c.Strays != 0 || c.Mismatched != 0 || c.Unobserved != 0 || c.Notes.Lost != 0 || c.Routes.Lost != 0 || c.Routes.NotRead != 0 ||
+		c.Routes.Unreadable != 0 || c.Routes.Impossible != 0 || c.Routes.Full != 0 || c.Routes.Garbled != 0 {
 		o.t.Errorf("counts: %+v", c)
 	}
 }
