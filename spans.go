@@ -16,6 +16,7 @@ import (
 	"github.com/loupe-go/loupe/internal/spans/kafkago"
 	"github.com/loupe-go/loupe/internal/spans/mongo"
 	"github.com/loupe-go/loupe/internal/spans/nethttp"
+	"github.com/loupe-go/loupe/internal/spans/otelapi"
 	"github.com/loupe-go/loupe/internal/spans/pgx"
 	"github.com/loupe-go/loupe/internal/spans/redis"
 	"github.com/loupe-go/loupe/internal/spans/router"
@@ -132,6 +133,9 @@ func newSpanSets(o SpanOptions, p *goproc.Process, kinds event.Kinds) *spanSets 
 		sarama.New(s.tracker, p.TypeName, sarama.IBM), sarama.New(s.tracker, p.TypeName, sarama.Shopify),
 	}
 	s.probes = append(s.probes, mongo.New(s.tracker, p.TypeName)...)
+	var own *probe.Set
+	own = otelapi.New(s.tracker, p, func() bool { return s.session.Attached(own, otelapi.End) })
+	s.probes = append(s.probes, own)
 	return s
 }
 

@@ -69,6 +69,10 @@ type Declaration struct {
 	// Settings are the names of the set's settings that the probe requires.
 	Settings []string
 
+	// Requires is another program of the set, declared before this one, without which this one is useless: an engine that cannot attach
+	// that one does not attach this one either, and says so only once. Empty: none.
+	Requires string
+
 	// Quiet suppresses the warning if the executable has none of the functions: other releases do not have them, or
 	// the linker has removed them because the program does not call them.
 	Quiet bool

@@ -194,6 +194,8 @@ type Probe struct {
 	Untimed bool   // the time need not be read
 	Without string // the events that are missing if it cannot be attached
 
+	Requires string // the program of its set without which it is not attached; empty: none
+
 	declared *Declaration
 	instead  []Site // AtExit in a deferred function: the places after the calls of it; at returns: where the frame is removed; AfterCall: instructions that are longer than a jump
 }
@@ -295,6 +297,9 @@ func (pl *planner) addSet(p Program, set *Set) error {
 			d.Propagates && pl.plan.Want.Propagate == nil || slices.ContainsFunc(d.Modules, func(m Module) bool { return !m.In(pl.bin) }) {
 			continue
 		}
+		if d.Requires != "" && !slices.ContainsFunc(pl.plan.Probes, func(p Probe) bool { return p.Set == len(pl.plan.Sets)-1 && p.Program == d.Requires }) {
+			continue
+		}
 		if why := firstUnknown(d.Settings, unknown); why != nil {
 			pl.warn("%s: %v", d.Without, why)
 			continue
@@ -316,7 +321,7 @@ func (pl *planner) add(d *Declaration) error {
 	if slices.ContainsFunc(pl.plan.Probes, func(p Probe) bool { return p.Set == set && p.ID == id }) {
 		return fmt.Errorf("%s: two declarations of probe %s apply to this executable", pl.set.Name, d.Program)
 	}
-	probe := Probe{Set: set, ID: id, Program: d.Program, Kinds: d.Kinds, Place: d.Place, Without: d.Without, declared: d,
+	probe := Probe{Set: set, ID: id, Program: d.Program, Kinds: d.Kinds, Place: d.Place, Without: d.Without, Requires: d.Requires, declared: d,
 		Reads: d.Reads, Untimed: d.Fence == Untimed, Fence: d.Fence == Fenced || d.Fence == FenceProc && pl.plan.Config.Procs != 0}
 	for _, name := range d.Funcs {
 		f, ok := pl.bin.LookupFunc(name)

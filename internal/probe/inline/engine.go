@@ -183,6 +183,9 @@ func (e *Engine) choose() error {
 	var chosen []probe.Probe
 	for i := range e.plan.Probes {
 		p := &e.plan.Probes[i]
+		if p.Requires != "" && !slices.ContainsFunc(chosen, func(q probe.Probe) bool { return q.Set == p.Set && q.Program == p.Requires }) {
+			continue
+		}
 		spots, err := e.spotsOf(p)
 		if err != nil {
 			e.warn(event.WarnMissing, "%s: %v", p.Without, err)

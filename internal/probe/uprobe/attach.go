@@ -3,6 +3,7 @@ package uprobe
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/cilium/ebpf/link"
@@ -23,6 +24,9 @@ func (e *Engine) attachAll() error {
 	var attached []probe.Probe
 	var first error
 	for _, p := range e.plan.Probes {
+		if p.Requires != "" && !slices.ContainsFunc(attached, func(q probe.Probe) bool { return q.Set == p.Set && q.Program == p.Requires }) {
+			continue
+		}
 		links, err := e.attach(exe, p)
 		if err != nil {
 			if first == nil {

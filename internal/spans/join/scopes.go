@@ -8,13 +8,16 @@ import (
 
 // Enter begins a span that the program makes itself, by an API. Unlike the spans of Begin, those can end in any order and on any
 // goroutine, and need not end. parent is the open span that the program names as its parent, or nil. Then it is the innermost open span
-// of the goroutine that Enter has not begun, if there is one: the program has not named its own spans. Exit ends the span.
-func (t *Tracker) Enter(s, parent *spans.Span) *spans.Span {
+// of the goroutine that Enter has not begun, if there is one: the program has not named its own spans. If root is set, it has no parent.
+// Exit ends the span.
+func (t *Tracker) Enter(s, parent *spans.Span, root bool) *spans.Span {
 	g := t.add(s.G, s.Start)
 	s.PID = t.opt.PID
-	if parent != nil {
-		s.Parent, s.Rule = parent.Context, spans.RuleContext
-	} else if parent, rule := t.around(g); parent != nil {
+	rule := spans.RuleContext
+	if parent == nil {
+		parent, rule = t.around(g)
+	}
+	if parent != nil && !root {
 		s.Parent, s.Rule = parent.Context, rule
 	}
 	t.identify(s)

@@ -403,7 +403,7 @@ func TestServing(t *testing.T) {
 func TestEnter(t *testing.T) {
 	w := newWorld(t, nil)
 	enter := func(g uint64, name string, parent *spans.Span) *spans.Span {
-		return w.tracker.Enter(&spans.Span{G: g, Library: "own", Kind: server, Name: name, Start: w.tick()}, parent)
+		return w.tracker.Enter(&spans.Span{G: g, Library: "own", Kind: server, Name: name, Start: w.tick()}, parent, name == "root")
 	}
 	exit := func(s *spans.Span) { w.tracker.Exit(s, w.tick()) }
 	request := w.begin(1, server, "request")
@@ -415,6 +415,11 @@ func TestEnter(t *testing.T) {
 	}
 	if w.tracker.Innermost(1, "own", server) != nil {
 		t.Error("a span of Enter is that of a library")
+	}
+	if root := enter(1, "root", a); root.Parent.IsValid() || root.Rule != spans.RuleRoot || root.Context.TraceID() == a.Context.TraceID() {
+		t.Errorf("%+v has a parent", root)
+	} else {
+		exit(root)
 	}
 	call := w.begin(1, client, "call")
 	if !isChild(call, c, spans.RuleGoroutine) {
@@ -437,10 +442,10 @@ func TestEnter(t *testing.T) {
 	for _, s := range w.ended {
 		got = append(got, fmt.Sprint(s.Name, " ", s.Ending))
 	}
-	if want := []string{"call 0", "a 0", "later 0", "request 0", "c 0"}; !slices.Equal(got, want) {
+	if want := []string{"root 0", "call 0", "a 0", "later 0", "request 0", "c 0"}; !slices.Equal(got, want) {
 		t.Errorf("ended: %q, want %q", got, want)
 	}
-	if n := w.tracker.Counts(); n.Begun != 6 || n.Ended != 5 || n.Open != 1 {
+	if n := w.tracker.Counts(); n.Begun != 7 || n.Ended != 6 || n.Open != 1 {
 		t.Errorf("%+v", n)
 	}
 	exit(b)

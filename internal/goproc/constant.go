@@ -1,0 +1,31 @@
+package goproc
+
+import "fmt"
+
+// Constant reads n bytes at an address in the image of the executable. It is for constants, types and method tables: the program may
+// not have accessed their pages yet, so that a probe cannot read them.
+func (p *Process) Constant(addr uint64, n int) ([]byte, error) {
+	for _, s := range p.main.bin.Segments() {
+		start := s.Addr + p.main.bias
+		if !s.Readable || addr < start || addr-start >= s.Size || s.Size-(addr-start) < uint64(n) {
+			continue
+		}
+		b := make([]byte, n)
+		if err := p.mem.read(b, addr); err != nil {
+			return nil, err
+		}
+		return b, nil
+	}
+	return nil, fmt.Errorf("process %d: %#x+%d is not in the image of the executable", p.pid, addr, n)
+}
+
+// FuncName returns the name of the function at an address, or an empty string.
+func (p *Process) FuncName(pc uint64) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	info := p.symbols.lookup(pc)
+	if !info.known {
+		return ""
+	}
+	return info.fn.Name
+}

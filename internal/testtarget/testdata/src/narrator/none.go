@@ -1,0 +1,6 @@
+//go:build !sdk
+// +build !sdk
+
+package main
+
+func install() string { return "error built without the tag sdk" }
