@@ -44,8 +44,12 @@ func keys(list ...attribute.Key) map[attribute.Key]bool {
 	return set
 }
 
-// measured returns the operation of a span and the attributes of its metric. ok is false if it has none.
+// measured returns the operation of a span and the attributes of its metric. ok is false if it has none. A span that the program makes
+// itself has none: it can describe the same operation as the span of a library.
 func measured(s *spans.Span) (op otlp.Operation, set attribute.Set, ok bool) {
+	if s.Own {
+		return 0, attribute.Set{}, false
+	}
 	for i := range measures {
 		m := &measures[i]
 		if m.kind != trace.SpanKindUnspecified && m.kind != s.Kind || !has(s, m.key) {

@@ -32,8 +32,8 @@ const (
 
 // An own is a span of the program.
 type own struct {
-	span   *spans.Span
-	copies [2]uint64 // its addresses: of the one that Start has returned, and of the one in the context
+	span   *spans.Span // nil when it has ended
+	copies [2]uint64   // its addresses: of the one that Start has returned, and of the one in the context
 }
 
 // decoder reads the notes of the set. The C half writes them in the same order.
@@ -128,10 +128,10 @@ func (d *decoder) start(n *probe.Note) {
 // started takes the addresses of a span.
 func (d *decoder) started(n *probe.Note) {
 	o := d.starting[n.G]
-	if o == nil { // an SDK has made the span
+	delete(d.starting, n.G)
+	if o == nil || o.span == nil { // an SDK has made the span, or limit has ended it
 		return
 	}
-	delete(d.starting, n.G)
 	o.copies = [2]uint64{n.Word(), n.Word()}
 	if o.copies[0] == 0 || o.copies[1] == 0 {
 		d.tracker.Mismatch()
@@ -144,9 +144,6 @@ func (d *decoder) started(n *probe.Note) {
 		}
 		d.open[addr] = o
 	}
-	if o.span.End != 0 { // dropped by limit
-		d.forget(o)
-	}
 }
 
 // end ends a span.
@@ -155,24 +152,26 @@ func (d *decoder) end(n *probe.Note, o *own) {
 	if given := d.items(n); given.at != 0 {
 		at = given.at
 	}
-	d.forget(o)
-	d.tracker.Exit(o.span, at)
+	d.finish(o, at)
 }
 
 // abandon ends a span whose end cannot be observed any more.
 func (d *decoder) abandon(o *own, at int64) {
-	d.forget(o)
-	o.span.Ending = spans.Unobserved
-	d.tracker.Exit(o.span, at)
+	if o.span != nil {
+		o.span.Ending = spans.Unobserved
+		d.finish(o, at)
+	}
 }
 
-// forget removes the addresses of a span.
-func (d *decoder) forget(o *own) {
+// finish ends a span, and forgets it.
+func (d *decoder) finish(o *own, at int64) {
 	for _, addr := range o.copies {
 		if d.open[addr] == o {
 			delete(d.open, addr)
 		}
 	}
+	d.tracker.Exit(o.span, at)
+	o.span = nil
 }
 
 // limit abandons the oldest spans if there are too many.
@@ -180,7 +179,7 @@ func (d *decoder) limit(at int64) {
 	if len(d.order) <= 2*maxOpen {
 		return
 	}
-	d.order = slices.DeleteFunc(d.order, func(o *own) bool { return o.span.End != 0 })
+	d.order = slices.DeleteFunc(d.order, func(o *own) bool { return o.span == nil })
 	for len(d.order) > maxOpen {
 		d.abandon(d.order[0], at)
 		d.order = d.order[1:]

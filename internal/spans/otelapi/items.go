@@ -71,18 +71,29 @@ func (d *decoder) option(n *probe.Note, o *options) bool {
 	case strings.HasSuffix(name, "trace.timestampOption"):
 		o.at = unixNano(first, second)
 	case strings.HasSuffix(name, "trace.spanOptionFunc"):
-		if first == 0 {
-			first = d.constantWord(data)
-		}
-		// The name is that of a function in WithSpanKind, or in the function into which the compiler has copied that.
-		switch f := d.process.FuncName(first); {
-		case strings.Contains(f, ".WithSpanKind.") && second <= uint64(trace.SpanKindConsumer):
-			o.kind = trace.SpanKind(second)
-		case strings.Contains(f, ".WithNewRoot."):
-			o.root = true
-		}
+		d.function(o, data, first, second)
 	}
 	return false
+}
+
+// function takes an option that is a function: that of WithSpanKind, WithNewRoot or WithLinks. Its data begins with its address, and what
+// it refers to: the kind, nothing, and a slice.
+func (d *decoder) function(o *options, data, code, first uint64) {
+	_, err := d.process.Constant(data, 8)
+	static := err == nil // it refers to nothing
+	if code == 0 {
+		code = d.constantWord(data)
+	}
+	name := d.process.FuncName(code) // also has the name of a function into which the compiler has copied it; only that before Go 1.21
+	switch {
+	case strings.Contains(name, ".WithNewRoot."):
+		o.root = true
+	case strings.Contains(name, ".WithLinks."):
+	case static:
+		o.root = !strings.Contains(name, ".WithSpanKind.")
+	case first <= uint64(trace.SpanKindConsumer):
+		o.kind = trace.SpanKind(first)
+	}
 }
 
 // unixNano returns the time of the first two words of a time.Time.

@@ -26,6 +26,7 @@ enum loupe_setting {
 	SETTING_kv_numeric,
 	SETTING_kv_stringly,
 	SETTING_kv_slice,
+	SETTING_slice_pointer, /* 1: the value is a pointer to a slice, before v1.11.1; 0: it is an array */
 	SETTING_context_parent,
 	SETTING_context_value,
 	SETTING_COUNT,
@@ -136,13 +137,21 @@ INLINE void note_attribute(struct note *n, struct items *l)
 	if (read_foreign(&type, sizeof(type), l->at + SETTING(kv_vtype)) || read_foreign(&numeric, sizeof(numeric), l->at + SETTING(kv_numeric)) ||
 	    read_foreign(text, sizeof(text), l->at + SETTING(kv_stringly)) || read_foreign(slice, sizeof(slice), l->at + SETTING(kv_slice)))
 		n->to->r.flags |= LOUPE_UNREADABLE;
-	if (type >= TYPE_BOOLSLICE && type <= TYPE_STRINGSLICE) { /* an array, whose type begins with its size */
-		if (slice[0] && read_foreign(&size, sizeof(size), slice[0]))
+	if (type >= TYPE_BOOLSLICE && type <= TYPE_STRINGSLICE) {
+		u64 data = slice[1];
+
+		if (SETTING(slice_pointer)) {
+			if (read_foreign(slice, sizeof(slice), data))
+				n->to->r.flags |= LOUPE_UNREADABLE;
+			data = slice[0];
+			size = slice[1] * (type == TYPE_STRINGSLICE ? 16 : type == TYPE_BOOLSLICE ? 1 : 8);
+		} else if (slice[0] && read_foreign(&size, sizeof(size), slice[0])) { /* a type begins with the size of its values */
 			n->to->r.flags |= LOUPE_UNREADABLE;
-		text[0] = slice[1];
+		}
+		text[0] = data;
 		text[1] = size;
 		if (type == TYPE_STRINGSLICE) {
-			l->text = slice[1];
+			l->text = data;
 			l->texts = size / 16 < MAX_TEXTS ? size / 16 : MAX_TEXTS;
 			text[1] = 0;
 		}

@@ -31,6 +31,7 @@ const (
 	oldest    = 19        // the minor version of the oldest Go release that is supported
 	oldestMod = "v1.0.0"  // the oldest version of the module that is supported
 	newSpan   = "v1.33.0" // since then newSpan makes a span if there is no SDK
+	arrays    = "v1.11.1" // since then a slice in an attribute is an array
 
 	global = Library + "/internal/global"
 	start  = global + ".(*tracer).Start"
@@ -69,7 +70,7 @@ const End = "end"
 func probes() []probe.Declaration {
 	since, old := []probe.Module{{Path: Library, Since: newSpan}}, []probe.Module{{Path: Library, Since: oldestMod, Until: newSpan}}
 	supported := []probe.Module{{Path: Library, Since: oldestMod}}
-	begin, values := []string{"tracer_name", "context_parent", "context_value"}, []string{"kv_key", "kv_vtype", "kv_numeric", "kv_stringly", "kv_slice"}
+	begin, values := []string{"tracer_name", "context_parent", "context_value"}, []string{"kv_key", "kv_vtype", "kv_numeric", "kv_stringly", "kv_slice", "slice_pointer"}
 	begin = append(begin, values...)
 	// method returns the declaration of a method of a span, with the number of its argument words.
 	method := func(program, name string, words int) probe.Declaration {
@@ -97,6 +98,7 @@ func settings() []probe.Setting {
 		field("tracer_name", global+".tracer.name"), field("tracer_delegate", global+".tracer.delegate"),
 		field("kv_key", keyValue+"Key"), field("kv_vtype", keyValue+"Value.vtype"), field("kv_numeric", keyValue+"Value.numeric"),
 		field("kv_stringly", keyValue+"Value.stringly"), field("kv_slice", keyValue+"Value.slice"),
+		{Name: "slice_pointer", Offsets: []probe.Offset{{Module: probe.Module{Path: Library, Until: arrays}, Offset: 1}, {Module: probe.Module{Path: Library, Since: arrays}}}},
 		field("context_parent", "context.valueCtx.Context"), field("context_value", "context.valueCtx.val"),
 	}
 }

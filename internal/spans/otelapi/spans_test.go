@@ -170,7 +170,9 @@ func describe(list, among []*spans.Span) []string {
 			text += fmt.Sprintf(" ending %d", s.Ending)
 		}
 		if s.Rule != spans.RuleRoot {
-			i := slices.IndexFunc(among, func(p *spans.Span) bool { return p.Context.SpanID() == s.Parent.SpanID() && p.Context.TraceID() == s.Context.TraceID() })
+			i := slices.IndexFunc(among, func(p *spans.Span) bool {
+				return p.Context.SpanID() == s.Parent.SpanID() && p.Context.TraceID() == s.Context.TraceID()
+			})
 			if i < 0 {
 				text += " in an unknown parent"
 			} else {
