@@ -74,7 +74,7 @@ INLINE void note_depth(struct note *n, const struct goroutine *gr, u64 sp)
 	note_word(n, note_read(n, gr->g + CONFIG(g_stack) + 8) - sp);
 }
 
-/* The stack pointer of (*ServeMux).ServeHTTP where it calls what leads to the frame fp of a goroutine; 0 if it does not. */
+/* The depth of (*ServeMux).ServeHTTP where it calls what leads to the frame fp of a goroutine; 0 if it does not. */
 FUNCTION u64 serving(u64 g, u64 fp)
 {
 	u64 bounds[2] = {};
@@ -90,7 +90,7 @@ FUNCTION u64 serving(u64 g, u64 fp)
 		if (fp - lo > hi - lo || read_frame(&f, fp))
 			return 0;
 		if (f.pc - SETTING(serve_start) < SETTING(serve_size))
-			return fp + sizeof(struct frame);
+			return bounds[1] - fp - sizeof(struct frame);
 		if (f.fp <= fp)
 			return 0;
 		fp = f.fp;
@@ -105,15 +105,15 @@ FUNCTION u64 serving(u64 g, u64 fp)
  */
 PROBE(serve_mux)
 {
-	u64 node = ARG(serve_mux, 0, 0), sp = node ? serving(CURRENT_G(serve_mux), frame_pointer(ctx)) : 0;
+	u64 node = ARG(serve_mux, 0, 0), depth = node ? serving(CURRENT_G(serve_mux), frame_pointer(ctx)) : 0;
 
-	if (!sp)
+	if (!depth)
 		return 0;
 	BEGIN(serve_mux, MUX_ROUTE);
 
 	u64 pattern = note_read(&n, node + SETTING(node_pattern));
 
-	note_depth(&n, &gr, sp);
+	note_word(&n, depth);
 	note_string(&n, pattern ? pattern + SETTING(pattern_str) : 0);
 	note_end(&n);
 	return 0;
@@ -125,12 +125,12 @@ PROBE(old_serve_mux)
 	if (!RETURNS(old_serve_mux))
 		return 0;
 
-	u64 length = RESULT(old_serve_mux, 3), sp = length ? serving(CURRENT_G(old_serve_mux), frame_pointer(ctx)) : 0;
+	u64 length = RESULT(old_serve_mux, 3), depth = length ? serving(CURRENT_G(old_serve_mux), frame_pointer(ctx)) : 0;
 
-	if (!sp)
+	if (!depth)
 		return 0;
 	BEGIN(old_serve_mux, MUX_ROUTE);
-	note_depth(&n, &gr, sp);
+	note_word(&n, depth);
 	note_text(&n, RESULT(old_serve_mux, 2), length);
 	note_end(&n);
 	return 0;

@@ -33,6 +33,9 @@ const (
 	wildcards = 22 // that of the first release in which a pattern of an http.ServeMux can have wildcards
 )
 
+// serve is the method by which an http.ServeMux serves a request.
+const serve = "net/http.(*ServeMux).ServeHTTP"
+
 // The modules of routers.
 const (
 	gorilla = "github.com/gorilla/mux"
@@ -118,14 +121,7 @@ func moduleProbes() []probe.Declaration {
 func settings() []probe.Setting {
 	field := sets.Field
 	return []probe.Setting{
-		{Name: "serve_start", Value: func(p probe.Program) (uint64, error) {
-			start, _ := rangeOf(p, "net/http.(*ServeMux).ServeHTTP")
-			return start, nil
-		}},
-		{Name: "serve_size", Value: func(p probe.Program) (uint64, error) {
-			_, size := rangeOf(p, "net/http.(*ServeMux).ServeHTTP")
-			return size, nil
-		}},
+		bound("serve_start", false, exactly(serve)), bound("serve_size", true, exactly(serve)),
 		at(field("node_pattern", "net/http.routingNode.pattern"), 0, probe.Module{Path: probe.Std, Since: "v1.22.0"}),
 		field("pattern_str", "net/http.pattern.str"),
 		field("gorilla_group", gorilla+".Route.regexp"), field("group_path", gorilla+".routeRegexpGroup.path"),
@@ -134,20 +130,20 @@ func settings() []probe.Setting {
 		at(field("chi_pattern", chi+"/v5.Context.routePattern", chi+".Context.routePattern"), 120, probe.Module{Path: chi}),
 		field("gin_path", gin+".Context.fullPath"),
 		field("echo_path", echo+"v4.context.path"), field("echo_handler", echo+"v4.context.handler"),
-		{Name: "echo_start", Value: func(p probe.Program) (uint64, error) {
-			start, _ := rangeOf(p, echoHandlers...)
-			return start, nil
-		}},
-		{Name: "echo_size", Value: func(p probe.Program) (uint64, error) {
-			_, size := rangeOf(p, echoHandlers...)
-			return size, nil
-		}},
+		bound("echo_start", false, isEchoHandler), bound("echo_size", true, isEchoHandler),
 		field("new_echo_path", echo+"v5.Context.path"), field("new_echo_route", echo+"v5.Context.route"), field("route_method", echo+"v5.RouteInfo.Method"),
 	}
 }
 
-// echoHandlers are prefixes of the names of functions in variables of package echo: NotFoundHandler and MethodNotAllowedHandler.
-var echoHandlers = []string{echo + "v4.glob..func", echo + "v4.init.func"}
+// isEchoHandler reports whether a function is in a variable of package echo: NotFoundHandler or MethodNotAllowedHandler.
+func isEchoHandler(name string) bool {
+	return strings.HasPrefix(name, echo+"v4.glob..func") || strings.HasPrefix(name, echo+"v4.init.func")
+}
+
+// exactly returns a function that reports whether a function has a name.
+func exactly(name string) func(string) bool {
+	return func(other string) bool { return other == name }
+}
 
 // at sets the offset of a field in all versions of a module, for targets without DWARF.
 func at(s probe.Setting, offset uint64, m probe.Module) probe.Setting {
@@ -155,12 +151,13 @@ func at(s probe.Setting, offset uint64, m probe.Module) probe.Setting {
 	return s
 }
 
-// rangeOf returns the address and the size of the functions whose names begin with one of the prefixes, or 0.
-func rangeOf(p probe.Program, prefixes ...string) (start, size uint64) {
-	var end uint64
-	for f := range p.Binary().Functions() {
-		for _, prefix := range prefixes {
-			if !strings.HasPrefix(f.Name, prefix) {
+// bound returns a setting that is the address of the functions that match, or their size. They must be next to each other. It is 0 if
+// there are none.
+func bound(name string, size bool, match func(string) bool) probe.Setting {
+	return probe.Setting{Name: name, Value: func(p probe.Program) (uint64, error) {
+		var start, end uint64
+		for f := range p.Binary().Functions() {
+			if !match(f.Name) {
 				continue
 			}
 			if start == 0 || f.Entry < start {
@@ -168,9 +165,12 @@ func rangeOf(p probe.Program, prefixes ...string) (start, size uint64) {
 			}
 			end = max(end, f.End)
 		}
-	}
-	if start == 0 {
-		return 0, 0
-	}
-	return start + p.LoadBias(), end - start
+		switch {
+		case start == 0:
+			return 0, nil
+		case size:
+			return end - start, nil
+		}
+		return start + p.LoadBias(), nil
+	}}
 }
