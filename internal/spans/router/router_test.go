@@ -266,7 +266,7 @@ func TestRoutes(t *testing.T) {
 			o.check("GET", base, "/api/v1/missing", "", "", 404)
 			o.check("GET", base, "/recovered", "", "/recovered", 500)
 			o.check("GET", base, "/hello", "abandon", "", 503)
-			o.check("GET", base, "/hello", "", "/hello", 200)
+			o.check("GET", base, "/hello", "release", "/hello", 200)
 			o.client.CloseIdleConnections() // a request that fails on a connection that was used before is repeated
 			panicked := ""
 			if slices.Contains([]string{"std", "mux", "echo5"}, v.tag) {

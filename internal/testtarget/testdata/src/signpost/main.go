@@ -14,8 +14,8 @@
 //	/recovered         panics, and a middleware of the router recovers
 //
 // The header Way is how a request reaches the router: `mux` through an http.ServeMux, `timeout` through an http.TimeoutHandler, `copy`
-// as a copy, `abandon` through an http.TimeoutHandler that answers first. Responses have the route that the router knows in the header
-// Route.
+// as a copy, `abandon` through an http.TimeoutHandler that answers first, `release` when an
+// abandoned request goes on. Responses have the route that the router knows in the header Route.
 package main
 
 import (
@@ -44,8 +44,9 @@ func ways(to http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", to)
 	timeout := http.TimeoutHandler(to, time.Minute, "")
+	released := make(chan struct{})
 	late := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		time.Sleep(20 * time.Millisecond)
+		<-released
 		to.ServeHTTP(w, r)
 	})
 	abandon := http.TimeoutHandler(late, time.Millisecond, "")
@@ -59,6 +60,9 @@ func ways(to http.Handler) http.Handler {
 			to.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), key{}, "")))
 		case "abandon":
 			abandon.ServeHTTP(w, r)
+		case "release":
+			released <- struct{}{}
+			to.ServeHTTP(w, r)
 		default:
 			to.ServeHTTP(w, r)
 		}
