@@ -12,8 +12,10 @@ import (
 	"github.com/loupe-go/loupe/internal/spans/kafkago"
 	"github.com/loupe-go/loupe/internal/spans/mongo"
 	"github.com/loupe-go/loupe/internal/spans/nethttp"
+	"github.com/loupe-go/loupe/internal/spans/otelapi"
 	"github.com/loupe-go/loupe/internal/spans/pgx"
 	"github.com/loupe-go/loupe/internal/spans/redis"
+	"github.com/loupe-go/loupe/internal/spans/router"
 	"github.com/loupe-go/loupe/internal/spans/sarama"
 	"github.com/loupe-go/loupe/internal/spans/sqldb"
 	"github.com/loupe-go/loupe/internal/testsets/parcel"
@@ -39,6 +41,8 @@ func TestCode(t *testing.T) {
 		"sarama":       {sarama.Code(), 1},
 		"net/http":     {nethttp.Code(), 1},
 		"grpc":         {grpc.Code(), 1},
+		"router":       {router.Code(), 1},
+		"otelapi":      {otelapi.Code(), 1},
 	} {
 		n, _ := c.code.Native("amd64")
 		calls := 0

@@ -79,7 +79,7 @@ func (d *decoder) option(n *probe.Note, o *options) bool {
 // function takes an option that is a function: that of WithSpanKind, WithNewRoot or WithLinks. Its data begins with its address, and what
 // it refers to: the kind, nothing, and a slice.
 func (d *decoder) function(o *options, data, code, first uint64) {
-	_, err := d.process.Constant(data, 8)
+	_, err := d.process.Image(data, 8)
 	static := err == nil // it refers to nothing
 	if code == 0 {
 		code = d.constantWord(data)
@@ -178,7 +178,7 @@ func (d *decoder) bytes(addr uint64, t probe.Text) (b []byte, whole bool) {
 		return slices.Clip(append([]byte{}, t.Bytes...)), t.Marks == 0
 	}
 	length := min(t.Length, maxConstant)
-	b, err := d.process.Constant(addr, int(length))
+	b, err := d.process.Image(addr, int(length))
 	if err != nil {
 		return nil, false
 	}
@@ -187,7 +187,7 @@ func (d *decoder) bytes(addr uint64, t probe.Text) (b []byte, whole bool) {
 
 // constantWord returns a word in the image of the executable, or 0.
 func (d *decoder) constantWord(addr uint64) uint64 {
-	b, err := d.process.Constant(addr, 8)
+	b, err := d.process.Image(addr, 8)
 	if err != nil {
 		return 0
 	}

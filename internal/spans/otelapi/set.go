@@ -47,8 +47,8 @@ type Process interface {
 	TypeName(addr uint64) (string, error)
 	// FuncName returns the name of the function at an address, or an empty string.
 	FuncName(addr uint64) string
-	// Constant reads constants in the executable.
-	Constant(addr uint64, n int) ([]byte, error)
+	// Image reads memory of the executable.
+	Image(addr uint64, n int) ([]byte, error)
 }
 
 // New returns a set that reports spans to a tracker. complete reports whether the probes at the ends of spans are attached.

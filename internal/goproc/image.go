@@ -2,9 +2,9 @@ package goproc
 
 import "fmt"
 
-// Constant reads n bytes at an address in the image of the executable. It is for constants, types and method tables: the program may
+// Image reads n bytes at an address in the image of the executable, from the memory of the process. It is for constants, types and method tables: the program may
 // not have accessed their pages yet, so that a probe cannot read them.
-func (p *Process) Constant(addr uint64, n int) ([]byte, error) {
+func (p *Process) Image(addr uint64, n int) ([]byte, error) {
 	for _, s := range p.main.bin.Segments() {
 		start := s.Addr + p.main.bias
 		if !s.Readable || addr < start || addr-start >= s.Size || s.Size-(addr-start) < uint64(n) {
