@@ -71,13 +71,13 @@ func (b *bench) recording() error {
 	fmt.Println("Commands that write the events of a server under wrk to /dev/null.")
 	fmt.Println()
 	header("way", "requests/s", "relative to alone", "server's processor time a request", "the command's", "both, relative to the first row")
-	both := func(v visit) float64 { return v.with.cpu + float64(v.cpu.Nanoseconds())/float64(v.with.requests) }
+	both := func(v visit) float64 { return v.with.cpu + float64(v.cpu.Nanoseconds())/float64(v.with.Requests) }
 	for i, w := range recordingWays {
 		r := results[i]
-		row(w.name, number(median(r, func(v visit) float64 { return v.with.rate })),
-			percent(median(r, func(v visit) float64 { return v.with.rate / v.alone })),
+		row(w.name, number(median(r, func(v visit) float64 { return v.with.Rate })),
+			percent(median(r, func(v visit) float64 { return v.with.Rate / v.alone })),
 			duration(median(r, func(v visit) float64 { return v.with.cpu })),
-			duration(median(r, func(v visit) float64 { return float64(v.cpu.Nanoseconds()) / float64(v.with.requests) })),
+			duration(median(r, func(v visit) float64 { return float64(v.cpu.Nanoseconds()) / float64(v.with.Requests) })),
 			fmt.Sprintf("%.2f", median(r, both)/median(results[0], both)))
 	}
 	return nil

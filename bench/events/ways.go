@@ -15,6 +15,7 @@ import (
 
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/bench/internal/program"
+	"github.com/loupe-go/loupe/bench/internal/wrk"
 )
 
 // way is one way to see the events of a target.
@@ -187,16 +188,9 @@ func (w tracer) close() error {
 	return err
 }
 
-// wrk is what wrk says of a web server.
-type wrk struct {
-	requests uint64
-	rate     float64 // requests a second
-	p50, p99 time.Duration
-}
-
 // runWrk puts a server under load, from one processor or anywhere.
-func runWrk(addr string, connections, cpu int, d time.Duration) (r wrk, err error) {
-	cmd := exec.Command("wrk", "-t1", fmt.Sprintf("-c%d", connections), fmt.Sprintf("-d%.0fs", max(1, d.Seconds())), "--latency", "http://"+addr+"/")
+func runWrk(addr string, connections, cpu int, d time.Duration) (r wrk.Result, err error) {
+	cmd := wrk.Command("http://"+addr+"/", connections, d)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return r, err
@@ -211,30 +205,5 @@ func runWrk(addr string, connections, cpu int, d time.Duration) (r wrk, err erro
 	if err := cmd.Wait(); err != nil {
 		return r, fmt.Errorf("wrk: %w", err)
 	}
-	for line := range strings.Lines(string(text)) {
-		words := strings.Fields(line)
-		if len(words) > 2 && words[1] == "requests" {
-			if _, err = fmt.Sscan(words[0], &r.requests); err != nil {
-				return r, fmt.Errorf("wrk: %w", err)
-			}
-		}
-		if len(words) != 2 {
-			continue
-		}
-		switch words[0] {
-		case "50%":
-			r.p50, err = time.ParseDuration(words[1])
-		case "99%":
-			r.p99, err = time.ParseDuration(words[1])
-		case "Requests/sec:":
-			_, err = fmt.Sscan(words[1], &r.rate)
-		}
-		if err != nil {
-			return r, fmt.Errorf("wrk: %w", err)
-		}
-	}
-	if r.rate == 0 || r.requests == 0 || strings.Contains(string(text), "Non-2xx") || strings.Contains(string(text), "Socket errors") {
-		return r, fmt.Errorf("wrk: not all requests were answered:\n%s", text)
-	}
-	return r, nil
+	return wrk.Parse(string(text))
 }

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/loupe-go/loupe/bench/internal/wrk"
 	"github.com/loupe-go/loupe/internal/probe/inline"
 )
 
@@ -33,7 +34,7 @@ type visit struct {
 
 // load is one run of wrk and what it cost the server.
 type load struct {
-	wrk
+	wrk.Result
 	cpu float64 // nanoseconds of the server's processor time a request
 }
 
@@ -71,9 +72,9 @@ func (b *bench) website(s scene) error {
 	}
 	fmt.Printf("\n%s, %d connections:\n\n", s.name, s.wrk)
 	header("way", "requests/s", "relative to alone", "p50", "p99", "server's processor time a request", "events/s", "lost")
-	row("alone", number(median(alone, func(r load) float64 { return r.rate })), "",
-		duration(median(alone, func(r load) float64 { return float64(r.p50) })),
-		duration(median(alone, func(r load) float64 { return float64(r.p99) })),
+	row("alone", number(median(alone, func(r load) float64 { return r.Rate })), "",
+		duration(median(alone, func(r load) float64 { return float64(r.P50) })),
+		duration(median(alone, func(r load) float64 { return float64(r.P99) })),
 		duration(median(alone, func(r load) float64 { return r.cpu })), "", "")
 	for i, w := range ways {
 		r := results[i]
@@ -82,10 +83,10 @@ func (b *bench) website(s scene) error {
 			rate = number(median(r, visit.rate))
 			lost = percent(median(r, visit.lostPart))
 		}
-		row(w.name, number(median(r, func(v visit) float64 { return v.with.rate })),
-			percent(median(r, func(v visit) float64 { return v.with.rate / v.alone })),
-			duration(median(r, func(v visit) float64 { return float64(v.with.p50) })),
-			duration(median(r, func(v visit) float64 { return float64(v.with.p99) })),
+		row(w.name, number(median(r, func(v visit) float64 { return v.with.Rate })),
+			percent(median(r, func(v visit) float64 { return v.with.Rate / v.alone })),
+			duration(median(r, func(v visit) float64 { return float64(v.with.P50) })),
+			duration(median(r, func(v visit) float64 { return float64(v.with.P99) })),
 			duration(median(r, func(v visit) float64 { return v.with.cpu })), rate, lost)
 	}
 	return nil
@@ -112,7 +113,7 @@ func (b *bench) visits(s scene, t *target, ways []way) (results [][]visit, alone
 			if err != nil {
 				return nil, nil, err
 			}
-			v.alone = (before.rate + after.rate) / 2
+			v.alone = (before.Rate + after.Rate) / 2
 			before, alone = after, append(alone, after)
 			results[i] = append(results[i], v)
 		}
@@ -142,10 +143,10 @@ func (b *bench) visit(s scene, t *target, w way) (v visit, err error) {
 // load runs wrk.
 func (b *bench) load(s scene, t *target) (l load, err error) {
 	used, err := t.during(func() (err error) {
-		l.wrk, err = runWrk(t.ready, s.wrk, s.cpu(), b.time)
+		l.Result, err = runWrk(t.ready, s.wrk, s.cpu(), b.time)
 		return err
 	})
-	l.cpu = float64(used.cpu.Nanoseconds()) / float64(l.requests)
+	l.cpu = float64(used.cpu.Nanoseconds()) / float64(l.Requests)
 	return l, err
 }
 

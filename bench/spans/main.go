@@ -1,0 +1,325 @@
+// Command spans measures what request spans cost: with Loupe, with a server that is instrumented by hand, and with the agent of
+// OpenTelemetry for Go.
+//
+//	go run ./bench/spans [-rounds 5] [-time 2s] [-agent FILE]
+//
+// A server is under wrk, with two handlers and two numbers of connections. The ways take turns, and between them the server runs alone,
+// so that a slow phase of the machine affects all of them. Server, wrk and observer share the processors. Loupe's observer is the command
+// loupe spans, whose output is discarded; the other ways discard their spans, too.
+//
+// -agent is an executable of go.opentelemetry.io/auto. The command requires root and wrk.
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/loupe-go/loupe/bench/internal/program"
+	"github.com/loupe-go/loupe/bench/internal/wrk"
+)
+
+func main() {
+	b := &bench{}
+	flag.IntVar(&b.rounds, "rounds", 5, "measurements of each way")
+	flag.DurationVar(&b.time, "time", 2*time.Second, "length of a measurement")
+	flag.StringVar(&b.agent, "agent", "", "`executable` of the agent of OpenTelemetry for Go")
+	flag.Parse()
+	if err := b.run(); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// bench is one run of the benchmark.
+type bench struct {
+	rounds int
+	time   time.Duration
+	agent  string
+	dir    string // of executables
+}
+
+// A way is a server with or without an observer.
+type way struct {
+	name   string
+	byHand bool     // the server is instrumented
+	args   []string // the observer is loupe spans with these; nil: there is none
+	agent  bool     // the observer is the agent
+}
+
+func (b *bench) ways() []way {
+	list := []way{
+		{name: "uprobe, without breakdown", args: []string{"--engine", "uprobe", "--no-breakdown"}},
+		{name: "uprobe", args: []string{"--engine", "uprobe"}},
+		{name: "inline, without breakdown", args: []string{"--engine", "inline", "--no-breakdown"}},
+		{name: "inline", args: []string{"--engine", "inline"}},
+		{name: "inline, propagating contexts", args: []string{"--engine", "inline", "--propagate"}},
+		{name: "otelhttp by hand", byHand: true},
+	}
+	if b.agent != "" {
+		list = append(list, way{name: "agent of OpenTelemetry for Go", agent: true})
+	}
+	return list
+}
+
+func (b *bench) run() (err error) {
+	if b.rounds < 1 {
+		return fmt.Errorf("-rounds %d is less than 1", b.rounds)
+	}
+	if b.dir, err = os.MkdirTemp("", "loupe-bench"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(b.dir)
+	if err := b.build(); err != nil {
+		return err
+	}
+	for _, path := range []string{"hello", "orders"} {
+		for _, connections := range []int{10, 100} {
+			if err := b.table(path, connections); err != nil {
+				return err
+			}
+		}
+	}
+	return b.first()
+}
+
+// build builds the command and the servers. These are a module of their own.
+func (b *bench) build() error {
+	for _, cmd := range []*exec.Cmd{
+		exec.Command("go", "build", "-o", filepath.Join(b.dir, "loupe"), "./cmd/loupe"),
+		exec.Command("go", "build", "-C", "bench/spans/web", "-ldflags=-s -w", "-o", filepath.Join(b.dir, "web"), "."),
+		exec.Command("go", "build", "-C", "bench/spans/web", "-ldflags=-s -w", "-tags", "sdk", "-o", filepath.Join(b.dir, "byhand"), "."),
+	} {
+		if len(cmd.Args) > 5 { // a server
+			cmd.Env = append(os.Environ(), "GOWORK=off")
+		}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w\n%s", cmd, err, out)
+		}
+	}
+	return nil
+}
+
+// server starts a server and returns its address.
+func (b *bench) server(name string) (*program.Program, string, error) {
+	p, err := program.Start(exec.Command(filepath.Join(b.dir, name)))
+	if err != nil {
+		return nil, "", err
+	}
+	addr, err := p.Line()
+	return p, addr, err
+}
+
+// A load is one run of wrk.
+type load struct {
+	wrk.Result
+	server   float64 // processor time for each request, in nanoseconds
+	observer float64 // processors that the observer uses
+	memory   float64 // resident memory of the observer, in bytes
+	relative float64 // the rate compared with those of the server alone, before and after
+}
+
+// table measures all ways with one handler.
+func (b *bench) table(path string, connections int) error {
+	ways := b.ways()
+	results := make([][]load, len(ways))
+	var alone []load
+	for range b.rounds {
+		for i, w := range ways {
+			before, err := b.measure(way{}, path, connections)
+			if err != nil {
+				return err
+			}
+			with, err := b.measure(w, path, connections)
+			if err != nil {
+				return fmt.Errorf("%s: %w", w.name, err)
+			}
+			after, err := b.measure(way{}, path, connections)
+			if err != nil {
+				return err
+			}
+			with.relative = 2 * with.Rate / (before.Rate + after.Rate)
+			results[i] = append(results[i], with)
+			alone = append(alone, before, after)
+		}
+	}
+	fmt.Printf("\nGET /%s, %d connections:\n\n", path, connections)
+	fmt.Println("| way | requests/s | relative to alone | p50 | p99 | server's processor time a request | observer's processors | observer's memory |")
+	fmt.Println("|---|---|---|---|---|---|---|---|")
+	print := func(name string, list []load) {
+		of := func(f func(load) float64) float64 {
+			var values []float64
+			for _, l := range list {
+				values = append(values, f(l))
+			}
+			return program.Median(values)
+		}
+		relative, observer, memory := "", "", ""
+		if r := of(func(l load) float64 { return l.relative }); r > 0 {
+			relative = fmt.Sprintf("%.0f %%", 100*r)
+		}
+		if m := of(func(l load) float64 { return l.memory }); m > 0 {
+			memory = fmt.Sprintf("%.0f MB", m/1e6)
+			observer = fmt.Sprintf("%.2f", of(func(l load) float64 { return l.observer }))
+		}
+		round := func(f func(load) time.Duration) time.Duration {
+			return time.Duration(of(func(l load) float64 { return float64(f(l)) })).Round(10 * time.Microsecond)
+		}
+		fmt.Printf("| %s | %.0f | %s | %v | %v | %.1f µs | %s | %s |\n", name, of(func(l load) float64 { return l.Rate }), relative,
+			round(func(l load) time.Duration { return l.P50 }), round(func(l load) time.Duration { return l.P99 }), of(func(l load) float64 { return l.server })/1000, observer, memory)
+	}
+	print("alone", alone)
+	for i, w := range ways {
+		print(w.name, results[i])
+	}
+	return nil
+}
+
+// measure starts a server and its observer, and runs wrk.
+func (b *bench) measure(w way, path string, connections int) (l load, err error) {
+	name := "web"
+	if w.byHand {
+		name = "byhand"
+	}
+	server, addr, err := b.server(name)
+	if err != nil {
+		return l, err
+	}
+	defer server.Stop()
+	url := "http://" + addr + "/" + path
+	o, err := b.observe(w, server.PID())
+	if err != nil {
+		return l, err
+	}
+	defer func() { err = errors.Join(err, o.stop()) }()
+	if _, err := runWrk(url, connections, time.Second); err != nil { // warms up
+		return l, err
+	}
+	cpu, observerCPU, began := cpuOf(server.PID()), cpuOf(o.pid()), time.Now()
+	if l.Result, err = runWrk(url, connections, b.time); err != nil {
+		return l, err
+	}
+	took := time.Since(began)
+	l.server = float64(cpuOf(server.PID())-cpu) / float64(l.Requests)
+	l.observer = float64(cpuOf(o.pid())-observerCPU) / float64(took)
+	l.memory = float64(residentOf(o.pid()))
+	return l, nil
+}
+
+func runWrk(url string, connections int, d time.Duration) (wrk.Result, error) {
+	out, err := wrk.Command(url, connections, d).Output()
+	if err != nil {
+		return wrk.Result{}, fmt.Errorf("wrk: %w", err)
+	}
+	return wrk.Parse(string(out))
+}
+
+// An observer is a process that observes a server; nil: there is none.
+type observer struct {
+	cmd *exec.Cmd
+	out bytes.Buffer // what loupe spans prints at its end
+}
+
+// Times after which an observer is attached.
+const (
+	loupeReady = 2 * time.Second
+	agentReady = 8 * time.Second
+)
+
+// observe starts an observer, and waits until it is attached.
+func (b *bench) observe(w way, pid int) (*observer, error) {
+	if w.args == nil && !w.agent {
+		return nil, nil
+	}
+	o := &observer{cmd: exec.Command(filepath.Join(b.dir, "loupe"), append([]string{"spans", fmt.Sprint(pid)}, w.args...)...)}
+	ready := loupeReady
+	if w.agent {
+		o.cmd = exec.Command(b.agent)
+		o.cmd.Env = append(os.Environ(), "OTEL_TRACES_EXPORTER=none", "OTEL_SERVICE_NAME=web", fmt.Sprintf("OTEL_GO_AUTO_TARGET_PID=%d", pid))
+		ready = agentReady
+	} else {
+		o.cmd.Stdout = &o.out
+	}
+	if err := o.cmd.Start(); err != nil {
+		return nil, err
+	}
+	time.Sleep(ready)
+	return o, nil
+}
+
+func (o *observer) pid() int {
+	if o == nil {
+		return 0
+	}
+	return o.cmd.Process.Pid
+}
+
+// stop ends the observer. Loupe must have observed requests.
+func (o *observer) stop() error {
+	if o == nil {
+		return nil
+	}
+	if err := o.cmd.Process.Signal(unix.SIGINT); err != nil {
+		return err
+	}
+	err := o.cmd.Wait()
+	if o.cmd.Stdout == nil { // the status of the agent is not 0
+		return nil
+	}
+	if err == nil && !strings.Contains(o.out.String(), "GET /") {
+		err = fmt.Errorf("loupe spans has observed nothing:\n%s", &o.out)
+	}
+	return err
+}
+
+// cpuOf returns the processor time of a process; 0 if there is none.
+func cpuOf(pid int) time.Duration {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	var user, system int64
+	_, rest, _ := strings.Cut(string(text), ") ")
+	words := strings.Fields(rest)
+	fmt.Sscan(words[11], &user)
+	fmt.Sscan(words[12], &system)
+	const tick = 10 * time.Millisecond // USER_HZ is 100 on all architectures
+	return time.Duration(user+system) * tick
+}
+
+// residentOf returns the resident memory of a process; 0 if there is none.
+func residentOf(pid int) int64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(text), "VmHWM:")
+	var kB int64
+	fmt.Sscan(rest, &kB)
+	return kB << 10
+}
+
+// first measures the time from the start of the command to the first span.
+func (b *bench) first() error {
+	fmt.Printf("\nFrom the start of the command to the first span, while the server answers a request each millisecond:\n\n| engine | time |\n|---|---|\n")
+	for _, engine := range []string{"uprobe", "inline"} {
+		var times []time.Duration
+		for range b.rounds {
+			took, err := b.firstOf(engine)
+			if err != nil {
+				return err
+			}
+			times = append(times, took)
+		}
+		fmt.Printf("| %s | %v |\n", engine, program.Median(times).Round(time.Millisecond))
+	}
+	return nil
+}
