@@ -59,25 +59,34 @@ func starvation() {
 // which then waits for a reader.
 func rwMutex() {
 	var mu sync.RWMutex
-	done := make(chan bool)
+	begun, done := make(chan bool), make(chan bool)
 	mu.Lock()
 	for i := 0; i < 4; i++ {
-		go rwReader(&mu, done)
+		go rwReader(&mu, begun, done)
 	}
-	time.Sleep(time.Millisecond)
+	rwWait(begun, 4)
 	mu.Unlock()
 	mu.RLock()
 	for i := 0; i < 2; i++ {
-		go rwWriter(&mu, done)
+		go rwWriter(&mu, begun, done)
 	}
-	time.Sleep(time.Millisecond)
+	rwWait(begun, 2)
 	mu.RUnlock()
 	for i := 0; i < 6; i++ {
 		<-done
 	}
 }
 
-func rwReader(mu *sync.RWMutex, done chan<- bool) {
+// rwWait waits until n goroutines have begun, and probably wait for the lock.
+func rwWait(begun <-chan bool, n int) {
+	for i := 0; i < n; i++ {
+		<-begun
+	}
+	time.Sleep(5 * time.Millisecond)
+}
+
+func rwReader(mu *sync.RWMutex, begun, done chan<- bool) {
+	begun <- true
 	for i := 0; i < 50; i++ {
 		mu.RLock()
 		runtime.Gosched()
@@ -86,7 +95,8 @@ func rwReader(mu *sync.RWMutex, done chan<- bool) {
 	done <- true
 }
 
-func rwWriter(mu *sync.RWMutex, done chan<- bool) {
+func rwWriter(mu *sync.RWMutex, begun, done chan<- bool) {
+	begun <- true
 	for i := 0; i < 20; i++ {
 		mu.Lock()
 		runtime.Gosched()
