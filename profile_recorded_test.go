@@ -192,8 +192,8 @@ func TestContentionProfiles(t *testing.T) {
 }
 
 // compareContention compares a profile before and after the target has measured the rate of its clock, which it does when
-// it writes its first profile. Before, Loupe measures it. The rates differ by up to some thousandths on a busy machine, where the
-// program may be preempted between its readings of the two clocks.
+// it writes its first profile. Before, Loupe measures it. The rates differ by more than a hundredth on a busy machine, where the program
+// may be preempted between its readings of the two clocks.
 func compareContention(t *testing.T, target *testtarget.Process, name string, read func() (*loupe.RecordedProfile, error)) {
 	t.Helper()
 	quiet := func(all map[string][]int64) map[string][]int64 {
@@ -215,7 +215,7 @@ func compareContention(t *testing.T, target *testtarget.Process, name string, re
 	}
 	diffSamples(t, name, got, want)
 	for key, values := range quiet(sampleValues(t, before.Profile)) {
-		if off := math.Abs(float64(values[1] - got[key][1])); values[0] != got[key][0] || off > 1000 && off > 0.01*float64(got[key][1]) {
+		if off := math.Abs(float64(values[1] - got[key][1])); values[0] != got[key][0] || off > 1000 && off > 0.03*float64(got[key][1]) {
 			t.Errorf("%s: %v before and %v after the clock was measured: %s", name, values, got[key], key)
 		}
 	}
