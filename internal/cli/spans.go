@@ -72,9 +72,12 @@ traceparent header if spans are exported or --propagate is given, so that the
 spans of several services make one trace. Requests that have the header already
 are not changed. OTEL_PROPAGATORS=none or --propagate=false prevents it.
 
-Supported libraries, with Go 1.19 and later: net/http and google.golang.org/grpc
-(server and client), database/sql, github.com/redis/go-redis/v9 and
-github.com/go-redis/redis/v8.
+Supported libraries, with Go 1.19 and later: net/http with the routes of
+http.ServeMux, gorilla/mux, chi, gin and echo; google.golang.org/grpc;
+database/sql; github.com/jackc/pgx/v5; github.com/redis/go-redis (v8 and v9);
+go.mongodb.org/mongo-driver (v1.16 and later, v2); the Kafka clients
+segmentio/kafka-go, twmb/franz-go and IBM/sarama (which only sends); and the
+spans that a program makes by the OpenTelemetry API without an SDK.
 
 ` + liveTargetHelp,
 		Example: `  loupe spans 1234
