@@ -45,7 +45,7 @@ type Tracker struct {
 	free       []*goroutine
 	detached   map[object]*spans.Span
 	presumed   map[*spans.Span]int64 // when those have probably ended: see Presume
-	entered    map[*spans.Span]bool // those of Enter that have not ended
+	entered    map[*spans.Span]bool  // those of Enter that have not ended
 	counts     counts
 	rules      gostate.Rules
 	waits      bool // Options.Kinds includes waits
