@@ -56,6 +56,36 @@ func (p *Process) NumGoroutine() int {
 	return n
 }
 
+// Counters returns the values of a metric by its labels, such as
+// `code="200",handler="/api/v1/query"`.
+func (p *Process) Counters(metric string) map[string]int {
+	p.tb.Helper()
+	values := map[string]int{}
+	for line := range strings.Lines(p.get(p.plan.metrics)) {
+		rest, ok := strings.CutPrefix(line, metric+"{")
+		if !ok {
+			continue
+		}
+		labels, value, _ := strings.Cut(rest, "} ")
+		n, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+		if err != nil {
+			p.tb.Fatalf("realtarget: metric %s of %s: %v", metric, p.spec.Name, err)
+		}
+		values[labels] = int(n)
+	}
+	return values
+}
+
+// Monitor returns what the program answers at a path of its pages about itself.
+func (p *Process) Monitor(path string) string {
+	p.tb.Helper()
+	return p.get(p.plan.monitor + path)
+}
+
+// AccessLog returns the path of the file with a line of JSON for each request
+// that was served.
+func (p *Process) AccessLog() string { return p.plan.access }
+
 // MemStats returns Mallocs and TotalAlloc of runtime.MemStats at a moment while the program answers this question. They are at
 // the end of a heap profile.
 func (p *Process) MemStats() (mallocs, totalAlloc uint64) {

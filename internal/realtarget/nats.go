@@ -21,12 +21,17 @@ func planNats(at *site) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	_, monitorPort, err := net.SplitHostPort(at.addrs[2])
+	if err != nil {
+		return nil, err
+	}
 	return &plan{
 		args: []string{
-			"--addr=" + host, "--port=" + port, "--profile=" + pprofPort,
+			"--addr=" + host, "--port=" + port, "--profile=" + pprofPort, "--http_port=" + monitorPort,
 			"--jetstream", "--store_dir=" + filepath.Join(at.dir, "data"),
 		},
-		pprof: "http://" + at.addrs[1] + "/debug/pprof",
+		pprof:   "http://" + at.addrs[1] + "/debug/pprof",
+		monitor: "http://" + at.addrs[2],
 		connect: func(ctx context.Context) (client, error) {
 			return dialNats(ctx, at.addrs[0])
 		},
