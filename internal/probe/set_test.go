@@ -52,7 +52,11 @@ func TestPlanSet(t *testing.T) {
 		{"required", Set{Tables: []Table{table}, Probes: []Declaration{declared(needs)}, Settings: []Setting{goid, std}}, 1, "", ""},
 		{"unknown", Set{Tables: []Table{table}, Probes: []Declaration{declared(needs)}, Settings: []Setting{{Name: "second", Fields: []string{"a.B.c"}}}},
 			0, "exits are missing: the offset of a.B.c is unknown in this executable", ""},
-		{"module not there", Set{Tables: []Table{table}, Probes: []Declaration{declared(func(d *Declaration) { d.Modules = []Module{{Path: "example.com/none"}} })}}, 0, "", ""},
+		{"module not there", Set{Tables: []Table{table}, Probes: []Declaration{declared(func(d *Declaration) { d.Modules = []Module{{Path: "example.com/none"}} })}},
+			0, "exits are missing: the executable does not contain the version of example.com/none", ""},
+		{"library not there", Set{Tables: []Table{table}, Probes: []Declaration{declared(func(d *Declaration) {
+			d.Modules, d.Funcs = []Module{{Path: "example.com/none"}}, []string{"example.com/none.F"}
+		})}}, 0, "", ""},
 		{"release", Set{Tables: []Table{table}, Probes: []Declaration{declared(func(d *Declaration) { d.Modules = []Module{{Path: Std, Until: "v1.5.0"}} })}}, 0, "", ""},
 		{"twice", Set{Tables: []Table{table}, Probes: []Declaration{declared(nil), declared(nil)}}, 0, "", "two declarations of probe goexit0"},
 		{"no such probe", Set{Tables: []Table{table}, Probes: []Declaration{declared(func(d *Declaration) { d.Program = "none" })}}, 0, "", "has no probe none"},
