@@ -59,9 +59,9 @@ func (b *bench) ways() []way {
 	list := []way{
 		{name: "uprobe, without breakdown", args: []string{"--engine", "uprobe", "--no-breakdown"}},
 		{name: "uprobe", args: []string{"--engine", "uprobe"}},
-		{name: "inline, without breakdown", args: []string{"--engine", "inline", "--no-breakdown"}},
-		{name: "inline", args: []string{"--engine", "inline"}},
-		{name: "inline, propagating contexts", args: []string{"--engine", "inline", "--propagate"}},
+		{name: "inline, without breakdown", args: []string{"--engine", "inline", "--no-breakdown", "--propagate=false"}},
+		{name: "inline", args: []string{"--engine", "inline", "--propagate=false"}},
+		{name: "inline, propagating contexts", args: []string{"--engine", "inline"}},
 		{name: "otelhttp by hand", byHand: true},
 	}
 	if b.agent != "" {

@@ -33,7 +33,7 @@ type spanFlags struct {
 	otlp     string
 	service  string
 
-	propagate *bool // nil: if spans are exported
+	propagate *bool // nil: with engine inline, or if spans are exported
 }
 
 // Limits of what loupe spans keeps.
@@ -68,9 +68,9 @@ OTEL_EXPORTER_OTLP_HEADERS and OTEL_EXPORTER_OTLP_PROTOCOL (grpc or
 http/protobuf).
 
 With --engine inline, requests that the program sends by HTTP and gRPC get a
-traceparent header if spans are exported or --propagate is given, so that the
-spans of several services make one trace. Requests that have the header already
-are not changed. OTEL_PROPAGATORS=none or --propagate=false prevents it.
+traceparent header, so that the spans of several services make one trace.
+Requests that have the header already are not changed. --propagate=false or
+OTEL_PROPAGATORS=none prevents it.
 
 Supported libraries, with Go 1.19 and later: net/http with the routes of
 http.ServeMux, gorilla/mux, chi, gin and echo; google.golang.org/grpc;
@@ -96,7 +96,7 @@ spans that a program makes by the OpenTelemetry API without an SDK.
 	f.StringVar(&flags.otlp, "otlp", "", "export spans and metrics by OTLP to this `ENDPOINT`, such as http://localhost:4318")
 	f.StringVar(&flags.service, "service", "", "`NAME` of the service in exported spans; by default that of the executable")
 	f.BoolVar(&flags.noWork, "no-breakdown", false, "do not observe how requests spend their time, which is cheaper")
-	propagate := f.Bool("propagate", false, "add traceparent headers to the requests that the program sends (engine inline); the default is true if spans are exported")
+	propagate := f.Bool("propagate", true, "with engine inline, add traceparent headers to the requests that the program sends")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if problem := flags.problem(); problem != "" {
 			return &usageError{problem: problem, command: cmd.CommandPath()}

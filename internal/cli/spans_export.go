@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -100,18 +99,18 @@ func (v *spanView) beginExport(ctx context.Context, s session) (err error) {
 
 // propagation returns how the requests that the program sends carry contexts, or nil if they are not to.
 func (v *spanView) propagation() *loupe.Propagation {
-	if v.config == nil { // spans are not exported
-		if v.flags.propagate == nil || !*v.flags.propagate {
-			return nil
-		}
-		return &loupe.Propagation{}
+	wanted := v.config != nil || v.flags.live.engine.name == string(loupe.EngineInline)
+	if list, ok := v.variable("OTEL_PROPAGATORS"); ok && !strings.Contains(list, "tracecontext") {
+		wanted = false
 	}
-	wanted := slices.Contains(v.config.Propagators, "tracecontext")
 	if v.flags.propagate != nil {
 		wanted = *v.flags.propagate
 	}
-	if !wanted {
+	switch {
+	case !wanted:
 		return nil
+	case v.config == nil:
+		return &loupe.Propagation{}
 	}
 	omit, ignoreParent, _ := control.ByTraceID(v.config.Sampler()) // which knows all samplers of the variables
 	return &loupe.Propagation{Omit: omit, IgnoreParent: ignoreParent}

@@ -366,3 +366,34 @@ func TestSpansVariables(t *testing.T) {
 		}
 	}
 }
+
+// TestSpansPropagation checks when requests are to carry contexts, and how these are sampled.
+func TestSpansPropagation(t *testing.T) {
+	type env = map[string]string
+	console := env{"OTEL_TRACES_EXPORTER": "console", "OTEL_METRICS_EXPORTER": "none"}
+	for _, c := range []struct {
+		env  env
+		line string
+		want *loupe.Propagation
+	}{
+		{nil, "", nil},
+		{nil, "--engine uprobe", nil},
+		{nil, "--engine inline", &loupe.Propagation{}},
+		{nil, "--propagate", &loupe.Propagation{}},
+		{nil, "--engine inline --propagate=false", nil},
+		{env{"OTEL_PROPAGATORS": "none"}, "--engine inline", nil},
+		{env{"OTEL_PROPAGATORS": "baggage"}, "--engine inline", nil},
+		{env{"OTEL_PROPAGATORS": "none"}, "--engine inline --propagate", &loupe.Propagation{}},
+		{console, "", &loupe.Propagation{}},
+		{console, "--propagate=false", nil},
+		{env{"OTEL_TRACES_EXPORTER": "console", "OTEL_METRICS_EXPORTER": "none", "OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "0.25"}, "",
+			&loupe.Propagation{Omit: 0.75, IgnoreParent: true}},
+	} {
+		sys := newSpans()
+		r := runEnv(t, sys, c.env, append([]string{"spans", "app", "-q"}, strings.Fields(c.line)...)...)
+		got := sys.stream.options.Spans.Propagation
+		if r.status != exitDone || (got == nil) != (c.want == nil) || got != nil && *got != *c.want {
+			t.Errorf("%v spans %s: %+v, want %+v; %+v", c.env, c.line, got, c.want, r)
+		}
+	}
+}
