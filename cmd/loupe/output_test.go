@@ -76,7 +76,7 @@ func outputCases() []outputCase {
 			some = every
 		}
 		blocked("trace", "blocked", every...)
-		for _, args := range []string{"trace --json", "top -n 100 --interval 100ms", "top --json --interval 100ms", "spans --interval 100ms", "spans --slower-than 1us", "spans --json", "record -o - --format text", "record -o -",
+		for _, args := range []string{"trace --json", "top -n 100 --interval 100ms", "top --json --interval 100ms", "spans -q --interval 100ms", "spans -q --slower-than 1us", "spans -q --json", "record -o - --format text", "record -o -",
 			"profile --type block -o -"} {
 			blocked(args, "blocked", some...)
 		}
@@ -98,7 +98,7 @@ func outputCases() []outputCase {
 		add("record -o fifo", "fifo", "duration", 1, "start its reader first")
 		add("record -o fifo", "fifo", "INT", 1, "loupe: interrupted")
 		add("profile --type block -o fifo", "fifo", "TERM", 1, "loupe: interrupted")
-		for _, args := range []string{"trace", "trace --json", "top -n 100 --interval 100ms", "spans --interval 100ms", "spans --slower-than 1us", "spans --json", "record -o - --format text"} {
+		for _, args := range []string{"trace", "trace --json", "top -n 100 --interval 100ms", "spans -q --interval 100ms", "spans -q --slower-than 1us", "spans -q --json", "record -o - --format text"} {
 			end := "itself"
 			if strings.HasPrefix(args, "record") { // it writes when it ends
 				end = "INT"
