@@ -64,7 +64,7 @@ func TestCPUNative(t *testing.T) {
 				target := burn(t, spec, nativeLoads...)
 				defer target.Stop()
 				missing := maps.Clone(nativeChains)
-				for range 10 { // on a busy machine, some threads get little time
+				for range 30 { // on a busy machine, some threads get little time
 					seen := checkNative(t, cpuProfile(t, target.PID(), loupe.CPUOptions{NoEBPF: noEBPF}))
 					maps.DeleteFunc(missing, func(c, _ string) bool { return seen[c] })
 					if len(missing) == 0 {
