@@ -66,8 +66,10 @@ func (f *Freezer) Add(t *testing.T, pid int) {
 func (f *Freezer) Freeze(t *testing.T) {
 	t.Helper()
 	t.Cleanup(func() { f.Thaw(t) }) // a frozen process does not end
-	f.write(t, f.file, f.freeze)
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+	for try, deadline := 0, time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		if try++; try%100 == 1 { // the kernel does not try again by itself if a thread could not be frozen
+			f.write(t, f.file, f.freeze)
+		}
 		state, err := os.ReadFile(filepath.Join(f.group, f.stateFile))
 		if err != nil || time.Now().After(deadline) {
 			t.Fatalf("%s: %q, %v", f.stateFile, state, err)
