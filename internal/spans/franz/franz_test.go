@@ -98,8 +98,8 @@ func TestReceive(t *testing.T) {
 		}
 		expect("group readers "+topic+" 2", "1", all("readers")[:2]...)
 		expect("group readers "+topic+" 2", "5", all("readers")[2:]...) // the offsets of the others are committed
-		for i := range 40 {                                             // what arrives while a client is being closed is dropped
-			expect(fmt.Sprintf("ended %s %d", topic, i*50), "0")
+		for i := range 40 {                                             // what arrives while a client is being closed is dropped, unless the client has it already
+			o.ExpectOneOf(franz.Library, fmt.Sprintf("ended %s %d", topic, i*50), map[string][]string{"0": nil, "4": {received(" letters", "", " count=4 partition=0")}})
 		}
 
 		list := expect("relay "+topic+" "+other+" 3", "3", append(all("")[:3], stored("parcels", 0, " in consumer by goroutine"),

@@ -203,6 +203,23 @@ func (o *Observed) Await(library string, n int) {
 func (o *Observed) Expect(library, command, answer string, want ...string) []*spans.Span {
 	o.t.Helper()
 	o.Do(command, answer)
+	return o.compare(library, command, want)
+}
+
+// ExpectOneOf is Expect for a command with several answers that are right, each with its own spans.
+func (o *Observed) ExpectOneOf(library, command string, want map[string][]string) {
+	o.t.Helper()
+	answer := o.target.Command(command)
+	list, ok := want[answer]
+	if !ok {
+		o.t.Errorf("%s: answer %q", command, answer)
+	}
+	o.compare(library, command, list)
+}
+
+// compare compares the spans of a command.
+func (o *Observed) compare(library, command string, want []string) []*spans.Span {
+	o.t.Helper()
 	all := o.take(len(want), library)
 	var got []string
 	var list []*spans.Span
