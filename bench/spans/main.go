@@ -1,13 +1,11 @@
-// Command spans measures what request spans cost: with Loupe, with a server that is instrumented by hand, and with the agent of
-// OpenTelemetry for Go.
+// Command spans measures what request spans cost: with Loupe, and with a server that is instrumented by hand.
 //
-//	go run ./bench/spans [-rounds 5] [-time 2s] [-agent FILE]
+//	go run ./bench/spans [-rounds 5] [-time 2s]
 //
 // A server is under wrk, with two handlers and two numbers of connections. The ways take turns, and between them the server runs alone,
 // so that a slow phase of the machine affects all of them. Server, wrk and observer share the processors. Loupe's observer is the command
-// loupe spans, whose output is discarded; the other ways discard their spans, too.
-//
-// -agent is an executable of go.opentelemetry.io/auto. The command requires root and wrk.
+// loupe spans, whose output is discarded. The server that is instrumented by hand discards its spans, too. The command requires root and
+// wrk.
 package main
 
 import (
@@ -32,7 +30,6 @@ func main() {
 	b := &bench{}
 	flag.IntVar(&b.rounds, "rounds", 5, "measurements of each way")
 	flag.DurationVar(&b.time, "time", 2*time.Second, "length of a measurement")
-	flag.StringVar(&b.agent, "agent", "", "`executable` of the agent of OpenTelemetry for Go")
 	flag.Parse()
 	if err := b.run(); err != nil {
 		log.Fatal(err)
@@ -43,7 +40,6 @@ func main() {
 type bench struct {
 	rounds int
 	time   time.Duration
-	agent  string
 	dir    string // of executables
 }
 
@@ -52,11 +48,10 @@ type way struct {
 	name   string
 	byHand bool     // the server is instrumented
 	args   []string // the observer is loupe spans with these; nil: there is none
-	agent  bool     // the observer is the agent
 }
 
 func (b *bench) ways() []way {
-	list := []way{
+	return []way{
 		{name: "uprobe, without breakdown", args: []string{"--engine", "uprobe", "--no-breakdown"}},
 		{name: "uprobe", args: []string{"--engine", "uprobe"}},
 		{name: "inline, without breakdown", args: []string{"--engine", "inline", "--no-breakdown", "--propagate=false"}},
@@ -64,10 +59,6 @@ func (b *bench) ways() []way {
 		{name: "inline, propagating contexts", args: []string{"--engine", "inline"}},
 		{name: "otelhttp by hand", byHand: true},
 	}
-	if b.agent != "" {
-		list = append(list, way{name: "agent of OpenTelemetry for Go", agent: true})
-	}
-	return list
 }
 
 func (b *bench) run() (err error) {
@@ -228,26 +219,16 @@ type observer struct {
 	out bytes.Buffer // what loupe spans prints at its end
 }
 
-// Times after which an observer is attached.
-const (
-	loupeReady = 2 * time.Second
-	agentReady = 8 * time.Second
-)
+// ready is the time after which an observer is attached.
+const ready = 2 * time.Second
 
 // observe starts an observer, and waits until it is attached.
 func (b *bench) observe(w way, pid int) (*observer, error) {
-	if w.args == nil && !w.agent {
+	if w.args == nil {
 		return nil, nil
 	}
 	o := &observer{cmd: exec.Command(filepath.Join(b.dir, "loupe"), append([]string{"spans", fmt.Sprint(pid)}, w.args...)...)}
-	ready := loupeReady
-	if w.agent {
-		o.cmd = exec.Command(b.agent)
-		o.cmd.Env = append(os.Environ(), "OTEL_TRACES_EXPORTER=none", "OTEL_SERVICE_NAME=web", fmt.Sprintf("OTEL_GO_AUTO_TARGET_PID=%d", pid))
-		ready = agentReady
-	} else {
-		o.cmd.Stdout = &o.out
-	}
+	o.cmd.Stdout = &o.out
 	if err := o.cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -262,7 +243,7 @@ func (o *observer) pid() int {
 	return o.cmd.Process.Pid
 }
 
-// stop ends the observer. Loupe must have observed requests.
+// stop ends the observer, which must have observed requests.
 func (o *observer) stop() error {
 	if o == nil {
 		return nil
@@ -271,9 +252,6 @@ func (o *observer) stop() error {
 		return err
 	}
 	err := o.cmd.Wait()
-	if o.cmd.Stdout == nil { // the status of the agent is not 0
-		return nil
-	}
 	if err == nil && !strings.Contains(o.out.String(), "GET /") {
 		err = fmt.Errorf("loupe spans has observed nothing:\n%s", &o.out)
 	}
