@@ -367,7 +367,8 @@ func (e *Engine) Unlisted() uint64 {
 	return e.region.Unlisted()
 }
 
-// ContextsFull returns how many contexts of spans there was no room for: so many requests were sent without a header.
+// ContextsFull returns the number of contexts of spans that were not stored because the table was full. A request whose context is not
+// stored is sent without a header.
 func (e *Engine) ContextsFull() uint64 {
 	if e.region == nil {
 		return 0
