@@ -166,7 +166,7 @@ func TestInlineChain(t *testing.T) {
 }
 
 // sdkDiffers are the attributes that the SDK's instrumentation (otelhttp and otelgrpc v0.72) lacks, by kind and system, and why Loupe has
-// them. There is none that Loupe lacks.
+// them. Loupe lacks no attribute of the SDK.
 var sdkDiffers = map[string]string{
 	"Server http http.route":           "required if it is known; otelhttp has it only in metrics and in the name",
 	"Server http error.type":           "required for errors; otelhttp sets only the status",

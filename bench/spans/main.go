@@ -47,7 +47,7 @@ type bench struct {
 type way struct {
 	name   string
 	byHand bool     // the server is instrumented
-	args   []string // the observer is loupe spans with these; nil: there is none
+	args   []string // of loupe spans; nil: the server is not observed
 }
 
 func (b *bench) ways() []way {
@@ -213,7 +213,7 @@ func runWrk(url string, connections int, d time.Duration) (wrk.Result, error) {
 	return wrk.Parse(string(out))
 }
 
-// An observer is a process that observes a server; nil: there is none.
+// An observer is a process that observes a server; nil: the server is not observed.
 type observer struct {
 	cmd *exec.Cmd
 	out bytes.Buffer // what loupe spans prints at its end
@@ -258,7 +258,7 @@ func (o *observer) stop() error {
 	return err
 }
 
-// cpuOf returns the processor time of a process; 0 if there is none.
+// cpuOf returns the processor time of a process, or 0 if the process does not exist.
 func cpuOf(pid int) time.Duration {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -273,7 +273,7 @@ func cpuOf(pid int) time.Duration {
 	return time.Duration(user+system) * tick
 }
 
-// residentOf returns the resident memory of a process; 0 if there is none.
+// residentOf returns the largest resident memory of a process, or 0 if the process does not exist.
 func residentOf(pid int) int64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

@@ -54,11 +54,11 @@ type plan struct {
 	// pprof is the URL that the profiles are below; metrics that of a
 	// Prometheus exposition with go_goroutines, "" when there is none.
 	pprof, metrics string
-	// access is the file with a line of JSON for each request, "" when there
-	// is none.
+	// access is the file with a line of JSON for each request; "" if the
+	// program writes no such file.
 	access string
-	// monitor is the URL of the pages about the server itself, "" when there
-	// are none.
+	// monitor is the URL of the pages about the server itself; "" if it has
+	// no such pages.
 	monitor string
 	// connect makes a client of the program.
 	connect func(context.Context) (client, error)

@@ -179,7 +179,7 @@ type failure struct {
 	code int64  // of the server, or 0
 }
 
-// unacknowledged is the beginning of the text of the error that is none.
+// unacknowledged begins the text of an error that does not mean a failure.
 const unacknowledged = "unacknow"
 
 // readFailure reads an error.

@@ -9,8 +9,8 @@
 // A write that is not acknowledged ends when it was sent. The code of an error is that of the server, and of the first document that
 // could not be written. The documents and filters of a command are not reported.
 //
-// The commands by which the driver connects and monitors servers (hello, isMaster and those for authentication) are not reported, whoever
-// sends them.
+// The commands by which the driver connects and monitors servers (hello, isMaster and those for authentication) are not reported, even if
+// the program sends them itself.
 //
 // The central function is [New].
 package mongo

@@ -362,7 +362,7 @@ func (d *decoder) nameOf(typ uint64) string {
 	return semconv.ErrorTypeOther.Value.AsString()
 }
 
-// sqlstate returns the code in a word, or an empty text if it is none.
+// sqlstate returns the SQLSTATE in a word, or an empty text if the word does not contain one.
 func sqlstate(word uint64) string {
 	code := make([]byte, 0, 8)
 	for ; word != 0; word >>= 8 {

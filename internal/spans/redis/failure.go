@@ -8,7 +8,7 @@ import (
 	"github.com/loupe-go/loupe/internal/probe"
 )
 
-// A failure is an error of an attempt. The zero value is none.
+// A failure is an error of an attempt. The zero value means that the attempt has not failed.
 type failure struct {
 	kind   string // what is reported: the prefix of an error of Redis, or else a type
 	status string // the prefix of an error of Redis
