@@ -195,9 +195,7 @@ func (s *Session) SpanCounts() (SpanCounts, error) {
 		return SpanCounts{}, errNoSpans
 	}
 	c := SpanCounts{Counts: s.spans.tracker.Counts(), Unlisted: s.probes.Unlisted()}
-	if e, ok := s.probes.Engine().(*inline.Engine); ok {
-		c.NoHeader += e.ContextsFull()
-	}
+	c.NoHeader += s.probes.ContextsFull()
 	for _, set := range s.spans.probes {
 		n, err := s.probes.SetNumbers(set)
 		if err != nil {

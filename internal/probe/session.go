@@ -36,7 +36,9 @@ type Session struct {
 	noted    []SetCounts            // by set
 	tables   map[tableID]finalTable // set when everything is released
 	yielded  uint64
-	unlisted uint64 // as last read from the engine
+
+	unlisted, contextsFull uint64 // as last read from the engine
+
 	doubt    event.TimeError
 	err      error
 	closeErr error
@@ -151,6 +153,23 @@ func (s *Session) Unlisted() uint64 {
 		s.unlisted = s.engine.Unlisted()
 	}
 	return s.unlisted
+}
+
+// ContextsFull returns the number of contexts of spans that were not stored because there were too many at once.
+func (s *Session) ContextsFull() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.released {
+		s.readContexts()
+	}
+	return s.contextsFull
+}
+
+// readContexts reads contextsFull, if the engine stores contexts. The caller holds the lock.
+func (s *Session) readContexts() {
+	if e, ok := s.engine.(interface{ ContextsFull() uint64 }); ok {
+		s.contextsFull = e.ContextsFull()
+	}
 }
 
 // Engine returns the engine of the session.
@@ -432,5 +451,6 @@ func (s *Session) release() {
 	s.readCounts()
 	s.readTables()
 	s.unlisted = s.engine.Unlisted()
+	s.readContexts()
 	s.closeErr = join(s.closeErr, s.countErr, s.engine.Release(), s.proc.Close())
 }

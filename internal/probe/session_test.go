@@ -76,3 +76,33 @@ func TestCloseOneLine(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// contextEngine is an engine that stores contexts, until it is released.
+type contextEngine struct {
+	countingEngine
+	full uint64
+}
+
+func (e *contextEngine) ContextsFull() uint64 { return e.full }
+
+func (e *contextEngine) Release() error {
+	e.full = 0
+	return nil
+}
+
+// TestContextsFull checks that the number of contexts that were not stored is kept after the session is closed.
+func TestContextsFull(t *testing.T) {
+	engine := &contextEngine{full: 3}
+	s := &Session{proc: &goproc.Process{}, engine: engine, cancel: func() {}, ctx: context.Background()}
+	before := s.ContextsFull()
+	engine.full = 5
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if after := s.ContextsFull(); before != 3 || after != 5 {
+		t.Errorf("%d, after the session was closed %d", before, after)
+	}
+	if n := (&Session{engine: &countingEngine{}}).ContextsFull(); n != 0 {
+		t.Errorf("%d with an engine that stores none", n)
+	}
+}
