@@ -79,7 +79,7 @@ func checkPlan(t *testing.T, plan *Plan, minor int) {
 		}
 	}
 	// park_m and the network poller's wake-ups in the scheduler, injectglist, the collector's workers, C threads.
-	if n := places["casgstatus"]; n < 8 || n > 14 {
+	if n := places["casgstatus"] + places["borrow_casgstatus"]; n < 8 || n > 14 {
 		t.Errorf("%d places change a state past the other probes", n)
 	}
 	if n := places["newproc_runqput"] + places["newproc1_casgstatus"]; n < 1 || n > 2 {
@@ -94,7 +94,7 @@ func TestPlanKinds(t *testing.T) {
 		want   Want
 		probes string
 	}{
-		{Want{Kinds: event.KindsOf(event.GoDestroy)}, "[casgstatus goexit0]"},
+		{Want{Kinds: event.KindsOf(event.GoDestroy)}, "[borrow_casgstatus goexit0]"},
 		{Want{Kinds: event.KindsOf(event.STWBegin, event.STWEnd)}, "[stopTheWorldWithSema startTheWorldWithSema]"},
 		{Want{Kinds: event.KindsOf(event.GoStart, event.GoStop), MinBlock: 1}, ""},
 	} {

@@ -5,10 +5,7 @@ import (
 	"github.com/loupe-go/loupe/internal/probe/csrc"
 )
 
-var (
-	goStates = event.KindsOf(event.GoUnblock, event.GoCreate, event.GoDestroy)
-	switches = event.KindsOf(event.GoBlock, event.GoUnblock, event.GoStart)
-)
+var switches = event.KindsOf(event.GoBlock, event.GoUnblock, event.GoStart)
 
 func only(k event.Kind) event.Kinds { return event.KindsOf(k) }
 
@@ -24,12 +21,13 @@ var runtimeProbes = []Declaration{
 		Funcs: []string{"runtime.gopark"}, Without: "waits are not reported"},
 	{Program: "ready", Fence: Unfenced, Kinds: only(event.GoUnblock), Words: 1,
 		Funcs: []string{"runtime.ready"}, Without: "wake-ups by other goroutines are not reported"},
-	{Program: "casgstatus", Kinds: goStates, Place: AtCall, Callee: "runtime.casgstatus",
+	{Program: "casgstatus", Kinds: only(event.GoUnblock), Place: AtCall, Callee: "runtime.casgstatus",
 		Funcs: []string{"runtime.park_m", "runtime.injectglist", "runtime.findrunnable", "runtime.findRunnable", "runtime.schedule",
-			"runtime.(*gcControllerState).findRunnableGCWorker", "runtime.procresize", "runtime.(*p).destroy",
-			"runtime.needm", "runtime.dropm"},
+			"runtime.(*gcControllerState).findRunnableGCWorker", "runtime.procresize", "runtime.(*p).destroy"},
 		Last:    []string{"runtime.park_m"}, // each wait begins with the first
 		Without: "wake-ups by the network poller are not reported"},
+	{Program: "borrow_casgstatus", Kinds: event.KindsOf(event.GoCreate, event.GoDestroy), Place: AtCall, Callee: "runtime.casgstatus",
+		Funcs: []string{"runtime.needm", "runtime.dropm"}, Without: "goroutines that C threads borrow are not reported"},
 	{Program: "execute", Fence: FenceProc, Kinds: only(event.GoStart), Words: 1,
 		Funcs: []string{"runtime.execute"}, Without: "goroutine starts are not reported"},
 	{Program: "goschedImpl", Kinds: only(event.GoStop), Since: 22, Words: 2,

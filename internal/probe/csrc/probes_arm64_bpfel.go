@@ -208,36 +208,37 @@ const (
 	ProbesLoupeProbePROBE_gopark                   ProbesLoupeProbe = 0
 	ProbesLoupeProbePROBE_ready                    ProbesLoupeProbe = 1
 	ProbesLoupeProbePROBE_casgstatus               ProbesLoupeProbe = 2
-	ProbesLoupeProbePROBE_execute                  ProbesLoupeProbe = 3
-	ProbesLoupeProbePROBE_goschedImpl              ProbesLoupeProbe = 4
-	ProbesLoupeProbePROBE_goschedM                 ProbesLoupeProbe = 5
-	ProbesLoupeProbePROBE_goschedguardedM          ProbesLoupeProbe = 6
-	ProbesLoupeProbePROBE_gopreemptM               ProbesLoupeProbe = 7
-	ProbesLoupeProbePROBE_preemptPark              ProbesLoupeProbe = 8
-	ProbesLoupeProbePROBE_newprocRunqput           ProbesLoupeProbe = 9
-	ProbesLoupeProbePROBE_newproc1Casgstatus       ProbesLoupeProbe = 10
-	ProbesLoupeProbePROBE_newcoro                  ProbesLoupeProbe = 11
-	ProbesLoupeProbePROBE_goyieldM                 ProbesLoupeProbe = 12
-	ProbesLoupeProbePROBE_goexit0                  ProbesLoupeProbe = 13
-	ProbesLoupeProbePROBE_coroswitchM              ProbesLoupeProbe = 14
-	ProbesLoupeProbePROBE_reentersyscall           ProbesLoupeProbe = 15
-	ProbesLoupeProbePROBE_entersyscallblock        ProbesLoupeProbe = 16
-	ProbesLoupeProbePROBE_exitsyscall              ProbesLoupeProbe = 17
-	ProbesLoupeProbePROBE_makechan                 ProbesLoupeProbe = 18
-	ProbesLoupeProbePROBE_chansend                 ProbesLoupeProbe = 19
-	ProbesLoupeProbePROBE_chanrecv                 ProbesLoupeProbe = 20
-	ProbesLoupeProbePROBE_closechan                ProbesLoupeProbe = 21
-	ProbesLoupeProbePROBE_selectgo                 ProbesLoupeProbe = 22
-	ProbesLoupeProbePROBE_semacquire1              ProbesLoupeProbe = 23
-	ProbesLoupeProbePROBE_semrelease1              ProbesLoupeProbe = 24
-	ProbesLoupeProbePROBE_gcBgMarkStartWorkers     ProbesLoupeProbe = 25
-	ProbesLoupeProbePROBE_gcMarkTermination        ProbesLoupeProbe = 26
-	ProbesLoupeProbePROBE_gcSweep                  ProbesLoupeProbe = 27
-	ProbesLoupeProbePROBE_stopTheWorldWithSema     ProbesLoupeProbe = 28
-	ProbesLoupeProbePROBE_startTheWorldWithSema    ProbesLoupeProbe = 29
-	ProbesLoupeProbePROBE_gcAssistAlloc1GcDrainN   ProbesLoupeProbe = 30
-	ProbesLoupeProbePROBE_gcAssistAlloc1Casgstatus ProbesLoupeProbe = 31
-	ProbesLoupeProbePROBE_COUNT                    ProbesLoupeProbe = 32
+	ProbesLoupeProbePROBE_borrowCasgstatus         ProbesLoupeProbe = 3
+	ProbesLoupeProbePROBE_execute                  ProbesLoupeProbe = 4
+	ProbesLoupeProbePROBE_goschedImpl              ProbesLoupeProbe = 5
+	ProbesLoupeProbePROBE_goschedM                 ProbesLoupeProbe = 6
+	ProbesLoupeProbePROBE_goschedguardedM          ProbesLoupeProbe = 7
+	ProbesLoupeProbePROBE_gopreemptM               ProbesLoupeProbe = 8
+	ProbesLoupeProbePROBE_preemptPark              ProbesLoupeProbe = 9
+	ProbesLoupeProbePROBE_newprocRunqput           ProbesLoupeProbe = 10
+	ProbesLoupeProbePROBE_newproc1Casgstatus       ProbesLoupeProbe = 11
+	ProbesLoupeProbePROBE_newcoro                  ProbesLoupeProbe = 12
+	ProbesLoupeProbePROBE_goyieldM                 ProbesLoupeProbe = 13
+	ProbesLoupeProbePROBE_goexit0                  ProbesLoupeProbe = 14
+	ProbesLoupeProbePROBE_coroswitchM              ProbesLoupeProbe = 15
+	ProbesLoupeProbePROBE_reentersyscall           ProbesLoupeProbe = 16
+	ProbesLoupeProbePROBE_entersyscallblock        ProbesLoupeProbe = 17
+	ProbesLoupeProbePROBE_exitsyscall              ProbesLoupeProbe = 18
+	ProbesLoupeProbePROBE_makechan                 ProbesLoupeProbe = 19
+	ProbesLoupeProbePROBE_chansend                 ProbesLoupeProbe = 20
+	ProbesLoupeProbePROBE_chanrecv                 ProbesLoupeProbe = 21
+	ProbesLoupeProbePROBE_closechan                ProbesLoupeProbe = 22
+	ProbesLoupeProbePROBE_selectgo                 ProbesLoupeProbe = 23
+	ProbesLoupeProbePROBE_semacquire1              ProbesLoupeProbe = 24
+	ProbesLoupeProbePROBE_semrelease1              ProbesLoupeProbe = 25
+	ProbesLoupeProbePROBE_gcBgMarkStartWorkers     ProbesLoupeProbe = 26
+	ProbesLoupeProbePROBE_gcMarkTermination        ProbesLoupeProbe = 27
+	ProbesLoupeProbePROBE_gcSweep                  ProbesLoupeProbe = 28
+	ProbesLoupeProbePROBE_stopTheWorldWithSema     ProbesLoupeProbe = 29
+	ProbesLoupeProbePROBE_startTheWorldWithSema    ProbesLoupeProbe = 30
+	ProbesLoupeProbePROBE_gcAssistAlloc1GcDrainN   ProbesLoupeProbe = 31
+	ProbesLoupeProbePROBE_gcAssistAlloc1Casgstatus ProbesLoupeProbe = 32
+	ProbesLoupeProbePROBE_COUNT                    ProbesLoupeProbe = 33
 )
 
 type ProbesLoupeRecord struct {
@@ -337,6 +338,7 @@ const (
 	ProbesMapSystemStarts                   = "system_starts"
 	ProbesMapWaits                          = "waits"
 	ProbesMapWindows                        = "windows"
+	ProbesProgProbeBorrowCasgstatus         = "probe_borrow_casgstatus"
 	ProbesProgProbeCasgstatus               = "probe_casgstatus"
 	ProbesProgProbeChanrecv                 = "probe_chanrecv"
 	ProbesProgProbeChansend                 = "probe_chansend"
@@ -432,6 +434,7 @@ type ProbesSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type ProbesProgramSpecs struct {
+	ProbeBorrowCasgstatus         *ebpf.ProgramSpec `ebpf:"probe_borrow_casgstatus"`
 	ProbeCasgstatus               *ebpf.ProgramSpec `ebpf:"probe_casgstatus"`
 	ProbeChanrecv                 *ebpf.ProgramSpec `ebpf:"probe_chanrecv"`
 	ProbeChansend                 *ebpf.ProgramSpec `ebpf:"probe_chansend"`
@@ -576,6 +579,7 @@ type ProbesVariables struct {
 //
 // It can be passed to LoadProbesObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ProbesPrograms struct {
+	ProbeBorrowCasgstatus         *ebpf.Program `ebpf:"probe_borrow_casgstatus"`
 	ProbeCasgstatus               *ebpf.Program `ebpf:"probe_casgstatus"`
 	ProbeChanrecv                 *ebpf.Program `ebpf:"probe_chanrecv"`
 	ProbeChansend                 *ebpf.Program `ebpf:"probe_chansend"`
@@ -613,6 +617,7 @@ type ProbesPrograms struct {
 
 func (p *ProbesPrograms) Close() error {
 	return _ProbesClose(
+		p.ProbeBorrowCasgstatus,
 		p.ProbeCasgstatus,
 		p.ProbeChanrecv,
 		p.ProbeChansend,

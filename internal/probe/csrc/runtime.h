@@ -10,6 +10,7 @@ enum loupe_probe {
 	PROBE_gopark,
 	PROBE_ready,
 	PROBE_casgstatus,
+	PROBE_borrow_casgstatus,
 	PROBE_execute,
 	PROBE_goschedImpl,
 	PROBE_gosched_m,

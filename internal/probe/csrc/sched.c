@@ -123,11 +123,19 @@ PROBE(ready)
 	return 0;
 }
 
+/* Whether a new goroutine is of no interest, because the one that creates it is not listed. Only the new one is read. */
+INLINE int unfollowed(u64 newg)
+{
+	return CONFIG(follow) && CONFIG(g_parent) != LOUPE_NO_FIELD && newg && !is_listed(read_word(newg + CONFIG(g_parent)));
+}
+
 /* The goroutine creator creates newg: itself if it has a frame pointer fp and a return address top, else its thread for it. */
 COMMON void create(u32 tid, u64 newg, u64 creator, u64 top, u64 fp, u32 flags)
 {
 	struct newborn new;
 
+	if (CONFIG(follow) && CONFIG(g_parent) == LOUPE_NO_FIELD && !is_listed(goid_of(creator)))
+		return;
 	if (!read_newborn(&new, newg)) {
 		unreadable(GoCreate);
 		return;
@@ -136,7 +144,7 @@ COMMON void create(u32 tid, u64 newg, u64 creator, u64 top, u64 fp, u32 flags)
 		list_add(new.id);
 		return;
 	}
-	if (CONFIG(follow) && is_listed(goid_of(creator))) {
+	if (CONFIG(follow)) {
 		list_add(new.id);
 		context_inherit(goid_of(creator), new.id);
 	}
@@ -186,8 +194,8 @@ INLINE int is_dead(u32 status)
 }
 
 /*
- * func casgstatus(gp *g, oldval, newval uint32), where it is called from functions that change a goroutine's state without
- * calling the other probed functions: wake-ups by the network poller, and goroutines that C threads borrow.
+ * func casgstatus(gp *g, oldval, newval uint32), where it is called from functions that make a goroutine runnable without calling the
+ * other probed functions: wake-ups by the network poller
  */
 PROBE(casgstatus)
 {
@@ -195,16 +203,25 @@ PROBE(casgstatus)
 
 	if (!tid)
 		return 0;
+	if ((u32)ARG(casgstatus, 1, 8) == CONFIG(st_waiting) && (u32)ARG(casgstatus, 2, 12) == CONFIG(st_runnable))
+		unblock(tid, ARG(casgstatus, 0, 0), CURRENT_G(casgstatus), frame_pointer(ctx));
+	return 0;
+}
 
-	u64 gp = ARG(casgstatus, 0, 0);
-	u32 from = ARG(casgstatus, 1, 8);
-	u32 to = ARG(casgstatus, 2, 12);
+/* The same, where it is called from functions by which a C thread borrows a goroutine and returns it */
+PROBE(borrow_casgstatus)
+{
+	u32 tid = target_thread();
 
-	if (from == CONFIG(st_waiting) && to == CONFIG(st_runnable)) {
-		if (reported(GoUnblock))
-			unblock(tid, gp, CURRENT_G(casgstatus), frame_pointer(ctx));
-	} else if (is_dead(from) && to == CONFIG(st_syscall)) {
-		if (reported(GoCreate))
+	if (!tid)
+		return 0;
+
+	u64 gp = ARG(borrow_casgstatus, 0, 0);
+	u32 from = ARG(borrow_casgstatus, 1, 8);
+	u32 to = ARG(borrow_casgstatus, 2, 12);
+
+	if (is_dead(from) && to == CONFIG(st_syscall)) {
+		if (reported(GoCreate) && !CONFIG(follow))
 			create(tid, gp, 0, 0, 0, LOUPE_NO_PARENT);
 	} else if (from == CONFIG(st_syscall) && is_dead(to)) {
 		if (reported(GoDestroy))
@@ -317,7 +334,7 @@ PROBE(newproc_runqput)
 {
 	u32 tid = target_thread();
 
-	if (!tid)
+	if (!tid || unfollowed(ARG(newproc_runqput, 1, 8)))
 		return 0;
 
 	u64 m = read_word(ARG(newproc_runqput, 0, 0) + CONFIG(p_m));
@@ -337,7 +354,7 @@ PROBE(newproc1_casgstatus)
 	u32 from = ARG(newproc1_casgstatus, 1, 8);
 	u32 to = ARG(newproc1_casgstatus, 2, 12);
 
-	if (from == CONFIG(st_dead) && (to == CONFIG(st_runnable) || to == CONFIG(st_waiting)))
+	if (from == CONFIG(st_dead) && (to == CONFIG(st_runnable) || to == CONFIG(st_waiting)) && !unfollowed(ARG(newproc1_casgstatus, 0, 0)))
 		create(tid, ARG(newproc1_casgstatus, 0, 0), user_g(CURRENT_G(newproc1_casgstatus)), 0, 0,
 		       to == CONFIG(st_waiting) ? LOUPE_WAITING : 0);
 	return 0;
@@ -363,7 +380,8 @@ PROBE(newcoro)
 
 		gp = coro ? read_word(coro + CONFIG(coro_gp)) : 0;
 	}
-	create(tid, gp, CURRENT_G(newcoro), CALLER(newcoro), frame_pointer(ctx), LOUPE_WAITING);
+	if (!unfollowed(gp))
+		create(tid, gp, CURRENT_G(newcoro), CALLER(newcoro), frame_pointer(ctx), LOUPE_WAITING);
 	return 0;
 }
 

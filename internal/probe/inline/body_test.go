@@ -144,8 +144,8 @@ func TestProbes(t *testing.T) {
 	for _, c := range []hitCase{
 		{"ready", csrc.ProbesLoupeProbePROBE_ready, true, []uint64{other.g}, one(event.GoUnblock, 8, 7, 0), "own"},
 		{"casgstatus wakes", csrc.ProbesLoupeProbePROBE_casgstatus, true, []uint64{other.g, stWaiting, stRunnable}, one(event.GoUnblock, 8, 7, 0), "own"},
-		{"casgstatus borrows", csrc.ProbesLoupeProbePROBE_casgstatus, true, []uint64{other.g, stDead, stSyscall}, []csrc.Record{orphan}, ""},
-		{"casgstatus returns", csrc.ProbesLoupeProbePROBE_casgstatus, true, []uint64{other.g, stSyscall, stDead}, one(event.GoDestroy, 8, 0, 0), ""},
+		{"borrow_casgstatus borrows", csrc.ProbesLoupeProbePROBE_borrowCasgstatus, true, []uint64{other.g, stDead, stSyscall}, []csrc.Record{orphan}, ""},
+		{"borrow_casgstatus returns", csrc.ProbesLoupeProbePROBE_borrowCasgstatus, true, []uint64{other.g, stSyscall, stDead}, one(event.GoDestroy, 8, 0, 0), ""},
 		{"casgstatus else", csrc.ProbesLoupeProbePROBE_casgstatus, true, []uint64{other.g, stRunnable, stRunning}, nil, ""},
 		{"execute", csrc.ProbesLoupeProbePROBE_execute, true, []uint64{other.g}, []csrc.Record{start}, ""},
 		{"goschedImpl", csrc.ProbesLoupeProbePROBE_goschedImpl, true, []uint64{other.g, 0}, one(event.GoStop, 8, 0, 0), "parked"},

@@ -14,7 +14,7 @@ var code = csrc.Code{
 	Tables:   []string(nil),
 	EBPF:     csrc.Objects(ebpfAMD64, ebpfARM64),
 	AMD64: csrc.Native{
-		Code: nativeAMD64, Settings: 0x3000, SettingsSize: 792, Page: 4096, StackUse: 1080,
+		Code: nativeAMD64, Settings: 0x3000, SettingsSize: 792, Page: 4096, StackUse: 712,
 		Probes: []uint32{
 			0x0,    // send_begin
 			0x9c0,  // send_end
@@ -31,7 +31,7 @@ var code = csrc.Code{
 		},
 	},
 	ARM64: csrc.Native{
-		Code: nativeARM64, Settings: 0x10000, SettingsSize: 792, Page: 65536, StackUse: 1264,
+		Code: nativeARM64, Settings: 0x10000, SettingsSize: 792, Page: 65536, StackUse: 824,
 		Probes: []uint32{
 			0x0,    // send_begin
 			0x8d8,  // send_end

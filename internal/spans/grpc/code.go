@@ -14,7 +14,7 @@ var code = csrc.Code{
 	Tables:   []string(nil),
 	EBPF:     csrc.Objects(ebpfAMD64, ebpfARM64),
 	AMD64: csrc.Native{
-		Code: nativeAMD64, Settings: 0x5000, SettingsSize: 952, Page: 4096, StackUse: 2104,
+		Code: nativeAMD64, Settings: 0x5000, SettingsSize: 952, Page: 4096, StackUse: 1304,
 		Probes: []uint32{
 			0x0,    // server_begin
 			0x1490, // server_end
@@ -40,7 +40,7 @@ var code = csrc.Code{
 		},
 	},
 	ARM64: csrc.Native{
-		Code: nativeARM64, Settings: 0x10000, SettingsSize: 952, Page: 65536, StackUse: 2320,
+		Code: nativeARM64, Settings: 0x10000, SettingsSize: 952, Page: 65536, StackUse: 1392,
 		Probes: []uint32{
 			0x0,    // server_begin
 			0x119c, // server_end

@@ -14,7 +14,7 @@ var code = csrc.Code{
 	Tables:   []string(nil),
 	EBPF:     csrc.Objects(ebpfAMD64, ebpfARM64),
 	AMD64: csrc.Native{
-		Code: nativeAMD64, Settings: 0x4000, SettingsSize: 928, Page: 4096, StackUse: 1128,
+		Code: nativeAMD64, Settings: 0x4000, SettingsSize: 928, Page: 4096, StackUse: 728,
 		Probes: []uint32{
 			0x0,    // send_begin
 			0xe10,  // send_end
@@ -35,7 +35,7 @@ var code = csrc.Code{
 		},
 	},
 	ARM64: csrc.Native{
-		Code: nativeARM64, Settings: 0x10000, SettingsSize: 928, Page: 65536, StackUse: 1304,
+		Code: nativeARM64, Settings: 0x10000, SettingsSize: 928, Page: 65536, StackUse: 824,
 		Probes: []uint32{
 			0x0,    // send_begin
 			0xd10,  // send_end

@@ -14,7 +14,7 @@ var code = csrc.Code{
 	Tables:   []string(nil),
 	EBPF:     csrc.Objects(ebpfAMD64, ebpfARM64),
 	AMD64: csrc.Native{
-		Code: nativeAMD64, Settings: 0x6000, SettingsSize: 1200, Page: 4096, StackUse: 2584,
+		Code: nativeAMD64, Settings: 0x6000, SettingsSize: 1200, Page: 4096, StackUse: 1400,
 		Probes: []uint32{
 			0x0,    // server_begin
 			0x14c0, // server_end
@@ -48,7 +48,7 @@ var code = csrc.Code{
 		},
 	},
 	ARM64: csrc.Native{
-		Code: nativeARM64, Settings: 0x10000, SettingsSize: 1200, Page: 65536, StackUse: 2920,
+		Code: nativeARM64, Settings: 0x10000, SettingsSize: 1200, Page: 65536, StackUse: 1568,
 		Probes: []uint32{
 			0x0,    // server_begin
 			0x1280, // server_end

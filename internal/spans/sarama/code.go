@@ -14,7 +14,7 @@ var code = csrc.Code{
 	Tables:   []string(nil),
 	EBPF:     csrc.Objects(ebpfAMD64, ebpfARM64),
 	AMD64: csrc.Native{
-		Code: nativeAMD64, Settings: 0x2000, SettingsSize: 744, Page: 4096, StackUse: 824,
+		Code: nativeAMD64, Settings: 0x2000, SettingsSize: 744, Page: 4096, StackUse: 456,
 		Probes: []uint32{
 			0x0,    // send
 			0x630,  // send_all
@@ -31,7 +31,7 @@ var code = csrc.Code{
 		},
 	},
 	ARM64: csrc.Native{
-		Code: nativeARM64, Settings: 0x10000, SettingsSize: 744, Page: 65536, StackUse: 928,
+		Code: nativeARM64, Settings: 0x10000, SettingsSize: 744, Page: 65536, StackUse: 488,
 		Probes: []uint32{
 			0x0,    // send
 			0x5fc,  // send_all
