@@ -38,6 +38,7 @@ const volatile struct loupe_set set = {};
 struct loupe_control control SEC(".data.control") = {};
 
 /* The Go declarations are generated only for types that are referenced. */
+const struct loupe_filter *type_filter __attribute__((unused));
 const struct loupe_create *type_create __attribute__((unused));
 const struct loupe_stack *type_stack __attribute__((unused));
 const struct loupe_table *type_table __attribute__((unused));
@@ -57,6 +58,8 @@ const struct loupe_context *type_context __attribute__((unused));
 #define CONFIG(field) config.field
 #define SET(field) set.field
 #define HAS_WINDOW 1
+
+enum { EEXIST = 17 };
 
 /* Makes the verifier forget that a value is a copy of another, so that it can prune states that differ only in that. */
 #define FORGET(value) asm volatile("%0 ^= 0" : "+r"(value))
@@ -110,6 +113,9 @@ struct {
 	__type(key, u64);
 	__type(value, u8);
 } listed SEC(".maps");
+
+/* For all IDs with the same remainder, how many of them are in this map. Most goroutines are not listed, and need not be looked up. */
+struct loupe_filter filter SEC(".data.filter") = {};
 
 /* Start functions of the runtime's own goroutines. */
 struct {
@@ -330,7 +336,7 @@ INLINE int is_listed(u64 goid)
 {
 	if (goid < LOUPE_SMALL_IDS)
 		return control.small[goid];
-	return control.large[LOUPE_LARGE_SET(goid)] && bpf_map_lookup_elem(&listed, &goid) != 0;
+	return filter.listed[goid % LOUPE_FILTER] && bpf_map_lookup_elem(&listed, &goid) != 0;
 }
 
 INLINE void list_add(u64 goid)
@@ -341,17 +347,23 @@ INLINE void list_add(u64 goid)
 		control.small[goid] = 1;
 		return;
 	}
-	if (bpf_map_update_elem(&listed, &goid, &one, BPF_ANY))
+	__sync_fetch_and_add(&filter.listed[goid % LOUPE_FILTER], 1);
+
+	long problem = bpf_map_update_elem(&listed, &goid, &one, BPF_NOEXIST);
+
+	if (!problem)
+		return;
+	__sync_fetch_and_add(&filter.listed[goid % LOUPE_FILTER], -1);
+	if (problem != -EEXIST)
 		__sync_fetch_and_add(&control.unlisted, 1);
-	control.large[LOUPE_LARGE_SET(goid)] = 1;
 }
 
 INLINE void list_remove(u64 goid)
 {
 	if (goid < LOUPE_SMALL_IDS)
 		control.small[goid] = 0;
-	else
-		bpf_map_delete_elem(&listed, &goid);
+	else if (filter.listed[goid % LOUPE_FILTER] && !bpf_map_delete_elem(&listed, &goid))
+		__sync_fetch_and_add(&filter.listed[goid % LOUPE_FILTER], -1);
 }
 
 /* eBPF programs do not change the target, so they send no contexts: see propagate.h. */

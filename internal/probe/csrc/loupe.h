@@ -23,6 +23,7 @@ enum loupe_limit {
 	LOUPE_G_HEAD = 24, /* words at the beginning of a g that are read at once */
 	LOUPE_WINDOW = 1024, /* bytes of a stack that are read at once; a power of two */
 	LOUPE_SMALL_IDS = 4008, /* smaller goroutine IDs have a byte each in the filter */
+	LOUPE_FILTER = 8192, /* counters of larger IDs that eBPF programs list; a power of two */
 	LOUPE_LARGE_SETS = 64, /* larger IDs share this many bytes; a power of two */
 	LOUPE_LARGE_SHIFT = 10, /* low bits of an ID that do not select the byte */
 	LOUPE_KIND_STACK = 255, /* a record with the addresses of a stack, not an event */
@@ -195,10 +196,15 @@ struct loupe_control {
 	u64 unlisted; /* goroutines for which the filter had no room */
 	/*
 	 * Whether the filter lists an ID. Nearly all of the runtime's own goroutines have small IDs, or IDs close to each other.
-	 * A large ID must be looked up only if the filter lists any ID of its set.
+	 * Machine code looks up a large ID only if the filter lists any ID of its set.
 	 */
 	u8 small[LOUPE_SMALL_IDS];
 	u8 large[LOUPE_LARGE_SETS];
+};
+
+/* How many large IDs with the same remainder the filter of eBPF programs lists. The reader adds to them, too. */
+struct loupe_filter {
+	u32 listed[LOUPE_FILTER];
 };
 
 #define LOUPE_LARGE_SET(goid) ((goid) >> LOUPE_LARGE_SHIFT & (LOUPE_LARGE_SETS - 1))

@@ -105,6 +105,11 @@ type ProbesLoupeCreate struct {
 	Startpc uint64
 }
 
+type ProbesLoupeFilter struct {
+	_      structs.HostLayout
+	Listed [8192]uint32
+}
+
 type ProbesLoupeFlag uint32
 
 const (
@@ -155,6 +160,7 @@ const (
 	ProbesLoupeLimitLOUPE_G_HEAD      ProbesLoupeLimit = 24
 	ProbesLoupeLimitLOUPE_WINDOW      ProbesLoupeLimit = 1024
 	ProbesLoupeLimitLOUPE_SMALL_IDS   ProbesLoupeLimit = 4008
+	ProbesLoupeLimitLOUPE_FILTER      ProbesLoupeLimit = 8192
 	ProbesLoupeLimitLOUPE_LARGE_SETS  ProbesLoupeLimit = 64
 	ProbesLoupeLimitLOUPE_LARGE_SHIFT ProbesLoupeLimit = 10
 	ProbesLoupeLimitLOUPE_KIND_STACK  ProbesLoupeLimit = 255
@@ -374,9 +380,11 @@ const (
 	ProbesProgProcessExec                   = "process_exec"
 	ProbesVarConfig                         = "config"
 	ProbesVarControl                        = "control"
+	ProbesVarFilter                         = "filter"
 	ProbesVarSet                            = "set"
 	ProbesVarTypeContext                    = "type_context"
 	ProbesVarTypeCreate                     = "type_create"
+	ProbesVarTypeFilter                     = "type_filter"
 	ProbesVarTypeFlag                       = "type_flag"
 	ProbesVarTypeLane                       = "type_lane"
 	ProbesVarTypeLaneLimit                  = "type_lane_limit"
@@ -490,9 +498,11 @@ type ProbesMapSpecs struct {
 type ProbesVariableSpecs struct {
 	Config        *ebpf.VariableSpec `ebpf:"config"`
 	Control       *ebpf.VariableSpec `ebpf:"control"`
+	Filter        *ebpf.VariableSpec `ebpf:"filter"`
 	Set           *ebpf.VariableSpec `ebpf:"set"`
 	TypeContext   *ebpf.VariableSpec `ebpf:"type_context"`
 	TypeCreate    *ebpf.VariableSpec `ebpf:"type_create"`
+	TypeFilter    *ebpf.VariableSpec `ebpf:"type_filter"`
 	TypeFlag      *ebpf.VariableSpec `ebpf:"type_flag"`
 	TypeLane      *ebpf.VariableSpec `ebpf:"type_lane"`
 	TypeLaneLimit *ebpf.VariableSpec `ebpf:"type_lane_limit"`
@@ -557,9 +567,11 @@ func (m *ProbesMaps) Close() error {
 type ProbesVariables struct {
 	Config        *ebpf.Variable `ebpf:"config"`
 	Control       *ebpf.Variable `ebpf:"control"`
+	Filter        *ebpf.Variable `ebpf:"filter"`
 	Set           *ebpf.Variable `ebpf:"set"`
 	TypeContext   *ebpf.Variable `ebpf:"type_context"`
 	TypeCreate    *ebpf.Variable `ebpf:"type_create"`
+	TypeFilter    *ebpf.Variable `ebpf:"type_filter"`
 	TypeFlag      *ebpf.Variable `ebpf:"type_flag"`
 	TypeLane      *ebpf.Variable `ebpf:"type_lane"`
 	TypeLaneLimit *ebpf.Variable `ebpf:"type_lane_limit"`

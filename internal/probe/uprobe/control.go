@@ -49,3 +49,25 @@ func (p *controlPage) lost() uint32 { return atomic.LoadUint32(&p.c.Lost) }
 func (p *controlPage) newEpoch() { p.c.Epoch++ }
 
 func (p *controlPage) close() error { return unix.Munmap(p.page) }
+
+// filterPages is the memory with the numbers of large IDs that the filter lists (struct loupe_filter). A number that is too large costs
+// time, one that is too small loses events.
+type filterPages struct {
+	pages []byte
+	f     *csrc.Filter
+}
+
+func newFilterPages(m *ebpf.Map) (*filterPages, error) {
+	pages, err := unix.Mmap(m.FD(), 0, int(unsafe.Sizeof(csrc.Filter{})), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("mapping the probes' filter: %w", err)
+	}
+	return &filterPages{pages: pages, f: (*csrc.Filter)(unsafe.Pointer(unsafe.SliceData(pages)))}, nil
+}
+
+// add changes the number of a goroutine.
+func (p *filterPages) add(goroutine uint64, n int) {
+	atomic.AddUint32(&p.f.Listed[goroutine%uint64(len(p.f.Listed))], uint32(n))
+}
+
+func (p *filterPages) close() error { return unix.Munmap(p.pages) }

@@ -38,6 +38,7 @@ type Engine struct {
 	plan     *probe.Plan
 	colls    []*ebpf.Collection // by set
 	control  *controlPage
+	filter   *filterPages
 	ring     *ring.Ring
 	waker    *waker
 	warnings []event.Warning
@@ -166,6 +167,9 @@ func (e *Engine) open() error {
 	if e.control, err = newControlPage(e.maps()[".data.control"]); err != nil {
 		return err
 	}
+	if e.filter, err = newFilterPages(e.maps()[".data.filter"]); err != nil {
+		return err
+	}
 	if e.ring, err = ring.New(e.maps()[csrc.ProbesMapEvents]); err != nil {
 		return err
 	}
@@ -184,6 +188,7 @@ func (e *Engine) List(goroutines []uint64) error {
 	for _, g := range goroutines {
 		if g >= csrc.SmallIDs {
 			large = append(large, g)
+			e.filter.add(g, 1)
 		}
 	}
 	if err := addAll(e.maps()[csrc.ProbesMapListed], large); err != nil {
@@ -201,7 +206,10 @@ func (e *Engine) Unlist(goroutine uint64) error {
 	if goroutine < csrc.SmallIDs {
 		return nil
 	}
-	if err := e.maps()[csrc.ProbesMapListed].Delete(goroutine); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+	switch err := e.maps()[csrc.ProbesMapListed].Delete(goroutine); {
+	case err == nil:
+		e.filter.add(goroutine, -1)
+	case !errors.Is(err, ebpf.ErrKeyNotExist):
 		return fmt.Errorf("removing goroutine %d from the filter: %w", goroutine, err)
 	}
 	return nil
@@ -356,12 +364,15 @@ func (e *Engine) Release() error {
 	if e.control != nil {
 		errs = append(errs, e.control.close())
 	}
+	if e.filter != nil {
+		errs = append(errs, e.filter.close())
+	}
 	if e.waker != nil {
 		errs = append(errs, e.waker.close())
 	}
 	for _, c := range e.colls {
 		c.Close()
 	}
-	e.ring, e.control, e.colls = nil, nil, nil
+	e.ring, e.control, e.filter, e.colls = nil, nil, nil, nil
 	return errors.Join(errs...)
 }

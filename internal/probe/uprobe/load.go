@@ -24,7 +24,7 @@ const minFilter = 1 << 12
 const maxWaits = 1 << 20
 
 // shared are the maps of the runtime's set that all sets use.
-var shared = []string{".data.control", csrc.ProbesMapCounts, csrc.ProbesMapEvents, csrc.ProbesMapListed, csrc.ProbesMapRecentStacks,
+var shared = []string{".data.control", ".data.filter", csrc.ProbesMapCounts, csrc.ProbesMapEvents, csrc.ProbesMapListed, csrc.ProbesMapRecentStacks,
 	csrc.ProbesMapStacks, csrc.ProbesMapSystemStarts, csrc.ProbesMapWaits, csrc.ProbesMapWindows}
 
 // spec returns the programs of a set of the plan, with its settings.
