@@ -195,7 +195,7 @@ INLINE u64 head_word(const u64 *head, u32 offset)
 }
 
 /* Reads a g. Returns whether that succeeded. The ID of a thread's own g is 0. */
-INLINE int read_any_g(struct goroutine *to, u64 g)
+INLINE int read_whole_g(struct goroutine *to, u64 g)
 {
 	to->g = g;
 	to->stack_lo = to->stack_hi = 0;
@@ -203,8 +203,6 @@ INLINE int read_any_g(struct goroutine *to, u64 g)
 	u64 head[LOUPE_G_HEAD];
 
 	to->pc = to->sp = to->lr = to->bp = 0;
-	if (!CONFIG(stack_depth))
-		return g && !read_memory(&to->id, sizeof(to->id), g + CONFIG(g_goid));
 	if (!g || read_memory(head, sizeof(head), g))
 		return 0;
 	to->id = head_word(head, CONFIG(g_goid));
@@ -222,6 +220,19 @@ INLINE int read_any_g(struct goroutine *to, u64 g)
 	to->stack_hi = field(g, CONFIG(g_stack) + 8);
 #endif
 	return 1;
+}
+
+/* The same. An eBPF program reads only the ID if no stacks are requested. */
+INLINE int read_any_g(struct goroutine *to, u64 g)
+{
+#if HAS_WINDOW
+	if (!CONFIG(stack_depth)) {
+		to->g = g;
+		to->stack_lo = to->stack_hi = to->pc = to->sp = to->lr = to->bp = 0;
+		return g && !read_memory(&to->id, sizeof(to->id), g + CONFIG(g_goid));
+	}
+#endif
+	return read_whole_g(to, g);
 }
 
 /* The same for a goroutine. Returns 0 for a thread's own g. */

@@ -79,7 +79,10 @@ INLINE void table_full(u32 table)
 #define LOUPE_TEXT 256
 #endif
 
-/* The items of a payload begin in the first LOUPE_PAYLOAD bytes; the last of them may be a text. */
+/*
+ * The items of a payload begin in the first LOUPE_PAYLOAD bytes, or fewer if the probe says so; the last of them may be a text. An eBPF
+ * program must reserve what the largest payload requires before it knows the texts, so notes with few items should say so.
+ */
 struct loupe_note {
 	struct loupe_record r;
 	u8 payload[LOUPE_PAYLOAD + sizeof(struct loupe_text) + LOUPE_TEXT];
@@ -91,7 +94,8 @@ _Static_assert(sizeof(struct loupe_note) <= LOUPE_MAX_RECORD, "a note is too lar
 /* A note that is being written. */
 struct note {
 	struct loupe_note *to;
-	u64 at; /* bytes of the payload */
+	u64 at;   /* bytes of the payload */
+	u64 room; /* the items begin in so many bytes; a power of two, and constant */
 };
 
 /* Hides the value from the compiler, so that bounds are computed where the verifier sees them. */
@@ -101,12 +105,13 @@ struct note {
  * Begins a note of a goroutine. what is the kind of the note, defined by the set; stack is the result of OWN_STACK, or 0. Returns 0 if
  * the buffer is full; the note is then counted as lost.
  */
-INLINE int note_begin(struct note *n, u8 what, u32 tid, u64 goid, u64 stack)
+INLINE int note_begin_in(struct note *n, u64 room, u8 what, u32 tid, u64 goid, u64 stack)
 {
 	u32 kind = SET(kind);
 
 	n->at = 0;
-	n->to = reserve(kind, sizeof(*n->to), 1);
+	n->room = room;
+	n->to = reserve(kind, sizeof(*n->to) - LOUPE_PAYLOAD + room, 1);
 	if (!n->to)
 		return 0;
 	fill(&n->to->r, kind, tid, goid);
@@ -115,17 +120,19 @@ INLINE int note_begin(struct note *n, u8 what, u32 tid, u64 goid, u64 stack)
 	return 1;
 }
 
+INLINE int note_begin(struct note *n, u8 what, u32 tid, u64 goid, u64 stack) { return note_begin_in(n, LOUPE_PAYLOAD, what, tid, goid, stack); }
+
 /* Adds a word. */
 INLINE void note_word(struct note *n, u64 word)
 {
 	u64 at = n->at;
 
 	OPAQUE(at);
-	if (at > LOUPE_PAYLOAD - 8) {
+	if (at > n->room - 8) {
 		n->to->r.flags |= LOUPE_FULL;
 		return;
 	}
-	at &= LOUPE_PAYLOAD - 8;
+	at &= n->room - 8;
 	*(u64 *)(n->to->payload + at) = word;
 	n->at = at + 8;
 }
@@ -140,11 +147,11 @@ INLINE void note_text(struct note *n, u64 addr, u64 length)
 	u32 marks = 0;
 
 	OPAQUE(at);
-	if (at > LOUPE_PAYLOAD - sizeof(struct loupe_text)) {
+	if (at > n->room - sizeof(struct loupe_text)) {
 		n->to->r.flags |= LOUPE_FULL;
 		return;
 	}
-	at &= LOUPE_PAYLOAD - 8;
+	at &= n->room - 8;
 
 	struct loupe_text *t = (struct loupe_text *)(n->to->payload + at);
 
@@ -188,7 +195,10 @@ INLINE void note_end(struct note *n)
 }
 
 /* Reads the current goroutine and begins a note of it. Where that is not possible, the probe returns. */
-#define NOTE_OR_RETURN(probe, what, n, gr)                                                     \
+#define NOTE_OR_RETURN(probe, what, n, gr) SHORT_NOTE_OR_RETURN(probe, what, n, gr, LOUPE_PAYLOAD)
+
+/* The same for a note whose items begin in the first room bytes, a power of two. */
+#define SHORT_NOTE_OR_RETURN(probe, what, n, gr, room)                                         \
 	do {                                                                                   \
 		u32 tid = target_thread();                                                     \
                                                                                                \
@@ -198,7 +208,7 @@ INLINE void note_end(struct note *n)
 			unreadable(SET(kind));                                                 \
 			return 0;                                                              \
 		}                                                                              \
-		if (!note_begin(n, what, tid, (gr)->id, 0))                                    \
+		if (!note_begin_in(n, room, what, tid, (gr)->id, 0))                           \
 			return 0;                                                              \
 	} while (0)
 
@@ -229,5 +239,24 @@ INLINE u64 note_read(struct note *n, u64 addr)
 	}
 	return word;
 }
+
+/*
+ * A part of a struct from an offset on, whose words a probe reads. An eBPF program reads all of it at once, because each read takes as long
+ * as the rest of a small probe. Machine code reads the words that are used.
+ */
+#if HAS_WINDOW
+#define PART(name, words) u64 name[words] = {}
+#define READ_PART(n, name, addr, from)                                                         \
+	do {                                                                                   \
+		if (read_foreign(name, sizeof(name), (addr) + (from)))                         \
+			(n)->to->r.flags |= LOUPE_UNREADABLE;                                  \
+	} while (0)
+#define PART_WORD(n, name, addr, from, offset)                                                 \
+	((offset) - (from) <= sizeof(name) - 8 && !(((offset) - (from)) & 7) ? name[((offset) - (from)) / 8] : note_read(n, (addr) + (offset)))
+#else
+#define PART(name, words)
+#define READ_PART(n, name, addr, from)
+#define PART_WORD(n, name, addr, from, offset) note_read(n, (addr) + (offset))
+#endif
 
 #endif

@@ -109,6 +109,10 @@ INLINE void note_route(struct note *n, u64 req)
 	note_string(n, at);
 }
 
+enum { REQUEST_WORDS = 27 }; /* of a Request that are read at once */
+
+#define REQUEST(field, plus) PART_WORD(&n, part, req, 0, SETTING(field) + (plus))
+
 /* func (sh serverHandler) ServeHTTP(rw ResponseWriter, req *Request) */
 PROBE(server_begin)
 {
@@ -120,28 +124,38 @@ PROBE(server_begin)
 	NOTE_OR_RETURN(server_begin, SERVER_BEGIN, &n, &gr);
 	follow_begin(gr.id);
 
-	u64 rw = ARG(server_begin, 2, 16), req = ARG(server_begin, 3, 24), proto[2] = {};
-	u64 url = note_read(&n, req + SETTING(req_url));
+	u64 rw = ARG(server_begin, 2, 16), req = ARG(server_begin, 3, 24);
+	PART(part, REQUEST_WORDS);
 
-	if (read_foreign(proto, sizeof(proto), req + SETTING(req_proto_major)))
-		n.to->r.flags |= LOUPE_UNREADABLE;
-	header_find(&found, note_read(&n, req + SETTING(req_header)));
+	READ_PART(&n, part, req, 0);
+
+	u64 url = REQUEST(req_url, 0), major = REQUEST(req_proto_major, 0), minor = REQUEST(req_proto_major, 8), tls = REQUEST(req_tls, 0);
+	u64 method = REQUEST(req_method, 0), method_length = REQUEST(req_method, 8);
+	u64 host = REQUEST(req_host, 0), host_length = REQUEST(req_host, 8);
+	u64 remote = REQUEST(req_remote_addr, 0), remote_length = REQUEST(req_remote_addr, 8);
+
+	header_find(&found, REQUEST(req_header, 0));
 	context_serve(&context, gr.id, found.traceparents == 1 ? found.traceparent : 0);
 	note_context(&n, &context);
 	note_word(&n, req);
-	note_word(&n, proto[0] == 1 ? rw : 0);
-	note_word(&n, proto[0] == 1 ? note_read(&n, rw + SETTING(response_req)) : req); /* must be equal */
-	note_word(&n, (u8)proto[0] | (u8)proto[1] << 8 | found.problems << 16 | (u64)found.traceparents << 32);
-	note_word(&n, note_read(&n, req + SETTING(req_tls)));
+	note_word(&n, major == 1 ? rw : 0); /* server_end has the request of this response */
+	note_word(&n, (u8)major | (u8)minor << 8 | found.problems << 16 | (u64)found.traceparents << 32);
+	note_word(&n, tls);
 	note_string(&n, found.traceparent);
-	note_string(&n, req + SETTING(req_method));
+	note_text(&n, method, method_length);
 	note_string(&n, url ? url + SETTING(url_path) : 0);
-	note_string(&n, req + SETTING(req_host));
-	note_string(&n, req + SETTING(req_remote_addr));
+	note_text(&n, host, host_length);
+	note_text(&n, remote, remote_length);
 	note_string(&n, found.agent);
 	note_end(&n);
 	return 0;
 }
+
+/* What is read at once of a conn, from curReq on, and of a response, from req on. */
+enum {
+	CONN_WORDS = 4,
+	RESPONSE_WORDS = 16,
+};
 
 /* func (c *conn) hijacked() bool, where (*conn).serve calls it after the handler */
 PROBE(server_end)
@@ -149,20 +163,29 @@ PROBE(server_end)
 	struct goroutine gr;
 	struct note n;
 
-	NOTE_OR_RETURN(server_end, SERVER_END, &n, &gr);
+	SHORT_NOTE_OR_RETURN(server_end, SERVER_END, &n, &gr, 64);
 	follow_end(gr.id);
 
-	u64 c = ARG(server_end, 0, 0), w = note_read(&n, c + SETTING(conn_cur_req));
-	u64 req = w ? note_read(&n, w + SETTING(response_req)) : 0;
-	u8 hijacked = 0;
+	u64 c = ARG(server_end, 0, 0), req = 0, status = 0, written = 0;
+	PART(conn, CONN_WORDS);
+	PART(part, RESPONSE_WORDS);
 
-	if (read_foreign(&hijacked, 1, c + SETTING(conn_hijacked)))
-		n.to->r.flags |= LOUPE_UNREADABLE;
+	READ_PART(&n, conn, c, SETTING(conn_cur_req));
+
+	u64 w = PART_WORD(&n, conn, c, SETTING(conn_cur_req), SETTING(conn_cur_req));
+	u64 hijacked = PART_WORD(&n, conn, c, SETTING(conn_cur_req), SETTING(conn_hijacked) & ~7ull) >> (SETTING(conn_hijacked) & 7) * 8;
+
+	if (w) {
+		READ_PART(&n, part, w, SETTING(response_req));
+		req = PART_WORD(&n, part, w, SETTING(response_req), SETTING(response_req));
+		written = PART_WORD(&n, part, w, SETTING(response_req), SETTING(response_written));
+		status = PART_WORD(&n, part, w, SETTING(response_req), SETTING(response_status));
+	}
 	note_word(&n, req);
 	note_word(&n, w);
-	note_word(&n, w ? note_read(&n, w + SETTING(response_status)) : 0);
-	note_word(&n, w ? note_read(&n, w + SETTING(response_written)) : 0);
-	note_word(&n, hijacked);
+	note_word(&n, status);
+	note_word(&n, written);
+	note_word(&n, (u8)hijacked);
 	note_route(&n, req);
 	note_end(&n);
 	return 0;
@@ -174,7 +197,7 @@ PROBE(server_http2_end)
 	struct goroutine gr;
 	struct note n;
 
-	NOTE_OR_RETURN(server_http2_end, SERVER_HTTP2_END, &n, &gr);
+	SHORT_NOTE_OR_RETURN(server_http2_end, SERVER_HTTP2_END, &n, &gr, 32);
 	follow_end(gr.id);
 
 	u64 rws = note_read(&n, ARG(server_http2_end, 0, 0) + SETTING(http2_writer_state));
@@ -420,7 +443,7 @@ PROBE(client_failed)
 
 	if (!RETURNS(client_failed))
 		return 0;
-	NOTE_OR_RETURN(client_failed, CLIENT_FAILED, &n, &gr);
+	SHORT_NOTE_OR_RETURN(client_failed, CLIENT_FAILED, &n, &gr, 8);
 	context_end_call(gr.id);
 
 	u64 error = RESULT(client_failed, 1);
@@ -436,7 +459,7 @@ PROBE(client_end)
 	struct goroutine gr;
 	struct note n;
 
-	NOTE_OR_RETURN(client_end, CLIENT_END, &n, &gr);
+	SHORT_NOTE_OR_RETURN(client_end, CLIENT_END, &n, &gr, 32);
 	context_end_call(gr.id);
 
 	u64 response = RESULT(client_end, 0), error = RESULT(client_end, 1), proto[2] = {};
@@ -459,7 +482,7 @@ PROBE(client_http2_end)
 	struct goroutine gr;
 	struct note n;
 
-	NOTE_OR_RETURN(client_http2_end, CLIENT_HTTP2_END, &n, &gr);
+	SHORT_NOTE_OR_RETURN(client_http2_end, CLIENT_HTTP2_END, &n, &gr, 16);
 
 	u64 cs = ARG(client_http2_end, 0, 0), error = ARG(client_http2_end, 1, 8);
 	u64 response = note_read(&n, cs + SETTING(http2_stream_res));

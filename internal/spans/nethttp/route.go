@@ -12,20 +12,25 @@ import (
 )
 
 // SetRoute sets the route of a request that is served, also if it has one.
-func SetRoute(s *spans.Span, route string) {
+func SetRoute(s *spans.Span, route string) { setRoute(s, semconv.HTTPRoute(route)) }
+
+func setRoute(s *spans.Span, route attribute.KeyValue) {
 	if i := indexOf(s, semconv.HTTPRouteKey); i >= 0 {
+		if s.Attributes[i] == route {
+			return
+		}
 		s.Name = strings.TrimSuffix(s.Name, " "+s.Attributes[i].Value.AsString())
 		s.Attributes = slices.Delete(s.Attributes, i, i+1)
 	}
-	s.Set(semconv.HTTPRoute(route))
-	s.Name += " " + route
+	s.Set(route)
+	s.Name += " " + route.Value.AsString()
 }
 
 // setPattern sets the route to the pattern that package net/http has matched since Go 1.22, unless a router has reported it. The pattern
 // is unknown here if the program has passed a copy of the request to the router, and for HTTP/2 since Go 1.27.
-func setPattern(s *spans.Span, pattern probe.Text) {
+func (d *decoder) setPattern(s *spans.Span, pattern probe.Text) {
 	if len(pattern.Bytes) > 0 && pattern.Marks == 0 && indexOf(s, semconv.HTTPRouteKey) < 0 {
-		SetRoute(s, PathOf(string(pattern.Bytes)))
+		setRoute(s, d.routes.Of(pattern.Bytes))
 	}
 }
 

@@ -20,11 +20,11 @@ func Code() *csrc.Code { return &code }
 
 // New returns a set that reports requests to a tracker. typeName returns the name of the type at an address.
 func New(t *join.Tracker, typeName func(addr uint64) (string, error)) *probe.Set {
-	d := &decoder{tracker: t, typeName: typeName}
+	d := newDecoder(t, typeName)
 	set := &probe.Set{Name: Library, Code: &code, Settings: settings(), Decode: d.decode}
 	set.Probes = append(set.Probes, sets.WithHeader(probe.Declaration{
 		Program: "server_begin", Since: oldest, Funcs: []string{"net/http.serverHandler.ServeHTTP"}, Words: 4, NeedsG: true, Reads: true,
-		Settings: []string{"req_method", "req_url", "req_proto_major", "req_header", "req_host", "req_remote_addr", "req_tls", "url_path", "response_req"},
+		Settings: []string{"req_method", "req_url", "req_proto_major", "req_header", "req_host", "req_remote_addr", "req_tls", "url_path"},
 		Quiet:    true, Without: "requests that net/http serves are not reported",
 	})...)
 	set.Probes = append(set.Probes, probe.Declaration{

@@ -171,7 +171,7 @@ FUNCTION int note_item(struct loupe_note *to, struct items *l)
 	if (!to || !l)
 		return 0;
 
-	struct note n = {to, l->position};
+	struct note n = {to, l->position, LOUPE_PAYLOAD};
 
 	if (l->texts) {
 		note_word(&n, ITEM_TEXT);
@@ -217,7 +217,7 @@ FUNCTION int note_context(struct loupe_note *to, struct contexts *c)
 	if (!to || !c)
 		return 0;
 
-	struct note n = {to, c->position};
+	struct note n = {to, c->position, LOUPE_PAYLOAD};
 
 	if (c->context && (read_foreign(value, sizeof(value), c->context + SETTING(context_value)) ||
 			   read_foreign(parent, sizeof(parent), c->context + SETTING(context_parent))))

@@ -7,6 +7,7 @@ import (
 	"github.com/loupe-go/loupe/internal/probe"
 	"github.com/loupe-go/loupe/internal/spans/join"
 	"github.com/loupe-go/loupe/internal/spans/nethttp"
+	"github.com/loupe-go/loupe/internal/spans/sets"
 	"github.com/loupe-go/loupe/spans"
 )
 
@@ -47,9 +48,12 @@ func (p place) within(other place) bool {
 type decoder struct {
 	tracker *join.Tracker
 	matches map[uint64]match // by goroutine of the request
+	texts   *sets.Cache[string]
 }
 
-func newDecoder(t *join.Tracker) *decoder { return &decoder{tracker: t, matches: map[uint64]match{}} }
+func newDecoder(t *join.Tracker) *decoder {
+	return &decoder{tracker: t, matches: map[uint64]match{}, texts: sets.NewCache(func(text string) string { return text })}
+}
 
 func (d *decoder) decode(n *probe.Note) {
 	depth := n.Word()
@@ -88,7 +92,7 @@ func (d *decoder) text(n *probe.Note) string {
 		d.tracker.Mismatch()
 		return ""
 	}
-	return string(t.Bytes)
+	return d.texts.Of(t.Bytes)
 }
 
 // parts returns the route of a note that has its parts: those of routers in routers.

@@ -58,12 +58,12 @@ enum {
 	NOT_FOUND = 20, /* length of the method of routes in echo that are for paths without a route: "echo_route_not_found" */
 };
 
-/* Begins a note, or returns. */
-#define BEGIN(probe, what)                                                                     \
+/* Begins a note whose items begin in the first room bytes, or returns. */
+#define BEGIN(probe, what, room)                                                               \
 	struct goroutine gr;                                                                   \
 	struct note n;                                                                         \
                                                                                                \
-	NOTE_OR_RETURN(probe, what, &n, &gr)
+	SHORT_NOTE_OR_RETURN(probe, what, &n, &gr, room)
 
 /*
  * Adds how deep a place is on the stack of the goroutine: the distance from the beginning of the stack, which stays the same when the
@@ -74,28 +74,47 @@ INLINE void note_depth(struct note *n, const struct goroutine *gr, u64 sp)
 	note_word(n, note_read(n, gr->g + CONFIG(g_stack) + 8) - sp);
 }
 
-/* The depth of (*ServeMux).ServeHTTP where it calls what leads to the frame fp of a goroutine; 0 if it does not. */
-FUNCTION u64 serving(u64 g, u64 fp)
+/*
+ * The depth of (*ServeMux).ServeHTTP where it calls what leads to the frame fp of a goroutine, whose stack is between two addresses; 0 if
+ * it does not.
+ */
+FUNCTION u64 serving(u64 lo, u64 end, u64 fp)
 {
-	u64 bounds[2] = {};
+	u64 hi = end - sizeof(struct frame);
 
-	if (!g || read_memory(bounds, sizeof(bounds), g + CONFIG(g_stack)) || bounds[1] < bounds[0] + sizeof(struct frame))
+	if (end < lo + sizeof(struct frame))
 		return 0;
-
-	u64 lo = bounds[0], hi = bounds[1] - sizeof(struct frame);
-
 	for (u32 i = WALKABLE(lo, hi) ? 0 : MAX_FRAMES; i < MAX_FRAMES; i++) {
 		struct frame f;
 
 		if (fp - lo > hi - lo || read_frame(&f, fp))
 			return 0;
 		if (f.pc - SETTING(serve_start) < SETTING(serve_size))
-			return bounds[1] - fp - sizeof(struct frame);
+			return end - fp - sizeof(struct frame);
 		if (f.fp <= fp)
 			return 0;
 		fp = f.fp;
 	}
 	return 0;
+}
+
+/* Begins a note of a match of an http.ServeMux, with its depth. Returns 0 if the request that matches is not served. */
+INLINE int begin_mux(struct note *n, struct goroutine *gr, u64 g, u64 fp)
+{
+	u32 tid = target_thread();
+	u64 depth;
+
+	if (!tid)
+		return 0;
+	if (!read_whole_g(gr, g)) {
+		unreadable(SET(kind));
+		return 0;
+	}
+	depth = serving(gr->stack_lo, gr->stack_hi, fp);
+	if (!depth || !note_begin_in(n, 32, MUX_ROUTE, tid, gr->id, 0))
+		return 0;
+	note_word(n, depth);
+	return 1;
 }
 
 /*
@@ -105,15 +124,15 @@ FUNCTION u64 serving(u64 g, u64 fp)
  */
 PROBE(serve_mux)
 {
-	u64 node = ARG(serve_mux, 0, 0), depth = node ? serving(CURRENT_G(serve_mux), frame_pointer(ctx)) : 0;
+	struct goroutine gr;
+	struct note n;
+	u64 node = ARG(serve_mux, 0, 0);
 
-	if (!depth)
+	if (!node || !begin_mux(&n, &gr, CURRENT_G(serve_mux), frame_pointer(ctx)))
 		return 0;
-	BEGIN(serve_mux, MUX_ROUTE);
 
 	u64 pattern = note_read(&n, node + SETTING(node_pattern));
 
-	note_word(&n, depth);
 	note_string(&n, pattern ? pattern + SETTING(pattern_str) : 0);
 	note_end(&n);
 	return 0;
@@ -122,15 +141,16 @@ PROBE(serve_mux)
 /* func (mux *ServeMux) handler(host, path string) (h Handler, pattern string), where it returns */
 PROBE(old_serve_mux)
 {
+	struct goroutine gr;
+	struct note n;
+
 	if (!RETURNS(old_serve_mux))
 		return 0;
 
-	u64 length = RESULT(old_serve_mux, 3), depth = length ? serving(CURRENT_G(old_serve_mux), frame_pointer(ctx)) : 0;
+	u64 length = RESULT(old_serve_mux, 3);
 
-	if (!depth)
+	if (!length || !begin_mux(&n, &gr, CURRENT_G(old_serve_mux), frame_pointer(ctx)))
 		return 0;
-	BEGIN(old_serve_mux, MUX_ROUTE);
-	note_word(&n, depth);
 	note_text(&n, RESULT(old_serve_mux, 2), length);
 	note_end(&n);
 	return 0;
@@ -158,7 +178,7 @@ PROBE(gorilla)
 
 	if (!route)
 		return 0;
-	BEGIN(gorilla, ROUTE);
+	BEGIN(gorilla, ROUTE, 32);
 	note_depth(&n, &gr, CALLER(gorilla));
 	note_gorilla(&n, route);
 	note_end(&n);
@@ -175,7 +195,7 @@ PROBE(old_gorilla)
 
 	if (!route || read_foreign(&key, sizeof(key), ARG(old_gorilla, 2, 16)) || key != 1)
 		return 0;
-	BEGIN(old_gorilla, ROUTE);
+	BEGIN(old_gorilla, ROUTE, 32);
 	note_depth(&n, &gr, CALLER(old_gorilla));
 	note_gorilla(&n, route);
 	note_end(&n);
@@ -190,7 +210,7 @@ PROBE(chi)
 	if (!context || read_foreign(pattern, sizeof(pattern), context + SETTING(chi_pattern)) || !pattern[1] ||
 	    read_foreign(parts, sizeof(parts), context + SETTING(chi_patterns)))
 		return 0; /* a subrouter has no route for the path if pattern is empty */
-	BEGIN(chi, ROUTE_PARTS);
+	BEGIN(chi, ROUTE_PARTS, LOUPE_PAYLOAD);
 	note_depth(&n, &gr, stack_pointer(ctx));
 	note_word(&n, parts[1]);
 	for (u32 i = 0; i < MAX_PARTS; i++)
@@ -207,7 +227,7 @@ PROBE(chi)
                                                                                                \
 		if (read_foreign(text, sizeof(text), string) || !text[1])                      \
 			return 0;                                                              \
-		BEGIN(probe, ROUTE);                                                           \
+		BEGIN(probe, ROUTE, 32);                                                       \
 		note_depth(&n, &gr, stack_pointer(ctx));                                       \
 		note_text(&n, text[0], text[1]);                                               \
 		note_end(&n);                                                                  \
