@@ -14,31 +14,39 @@ import (
 // protobuf with an invalid text cannot be exported, nor can the spans that are exported with it.
 func makeValid(s *spans.Span) {
 	s.Name, s.Message, s.Library = valid(s.Name), valid(s.Message), valid(s.Library)
-	makeAllValid(s.Attributes)
+	makeAllValid(s.Attributes, s.Own)
 	for i := range s.Events {
 		s.Events[i].Name = valid(s.Events[i].Name)
-		makeAllValid(s.Events[i].Attributes)
+		makeAllValid(s.Events[i].Attributes, s.Own)
 	}
 }
 
-// makeAllValid does that for attributes.
-func makeAllValid(list []attribute.KeyValue) {
-	for i, kv := range list {
-		list[i].Key = attribute.Key(valid(string(kv.Key)))
+// makeAllValid does that for attributes. If the program has made the span itself, it has chosen the keys, too.
+func makeAllValid(list []attribute.KeyValue, own bool) {
+	for i := range list {
+		kv := &list[i]
+		if own {
+			kv.Key = attribute.Key(valid(string(kv.Key)))
+		}
 		switch kv.Value.Type() {
 		case attribute.STRING:
 			if text := kv.Value.AsString(); !utf8.ValidString(text) {
-				list[i].Value = attribute.StringValue(valid(text))
+				kv.Value = attribute.StringValue(valid(text))
 			}
 		case attribute.STRINGSLICE:
 			if texts := kv.Value.AsStringSlice(); slices.ContainsFunc(texts, func(text string) bool { return !utf8.ValidString(text) }) {
 				for n, text := range texts {
 					texts[n] = valid(text)
 				}
-				list[i].Value = attribute.StringSliceValue(texts)
+				kv.Value = attribute.StringSliceValue(texts)
 			}
 		}
 	}
 }
 
-func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
+func valid(text string) string {
+	if utf8.ValidString(text) {
+		return text
+	}
+	return strings.ToValidUTF8(text, "\uFFFD")
+}

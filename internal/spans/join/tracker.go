@@ -221,8 +221,11 @@ func (t *Tracker) identify(s *spans.Span) {
 	if s.Rule == spans.RuleRoot {
 		c.TraceID = t.ids.trace()
 	}
+	if t.opt.Sample == nil && (s.Rule == spans.RuleRoot || s.Parent.IsSampled()) {
+		c.TraceFlags = trace.FlagsSampled
+	}
 	s.Context = trace.NewSpanContext(c)
-	if t.sampled(s) {
+	if t.opt.Sample != nil && t.opt.Sample(s) {
 		s.Context = s.Context.WithTraceFlags(trace.FlagsSampled)
 	}
 }
@@ -263,16 +266,6 @@ func (g *goroutine) serve(s *spans.Span, losses uint64) {
 	s.Work = &spans.Work{}
 	g.request, g.child, g.since = &request{span: s, losses: losses}, false, s.Start
 	g.state, g.class = gostate.Running, spans.Running
-}
-
-func (t *Tracker) sampled(s *spans.Span) bool {
-	switch {
-	case t.opt.Sample != nil:
-		return t.opt.Sample(s)
-	case s.Parent.IsValid():
-		return s.Parent.IsSampled()
-	}
-	return true
 }
 
 // scope returns the span that a new operation of the goroutine belongs to, or nil.
