@@ -11,13 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Ring reads a BPF ring buffer in place. The kernel maps the data twice in a row, so that each record is contiguous.
+// A Ring reads a BPF ring buffer in place. The kernel maps the data twice in a row, so that each record is contiguous. Only as much of
+// the second copy is mapped as a record can need, because all of it would count as memory of this process.
 // Each record has a header of eight bytes: its length with two flags, and a word for the kernel
 // (include/uapi/linux/bpf.h, Documentation/bpf/ringbuf.rst).
 type Ring struct {
 	consumerPage, producerPages []byte
 	consumer, producer          *uint64 // positions, which only increase
-	data                        []byte  // twice the buffer
+	data                        []byte  // the buffer, and largest bytes of it once more
 	mask                        uint64
 	looked                      uint64 // consumer's position at the last call of Since
 }
@@ -26,6 +27,8 @@ const (
 	ringHeader    = 8
 	ringBusy      = 1 << 31 // the record is still being written
 	ringDiscarded = 1 << 30 // the writer discarded the record
+
+	largest = 64 << 10 // bytes of a record with its header; Loupe's programs reserve much less
 )
 
 // freeEvery is after how many bytes read their room is given back while more is read.
@@ -38,7 +41,7 @@ func New(m *ebpf.Map) (*Ring, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mapping the ring buffer: %w", err)
 	}
-	producer, err := unix.Mmap(m.FD(), int64(page), page+2*size, unix.PROT_READ, unix.MAP_SHARED)
+	producer, err := unix.Mmap(m.FD(), int64(page), page+size+min(size, largest), unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
 		unix.Munmap(consumer)
 		return nil, fmt.Errorf("mapping the ring buffer's data: %w", err)
