@@ -50,7 +50,8 @@ type Options struct {
 	Procs bool
 
 	// BufferBytes is the size of the buffer between the target and this process, rounded up to a power of two. Zero
-	// means DefaultBufferBytes. Events that do not fit into the buffer are lost, and counted in [Session.Stats].
+	// means DefaultBufferBytes, or DefaultSpanBufferBytes if Spans chooses the kinds of events. Events that do not fit into the
+	// buffer are lost, and counted in [Session.Stats].
 	BufferBytes int
 
 	// Engine selects how the target is observed. Empty means EngineAuto.
@@ -90,6 +91,9 @@ const (
 const (
 	DefaultStackDepth  = 32       // return addresses
 	DefaultBufferBytes = 16 << 20 // 16 MiB
+
+	// DefaultSpanBufferBytes is the default for request spans: 8 MiB.
+	DefaultSpanBufferBytes = 8 << 20
 
 	// MaxStackDepth is the maximum value of Options.StackDepth.
 	MaxStackDepth = 128

@@ -1,6 +1,7 @@
 package loupe
 
 import (
+	"cmp"
 	"errors"
 	"iter"
 	"slices"
@@ -95,10 +96,11 @@ func (o SpanOptions) kinds(engine probe.Engine) event.Kinds {
 	return workKinds
 }
 
-// withSpanKinds returns the options with the kinds that request spans require, unless others are set.
+// withSpanKinds returns the options with the kinds that request spans require, unless others are set, and with the buffer for these.
 func (o Options) withSpanKinds(engine probe.Engine) Options {
 	if o.Spans.Handle != nil && o.Kinds.IsEmpty() {
 		o.Kinds = o.Spans.kinds(engine)
+		o.BufferBytes = cmp.Or(o.BufferBytes, DefaultSpanBufferBytes)
 	}
 	return o
 }

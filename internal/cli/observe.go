@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,9 +30,10 @@ type liveFlags struct {
 	buffer   byteSize
 }
 
-// add adds the flags to a command. duration is how long it observes unless told otherwise; 0 until Ctrl-C.
+// add adds the flags to a command. duration is how long it observes unless told otherwise; 0 until Ctrl-C. The default of the buffer is
+// the size that is set.
 func (f *liveFlags) add(cmd *cobra.Command, duration time.Duration) {
-	f.buffer = loupe.DefaultBufferBytes
+	f.buffer = cmp.Or(f.buffer, loupe.DefaultBufferBytes)
 	flags := cmd.Flags()
 	flags.DurationVar(&f.duration, "duration", duration, "stop after this time, such as 10s; 0 means until Ctrl-C or until the program exits")
 	f.clock.add(cmd, "clock", "clock of engine inline", "; coarse is cheaper: its times are exact to the interval between two samples of Loupe's reader, which is reported at the end",

@@ -88,6 +88,7 @@ spans that a program makes by the OpenTelemetry API without an SDK.
 		ValidArgsFunction: a.completeTarget,
 	}
 	addEngine(&flags.live.engine, cmd, "")
+	flags.live.buffer = loupe.DefaultSpanBufferBytes
 	flags.live.add(cmd, 0)
 	f := cmd.Flags()
 	f.DurationVar(&flags.slower, "slower-than", 0, "also print each request that takes at least this time, with its spans; 0 prints none")
