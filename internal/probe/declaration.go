@@ -61,6 +61,8 @@ type Declaration struct {
 
 	// Propagates marks a probe that is attached only with Want.Propagate: it changes memory of the target.
 	Propagates bool
+	// Lends marks one of these that lends memory to the program: csrc.Loans.
+	Lends bool
 
 	NeedsG bool // requires the current g
 	Reads  bool // reads memory that need not be valid (read_foreign in C)

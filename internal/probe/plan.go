@@ -195,6 +195,7 @@ type Probe struct {
 	Without string // the events that are missing if it cannot be attached
 
 	Requires string // the program of its set without which it is not attached; empty: none
+	Lends    bool   // lends memory to the program
 
 	declared *Declaration
 	instead  []Site // AtExit in a deferred function: the places after the calls of it; at returns: where the frame is removed; AfterCall: instructions that are longer than a jump
@@ -322,7 +323,7 @@ func (pl *planner) add(d *Declaration) error {
 	if slices.ContainsFunc(pl.plan.Probes, func(p Probe) bool { return p.Set == set && p.ID == id }) {
 		return fmt.Errorf("%s: two declarations of probe %s apply to this executable", pl.set.Name, d.Program)
 	}
-	probe := Probe{Set: set, ID: id, Program: d.Program, Kinds: d.Kinds, Place: d.Place, Without: d.Without, Requires: d.Requires, declared: d,
+	probe := Probe{Set: set, ID: id, Program: d.Program, Kinds: d.Kinds, Place: d.Place, Without: d.Without, Requires: d.Requires, Lends: d.Lends, declared: d,
 		Reads: d.Reads, Untimed: d.Fence == Untimed, Fence: d.Fence == Fenced || d.Fence == FenceProc && pl.plan.Config.Procs != 0}
 	for _, name := range d.Funcs {
 		f, ok := pl.bin.LookupFunc(name)

@@ -48,6 +48,16 @@ func (s *Stopped) MapProgram(addr uint64, code, data int) error {
 	})
 }
 
+// MapPrivate maps readable and writable memory at an address that the kernel chooses, and returns that. Forked children have a copy.
+func (s *Stopped) MapPrivate(size int) (uint64, error) {
+	addr, err := s.Call(unix.SYS_MMAP, 0, align(uint64(size), uint64(os.Getpagesize())), unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE, noFD, 0)
+	if err != nil {
+		return 0, s.refusedCall("mapping memory in it", err)
+	}
+	return addr, nil
+}
+
 // HasProgram reports whether the address has the mappings that MapProgram makes, whether made by this process or by one
 // that was killed. size is the total size of code and data.
 func (s *Stopped) HasProgram(addr uint64, code, size int) (bool, error) {

@@ -54,6 +54,8 @@ const struct loupe_shared *type_shared __attribute__((unused));
 const struct loupe_native *type_native __attribute__((unused));
 const struct loupe_wait_entry *type_wait_entry __attribute__((unused));
 const struct loupe_context *type_context __attribute__((unused));
+const struct loupe_loans *type_loans __attribute__((unused));
+const enum loupe_loan_limit *type_loan_limit __attribute__((unused));
 
 #define CONFIG(field) config.field
 #define SET(field) set.field
@@ -371,6 +373,7 @@ INLINE void list_remove(u64 goid)
 
 INLINE void context_inherit(u64 from, u64 to) {}
 INLINE void context_end_call(u64 goid) {}
+INLINE void context_forget(u64 goid) {}
 
 INLINE int is_system_start(u64 pc)
 {

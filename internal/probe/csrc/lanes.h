@@ -64,6 +64,7 @@ struct loupe_shared {
 	u64 missed[LOUPE_MAX_PROBES]; /* the same by probe, in the order of the sets */
 
 	u64 contexts_full; /* contexts of spans for which there was no room */
+	u64 closing;       /* probes lend no more memory to the program: struct loupe_loans */
 
 	/* A separate cache line: with the coarse clock all hits write it. */
 	u64 ticks __attribute__((aligned(64))); /* counts hits, and samples of the reader */
@@ -82,6 +83,27 @@ struct loupe_context {
 	u64 span;     /* the span ID, likewise */
 	u64 flags;    /* enum loupe_context_flag */
 	u64 about;    /* the key of another entry, or 0; if key is the address of a request: when the entry was made */
+};
+
+/*
+ * Memory that probes lend to structures of the program: headers of messages that are being sent. It is private memory of the target,
+ * outside of the program's own heap, whose garbage collector ignores addresses there. A probe takes a loan and gives it back. The
+ * memory stays mapped for as long as one is out, even if no probe is left. A set bit is a loan that is out. The large loans begin after
+ * LOUPE_LOANS_HEAD bytes, and the small ones follow.
+ */
+enum loupe_loan_limit {
+	LOUPE_LOANS_HEAD = 4096,
+	LOUPE_LARGE_LOANS = 64,
+	LOUPE_LARGE_LOAN = 2048, /* bytes */
+	LOUPE_SMALL_LOANS = 16384,
+	LOUPE_SMALL_LOAN = 128, /* bytes */
+};
+
+struct loupe_loans {
+	u64 hint; /* the word of small in which there is probably a free bit */
+	u64 large;
+	u64 unused[6];
+	u64 small[LOUPE_SMALL_LOANS / 64];
 };
 
 enum loupe_context_flag {
@@ -109,6 +131,7 @@ struct loupe_native {
 
 	/* The contexts of spans: struct loupe_context, in shared memory. 0: the requests that the program sends get no headers. */
 	u64 contexts, contexts_mask;
+	u64 loans;         /* address of struct loupe_loans; 0: there is none */
 	u64 seed;          /* of IDs, secret */
 	u64 sample_bound;  /* a new trace is sampled if the second word of its ID, shifted right by one, is below */
 	u64 sample_parent; /* 1: spans with a parent are sampled if that is */

@@ -17,6 +17,7 @@ type (
 	Settings  = ProbesLoupeNative
 	WaitEntry = ProbesLoupeWaitEntry
 	Context   = ProbesLoupeContext
+	Loans     = ProbesLoupeLoans
 )
 
 // Sizes of lanes.h.
@@ -26,8 +27,12 @@ const (
 	StackUse     = int(ProbesLoupeLaneLimitLOUPE_STACK_USE)
 	Times        = int(ProbesLoupeLaneLimitLOUPE_TIMES)
 	ContextScope = 1 // CONTEXT_SCOPE of native.h
-	TableWindow  = int(ProbesLoupeLaneLimitLOUPE_WINDOW_ENTRIES)
-	MaxProbes    = int(ProbesLoupeLimitLOUPE_MAX_PROBES) // of all sets together
+
+	// LoansSize is the number of bytes of Loans, the head of which is a Loans.
+	LoansSize = int(ProbesLoupeLoanLimitLOUPE_LOANS_HEAD + ProbesLoupeLoanLimitLOUPE_LARGE_LOANS*ProbesLoupeLoanLimitLOUPE_LARGE_LOAN +
+		ProbesLoupeLoanLimitLOUPE_SMALL_LOANS*ProbesLoupeLoanLimitLOUPE_SMALL_LOAN)
+	TableWindow = int(ProbesLoupeLaneLimitLOUPE_WINDOW_ENTRIES)
+	MaxProbes   = int(ProbesLoupeLimitLOUPE_MAX_PROBES) // of all sets together
 )
 
 // Code is the C half of a set of probes, compiled. Package flatten makes it.

@@ -68,20 +68,19 @@ FUNCTION int parse_hex(u64 *to, const u8 *from, u32 digits)
 	return 1;
 }
 
-/* Parses the value of a traceparent header, whose string is at an address, as join.ParseTraceparent does. Returns whether it is valid. */
-FUNCTION int parse_traceparent(struct loupe_context *to, u64 at)
+/* Parses the value of a traceparent header as join.ParseTraceparent does. Returns whether it is valid. */
+FUNCTION int parse_traceparent(struct loupe_context *to, u64 at, u64 length)
 {
-	u64 header[2] = {}, version = 0, flags = 0;
+	u64 version = 0, flags = 0;
 	u8 text[TRACEPARENT + 1] = {};
 
-	if (read_foreign(header, sizeof(header), at) || header[1] < TRACEPARENT || header[1] >> 47 ||
-	    read_foreign(text, header[1] > TRACEPARENT ? TRACEPARENT + 1 : TRACEPARENT, header[0]))
+	if (length < TRACEPARENT || length >> 47 || read_foreign(text, length > TRACEPARENT ? TRACEPARENT + 1 : TRACEPARENT, at))
 		return 0;
 	if (text[2] != '-' || text[35] != '-' || text[52] != '-' || !parse_hex(&version, text, 2) || !parse_hex(&to->trace[0], text + 3, 16) ||
 	    !parse_hex(&to->trace[1], text + 19, 16) || !parse_hex(&to->span, text + 36, 16) || !parse_hex(&flags, text + 53, 2))
 		return 0;
 	to->flags = flags & LOUPE_SAMPLED;
-	if (version == 0xff || (header[1] > TRACEPARENT && (!version || text[TRACEPARENT] != '-')))
+	if (version == 0xff || (length > TRACEPARENT && (!version || text[TRACEPARENT] != '-')))
 		return 0;
 	return (to->trace[0] | to->trace[1]) && to->span;
 }
@@ -116,15 +115,15 @@ INLINE void copy_context(struct loupe_context *to, const struct loupe_context *f
 	to->flags = flags;
 }
 
-/* The context of a request that a goroutine begins to serve. traceparent is the address of the only value of that header, or 0. */
-FUNCTION void context_serve(struct loupe_context *to, u64 goid, u64 traceparent)
+/* The context of a request that a goroutine begins to serve, or of a message that it has received, given the value of its only traceparent header; 0: none. */
+FUNCTION void context_receive(struct loupe_context *to, u64 goid, u64 traceparent, u64 length)
 {
 	struct loupe_context parent, *scope;
 
 	to->trace[0] = to->trace[1] = to->span = to->flags = 0;
 	if (!native.contexts)
 		return;
-	if (traceparent && parse_traceparent(&parent, traceparent)) {
+	if (traceparent && parse_traceparent(&parent, traceparent, length)) {
 		to->trace[0] = parent.trace[0];
 		to->trace[1] = parent.trace[1];
 		to->flags = native.sample_parent ? parent.flags : sampled(to->trace);
@@ -138,6 +137,16 @@ FUNCTION void context_serve(struct loupe_context *to, u64 goid, u64 traceparent)
 	if (!scope)
 		return;
 	copy_context(scope, to, to->flags);
+}
+
+/* The same, given the address of the string with the value. */
+INLINE void context_serve(struct loupe_context *to, u64 goid, u64 traceparent)
+{
+	u64 header[2] = {};
+
+	if (traceparent && read_foreign(header, sizeof(header), traceparent))
+		header[0] = 0;
+	context_receive(to, goid, header[0], header[1]);
 }
 
 /* Stores a context by the address of the request that it belongs to. */
@@ -210,6 +219,20 @@ FUNCTION void context_send_http2(struct loupe_context *to, u64 goid, u64 about, 
 		context_about(to, about);
 }
 
+/*
+ * The context of a message that a goroutine begins to send. Unless the message gets no header, it is stored as that of about. Another
+ * goroutine may end it, so it is not stored as that of this one.
+ */
+FUNCTION void context_post(struct loupe_context *to, u64 goid, u64 about, int silent)
+{
+	to->trace[0] = to->trace[1] = to->span = to->flags = 0;
+	if (!native.contexts)
+		return;
+	context_new(to, goid, silent);
+	if (!silent)
+		context_about(to, about);
+}
+
 /* Whether memory belongs to the target's heap, so that it can be written. */
 INLINE int heap_memory(u64 addr, u64 size)
 {
@@ -226,9 +249,19 @@ INLINE void context_serve(struct loupe_context *to, u64 goid, u64 traceparent)
 	to->trace[0] = to->trace[1] = to->span = to->flags = 0;
 }
 
+INLINE void context_receive(struct loupe_context *to, u64 goid, u64 traceparent, u64 length)
+{
+	to->trace[0] = to->trace[1] = to->span = to->flags = 0;
+}
+
 INLINE void context_send(struct loupe_context *to, u64 goid, u64 about, int silent)
 {
 	to->trace[0] = to->trace[1] = to->span = to->flags = 0;
+}
+
+INLINE void context_post(struct loupe_context *to, u64 goid, u64 about, int silent)
+{
+	context_send(to, goid, about, silent);
 }
 
 INLINE void context_send_http2(struct loupe_context *to, u64 goid, u64 about, int silent)

@@ -118,6 +118,7 @@ func (e *Engine) prepare() error {
 		return err
 	}
 	e.in = &installation{pid: e.plan.PID, signalStacks: e.plan.SignalStacks, ended: e.plan.Ended}
+	e.in.lends = geometry.Contexts > 0 && slices.ContainsFunc(e.plan.Probes, func(p probe.Probe) bool { return p.Lends })
 	return e.in.measure(e.program, e.spots)
 }
 
@@ -486,6 +487,7 @@ func (e *Engine) Close() error {
 		return nil
 	}
 	if e.region != nil {
+		e.awaitLoans()
 		e.region.Enable(false)
 	}
 	if e.in == nil || e.watch == nil { // nothing was put anywhere
@@ -503,6 +505,9 @@ func (e *Engine) Close() error {
 	e.closed = true
 	if err != nil {
 		return fmt.Errorf("not everything could be removed: run loupe doctor %d --repair (%w)", e.plan.PID, err)
+	}
+	if e.in.loans != 0 {
+		e.log.Warn("memory stays in the process: messages that it has not sent yet have their traceparent header there", "pid", e.plan.PID, "bytes", csrc.LoansSize)
 	}
 	e.log.Debug("code removed", "pid", e.plan.PID, "stopped for", e.in.standing)
 	return nil

@@ -50,6 +50,8 @@ type installation struct {
 	sharedBy int            // its size
 	region   uint64         // address of the region in the process
 	base     uint64         // address of the stubs and the program
+	lends    bool           // probes lend memory to the process
+	loans    uint64         // address of that memory; 0: none
 	code     int            // executable bytes of them
 	size     int            // of all
 	stubs    int            // bytes of the stubs; the program follows
@@ -148,7 +150,7 @@ func (in *installation) mapMemory(s *ptrace.Stopped, program *Program, window pt
 		return err
 	}
 	in.base, in.shared, in.sharedAt, in.sharedBy = base, shared, at, len(shared.Mem)
-	return nil
+	return in.mapLoans(s, program)
 }
 
 // errFixed says that the only possible address of a stub is not free.
@@ -364,6 +366,9 @@ func (in *installation) unmap() error {
 			}
 		}
 		in.base = 0
+		if err := in.unmapLoans(s); err != nil {
+			return err
+		}
 		if err := s.Unmap(in.sharedAt, in.sharedBy); err != nil {
 			return err
 		}

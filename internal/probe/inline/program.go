@@ -208,6 +208,9 @@ func (p *Program) Private(program, region uint64) []byte {
 	return b
 }
 
+// Lend tells the probes which memory they lend to the program. It comes before Private.
+func (p *Program) Lend(addr uint64) { p.settings.Loans = addr }
+
 // Place is one place in the target at which a probe is to be called.
 type Place struct {
 	Set     int // index of the probe's set

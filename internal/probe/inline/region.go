@@ -141,6 +141,9 @@ func (r *Region) Enable(on bool) {
 	atomic.StoreUint32(&r.shared.Control.Enabled, v)
 }
 
+// CloseLoans ends lending memory to the program.
+func (r *Region) CloseLoans() { atomic.StoreUint64(&r.shared.Closing, 1) }
+
 // AllowReads lets probes read memory by system calls, or forbids it.
 func (r *Region) AllowReads(on bool) {
 	r.shared.Control.Reads = 0
