@@ -50,13 +50,13 @@ func update(s *string, t probe.Text) {
 	}
 }
 
-// Begin begins the span of messages that a goroutine receives. parents are the contexts of their senders: that of a single message is the
-// parent of the span, those of several are links.
-func (r *Receiver) Begin(n *probe.Note, m Message, parents ...trace.SpanContext) {
+// Begin begins the span of messages that a goroutine receives. context is the one that the C half has chosen, if it has. parents are the
+// contexts of their senders: that of a single message is the parent of the span, those of several are links.
+func (r *Receiver) Begin(n *probe.Note, context trace.SpanContext, m Message, parents ...trace.SpanContext) {
 	if s := r.tracker.Innermost(n.G, r.library, trace.SpanKindConsumer); s != nil { // the note between them was lost
 		r.tracker.Supersede(s, n.Time)
 	}
-	s := &spans.Span{Library: r.library, Start: n.Time, G: n.G}
+	s := &spans.Span{Library: r.library, Start: n.Time, G: n.G, Context: context}
 	for _, p := range parents {
 		switch {
 		case !p.IsValid():
