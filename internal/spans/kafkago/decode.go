@@ -9,6 +9,7 @@ import (
 	"github.com/loupe-go/loupe/internal/probe"
 	"github.com/loupe-go/loupe/internal/spans/join"
 	"github.com/loupe-go/loupe/internal/spans/kafka"
+	"github.com/loupe-go/loupe/internal/spans/sets"
 	"github.com/loupe-go/loupe/spans"
 )
 
@@ -20,6 +21,7 @@ const (
 	written
 	ask
 	receive
+	noHeader
 )
 
 // maxKept bounds the goroutines that are kept.
@@ -56,10 +58,13 @@ func (d *decoder) decode(n *probe.Note) {
 		d.receiver.Ask(n)
 	case receive:
 		d.receive(n)
+	case noHeader:
+		d.tracker.NoHeader()
 	}
 }
 
 func (d *decoder) sendBegin(n *probe.Note) {
+	context, silent := sets.Sent(n)
 	count, async, value := n.Word(), n.Word(), n.Word()
 	topic := n.Text()
 	n.Word()
@@ -83,7 +88,13 @@ func (d *decoder) sendBegin(n *probe.Note) {
 		d.tracker.Mismatch()
 		return
 	}
-	s := &spans.Span{Library: Library, Start: n.Time, G: n.G}
+	for range count {
+		if !silent {
+			break
+		}
+		d.tracker.NoHeader()
+	}
+	s := &spans.Span{Library: Library, Start: n.Time, G: n.G, Context: context}
 	kafka.SetSend(s, kafka.Message{Topic: kafka.Topic(topic), Count: int(count), Partition: kafka.Unknown, Offset: kafka.Unknown,
 		Key: kafka.Key(key), Tombstone: count == 1 && value == 0})
 	if d.is(addrType, "*kafka.networkAddress") {
@@ -159,6 +170,7 @@ func (d *decoder) written(n *probe.Note) {
 }
 
 func (d *decoder) receive(n *probe.Note) {
+	context := sets.Context(n)
 	partition, offset, value := n.Word(), n.Word(), n.Word()
 	parent := kafka.Parent(n)
 	topic := n.Text()
@@ -168,7 +180,7 @@ func (d *decoder) receive(n *probe.Note) {
 		d.tracker.Mismatch()
 		return
 	}
-	d.receiver.Begin(n, kafka.Message{Topic: kafka.Topic(topic), Count: 1, Partition: int64(partition), Offset: int64(offset), Key: kafka.Key(key),
+	d.receiver.Begin(n, context, kafka.Message{Topic: kafka.Topic(topic), Count: 1, Partition: int64(partition), Offset: int64(offset), Key: kafka.Key(key),
 		Tombstone: value == 0}, parent)
 }
 

@@ -12,6 +12,9 @@ enum loupe_probe {
 	PROBE_ask,
 	PROBE_fetched,
 	PROBE_read,
+	PROBE_produce,
+	PROBE_record,
+	PROBE_recorded,
 	PROBE_COUNT,
 };
 
@@ -40,6 +43,11 @@ enum loupe_setting {
 	SETTING_batch_size,
 	SETTING_batch_done,
 	SETTING_batch_error,
+	SETTING_batch_bytes,
+	SETTING_records_messages, /* of a writerRecords, which reads the messages of a batch: a slice of them, */
+	SETTING_records_index,    /* the index of the next one, */
+	SETTING_records_record,   /* and the record that it has made of the last one */
+	SETTING_record_headers,
 	SETTING_partition_topic,  /* of a partitionWriter: its topic, */
 	SETTING_partition_number, /* its partition, */
 	SETTING_partition_writer, /* and a pointer to the Writer */
@@ -54,6 +62,7 @@ enum loupe_table_id {
 
 #define LOUPE_PAYLOAD 2048
 #include "kafka.h"
+#include "loans.h"
 
 /* Kinds of notes. */
 enum {
@@ -63,6 +72,7 @@ enum {
 	WRITTEN,
 	ASK,
 	RECEIVE,
+	NO_HEADER,
 };
 
 enum {
@@ -105,12 +115,15 @@ FUNCTION int find_topic(struct topic *to, u64 writer, u64 messages, u64 count)
 PROBE(send_begin)
 {
 	u64 addr[2] = {}, transport[2] = {};
+	struct loupe_context context;
 	struct goroutine gr;
 	struct topic topic;
 	struct note n;
 	u8 async = 0;
 
 	NOTE_OR_RETURN(send_begin, SEND_BEGIN, &n, &gr);
+	context_send(&context, gr.id, 0, !LENDS);
+	note_context(&n, &context);
 
 	u64 writer = ARG(send_begin, 0, 0), messages = ARG(send_begin, 3, 24), count = ARG(send_begin, 4, 32);
 
@@ -168,6 +181,7 @@ PROBE(send_end)
 	struct note n;
 
 	NOTE_OR_RETURN(send_end, SEND_END, &n, &gr);
+	context_end_call(gr.id);
 	if (itab)
 		find_error(&inner, data);
 	note_word(&n, type_in(itab));
@@ -177,6 +191,164 @@ PROBE(send_end)
 	note_end(&n);
 	return 0;
 }
+
+#define MESSAGE(probe) (stack_pointer(ctx) + SITE(probe).sp_moved + 8)
+
+#if HAS_CONTEXTS
+enum {
+	MESSAGE_ROOM = 75,     /* bytes that a header adds to a message, at most */
+	MESSAGE_OVERHEAD = 64, /* bytes of a message in a batch beside its key, its value and its headers */
+	ALL_MESSAGES = 1024,   /* of a batch whose contexts are removed when it has been written. The others are removed later, by their age */
+};
+
+/* Why a message has no header. */
+enum {
+	MESSAGE_LARGE = 1,   /* it could exceed the limit of the Writer */
+	MESSAGE_UNKNOWN = 2, /* what it is in is not what it should be */
+	HEADERS_UNKNOWN = 3, /* its headers are too many, or cannot be read */
+	NO_LOAN = 4,         /* too much memory has been lent */
+};
+
+/* The key of the context of a message: its address in the messages of a batch. */
+#define MESSAGE_KEY(messages, index) ((messages) + (index) * SETTING(message_size))
+
+INLINE void note_no_header(u64 goid, int problem)
+{
+	struct note n;
+
+	if (!problem || !note_begin(&n, NO_HEADER, target_thread(), goid, 0))
+		return;
+	note_word(&n, problem);
+	note_end(&n);
+}
+
+/* The bytes of a message in a batch, at most; 0 if they are unknown. */
+FUNCTION u64 message_bytes(u64 message)
+{
+	u64 key[2] = {}, value[2] = {}, headers[2] = {}, sum = MESSAGE_OVERHEAD;
+
+	if (read_foreign(key, sizeof(key), message + SETTING(message_key)) || read_foreign(value, sizeof(value), message + SETTING(message_value)) ||
+	    read_foreign(headers, sizeof(headers), message + SETTING(message_headers)) || headers[1] > KAFKA_HEADERS || key[1] >> 32 || value[1] >> 32)
+		return 0;
+	for (u64 i = 0; i < headers[1]; i++) {
+		u64 header[4] = {};
+
+		if (read_foreign(header, sizeof(header), headers[0] + i * 40) || header[1] >> 32 || header[3] >> 32)
+			return 0;
+		sum += header[1] + header[3] + 10;
+	}
+	return sum + key[1] + value[1];
+}
+
+/*
+ * Stores the context of a message that joins a batch. The batch, which the current goroutine has locked, takes the header into account, so
+ * that it remains within the limit of the Writer and of the broker. Returns 0, or why the message gets no header.
+ */
+FUNCTION int context_join(u64 goid, u64 batch, u64 message, u64 max_bytes)
+{
+	struct loupe_context *call = context_find(context_key(goid, CONTEXT_CALL), 0), c;
+	u64 messages[3] = {}, size = 0, bytes = 0, own;
+
+	if (!call || call->flags & LOUPE_SILENT)
+		return 0;
+	c = *call;
+	if (!heap_memory(batch, SETTING(batch_bytes) + 8) || read_foreign(messages, sizeof(messages), batch + SETTING(batch_messages)) ||
+	    read_foreign(&size, 8, batch + SETTING(batch_size)) || read_foreign(&bytes, 8, batch + SETTING(batch_bytes)) || size >> 32 || bytes >> 40)
+		return MESSAGE_UNKNOWN;
+	own = message_bytes(message);
+	if (!own)
+		return HEADERS_UNKNOWN;
+	if (max_bytes >> 40 || own + MESSAGE_ROOM > max_bytes)
+		return MESSAGE_LARGE;
+	if (size == 1 && messages[0] && context_take(batch, &c)) /* the first message came before there was a place for it */
+		context_about(&c, messages[0]);
+	c = *call;
+	context_about(&c, messages[0] ? MESSAGE_KEY(messages[0], size) : batch);
+	put_word(batch + SETTING(batch_bytes), bytes + MESSAGE_ROOM);
+	return 0;
+}
+
+/* The batch is about to be sent: its first message has a place. */
+INLINE void context_place(u64 batch)
+{
+	struct loupe_context c;
+	u64 messages = 0;
+
+	if (context_take(batch, &c) && !read_foreign(&messages, 8, batch + SETTING(batch_messages)) && messages)
+		context_about(&c, messages);
+}
+
+/* The batch has been sent. */
+INLINE void context_written(u64 batch)
+{
+	u64 messages = 0, size = 0;
+
+	if (!native.contexts || !batch || read_foreign(&messages, 8, batch + SETTING(batch_messages)) || read_foreign(&size, 8, batch + SETTING(batch_size)))
+		return;
+	context_take(batch, 0);
+	for (u32 i = 0; i < ALL_MESSAGES && i < size; i++)
+		context_take(MESSAGE_KEY(messages, i), 0);
+}
+
+/*
+ * Adds a header to a record that is about to be encoded. The record belongs to what encodes the batch. Its headers are in an array of
+ * the program: it gets another one, which is lent until the batch is encoded. What the headers refer to is kept by the message.
+ */
+FUNCTION int add_header(u64 goid, u64 record)
+{
+	struct loupe_context *writing, *c;
+	struct kafka_search found;
+	u64 messages = 0, index = 0, headers[3] = {}, base = record - SETTING(records_record), loan, text;
+
+	if (!heap_memory(base, SETTING(records_record) + SETTING(record_headers) + 24) || read_foreign(&messages, 8, base + SETTING(records_messages)) ||
+	    read_foreign(&index, 8, base + SETTING(records_index)) || !messages || messages & 7 || !index || index >> 32)
+		return 0; /* other records, which the program encodes itself */
+	c = context_find(MESSAGE_KEY(messages, index - 1), 0);
+	if (!c)
+		return 0;
+	if (read_foreign(headers, sizeof(headers), record + SETTING(record_headers)))
+		return MESSAGE_UNKNOWN;
+	kafka_find(&found, headers[0], headers[1], KAFKA_TEXT_KEYS);
+	if (found.problems)
+		return HEADERS_UNKNOWN;
+	if (found.count)
+		return 0;
+	writing = context_find(context_key(goid, CONTEXT_WRITE), 1);
+	if (!writing)
+		return 0; /* which is counted */
+	loan = writing->about ? writing->about : borrow_large();
+	writing->about = loan;
+	if (!loan) {
+		context_take(context_key(goid, CONTEXT_WRITE), 0);
+		return NO_LOAN;
+	}
+	text = loan + (KAFKA_HEADERS + 1) * 40;
+	for (u64 i = 0; i < headers[1]; i++) {
+		u64 header[5] = {};
+
+		if (read_foreign(header, sizeof(header), headers[0] + i * 40))
+			return HEADERS_UNKNOWN;
+		for (u32 j = 0; j < 5; j++)
+			put_word(loan + i * 40 + j * 8, header[j]);
+	}
+	put_header_text(text, c);
+	put_header(loan + headers[1] * 40, text);
+	put_word(record + SETTING(record_headers), loan);
+	put_word(record + SETTING(record_headers) + 8, headers[1] + 1);
+	put_word(record + SETTING(record_headers) + 16, headers[1] + 1);
+	return 0;
+}
+
+_Static_assert((KAFKA_HEADERS + 1) * 40 + HEADER_TEXT <= LOUPE_LARGE_LOAN, "a loan is too small");
+
+INLINE void record_end(u64 goid)
+{
+	struct loupe_context writing;
+
+	if (context_take(context_key(goid, CONTEXT_WRITE), &writing) && writing.about)
+		give_back_large(writing.about);
+}
+#endif
 
 /* func (b *writeBatch) add(msg Message, maxSize int, maxBytes int64) bool: the message of a Writer's goroutine joins a batch, if there is room */
 PROBE(join)
@@ -189,6 +361,44 @@ PROBE(join)
 	note_word(&n, batch);
 	note_word(&n, note_read(&n, batch + SETTING(batch_size)));
 	note_end(&n);
+#if HAS_CONTEXTS
+	if (lends())
+		note_no_header(gr.id, context_join(gr.id, batch, MESSAGE(join), ARG(join, 2, 16)));
+#endif
+	return 0;
+}
+
+/* func (w *Writer) produce(key topicPartition, batch *writeBatch) (*ProduceResponse, error) */
+PROBE(produce)
+{
+#if HAS_CONTEXTS
+	if (native.contexts)
+		context_place(ARG(produce, 4, 32));
+#endif
+	return 0;
+}
+
+/* func(i int, r *Record) error, which (*RecordSet).writeToVersion2 calls for each record */
+PROBE(record)
+{
+#if HAS_CONTEXTS
+	struct goroutine gr;
+
+	if (lends() && read_any_g(&gr, CURRENT_G(record)))
+		note_no_header(gr.id, add_header(gr.id, ARG(record, 1, 8)));
+#endif
+	return 0;
+}
+
+/* func MakeTable(poly uint32) *Table, where (*RecordSet).writeToVersion2 calls it: all records have been encoded */
+PROBE(recorded)
+{
+#if HAS_CONTEXTS
+	struct goroutine gr;
+
+	if (native.loans && read_any_g(&gr, CURRENT_G(recorded)))
+		record_end(gr.id);
+#endif
 	return 0;
 }
 
@@ -226,6 +436,9 @@ PROBE(written)
 	note_word(&n, first ? note_read(&n, first + SETTING(message_offset)) : 0);
 	note_string(&n, batch ? writer + SETTING(partition_topic) : 0);
 	note_end(&n);
+#if HAS_CONTEXTS
+	context_written(batch);
+#endif
 	return 0;
 }
 
@@ -237,6 +450,7 @@ PROBE(ask)
 
 	NOTE_OR_RETURN(ask, ASK, &n, &gr);
 	follow_end(gr.id);
+	context_forget(gr.id);
 
 	u64 reader = ARG(ask, 0, 0), dialer = note_read(&n, reader + SETTING(reader_dialer));
 
@@ -256,6 +470,7 @@ PROBE(ask)
 FUNCTION int send_received(u64 g, u64 message)
 {
 	u32 tid = target_thread();
+	struct loupe_context context;
 	struct kafka_search found;
 	struct goroutine gr;
 	u64 headers[2] = {};
@@ -273,6 +488,8 @@ FUNCTION int send_received(u64 g, u64 message)
 	if (read_foreign(headers, sizeof(headers), message + SETTING(message_headers)))
 		n.to->r.flags |= LOUPE_UNREADABLE;
 	kafka_find(&found, headers[0], headers[1], KAFKA_TEXT_KEYS);
+	context_receive(&context, gr.id, found.count == 1 ? found.value : 0, found.length);
+	note_context(&n, &context);
 	note_word(&n, note_read(&n, message + SETTING(message_partition)));
 	note_word(&n, note_read(&n, message + SETTING(message_offset)));
 	note_word(&n, note_read(&n, message + SETTING(message_value)));
@@ -282,8 +499,6 @@ FUNCTION int send_received(u64 g, u64 message)
 	note_end(&n);
 	return 0;
 }
-
-#define MESSAGE(probe) (stack_pointer(ctx) + SITE(probe).sp_moved + 8)
 
 /* (*Reader).FetchMessage returns a message and an error, but not to ReadMessage */
 PROBE(fetched)

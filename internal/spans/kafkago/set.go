@@ -9,6 +9,10 @@
 // The span of a message that is received begins when FetchMessage or ReadMessage returns it. ReadMessage commits the offset before that.
 // See package kafka for its end.
 //
+// With engine inline, messages carry the context of the span of their call, if the session propagates contexts, from v0.4.41 on. A message
+// gets no header if it has more than 32 others, if it could then exceed Writer.BatchBytes, or if it is encoded in the format from before
+// Kafka 0.11. The header is not in the messages that Writer.Completion gets.
+//
 // Not reported are calls that return no message, commits, and what a program does with a Conn or a Client.
 //
 // The central function is [New].
@@ -16,6 +20,7 @@ package kafkago
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/loupe-go/loupe/internal/probe"
 	"github.com/loupe-go/loupe/internal/probe/csrc"
@@ -50,14 +55,16 @@ func New(t *join.Tracker, typeName func(addr uint64) (string, error)) *probe.Set
 	)
 	message := []string{"message_on_stack", "message_topic", "message_partition", "message_offset", "message_key", "message_value", "message_headers"}
 	write := Library + ".(*Writer).WriteMessages"
+	const noHeaders = "messages that kafka-go sends carry no traceparent header"
+	const version2 = Library + "/protocol.(*RecordSet).writeToVersion2"
 	const batches = "results of batches of kafka-go are not reported"
 	current := []probe.Module{{Path: Library, Since: separate}}
 	for _, p := range []probe.Declaration{
 		{Program: "send_begin", Funcs: []string{write}, Words: 5, Without: send, Settings: []string{"message_size", "message_topic", "message_key",
 			"message_value", "writer_addr", "writer_topic", "writer_transport", "writer_async", "transport_client", "address_text"}},
 		{Program: "send_end", Funcs: []string{write}, Place: probe.AtReturn, Results: 2, Without: send},
-		{Program: "join", Modules: current, Funcs: []string{Library + ".(*writeBatch).add"}, Words: 1, Without: batches,
-			Settings: []string{"batch_size"}},
+		{Program: "join", Modules: current, Funcs: []string{Library + ".(*writeBatch).add"}, Words: 3, Without: batches,
+			Settings: []string{"message_size", "batch_size", "batch_messages", "batch_bytes", "message_key", "message_value", "message_headers", "message_on_stack"}},
 		{Program: "written", Modules: current, Funcs: []string{Library + ".(*partitionWriter).writeBatch"}, Place: probe.AtCall, Callee: "runtime.closechan",
 			Without: batches, Settings: []string{"batch_messages", "batch_size", "batch_done", "batch_error", "partition_topic", "partition_number",
 				"partition_writer", "writer_acks", "message_offset"}},
@@ -66,6 +73,12 @@ func New(t *join.Tracker, typeName func(addr uint64) (string, error)) *probe.Set
 		{Program: "fetched", Funcs: []string{fetch}, Place: probe.AtReturn, Results: 1, Without: receive,
 			Settings: append([]string{"read_start", "read_size"}, message...)},
 		{Program: "read", Funcs: []string{read}, Place: probe.AtReturn, Results: 1, Without: receive, Settings: message},
+		{Program: "recorded", Modules: current, Funcs: []string{version2}, Place: probe.AtCall, Callee: "hash/crc32.MakeTable",
+			Propagates: true, Fence: probe.Untimed, Without: noHeaders},
+		{Program: "produce", Modules: current, Funcs: []string{Library + ".(*Writer).produce"}, Words: 5, Propagates: true, Fence: probe.Untimed,
+			Requires: "recorded", Without: noHeaders, Settings: []string{"batch_messages"}},
+		{Program: "record", Modules: current, Funcs: []string{version2 + ".func1"}, Words: 2, Propagates: true, Lends: true, Fence: probe.Untimed,
+			Requires: "produce", Without: noHeaders, Settings: []string{"records_messages", "records_index", "records_record", "record_headers"}},
 	} {
 		p.Since, p.NeedsG, p.Reads, p.Quiet = oldest, true, true, true
 		if p.Modules == nil {
@@ -78,7 +91,12 @@ func New(t *join.Tracker, typeName func(addr uint64) (string, error)) *probe.Set
 
 // settings are the offsets of fields and other numbers of the C half.
 func settings() []probe.Setting {
-	field := func(name, path string) probe.Setting { return sets.Field(name, Library+"."+path) }
+	field := func(name, path string) probe.Setting {
+		if strings.HasPrefix(path, "protocol.") {
+			return sets.Field(name, Library+"/"+path)
+		}
+		return sets.Field(name, Library+"."+path)
+	}
 	size := field("message_size", "Message.Time") // the last field
 	size.Plus = func(probe.Program) uint64 { return 24 }
 	number := field("partition_number", "partitionWriter.meta") // a topicPartition: a string and the number
@@ -90,7 +108,9 @@ func settings() []probe.Setting {
 		field("writer_addr", "Writer.Addr"), field("writer_topic", "Writer.Topic"), field("writer_transport", "Writer.Transport"),
 		field("writer_async", "Writer.Async"), field("writer_acks", "Writer.RequiredAcks"),
 		field("batch_messages", "writeBatch.msgs"), field("batch_size", "writeBatch.size"), field("batch_done", "writeBatch.done"),
-		field("batch_error", "writeBatch.err"),
+		field("batch_error", "writeBatch.err"), field("batch_bytes", "writeBatch.bytes"),
+		field("records_messages", "writerRecords.msgs"), field("records_index", "writerRecords.index"), field("records_record", "writerRecords.record"),
+		field("record_headers", "protocol.Record.Headers"),
 		field("partition_writer", "partitionWriter.w"), field("partition_topic", "partitionWriter.meta"), number,
 		field("transport_client", "Transport.ClientID"), field("address_text", "networkAddress.address"),
 		field("reader_brokers", "Reader.config.Brokers"), field("reader_group", "Reader.config.GroupID"), field("reader_dialer", "Reader.config.Dialer"),

@@ -46,8 +46,10 @@ var kafkaStructs = []wantedStruct{
 	{"github.com/segmentio/kafka-go", "networkAddress", "network address"},
 	{"github.com/segmentio/kafka-go", "partitionWriter", "meta w"},
 	{"github.com/segmentio/kafka-go", "topicPartition", "topic partition"},
-	{"github.com/segmentio/kafka-go", "writeBatch", "msgs size done err"},
+	{"github.com/segmentio/kafka-go", "writeBatch", "msgs size bytes done err"},
+	{"github.com/segmentio/kafka-go", "writerRecords", "msgs index record"},
 	{"github.com/segmentio/kafka-go/protocol", "Header", "Key Value"},
+	{"github.com/segmentio/kafka-go/protocol", "Record", "Headers"},
 }
 
 // franzStructs are the wanted structs of module github.com/twmb/franz-go.
@@ -59,14 +61,16 @@ var franzStructs = []wantedStruct{
 	{"github.com/twmb/franz-go/pkg/kgo", "FetchTopic", "Topic Partitions"},
 	{"github.com/twmb/franz-go/pkg/kgo", "Record", "Key Value Headers Topic Partition Offset"},
 	{"github.com/twmb/franz-go/pkg/kgo", "RecordHeader", "Key Value"},
+	{"github.com/twmb/franz-go/pkg/kgo", "recBuf", "maxRecordBatchBytes"},
 }
 
 // saramaStructs returns the wanted structs of a path of the sarama client.
 func saramaStructs(pkg string) []wantedStruct {
 	return []wantedStruct{
-		{pkg, "Config", "ClientID Producer.RequiredAcks"},
-		{pkg, "ProducerMessage", "Topic Key Value Partition Offset retries"},
+		{pkg, "Config", "ClientID Version Producer.RequiredAcks Producer.MaxMessageBytes"},
+		{pkg, "ProducerMessage", "Topic Key Value Headers Partition Offset retries"},
 		{pkg, "asyncProducer", "conf"},
+		{pkg, "produceSet", "parent"},
 	}
 }
 

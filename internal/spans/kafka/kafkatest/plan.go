@@ -26,7 +26,7 @@ func Plan(t *testing.T, program, prefix string, versions []Version, set func(v V
 				spec.Arch = arch
 				t.Run(spec.String(), func(t *testing.T) {
 					s := set(v)
-					plan, warnings, err := probe.NewPlan(probetest.Open(t, spec), probe.Want{Sets: []*probe.Set{s}})
+					plan, warnings, err := probe.NewPlan(probetest.Open(t, spec), probe.Want{Sets: []*probe.Set{s}, Propagate: &probe.Propagate{}})
 					if err != nil {
 						t.Fatal(err)
 					}
