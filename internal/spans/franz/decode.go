@@ -9,6 +9,7 @@ import (
 	"github.com/loupe-go/loupe/internal/probe"
 	"github.com/loupe-go/loupe/internal/spans/join"
 	"github.com/loupe-go/loupe/internal/spans/kafka"
+	"github.com/loupe-go/loupe/internal/spans/sets"
 	"github.com/loupe-go/loupe/spans"
 )
 
@@ -19,6 +20,7 @@ const (
 	ask
 	parent
 	receive
+	noHeader
 )
 
 // maxParents is the number of records of a poll whose headers are searched.
@@ -58,11 +60,17 @@ func (d *decoder) decode(n *probe.Note) {
 		}
 	case receive:
 		d.receive(n)
+	case noHeader:
+		d.tracker.NoHeader()
 	}
 }
 
 // sendBegin begins the span of a record. Any goroutine can end it.
 func (d *decoder) sendBegin(n *probe.Note) {
+	context, silent := sets.Sent(n)
+	if own := n.Word(); silent && own == 0 {
+		d.tracker.NoHeader()
+	}
 	record, value := n.Word(), n.Word()
 	topic := n.Text()
 	n.Word()
@@ -74,7 +82,7 @@ func (d *decoder) sendBegin(n *probe.Note) {
 		d.tracker.Mismatch()
 		return
 	}
-	s := &spans.Span{Library: Library, Start: n.Time, G: n.G}
+	s := &spans.Span{Library: Library, Start: n.Time, G: n.G, Context: context}
 	kafka.SetSend(s, kafka.Message{Topic: kafka.Topic(topic), Count: 1, Partition: kafka.Unknown, Offset: kafka.Unknown, Key: kafka.Key(key), Tombstone: value == 0})
 	s.Set(kafka.Server(kafka.Topic(server))...)
 	s.Set(kafka.Client(kafka.Topic(id), "")...)
@@ -116,6 +124,7 @@ func (d *decoder) errorName(typ uint64, text probe.Text) string {
 }
 
 func (d *decoder) receive(n *probe.Note) {
+	context := sets.Context(n)
 	count, flags, partition, offset, value := n.Word(), n.Word(), n.Word(), n.Word(), n.Word()
 	topic := n.Text()
 	n.Word()
@@ -139,5 +148,5 @@ func (d *decoder) receive(n *probe.Note) {
 	case count == 1:
 		m.Offset, m.Key, m.Tombstone = int64(offset), kafka.Key(key), value == 0
 	}
-	d.receiver.Begin(n, m, parents...)
+	d.receiver.Begin(n, context, m, parents...)
 }

@@ -9,6 +9,7 @@ enum loupe_probe {
 	PROBE_send_end,
 	PROBE_ask,
 	PROBE_receive,
+	PROBE_buffer,
 	PROBE_COUNT,
 };
 
@@ -20,6 +21,7 @@ enum loupe_setting {
 	SETTING_record_topic,
 	SETTING_record_partition,
 	SETTING_record_offset,
+	SETTING_buffer_limit, /* of a recBuf: the bytes of the largest batch */
 	SETTING_fetch_topics,
 	SETTING_topic_name,
 	SETTING_topic_partitions,
@@ -46,6 +48,7 @@ enum loupe_table_id {
 
 #define LOUPE_PAYLOAD 2048
 #include "kafka.h"
+#include "loans.h"
 
 /* Kinds of notes. */
 enum {
@@ -54,6 +57,7 @@ enum {
 	ASK,
 	PARENT, /* of a record, before RECEIVE */
 	RECEIVE,
+	NO_HEADER,
 };
 
 enum {
@@ -68,21 +72,112 @@ enum {
 /* func (cl *Client) produce(ctx context.Context, r *Record, promise func(*Record, error), block bool), and Produce before v1.4.0 */
 PROBE(send_begin)
 {
-	u64 client = ARG(send_begin, 0, 0), record = ARG(send_begin, 3, 24);
+	u64 client = ARG(send_begin, 0, 0), record = ARG(send_begin, 3, 24), headers[2] = {};
+	struct kafka_search found = {};
+	struct loupe_context context;
 	struct goroutine gr;
 	struct note n;
+	int silent = 1;
 
 	if (SETTING(direct) && !peek(record + SETTING(record_topic) + 8) && !peek(client + SETTING(client_topic) + 8))
 		return 0;
 	if (SETTING(direct) && peek(client + SETTING(client_transactional)) && !(u32)peek(client + SETTING(client_transaction)))
 		return 0;
 	NOTE_OR_RETURN(send_begin, SEND_BEGIN, &n, &gr);
+	if (LENDS && !read_foreign(headers, sizeof(headers), record + SETTING(record_headers))) {
+		silent = headers[1] != 0;
+		kafka_find(&found, headers[0], headers[1], KAFKA_TEXT_KEYS);
+	}
+	context_post(&context, gr.id, record, silent);
+	note_context(&n, &context);
+	note_word(&n, found.count);
 	note_word(&n, record);
 	note_word(&n, note_read(&n, record + SETTING(record_value)));
 	note_string(&n, record + SETTING(record_topic));
 	note_key(&n, record + SETTING(record_key));
 	note_client(&n, client + SETTING(client_brokers), 0, note_read(&n, client + SETTING(client_id)));
 	note_end(&n);
+	return 0;
+}
+
+#if HAS_CONTEXTS
+enum {
+	RECORD_ROOM = 300, /* bytes that a record takes in a batch beside its key and its value, at most */
+
+	/* Places in a loan. */
+	LOAN_TEXT = 40,
+	LOAN_SAVED = LOAN_TEXT + HEADER_TEXT,
+	LOAN_OWNER = LOAN_SAVED + 8,
+};
+
+_Static_assert(LOAN_OWNER + 8 <= LOUPE_SMALL_LOAN, "a loan is too small");
+
+/* Why a record has no header. */
+enum {
+	RECORD_UNKNOWN = 1, /* it is not in the heap, or has got headers meanwhile */
+	RECORD_LARGE = 2,
+	NO_LOAN = 3, /* too much memory has been lent */
+};
+
+/*
+ * Gives a record without headers one, until the client finishes it. The client owns the record meanwhile. It gets no header if the program
+ * has stored anything in the field: while that is not there, the garbage collector would not see it.
+ */
+FUNCTION int lend_header(u64 record, u64 buffer, const struct loupe_context *c)
+{
+	u64 headers[3] = {}, key[2] = {}, value[2] = {}, limit = (u32)peek(buffer + SETTING(buffer_limit)), loan, at = record + SETTING(record_headers);
+
+	if (!heap_memory(at, sizeof(headers)) || read_foreign(headers, sizeof(headers), at) || headers[1] || headers[2] || (headers[0] && heap_memory(headers[0], 8)) ||
+	    read_foreign(key, sizeof(key), record + SETTING(record_key)) || read_foreign(value, sizeof(value), record + SETTING(record_value)))
+		return RECORD_UNKNOWN;
+	if (key[1] >> 31 || value[1] >> 31 || key[1] + value[1] + RECORD_ROOM > limit)
+		return RECORD_LARGE;
+	loan = borrow_small();
+	if (!loan)
+		return NO_LOAN;
+	put_header_text(loan + LOAN_TEXT, c);
+	put_header(loan, loan + LOAN_TEXT);
+	put_word(loan + LOAN_SAVED, headers[0]);
+	put_word(loan + LOAN_OWNER, record);
+	put_word(at, loan);
+	put_word(at + 16, 1);
+	put_word(at + 8, 1);
+	return 0;
+}
+
+/* Takes it away again. */
+INLINE void return_header(u64 record)
+{
+	u64 at = record + SETTING(record_headers), loan = native.loans ? peek(at) : 0;
+
+	if (!is_small_loan(loan) || *(volatile u64 *)(loan + LOAN_OWNER) != record)
+		return;
+	put_word(at + 8, 0);
+	put_word(at + 16, 0);
+	put_word(at, *(volatile u64 *)(loan + LOAN_SAVED));
+	put_word(loan + LOAN_OWNER, 0);
+	give_back_small(loan);
+}
+#endif
+
+/* func (recBuf *recBuf) bufferRecord(pr promisedRec, abortOnNewBatch bool) bool: pr is a context, a function and the record */
+PROBE(buffer)
+{
+#if HAS_CONTEXTS
+	u64 record = ARG(buffer, 4, 32);
+	struct loupe_context context;
+	struct goroutine gr;
+	struct note n;
+	int problem;
+
+	if (!LENDS || !record || record & 7 || !context_take(record, &context) || !read_any_g(&gr, CURRENT_G(buffer)))
+		return 0;
+	problem = lend_header(record, ARG(buffer, 0, 0), &context);
+	if (!problem || !note_begin(&n, NO_HEADER, target_thread(), gr.id, 0))
+		return 0;
+	note_word(&n, problem);
+	note_end(&n);
+#endif
 	return 0;
 }
 
@@ -93,6 +188,12 @@ PROBE(send_end)
 	struct goroutine gr;
 	struct note n;
 
+#if HAS_CONTEXTS
+	if (native.contexts) {
+		context_take(record, 0);
+		return_header(record);
+	}
+#endif
 	NOTE_OR_RETURN(send_end, SEND_END, &n, &gr);
 	note_word(&n, record);
 	note_word(&n, type_in(itab));
@@ -114,6 +215,7 @@ PROBE(ask)
 
 	NOTE_OR_RETURN(ask, ASK, &n, &gr);
 	follow_end(gr.id);
+	context_forget(gr.id);
 
 	u64 client = ARG(ask, 0, 0);
 
@@ -140,6 +242,7 @@ struct poll {
 
 	struct visit fetches, topics, partitions, records;
 	u64 name, name_length; /* of the topic that is visited */
+	u64 parent;            /* address of the traceparent of the record that was searched last, or 0 */
 };
 
 /* Sends the context of a sender. */
@@ -168,7 +271,8 @@ FUNCTION int search_record(struct poll *p, u64 record)
 	if (record < FIRST_PAGE || read_foreign(headers, sizeof(headers), record + SETTING(record_headers)))
 		return 0;
 	kafka_find(&found, headers[0], headers[1], KAFKA_TEXT_KEYS);
-	if (found.count == 1 && found.length == KAFKA_PARENT)
+	p->parent = found.count == 1 && found.length == KAFKA_PARENT ? found.value : 0;
+	if (p->parent)
 		send_parent(p->goid, p->tid, found.value);
 	return 0;
 }
@@ -238,7 +342,7 @@ FUNCTION int visit_next(struct poll *p)
 
 INLINE void visit_all(struct poll *p, u64 fetches, u64 count)
 {
-	p->count = p->first = p->topic = p->length = 0;
+	p->parent = p->count = p->first = p->topic = p->length = 0;
 	p->searched = 0;
 	p->fetches.at = fetches;
 	p->fetches.left = count;
@@ -266,6 +370,7 @@ PROBE(receive)
 	u32 tid = target_thread();
 	struct goroutine gr;
 	struct poll p;
+	struct loupe_context context;
 	struct note n;
 
 	if (!tid || !RESULT(receive, 1) || RETURN_TO(receive) - SETTING(close_start) < SETTING(close_size))
@@ -280,6 +385,8 @@ PROBE(receive)
 	if (!p.count || !note_begin(&n, RECEIVE, tid, gr.id, 0))
 		return 0;
 	follow_begin(gr.id);
+	context_receive(&context, gr.id, p.count == 1 && !(p.flags & CUT) ? p.parent : 0, KAFKA_PARENT);
+	note_context(&n, &context);
 	note_word(&n, p.count);
 	note_word(&n, p.flags);
 	note_word(&n, p.partition);

@@ -9,6 +9,10 @@
 // they have the same topic. The headers of the first 64 records are searched for their senders. If a call returns records of more than
 // about 180 partitions, their number is not reported. See package kafka for the end of the span.
 //
+// With engine inline, records carry the contexts of their spans, if the session propagates contexts. A record gets no header if the program
+// has set Record.Headers, if the record is not in the heap, or if it could then exceed the largest batch. Hooks that are called while the
+// client has buffered the record, and partitioners, see the header; they must not keep it.
+//
 // Not reported are calls that return no record, records that a client drops when it is closed, errors of fetches, commits, and transactions.
 //
 // The central function is [New].
@@ -46,14 +50,17 @@ func New(t *join.Tracker, typeName func(addr uint64) (string, error)) *probe.Set
 		client  = Library + ".(*Client)."
 	)
 	begin := probe.Declaration{Program: "send_begin", Words: 4, Without: send,
-		Settings: []string{"record_key", "record_value", "record_topic", "client_brokers", "client_id", "direct"}}
+		Settings: []string{"record_key", "record_value", "record_topic", "client_brokers", "client_id", "direct", "record_headers"}}
 	old, current := begin, begin
 	old.Modules, old.Funcs = []probe.Module{{Path: module, Since: oldestMod, Until: produceSince}}, []string{client + "Produce"}
 	old.Settings = append([]string{"client_topic", "client_transactional", "client_transaction"}, begin.Settings...)
 	current.Modules, current.Funcs = []probe.Module{{Path: module, Since: produceSince}}, []string{client + "produce"}
 	for _, p := range []probe.Declaration{old, current,
 		{Program: "send_end", Funcs: []string{client + "finishRecordPromise"}, Words: 7, Without: send,
-			Settings: []string{"record_partition", "record_offset", "record_topic", "error_name"}},
+			Settings: []string{"record_partition", "record_offset", "record_topic", "error_name", "record_headers"}},
+		{Program: "buffer", Funcs: []string{Library + ".(*recBuf).bufferRecord"}, Words: 5, Propagates: true, Lends: true, Fence: probe.Untimed,
+			Requires: "send_end", Without: "records that franz-go sends carry no traceparent header",
+			Settings: []string{"record_headers", "record_key", "record_value", "buffer_limit"}},
 		{Program: "ask", Funcs: []string{client + "PollRecords"}, Words: 1, Without: receive,
 			Settings: []string{"client_brokers", "client_group", "client_id"}},
 		{Program: "receive", Funcs: []string{client + "PollRecords"}, Place: probe.AtReturn, Results: 2, Without: receive,
@@ -81,7 +88,7 @@ func settings() []probe.Setting {
 	return []probe.Setting{
 		field("record_key", "Record.Key"), field("record_value", "Record.Value"), field("record_headers", "Record.Headers"),
 		field("record_topic", "Record.Topic"), field("record_partition", "Record.Partition"), field("record_offset", "Record.Offset"),
-		field("fetch_topics", "Fetch.Topics"),
+		field("buffer_limit", "recBuf.maxRecordBatchBytes"), field("fetch_topics", "Fetch.Topics"),
 		field("topic_name", "FetchTopic.Topic"), field("topic_partitions", "FetchTopic.Partitions"), size("topic_size", "FetchTopic.Partitions"),
 		field("partition_number", "FetchPartition.Partition"), field("partition_records", "FetchPartition.Records"),
 		size("partition_size", "FetchPartition.Records"),
