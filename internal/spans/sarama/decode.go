@@ -8,6 +8,7 @@ import (
 	"github.com/loupe-go/loupe/internal/probe"
 	"github.com/loupe-go/loupe/internal/spans/join"
 	"github.com/loupe-go/loupe/internal/spans/kafka"
+	"github.com/loupe-go/loupe/internal/spans/sets"
 	"github.com/loupe-go/loupe/spans"
 )
 
@@ -17,6 +18,7 @@ const (
 	dispatch
 	sent
 	failed
+	noHeader
 )
 
 // chunk is the maximum number of messages in a note, as in probes.c.
@@ -43,12 +45,15 @@ func (d *decoder) decode(n *probe.Note) {
 		d.begin(n)
 	case sent, failed:
 		d.end(n)
+	case noHeader:
+		d.tracker.NoHeader()
 	}
 }
 
 // begin begins the span of a message. The goroutines of the producer end it.
 func (d *decoder) begin(n *probe.Note) {
-	message, value := n.Word(), n.Word()
+	context, silent := sets.Sent(n)
+	own, message, value := n.Word(), n.Word(), n.Word()
 	topic := n.Text()
 	encoder := n.Word()
 	key := n.Text()
@@ -68,11 +73,14 @@ func (d *decoder) begin(n *probe.Note) {
 		}
 		d.called[message] = true
 	}
+	if silent && own == 0 {
+		d.tracker.NoHeader()
+	}
 	m := kafka.Message{Topic: kafka.Topic(topic), Count: 1, Partition: kafka.Unknown, Offset: kafka.Unknown, Tombstone: value == 0}
 	if name, _ := d.typeName(encoder); name == "sarama.StringEncoder" || name == "sarama.ByteEncoder" {
 		m.Key = kafka.Key(key)
 	}
-	s := &spans.Span{Library: d.library, Start: n.Time, G: n.G}
+	s := &spans.Span{Library: d.library, Start: n.Time, G: n.G, Context: context}
 	kafka.SetSend(s, m)
 	d.tracker.Begin(s)
 	d.tracker.Detach(s, message)

@@ -11,6 +11,7 @@ enum loupe_probe {
 	PROBE_sent,
 	PROBE_failed,
 	PROBE_all_failed,
+	PROBE_overflow,
 	PROBE_COUNT,
 };
 
@@ -25,6 +26,10 @@ enum loupe_setting {
 	SETTING_producer_config,
 	SETTING_config_client,
 	SETTING_config_acks,
+	SETTING_message_headers,
+	SETTING_set_producer, /* of a produceSet: a pointer to its asyncProducer */
+	SETTING_config_version, /* four numbers */
+	SETTING_config_limit, /* the bytes of the largest message */
 	SETTING_COUNT,
 };
 
@@ -34,6 +39,7 @@ enum loupe_table_id {
 
 #define LOUPE_PAYLOAD 2048
 #include "kafka.h"
+#include "loans.h"
 
 /* Kinds of notes. */
 enum {
@@ -41,11 +47,13 @@ enum {
 	DISPATCH,
 	SENT,
 	FAILED,
+	NO_HEADER,
 };
 
 enum {
 	CHUNK = 64,    /* messages in a note */
 	CHUNKS = 64,   /* notes about the end of a batch */
+	ALL_MESSAGES = 1 << 16, /* messages of a batch from which headers are taken away */
 	CALLERS = 512, /* messages of a call of SendMessages whose caller is reported */
 };
 
@@ -65,14 +73,148 @@ INLINE void note_encoder(struct note *n, u64 itab, u64 data)
 	note_text(n, text[0], text[1]);
 }
 
+#if HAS_CONTEXTS
+enum {
+	KIND_SLICE = 23, /* reflect.Slice */
+	KIND_STRING = 24,
+	TYPE_KIND = 23, /* offset in a type */
+
+	MESSAGE_ROOM = 150, /* bytes that a message takes beside its key and its value, at most, with a header */
+	WITH_HEADERS = 11,  /* version 0.11 of Kafka and later ones have headers */
+
+	CONTEXT_CALLED = 4, /* a flag of the context of a message that the producer has not taken yet */
+
+	/* Places in a loan. */
+	LOAN_TEXT = 48,
+	LOAN_OWNER = LOAN_TEXT + HEADER_TEXT,
+};
+
+_Static_assert(LOAN_OWNER + 8 <= LOUPE_SMALL_LOAN, "a loan is too small");
+
+/* Why a message has no header. */
+enum {
+	MESSAGE_UNKNOWN = 1, /* it is not in the heap, or has got headers meanwhile */
+	MESSAGE_LARGE = 2,   /* or its size is unknown */
+	NO_LOAN = 3,         /* too much memory has been lent */
+	OLD_VERSION = 4,
+};
+
+/* The length of an Encoder at an address, if that is a string or bytes; otherwise a large number. */
+INLINE u64 encoder_length(u64 at)
+{
+	u64 encoder[2] = {}, text[2] = {}, type;
+	u8 kind = 0;
+
+	if (read_foreign(encoder, sizeof(encoder), at))
+		return ~0ull >> 1;
+	if (!encoder[0])
+		return 0;
+	type = type_in(encoder[0]);
+	if (!type || read_foreign(&kind, 1, type + TYPE_KIND) || ((kind & 31) != KIND_SLICE && (kind & 31) != KIND_STRING) ||
+	    read_foreign(text, sizeof(text), encoder[1]) || text[1] >> 40)
+		return ~0ull >> 1;
+	return text[1];
+}
+
+/*
+ * Gives a message without headers one, until the producer returns it. The producer owns the message meanwhile. It gets no header if the
+ * program has stored anything in the field: while that is not there, the garbage collector would not see it.
+ */
+FUNCTION int lend_header(u64 message, u64 set, const struct loupe_context *c)
+{
+	u64 headers[3] = {}, version[2] = {}, limit = 0, key, value, loan, at = message + SETTING(message_headers), config;
+
+	config = peek(peek(set + SETTING(set_producer)) + SETTING(producer_config));
+	if (!config || read_foreign(version, sizeof(version), config + SETTING(config_version)) || read_foreign(&limit, 8, config + SETTING(config_limit)))
+		return MESSAGE_UNKNOWN;
+	if (!version[0] && version[1] < WITH_HEADERS)
+		return OLD_VERSION;
+	if (!heap_memory(at, sizeof(headers)) || read_foreign(headers, sizeof(headers), at) || headers[0] || headers[1] || headers[2])
+		return MESSAGE_UNKNOWN;
+	key = encoder_length(message + SETTING(message_key));
+	value = encoder_length(message + SETTING(message_value));
+	if (limit >> 40 || key > limit || value > limit || key + value + MESSAGE_ROOM > limit)
+		return MESSAGE_LARGE;
+	loan = borrow_small();
+	if (!loan)
+		return NO_LOAN;
+	put_header_text(loan + LOAN_TEXT, c);
+	put_word(loan, loan + LOAN_TEXT);
+	put_word(loan + 8, HEADER_NAME);
+	put_word(loan + 16, HEADER_NAME);
+	put_word(loan + 24, loan + LOAN_TEXT + 16);
+	put_word(loan + 32, TRACEPARENT);
+	put_word(loan + 40, TRACEPARENT);
+	put_word(loan + LOAN_OWNER, message);
+	put_word(at, loan);
+	put_word(at + 16, 1);
+	put_word(at + 8, 1);
+	return 0;
+}
+
+/* Takes it away again. */
+INLINE void return_header(u64 message)
+{
+	u64 at = message + SETTING(message_headers), loan;
+
+	if (message < FIRST_PAGE || message & 7)
+		return;
+	context_take(message, 0);
+	loan = peek(at);
+	if (!is_small_loan(loan) || *(volatile u64 *)(loan + LOAN_OWNER) != message)
+		return;
+	put_word(at + 8, 0);
+	put_word(at + 16, 0);
+	put_word(at, 0);
+	put_word(loan + LOAN_OWNER, 0);
+	give_back_small(loan);
+}
+
+INLINE void return_headers(u64 messages, u64 count)
+{
+	if (!native.loans)
+		return;
+	for (u32 i = 0; i < ALL_MESSAGES && i < count; i++)
+		return_header(peek(messages + i * 8));
+}
+
+/* The context of a message that is sent, or that the producer takes from its channel: it may have been sent by a call. */
+INLINE void context_message(struct loupe_context *to, u64 goid, u64 message, int called, int silent)
+{
+	struct loupe_context *c = native.contexts && !called ? context_find(message, 0) : 0;
+
+	if (c && c->flags & CONTEXT_CALLED) {
+		c->flags &= ~CONTEXT_CALLED;
+		copy_context(to, c, c->flags);
+		return;
+	}
+	context_post(to, goid, message, silent);
+	c = native.contexts && called ? context_find(message, 0) : 0;
+	if (c)
+		c->flags |= CONTEXT_CALLED;
+}
+#else
+INLINE void context_message(struct loupe_context *to, u64 goid, u64 message, int called, int silent) { context_post(to, goid, message, silent); }
+#endif
+
 /* Sends the begin of a message. */
 FUNCTION int send_message(u64 goid, u64 tid, u64 what, u64 message)
 {
-	u64 key[2] = {};
+	u64 key[2] = {}, headers[2] = {};
+	struct kafka_search found = {};
+	struct loupe_context context;
 	struct note n;
+	int silent = 1;
 
-	if (message < FIRST_PAGE || !note_begin(&n, what, tid, goid, 0))
+	if (message < FIRST_PAGE || message & 7 || !note_begin(&n, what, tid, goid, 0))
 		return 0;
+	if (LENDS && !read_foreign(headers, sizeof(headers), message + SETTING(message_headers))) {
+		silent = headers[1] != 0;
+		kafka_find(&found, headers[0], headers[1], KAFKA_BYTE_KEYS);
+	}
+	context_message(&context, goid, message, what == SEND, silent);
+	note_context(&n, &context);
+	note_word(&n, found.count);
 	if (read_foreign(key, sizeof(key), message + SETTING(message_key)))
 		n.to->r.flags |= LOUPE_UNREADABLE;
 	note_word(&n, message);
@@ -198,6 +340,9 @@ PROBE(sent)
 
 	struct batch b = {gr.id, ARG(sent, 0, 0), 0, 0, ARG(sent, 1, 8), ARG(sent, 2, 16), 0, tid, SENT};
 
+#if HAS_CONTEXTS
+	return_headers(b.messages, b.count);
+#endif
 	send_batch(&b);
 	return 0;
 }
@@ -212,6 +357,10 @@ PROBE(failed)
 
 	struct batch b = {gr.id, ARG(failed, 0, 0), ARG(failed, 2, 16), ARG(failed, 3, 24), 0, 1, ARG(failed, 1, 8), tid, FAILED};
 
+#if HAS_CONTEXTS
+	if (native.loans)
+		return_header(b.message);
+#endif
 	return send_chunk(&b, 0);
 }
 
@@ -226,6 +375,30 @@ PROBE(all_failed)
 	struct batch b = {gr.id, ARG(all_failed, 0, 0), ARG(all_failed, 4, 32), ARG(all_failed, 5, 40), ARG(all_failed, 1, 8), ARG(all_failed, 2, 16), 0,
 			  tid, FAILED};
 
+#if HAS_CONTEXTS
+	return_headers(b.messages, b.count);
+#endif
 	send_batch(&b);
+	return 0;
+}
+
+/* func (ps *produceSet) wouldOverflow(msg *ProducerMessage) bool: the message is about to join a batch, which takes its size into account */
+PROBE(overflow)
+{
+#if HAS_CONTEXTS
+	u64 message = ARG(overflow, 1, 8);
+	struct loupe_context context;
+	struct goroutine gr;
+	struct note n;
+	int problem;
+
+	if (!LENDS || !message || message & 7 || !context_take(message, &context) || !read_any_g(&gr, CURRENT_G(overflow)))
+		return 0;
+	problem = lend_header(message, ARG(overflow, 0, 0), &context);
+	if (!problem || !note_begin(&n, NO_HEADER, target_thread(), gr.id, 0))
+		return 0;
+	note_word(&n, problem);
+	note_end(&n);
+#endif
 	return 0;
 }

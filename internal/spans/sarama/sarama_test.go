@@ -110,6 +110,9 @@ func TestPlan(t *testing.T) {
 		if v.Name == versions[len(versions)-1].Name {
 			return []string{"failed"}
 		}
+		if v.Name == versions[0].Name {
+			return []string{"all_failed", "overflow"}
+		}
 		return []string{"all_failed"}
 	})
 }

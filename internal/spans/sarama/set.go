@@ -8,13 +8,20 @@
 // message that a producer refuses while it is being closed is not reported. The producer gives a message that the broker already has no
 // offset; its offset is reported as 0.
 //
+// With engine inline, messages carry the contexts of their spans, if the session propagates contexts, from v1.21.0 on. A message gets no
+// header if the program has set ProducerMessage.Headers, if the message is not in the heap, if its key or its value is an Encoder that is
+// neither a string nor bytes, if it could then exceed Config.Producer.MaxMessageBytes, or if Config.Version is older than 0.11.
+//
 // Messages that a program receives are not reported: a program receives them from a channel, so that no function of the library is
-// called when it receives or has processed a message.
+// called when it receives or has processed a message. What the library does before, it does for all messages of a request to a broker at
+// once, on a goroutine of its own: a span of that would have neither the parent nor the time of what the program does with a message.
 //
 // The central function is [New].
 package sarama
 
 import (
+	"cmp"
+
 	"github.com/loupe-go/loupe/internal/probe"
 	"github.com/loupe-go/loupe/internal/probe/csrc"
 	"github.com/loupe-go/loupe/internal/spans/join"
@@ -33,10 +40,11 @@ const oldest = 19 // the minor version of the oldest Go release that is supporte
 
 // Versions in which functions changed.
 const (
-	oldestIBM     = "v1.40.0"
-	oldestShopify = "v1.19.0"
-	exportedSize  = "v1.36.0" // byteSize is ByteSize
-	batchedErrors = "v1.61.1" // returnErrors does not call returnError for each message
+	oldestIBM      = "v1.40.0"
+	oldestShopify  = "v1.19.0"
+	limitedShopify = "v1.21.0" // batches are limited in size even if they are not compressed
+	exportedSize   = "v1.36.0" // byteSize is ByteSize
+	batchedErrors  = "v1.61.1" // returnErrors does not call returnError for each message
 )
 
 // Code returns the compiled C half.
@@ -46,12 +54,12 @@ func Code() *csrc.Code { return &code }
 func New(t *join.Tracker, typeName func(addr uint64) (string, error), module string) *probe.Set {
 	d := newDecoder(t, typeName, module)
 	set := &probe.Set{Name: module, Code: &code, Settings: settings(module), Decode: d.decode}
-	since := oldestIBM
+	since, limited := oldestIBM, oldestIBM
 	if module == Shopify {
-		since = oldestShopify
+		since, limited = oldestShopify, limitedShopify
 	}
-	begin := []string{"message_topic", "message_key", "message_value"}
-	end := []string{"message_topic", "message_partition", "message_offset", "producer_config", "config_client", "config_acks"}
+	begin := []string{"message_topic", "message_key", "message_value", "message_headers"}
+	end := []string{"message_topic", "message_headers", "message_partition", "message_offset", "producer_config", "config_client", "config_acks"}
 	const async, sync = ".(*asyncProducer).", ".(*syncProducer)."
 	dispatch := probe.Declaration{Program: "dispatch", Funcs: []string{module + async + "dispatcher"}, Place: probe.AtCall,
 		Settings: append([]string{"message_retries"}, begin...)}
@@ -68,9 +76,13 @@ func New(t *join.Tracker, typeName func(addr uint64) (string, error), module str
 		{since, "", probe.Declaration{Program: "sent", Funcs: []string{module + async + "returnSuccesses"}, Words: 3, Settings: end}},
 		{since, batchedErrors, probe.Declaration{Program: "failed", Funcs: []string{module + async + "returnError"}, Words: 4, Settings: end}},
 		{batchedErrors, "", probe.Declaration{Program: "all_failed", Funcs: []string{module + async + "returnErrors"}, Words: 6, Settings: end}},
+		{limited, "", probe.Declaration{Program: "overflow", Funcs: []string{module + ".(*produceSet).wouldOverflow"}, Words: 2, Propagates: true, Lends: true, Fence: probe.Untimed,
+			Requires: "sent", Without: "messages that sarama sends carry no traceparent header",
+			Settings: []string{"message_headers", "message_key", "message_value", "set_producer", "producer_config", "config_version", "config_limit"}}},
 	} {
 		p := v.p
-		p.Since, p.NeedsG, p.Reads, p.Quiet, p.Without = oldest, true, true, true, "messages that sarama sends are not reported"
+		p.Since, p.NeedsG, p.Reads, p.Quiet = oldest, true, true, true
+		p.Without = cmp.Or(p.Without, "messages that sarama sends are not reported")
 		p.Modules = []probe.Module{{Path: module, Since: v.since, Until: v.until}}
 		set.Probes = append(set.Probes, p)
 	}
@@ -85,5 +97,7 @@ func settings(module string) []probe.Setting {
 		field("message_partition", "ProducerMessage.Partition"), field("message_offset", "ProducerMessage.Offset"),
 		field("message_retries", "ProducerMessage.retries"),
 		field("producer_config", "asyncProducer.conf"), field("config_client", "Config.ClientID"), field("config_acks", "Config.Producer.RequiredAcks"),
+		field("message_headers", "ProducerMessage.Headers"), field("set_producer", "produceSet.parent"),
+		field("config_version", "Config.Version"), field("config_limit", "Config.Producer.MaxMessageBytes"),
 	}
 }
