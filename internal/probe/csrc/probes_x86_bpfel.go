@@ -172,6 +172,24 @@ const (
 	ProbesLoupeLimitLOUPE_RESULTS     ProbesLoupeLimit = 4
 )
 
+type ProbesLoupeLoanLimit uint32
+
+const (
+	ProbesLoupeLoanLimitLOUPE_LOANS_HEAD  ProbesLoupeLoanLimit = 4096
+	ProbesLoupeLoanLimitLOUPE_LARGE_LOANS ProbesLoupeLoanLimit = 64
+	ProbesLoupeLoanLimitLOUPE_LARGE_LOAN  ProbesLoupeLoanLimit = 2048
+	ProbesLoupeLoanLimitLOUPE_SMALL_LOANS ProbesLoupeLoanLimit = 16384
+	ProbesLoupeLoanLimitLOUPE_SMALL_LOAN  ProbesLoupeLoanLimit = 128
+)
+
+type ProbesLoupeLoans struct {
+	_      structs.HostLayout
+	Hint   uint64
+	Large  uint64
+	Unused [6]uint64
+	Small  [256]uint64
+}
+
 type ProbesLoupeMark uint32
 
 const (
@@ -202,6 +220,7 @@ type ProbesLoupeNative struct {
 	Image        [8]uint64
 	Contexts     uint64
 	ContextsMask uint64
+	Loans        uint64
 	Seed         uint64
 	SampleBound  uint64
 	SampleParent uint64
@@ -276,7 +295,8 @@ type ProbesLoupeShared struct {
 	Control      ProbesLoupeControl
 	Missed       [384]uint64
 	ContextsFull uint64
-	_            [56]byte
+	Closing      uint64
+	_            [48]byte
 	Ticks        uint64
 	_            [56]byte
 }
@@ -389,6 +409,8 @@ const (
 	ProbesVarTypeLane                       = "type_lane"
 	ProbesVarTypeLaneLimit                  = "type_lane_limit"
 	ProbesVarTypeLimit                      = "type_limit"
+	ProbesVarTypeLoanLimit                  = "type_loan_limit"
+	ProbesVarTypeLoans                      = "type_loans"
 	ProbesVarTypeMark                       = "type_mark"
 	ProbesVarTypeNative                     = "type_native"
 	ProbesVarTypeProbe                      = "type_probe"
@@ -507,6 +529,8 @@ type ProbesVariableSpecs struct {
 	TypeLane      *ebpf.VariableSpec `ebpf:"type_lane"`
 	TypeLaneLimit *ebpf.VariableSpec `ebpf:"type_lane_limit"`
 	TypeLimit     *ebpf.VariableSpec `ebpf:"type_limit"`
+	TypeLoanLimit *ebpf.VariableSpec `ebpf:"type_loan_limit"`
+	TypeLoans     *ebpf.VariableSpec `ebpf:"type_loans"`
 	TypeMark      *ebpf.VariableSpec `ebpf:"type_mark"`
 	TypeNative    *ebpf.VariableSpec `ebpf:"type_native"`
 	TypeProbe     *ebpf.VariableSpec `ebpf:"type_probe"`
@@ -576,6 +600,8 @@ type ProbesVariables struct {
 	TypeLane      *ebpf.Variable `ebpf:"type_lane"`
 	TypeLaneLimit *ebpf.Variable `ebpf:"type_lane_limit"`
 	TypeLimit     *ebpf.Variable `ebpf:"type_limit"`
+	TypeLoanLimit *ebpf.Variable `ebpf:"type_loan_limit"`
+	TypeLoans     *ebpf.Variable `ebpf:"type_loans"`
 	TypeMark      *ebpf.Variable `ebpf:"type_mark"`
 	TypeNative    *ebpf.Variable `ebpf:"type_native"`
 	TypeProbe     *ebpf.Variable `ebpf:"type_probe"`
