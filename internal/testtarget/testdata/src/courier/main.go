@@ -21,6 +21,7 @@
 //	fetch GROUP TOPIC N  the same with FetchMessage and CommitMessages
 //	relay FROM TO N  receives N messages, and sends each to another topic
 //	crowd TOPIC N M  receives M messages on each of N goroutines
+//	garbage         collects garbage from now on, all the time
 //	ended TOPIC     asks for a message with a context that has ended, and of a Reader that is closed
 package main
 
@@ -32,6 +33,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -83,8 +85,9 @@ func main() {
 		"relay": func(args []string) string {
 			return c.receive("", args[0], number(args[2]), func(m kafka.Message) { check(c.write(args[1], kafka.Message{Value: m.Value})) })
 		},
-		"crowd": c.crowd,
-		"ended": c.ended,
+		"crowd":   c.crowd,
+		"ended":   c.ended,
+		"garbage": func([]string) string { go collect(); return "ok" },
 	})
 }
 
@@ -275,3 +278,15 @@ func (c *courier) ended(args []string) string {
 	})
 	return fmt.Sprint(failed)
 }
+
+// collect collects garbage, and uses the memory that was freed.
+func collect() {
+	for {
+		runtime.GC()
+		for i := 0; i < 1000; i++ {
+			garbage.Store(i%16, make([]byte, 32+i%512))
+		}
+	}
+}
+
+var garbage sync.Map

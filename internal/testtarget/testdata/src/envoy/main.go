@@ -17,7 +17,10 @@
 //	group GROUP TOPIC N  the same as a member of a group
 //	poll N TOPICS   receives records on a new goroutine, until it has N, after it has waited for all of them; the answer has the numbers of
 //	                calls and of records
+//	hold TOPIC N    buffers N records until `flush`, which answers when they have been sent
+//	flush
 //	relay FROM TO N  receives N records, and sends each to another topic
+//	garbage         collects garbage from now on, all the time
 //	ended TOPIC N   asks for records with a context that has ended, and after N microseconds, of a client that is closed
 package main
 
@@ -28,6 +31,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -54,6 +58,8 @@ var background = context.Background()
 type envoy struct {
 	broker string
 	client *kgo.Client
+	held   *kgo.Client
+	failed int // of the records that were held
 	http   string
 }
 
@@ -83,13 +89,16 @@ func main() {
 		"group": func(args []string) string {
 			return e.receive(args[1], number(args[2]), nil, kgo.ConsumerGroup(args[0]))
 		},
-		"poll": e.poll,
+		"poll":  e.poll,
+		"hold":  e.hold,
+		"flush": e.flush,
 		"relay": func(args []string) string {
 			return e.receive(args[0], number(args[2]), func(r *kgo.Record) {
 				check(e.client.ProduceSync(background, &kgo.Record{Topic: args[1], Value: r.Value}).FirstErr())
 			})
 		},
-		"ended": e.ended,
+		"ended":   e.ended,
+		"garbage": func([]string) string { go collect(); return "ok" },
 	})
 }
 
@@ -129,6 +138,27 @@ func async(c *kgo.Client, list []*kgo.Record) string {
 	}
 	all.Wait()
 	return answer
+}
+
+func (e *envoy) hold(args []string) string {
+	e.held = e.open(kgo.ManualFlushing())
+	for _, r := range records(args[0], number(args[1])) {
+		e.held.Produce(background, r, func(_ *kgo.Record, err error) {
+			if err != nil {
+				e.failed++
+			}
+		})
+	}
+	return "ok"
+}
+
+func (e *envoy) flush([]string) string {
+	check(e.held.Flush(background))
+	e.held.Close()
+	if e.failed > 0 {
+		return "failed"
+	}
+	return "ok"
 }
 
 func (e *envoy) byDefault(args []string) string {
@@ -259,3 +289,15 @@ func (e *envoy) ended(args []string) string {
 	})
 	return fmt.Sprint(got)
 }
+
+// collect collects garbage, and uses the memory that was freed.
+func collect() {
+	for {
+		runtime.GC()
+		for i := 0; i < 1000; i++ {
+			garbage.Store(i%16, make([]byte, 32+i%512))
+		}
+	}
+}
+
+var garbage sync.Map

@@ -6,6 +6,7 @@ import "github.com/IBM/sarama"
 
 type (
 	settings      = sarama.Config
+	header        = sarama.RecordHeader
 	message       = sarama.ProducerMessage
 	syncProducer  = sarama.SyncProducer
 	asyncProducer = sarama.AsyncProducer

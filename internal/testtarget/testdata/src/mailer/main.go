@@ -12,6 +12,10 @@
 //	mute TOPIC      sends a message without asking for an answer
 //	large TOPIC     sends a message that is too large
 //	inside TOPIC    sends a message in a request of HTTP
+//	traced TOPIC TRACEPARENT  sends a message with this header, and others around it; `-` for none, twice if it begins with `+`
+//	custom TOPIC    sends a message whose value is an Encoder of the program
+//	limit TOPIC N   sends a message whose size is N bytes below the limit
+//	garbage         collects garbage from now on, all the time
 //	load TOPIC N M  sends M messages, one in each call, on each of N goroutines
 package main
 
@@ -21,7 +25,9 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -72,6 +78,19 @@ func main() {
 		},
 		"inside": m.inside,
 		"load":   m.load,
+		"traced": m.traced,
+		"custom": func(args []string) string {
+			return m.message(m.sync, &message{Topic: args[0], Key: stringEncoder("custom"), Value: &number64{7}})
+		},
+		"limit": func(args []string) string {
+			const overhead = 36 // of a message, as sarama computes its size
+			value := make([]byte, config().Producer.MaxMessageBytes-overhead-len("limit")-number(args[1]))
+			for i := range value {
+				value[i] = 'x'
+			}
+			return m.message(m.sync, &message{Topic: args[0], Key: byteEncoder("limit"), Value: byteEncoder(value)})
+		},
+		"garbage": func([]string) string { go collect(); return "ok" },
 	})
 }
 
@@ -109,7 +128,11 @@ func messages(topic string, n int) []*message {
 }
 
 func (m *mailer) message(p syncProducer, msg *message) string {
+	headers := msg.Headers == nil
 	_, _, err := p.SendMessage(msg)
+	if (msg.Headers == nil) != headers {
+		return "changed"
+	}
 	return result(err)
 }
 
@@ -168,3 +191,39 @@ func (m *mailer) load(args []string) string {
 	all.Wait()
 	return "ok"
 }
+
+func (m *mailer) traced(args []string) string {
+	msg := &message{Topic: args[0], Value: stringEncoder("value"), Headers: []header{{Key: []byte("first"), Value: []byte("1")}, {Key: []byte("traceparenT")}, {}}}
+	value := strings.TrimPrefix(args[1], "+")
+	if value != "-" {
+		msg.Headers = append(msg.Headers, header{Key: []byte("traceparent"), Value: []byte(value)})
+	}
+	if value != args[1] {
+		msg.Headers = append(msg.Headers, header{Key: []byte("traceparent"), Value: []byte(value)})
+	}
+	msg.Headers = append(msg.Headers, header{Key: []byte("last")})
+	before := len(msg.Headers)
+	answer := m.message(m.sync, msg)
+	if len(msg.Headers) != before {
+		return "changed"
+	}
+	return answer
+}
+
+// A number64 is an Encoder that is neither a string nor bytes.
+type number64 struct{ n int }
+
+func (n *number64) Encode() ([]byte, error) { return []byte(strconv.Itoa(n.n)), nil }
+func (n *number64) Length() int             { return len(strconv.Itoa(n.n)) }
+
+// collect collects garbage, and uses the memory that was freed.
+func collect() {
+	for {
+		runtime.GC()
+		for i := 0; i < 1000; i++ {
+			garbage.Store(i%16, make([]byte, 32+i%512))
+		}
+	}
+}
+
+var garbage sync.Map

@@ -5,15 +5,22 @@
 //	address         answers with the address of the broker
 //	topic NAME N    creates a topic with N partitions
 //	stored TOPIC    answers with the number of messages that the topic has
+//	records TOPIC   answers with the messages that the topic has, as another client of Kafka receives them, in the order of their partitions:
+//	                `KEY|VALUE|NAME=VALUE;NAME=VALUE` with the headers, which have no spaces
 //	fail CODE N     answers the next N requests to store messages with an error
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
+	"sort"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -48,6 +55,7 @@ func main() {
 			}
 			return fmt.Sprint(n)
 		},
+		"records": func(args []string) string { return records(c, args[0]) },
 		"fail": func(args []string) string {
 			for i := 0; i < number(args[1]); i++ {
 				c.ControlKey(produce, refuse(int16(number(args[0]))))
@@ -55,6 +63,43 @@ func main() {
 			return "ok"
 		},
 	})
+}
+
+// records returns the messages of a topic.
+func records(c *kfake.Cluster, topic string) string {
+	stored := int64(0)
+	for _, p := range c.PartitionInfos(topic) {
+		stored += p.HighWatermark
+	}
+	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	check(err)
+	defer client.Close()
+	var list []*kgo.Record
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	for int64(len(list)) < stored {
+		fetches := client.PollFetches(ctx)
+		fetches.EachError(func(_ string, _ int32, err error) { check(err) })
+		list = append(list, fetches.Records()...)
+	}
+	sort.Slice(list, func(i, j int) bool {
+		a, b := list[i], list[j]
+		return a.Partition < b.Partition || a.Partition == b.Partition && a.Offset < b.Offset
+	})
+	var text strings.Builder
+	for i, r := range list {
+		if i > 0 {
+			text.WriteByte(' ')
+		}
+		fmt.Fprintf(&text, "%s|%s|", r.Key, r.Value)
+		for j, h := range r.Headers {
+			if j > 0 {
+				text.WriteByte(';')
+			}
+			fmt.Fprintf(&text, "%s=%s", h.Key, h.Value)
+		}
+	}
+	return text.String()
 }
 
 // refuse returns a function that answers a request to store messages with an error.
