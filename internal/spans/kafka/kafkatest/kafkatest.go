@@ -55,7 +55,7 @@ func Each(t *testing.T, program, prefix string, versions []Version, test func(t 
 							t.Skip("eBPF requires root")
 						}
 						target := testtarget.Start(t, testtarget.Build(t, spec))
-						test(t, v, observe(t, target, broker, engine))
+						test(t, v, observe(t, target, broker, loupe.Options{Engine: engine}))
 					})
 				}
 			}
@@ -82,6 +82,9 @@ type Observed struct {
 	// Address is that of the broker.
 	Address string
 
+	// KeepsLoans says that the program still uses memory of the probes at the end.
+	KeepsLoans bool
+
 	t      *testing.T
 	target *testtarget.Process
 	done   sync.WaitGroup
@@ -96,7 +99,7 @@ var topics struct {
 	n int
 }
 
-func observe(t *testing.T, target, broker *testtarget.Process, engine loupe.Engine) *Observed {
+func observe(t *testing.T, target, broker *testtarget.Process, options loupe.Options) *Observed {
 	t.Helper()
 	topics.Lock()
 	topics.n++
@@ -104,7 +107,8 @@ func observe(t *testing.T, target, broker *testtarget.Process, engine loupe.Engi
 	topics.Unlock()
 	o.Do("broker "+o.Address, "ok")
 	ctx, stop := context.WithCancel(context.Background())
-	s, err := loupe.Attach(ctx, loupe.PID(target.PID()), loupe.Options{Engine: engine, Spans: loupe.SpanOptions{Handle: o.add}})
+	options.Spans.Handle = o.add
+	s, err := loupe.Attach(ctx, loupe.PID(target.PID()), options)
 	if err != nil {
 		stop()
 		t.Fatal(err)
@@ -140,9 +144,12 @@ func (o *Observed) add(s *spans.Span) {
 
 // Topic creates a topic and returns its name.
 func (o *Observed) Topic(name string, partitions int) string {
-	o.Broker.Command(fmt.Sprintf("topic %s%s %d", o.prefix, name, partitions))
-	return o.prefix + name
+	o.Broker.Command(fmt.Sprintf("topic %s %d", o.Name(name), partitions))
+	return o.Name(name)
 }
+
+// Name returns the name of a topic that Topic has created.
+func (o *Observed) Name(name string) string { return o.prefix + name }
 
 // Stored checks the number of messages that the broker has.
 func (o *Observed) Stored(topic string, want int) {
@@ -181,6 +188,9 @@ func (o *Observed) take(n int, library string) []*spans.Span {
 		o.mu.Unlock()
 	}
 }
+
+// Take waits for n spans of a library, and returns all that have ended.
+func (o *Observed) Take(library string, n int) []*spans.Span { return o.take(n, library) }
 
 // Helper marks the calling function as one of a test.
 func (o *Observed) Helper() { o.t.Helper() }
