@@ -22,12 +22,17 @@ func TestTortureSets(t *testing.T) {
 	specs := append([]testtarget.Spec{web}, testtarget.Rare(t, []testtarget.Spec{{Program: "web", Go: "1.19.13", Stripped: true}, {Program: "web", Go: "1.23.12", PIE: true},
 		{Program: "exchange", Flags: "-modfile=grpc-1.57.mod", Go: "1.19.13"}}...)...)
 	specs = append(specs, testtarget.Spec{Program: "exchange", Flags: "-modfile=grpc-1.85.mod"})
+	specs = append(specs, testtarget.Rare(t, []testtarget.Spec{{Program: "envoy", Flags: "-modfile=franz-1.22.3.mod"}, {Program: "courier", Flags: "-modfile=kafka-0.4.41.mod", Go: "1.19.13"}, {Program: "courier", Flags: "-modfile=kafka-0.4.51.mod"},
+		{Program: "mailer", Flags: "-modfile=sarama-1.61.1.mod"}, {Program: "mailer", Flags: "-modfile=sarama-shopify-1.38.1.mod", Tags: "shopify", Go: "1.19.13"}}...)...)
 	for _, spec := range specs {
 		t.Run(spec.String(), func(t *testing.T) {
 			p := testtarget.Start(t, testtarget.Build(t, spec))
 			load := webLoad
-			if spec.Program == "exchange" {
+			switch spec.Program {
+			case "exchange":
 				load = exchangeLoad
+			case "envoy", "courier", "mailer":
+				load = kafkaLoad
 			}
 			stop := load(t, p)
 			before := holdingsOf(t, p.PID())
@@ -133,5 +138,55 @@ func exchangeLoad(t *testing.T, p *testtarget.Process) (stop func() int64) {
 		close(ended)
 		<-done
 		return rpcs
+	}
+}
+
+// kafkaLoad has the program send messages until it is stopped. Another client receives them: each one has a valid header, or none.
+func kafkaLoad(t *testing.T, p *testtarget.Process) (stop func() int64) {
+	const times, goroutines, rounds = 20, 8, 2
+	broker := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "postoffice", Flags: "-modfile=kfake.mod"}))
+	p.Command("broker " + broker.Command("address"))
+	p.Command("garbage")
+	broker.Command("topic inside 1")
+	message := regexp.MustCompile(`^key0\|value\|(traceparent=00-[0-9a-f]{32}-[0-9a-f]{16}-01)?$`)
+	var messages, headers int64
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := 0; ; i++ {
+			select {
+			case <-ended:
+				return
+			default:
+			}
+			topic := fmt.Sprintf("torture%d", i)
+			broker.Command("topic " + topic + " 1")
+			for range times {
+				for _, command := range []string{fmt.Sprintf("load %s %d %d", topic, goroutines, rounds), "inside inside"} { // this one in a request of HTTP
+					if got := p.Command(command); got != "ok" {
+						t.Errorf("%s: %s", command, got)
+					}
+				}
+			}
+			list := strings.Fields(broker.Command("records " + topic))
+			if len(list) != times*goroutines*rounds {
+				t.Errorf("the broker has %d messages, want %d", len(list), times*goroutines*rounds)
+			}
+			for _, m := range list {
+				messages++
+				if !message.MatchString(m) {
+					t.Errorf("a client has received %q", m)
+				}
+				if strings.Contains(m, "traceparent") {
+					headers++
+				}
+			}
+		}
+	}()
+	return func() int64 {
+		close(ended)
+		<-done
+		t.Logf("%d of %d messages have a header", headers, messages)
+		return messages
 	}
 }
