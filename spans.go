@@ -52,8 +52,12 @@ type SpanOptions struct {
 	// receive them continue the trace. If it is nil, no requests are changed. It requires [EngineInline], because engine uprobe changes
 	// nothing in the target: with that engine a warning says that the headers are missing.
 	//
-	// Supported are requests of net/http by HTTP/1.1 and HTTP/2, and RPCs of gRPC. A request with a traceparent header of its own is left
-	// alone. SpanCounts.NoHeader counts those to which no header could be added.
+	// Supported are requests of net/http by HTTP/1.1 and HTTP/2, RPCs of gRPC, and messages of the clients of Kafka: kafka-go from v0.4.41
+	// on, franz-go, and sarama from v1.21.0 on, with the last two those without other headers. A request with a traceparent header of its
+	// own is left alone. SpanCounts.NoHeader counts those to which no header could be added.
+	//
+	// Headers of messages are in memory that the probes lend to the program. Closing the session waits up to a second for messages that
+	// have not been sent. If there are some then, 2 MB of memory stay in the program.
 	Propagation *Propagation
 
 	// Syscalls includes the time in system calls and in C code in the breakdown with engine uprobe. Otherwise this time counts as

@@ -67,10 +67,10 @@ of the OpenTelemetry specification apply, for example OTEL_TRACES_SAMPLER,
 OTEL_EXPORTER_OTLP_HEADERS and OTEL_EXPORTER_OTLP_PROTOCOL (grpc or
 http/protobuf).
 
-With --engine inline, requests that the program sends by HTTP and gRPC get a
-traceparent header, so that the spans of several services make one trace.
-Requests that have the header already are not changed. --propagate=false or
-OTEL_PROPAGATORS=none prevents it.
+With --engine inline, requests that the program sends by HTTP and gRPC and
+messages that it sends by Kafka get a traceparent header, so that the spans of
+several services make one trace. Requests that have the header already are not
+changed. --propagate=false or OTEL_PROPAGATORS=none prevents it.
 
 Supported libraries, with Go 1.19 and later: net/http with the routes of
 http.ServeMux, gorilla/mux, chi, gin and echo; google.golang.org/grpc;
