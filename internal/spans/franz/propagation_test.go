@@ -61,7 +61,7 @@ func TestPropagation(t *testing.T) {
 func TestPropagationHeld(t *testing.T) {
 	header := regexp.MustCompile(`^key\d+\|value\|traceparent=00-[0-9a-f]{32}-[0-9a-f]{16}-01$`)
 	kafkatest.EachPropagating(t, "envoy", "franz", versions[len(versions)-1:], func(t *testing.T, v kafkatest.Version, o *kafkatest.Observed) {
-		const n = 1000
+		const n = 1001
 		topic := o.Topic("held", 4)
 		o.Do("hold "+topic+" 1000", "ok")
 		o.KeepsLoans = true

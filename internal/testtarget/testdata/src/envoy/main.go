@@ -17,7 +17,7 @@
 //	group GROUP TOPIC N  the same as a member of a group
 //	poll N TOPICS   receives records on a new goroutine, until it has N, after it has waited for all of them; the answer has the numbers of
 //	                calls and of records
-//	hold TOPIC N    buffers N records until `flush`, which answers when they have been sent
+//	hold TOPIC N    sends a record, and buffers N records until `flush`, which answers when they have been sent
 //	flush
 //	relay FROM TO N  receives N records, and sends each to another topic
 //	garbage         collects garbage from now on, all the time
@@ -142,7 +142,10 @@ func async(c *kgo.Client, list []*kgo.Record) string {
 
 func (e *envoy) hold(args []string) string {
 	e.held = e.open(kgo.ManualFlushing())
-	for _, r := range records(args[0], number(args[1])) {
+	for i, r := range records(args[0], 1+number(args[1])) {
+		if i == 1 { // the client knows the topic after the first one
+			check(e.held.Flush(background))
+		}
 		e.held.Produce(background, r, func(_ *kgo.Record, err error) {
 			if err != nil {
 				e.failed++
