@@ -58,7 +58,7 @@ func New(t *join.Tracker, typeName func(addr uint64) (string, error)) *probe.Set
 	for _, p := range []probe.Declaration{old, current,
 		{Program: "send_end", Funcs: []string{client + "finishRecordPromise"}, Words: 7, Without: send,
 			Settings: []string{"record_partition", "record_offset", "record_topic", "error_name", "record_headers"}},
-		{Program: "buffer", Funcs: []string{Library + ".(*recBuf).bufferRecord"}, Words: 5, Propagates: true, Lends: true, Fence: probe.Untimed,
+		{Program: "buffer", Funcs: []string{Library + ".(*recBuf).bufferRecord"}, Words: 5, Propagates: true, Lends: true, Fence: probe.Unfenced,
 			Requires: "send_end", Without: "records that franz-go sends carry no traceparent header",
 			Settings: []string{"record_headers", "record_key", "record_value", "buffer_limit"}},
 		{Program: "ask", Funcs: []string{client + "PollRecords"}, Words: 1, Without: receive,

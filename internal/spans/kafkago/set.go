@@ -75,9 +75,9 @@ func New(t *join.Tracker, typeName func(addr uint64) (string, error)) *probe.Set
 		{Program: "read", Funcs: []string{read}, Place: probe.AtReturn, Results: 1, Without: receive, Settings: message},
 		{Program: "recorded", Modules: current, Funcs: []string{version2}, Place: probe.AtCall, Callee: "hash/crc32.MakeTable",
 			Propagates: true, Fence: probe.Untimed, Without: noHeaders},
-		{Program: "produce", Modules: current, Funcs: []string{Library + ".(*Writer).produce"}, Words: 5, Propagates: true, Fence: probe.Untimed,
+		{Program: "produce", Modules: current, Funcs: []string{Library + ".(*Writer).produce"}, Words: 5, Propagates: true, Fence: probe.Unfenced,
 			Requires: "recorded", Without: noHeaders, Settings: []string{"batch_messages"}},
-		{Program: "record", Modules: current, Funcs: []string{version2 + ".func1"}, Words: 2, Propagates: true, Lends: true, Fence: probe.Untimed,
+		{Program: "record", Modules: current, Funcs: []string{version2 + ".func1"}, Words: 2, Propagates: true, Lends: true, Fence: probe.Unfenced,
 			Requires: "produce", Without: noHeaders, Settings: []string{"records_messages", "records_index", "records_record", "record_headers"}},
 	} {
 		p.Since, p.NeedsG, p.Reads, p.Quiet = oldest, true, true, true

@@ -76,7 +76,7 @@ func New(t *join.Tracker, typeName func(addr uint64) (string, error), module str
 		{since, "", probe.Declaration{Program: "sent", Funcs: []string{module + async + "returnSuccesses"}, Words: 3, Settings: end}},
 		{since, batchedErrors, probe.Declaration{Program: "failed", Funcs: []string{module + async + "returnError"}, Words: 4, Settings: end}},
 		{batchedErrors, "", probe.Declaration{Program: "all_failed", Funcs: []string{module + async + "returnErrors"}, Words: 6, Settings: end}},
-		{limited, "", probe.Declaration{Program: "overflow", Funcs: []string{module + ".(*produceSet).wouldOverflow"}, Words: 2, Propagates: true, Lends: true, Fence: probe.Untimed,
+		{limited, "", probe.Declaration{Program: "overflow", Funcs: []string{module + ".(*produceSet).wouldOverflow"}, Words: 2, Propagates: true, Lends: true, Fence: probe.Unfenced,
 			Requires: "sent", Without: "messages that sarama sends carry no traceparent header",
 			Settings: []string{"message_headers", "message_key", "message_value", "set_producer", "producer_config", "config_version", "config_limit"}}},
 	} {
