@@ -40,6 +40,8 @@ type Want struct {
 
 // Propagate is how the spans whose contexts are written are sampled. The probes must decide that.
 type Propagate struct {
+	Baggage bool // requests carry on the baggage of the request that they belong to
+
 	Bound  uint64 // a new trace is sampled if the last 8 bytes of its ID, shifted right by one, are below; 1<<63: always
 	Parent bool   // a span with a parent is sampled if that is
 }

@@ -55,6 +55,7 @@ const struct loupe_native *type_native __attribute__((unused));
 const struct loupe_wait_entry *type_wait_entry __attribute__((unused));
 const struct loupe_context *type_context __attribute__((unused));
 const struct loupe_loans *type_loans __attribute__((unused));
+const struct loupe_carried *type_carried __attribute__((unused));
 const enum loupe_loan_limit *type_loan_limit __attribute__((unused));
 
 #define CONFIG(field) config.field

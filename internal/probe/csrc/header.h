@@ -34,8 +34,9 @@ enum {
 
 /* The addresses of the first values of the keys that were found; 0: none. */
 struct header_search {
-	u64 traceparent, agent;
+	u64 traceparent, agent, tracestate, baggage;
 	u32 traceparents; /* number of values; 2: two or more */
+	u32 tracestates, baggages;
 	u32 problems;
 };
 
@@ -53,6 +54,20 @@ INLINE int header_text_is(u64 addr, u64 length, u64 first, u64 last)
 	return !read_foreign(&word, 8, addr + length - 8) && (word | LOWER) == last;
 }
 
+/* The same for a text of 7 letters. */
+INLINE int header_text7_is(u64 addr, u64 text)
+{
+	u64 word = 0;
+
+	return !read_foreign(&word, 7, addr) && (word | (LOWER >> 8)) == text;
+}
+
+#define TRACEPARENT_FIRST TEXT8('t', 'r', 'a', 'c', 'e', 'p', 'a', 'r')
+#define TRACEPARENT_LAST TEXT8('c', 'e', 'p', 'a', 'r', 'e', 'n', 't')
+#define TRACESTATE_FIRST TEXT8('t', 'r', 'a', 'c', 'e', 's', 't', 'a')
+#define TRACESTATE_LAST TEXT8('a', 'c', 'e', 's', 't', 'a', 't', 'e')
+#define BAGGAGE TEXT8('b', 'a', 'g', 'g', 'a', 'g', 'e', 0)
+
 /* Looks at one slot. */
 FUNCTION int header_slot(struct header_search *s, u64 key_at, u64 value_at)
 {
@@ -65,14 +80,22 @@ FUNCTION int header_slot(struct header_search *s, u64 key_at, u64 value_at)
 		return 0;
 	}
 
-	int parent = key[1] == 11 && header_text_is(key[0], 11, TEXT8('t', 'r', 'a', 'c', 'e', 'p', 'a', 'r'), TEXT8('c', 'e', 'p', 'a', 'r', 'e', 'n', 't'));
+	int parent = key[1] == 11 && header_text_is(key[0], 11, TRACEPARENT_FIRST, TRACEPARENT_LAST);
+	int state = key[1] == 10 && header_text_is(key[0], 10, TRACESTATE_FIRST, TRACESTATE_LAST);
+	int baggage = key[1] == 7 && header_text7_is(key[0], BAGGAGE);
 	int agent = key[1] == 10 && header_text_is(key[0], 10, TEXT8('u', 's', 'e', 'r', '-', 'a', 'g', 'e'), TEXT8('e', 'r', '-', 'a', 'g', 'e', 'n', 't'));
 
-	if ((!parent && !agent) || read_foreign(value, sizeof(value), value_at) || !value[1])
+	if ((!parent && !state && !baggage && !agent) || read_foreign(value, sizeof(value), value_at) || !value[1])
 		return 0;
 	if (parent) {
 		s->traceparent = value[0];
 		s->traceparents += value[1] == 1 ? 1 : 2; /* keys of metadata can differ in their case */
+	} else if (state) {
+		s->tracestate = value[0];
+		s->tracestates += value[1] == 1 ? 1 : 2;
+	} else if (baggage) {
+		s->baggage = value[0];
+		s->baggages += value[1] == 1 ? 1 : 2;
 	} else {
 		s->agent = value[0];
 	}
@@ -172,8 +195,8 @@ FUNCTION int header_find(struct header_search *s, u64 map)
 {
 	if (!s)
 		return 0;
-	s->traceparent = s->agent = 0;
-	s->traceparents = s->problems = 0;
+	s->traceparent = s->agent = s->tracestate = s->baggage = 0;
+	s->traceparents = s->tracestates = s->baggages = s->problems = 0;
 	if (map)
 		s->problems |= SETTING(map_swiss) ? header_groups(s, map) : header_buckets(s, map);
 	return 0;

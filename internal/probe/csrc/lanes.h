@@ -23,6 +23,7 @@ enum loupe_lane_limit {
 	LOUPE_STACK_USE = 3200,  /* bytes that probes may use of the scratch stack, which has three times as many */
 	LOUPE_BUCKET = 8,        /* stacks that share a place in the table of those sent: a cache line */
 	LOUPE_TIMES = 32768,     /* entries of the table of goroutines' last times */
+	LOUPE_CARRIED = 8192,    /* entries of the ring of struct loupe_carried */
 	LOUPE_WINDOW_ENTRIES = 16, /* entries of a hash table that are searched for one key */
 	LOUPE_IMAGE_PARTS = 4,     /* parts of the executable that probes read by loads */
 };
@@ -64,6 +65,7 @@ struct loupe_shared {
 	u64 missed[LOUPE_MAX_PROBES]; /* the same by probe, in the order of the sets */
 
 	u64 contexts_full; /* contexts of spans for which there was no room */
+	u64 carried;       /* the number of the newest struct loupe_carried */
 	u64 closing;       /* probes lend no more memory to the program: struct loupe_loans */
 
 	/* A separate cache line: with the coarse clock all hits write it. */
@@ -83,7 +85,19 @@ struct loupe_context {
 	u64 span;     /* the span ID, likewise */
 	u64 flags;    /* enum loupe_context_flag */
 	u64 about;    /* the key of another entry, or 0; if key is the address of a request: when the entry was made */
+	u64 carried;  /* number of a struct loupe_carried; 0: none */
+	u64 unused;
 };
+
+/* Values of headers that requests carry on: see state.h. */
+struct loupe_carried {
+	u64 number; /* 0: it is being written */
+	u32 state_length, baggage_length;
+	u8 state[256];
+	u8 baggage[496];
+};
+
+_Static_assert(sizeof(struct loupe_carried) == 768, "the size of what is carried");
 
 /*
  * Memory that probes lend to structures of the program: headers of messages that are being sent. It is private memory of the target,
@@ -109,6 +123,8 @@ struct loupe_loans {
 enum loupe_context_flag {
 	LOUPE_SAMPLED = 1,
 	LOUPE_SILENT = 2, /* the request gets no header */
+	LOUPE_OWN_STATE = 4, /* it has a tracestate of its own, */
+	LOUPE_OWN_BAGGAGE = 8, /* or a baggage */
 };
 
 /*
@@ -131,6 +147,8 @@ struct loupe_native {
 
 	/* The contexts of spans: struct loupe_context, in shared memory. 0: the requests that the program sends get no headers. */
 	u64 contexts, contexts_mask;
+	u64 carried;       /* struct loupe_carried, in shared memory; 0: requests carry nothing on */
+	u64 baggage;       /* 1: they carry baggage, too */
 	u64 loans;         /* address of struct loupe_loans; 0: there is none */
 	u64 seed;          /* of IDs, secret */
 	u64 sample_bound;  /* a new trace is sampled if the second word of its ID, shifted right by one, is below */

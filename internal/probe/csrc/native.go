@@ -18,6 +18,7 @@ type (
 	WaitEntry = ProbesLoupeWaitEntry
 	Context   = ProbesLoupeContext
 	Loans     = ProbesLoupeLoans
+	Carried   = ProbesLoupeCarried
 )
 
 // Sizes of lanes.h.
@@ -27,6 +28,9 @@ const (
 	StackUse     = int(ProbesLoupeLaneLimitLOUPE_STACK_USE)
 	Times        = int(ProbesLoupeLaneLimitLOUPE_TIMES)
 	ContextScope = 1 // CONTEXT_SCOPE of native.h
+
+	// CarriedEntries is the number of entries of the ring of Carried.
+	CarriedEntries = int(ProbesLoupeLaneLimitLOUPE_CARRIED)
 
 	// LoansSize is the number of bytes of Loans, the head of which is a Loans.
 	LoansSize = int(ProbesLoupeLoanLimitLOUPE_LOANS_HEAD + ProbesLoupeLoanLimitLOUPE_LARGE_LOANS*ProbesLoupeLoanLimitLOUPE_LARGE_LOAN +

@@ -9,7 +9,7 @@
 #ifndef LOUPE_PROPAGATE_H
 #define LOUPE_PROPAGATE_H
 
-#include "set.h"
+#include "state.h"
 
 enum {
 	TRACEPARENT = 55, /* length of a value: 00-<32>-<16>-<2> */
@@ -22,6 +22,29 @@ INLINE void note_context(struct note *n, const struct loupe_context *c)
 	note_word(n, c->trace[1]);
 	note_word(n, c->span);
 	note_word(n, c->flags);
+}
+
+/* Flags of a note about what a request has. */
+enum {
+	STATE_STORED = 1,
+	BAGGAGE_STORED = 2,
+	BAGGAGE_WANTED = 4,
+	STATES_SHIFT = 8, /* the numbers of values */
+	BAGGAGES_SHIFT = 16,
+	MANY_VALUES = 0xff,
+};
+
+/* Adds what a request has beside its traceparent header, given the numbers of values and the address of the first tracestate. */
+INLINE void note_carried(struct note *n, const struct loupe_context *c, u32 states, u32 baggages, u64 tracestate)
+{
+	u64 flags = (u64)(states > MANY_VALUES ? MANY_VALUES : states) << STATES_SHIFT | (u64)(baggages > MANY_VALUES ? MANY_VALUES : baggages) << BAGGAGES_SHIFT;
+
+#if HAS_CONTEXTS
+	flags |= (carried_length(c->carried, CARRIED_STATE) ? STATE_STORED : 0) | (carried_length(c->carried, CARRIED_BAGGAGE) ? BAGGAGE_STORED : 0) |
+		 (native.baggage ? BAGGAGE_WANTED : 0);
+#endif
+	note_word(n, flags);
+	note_string(n, tracestate);
 }
 
 #if HAS_CONTEXTS
@@ -113,40 +136,54 @@ INLINE void copy_context(struct loupe_context *to, const struct loupe_context *f
 	to->trace[1] = from->trace[1];
 	to->span = from->span;
 	to->flags = flags;
+	to->carried = from->carried;
+}
+
+INLINE void no_context(struct loupe_context *to)
+{
+	to->trace[0] = to->trace[1] = to->span = to->flags = to->carried = 0;
 }
 
 /* The context of a request that a goroutine begins to serve, or of a message that it has received, given the value of its only traceparent header; 0: none. */
-FUNCTION void context_receive(struct loupe_context *to, u64 goid, u64 traceparent, u64 length)
+FUNCTION void context_receive(struct loupe_context *to, u64 goid, u64 traceparent, u64 length, const struct carried *carried)
 {
 	struct loupe_context parent, *scope;
+	int continued = 0;
 
-	to->trace[0] = to->trace[1] = to->span = to->flags = 0;
+	no_context(to);
 	if (!native.contexts)
 		return;
 	if (traceparent && parse_traceparent(&parent, traceparent, length)) {
 		to->trace[0] = parent.trace[0];
 		to->trace[1] = parent.trace[1];
 		to->flags = native.sample_parent ? parent.flags : sampled(to->trace);
+		continued = 1;
 	} else {
 		to->trace[0] = new_id(1);
 		to->trace[1] = new_id(2);
 		to->flags = sampled(to->trace);
 	}
 	to->span = new_id(3);
+	to->carried = carry_store(carried, continued);
 	scope = context_find(context_key(goid, CONTEXT_SCOPE), 1);
 	if (!scope)
 		return;
 	copy_context(scope, to, to->flags);
 }
 
-/* The same, given the address of the string with the value. */
-INLINE void context_serve(struct loupe_context *to, u64 goid, u64 traceparent)
+/* The same, given the addresses of the strings with the values of the headers; 0: none. */
+FUNCTION void context_serve(struct loupe_context *to, u64 goid, u64 traceparent, u64 tracestate, u64 baggage)
 {
 	u64 header[2] = {};
+	struct carried carried = {};
 
 	if (traceparent && read_foreign(header, sizeof(header), traceparent))
 		header[0] = 0;
-	context_receive(to, goid, header[0], header[1]);
+	if (tracestate && read_foreign(&carried.state, 16, tracestate))
+		carried.state = 0;
+	if (baggage && read_foreign(&carried.baggage, 16, baggage))
+		carried.baggage = 0;
+	context_receive(to, goid, header[0], header[1], &carried);
 }
 
 /* Stores a context by the address of the request that it belongs to. */
@@ -156,15 +193,19 @@ FUNCTION void context_about(const struct loupe_context *c, u64 about)
 
 	if (!other)
 		return;
-	copy_context(other, c, c->flags & LOUPE_SAMPLED);
+	copy_context(other, c, c->flags & ~LOUPE_SILENT);
 	other->about = lane()->stamp;
 }
 
-/* The context of a request that begins on a goroutine. silent is whether the request gets no header. */
-FUNCTION void context_new(struct loupe_context *to, u64 goid, int silent)
+/*
+ * The context of a request that begins on a goroutine. own are flags of what it has itself: LOUPE_SILENT if it gets no header,
+ * LOUPE_OWN_STATE, and LOUPE_OWN_BAGGAGE.
+ */
+FUNCTION void context_new(struct loupe_context *to, u64 goid, int own)
 {
 	struct loupe_context *scope = context_find(context_key(goid, CONTEXT_SCOPE), 0);
 
+	to->carried = scope ? scope->carried : 0;
 	if (scope) {
 		to->trace[0] = scope->trace[0];
 		to->trace[1] = scope->trace[1];
@@ -175,28 +216,27 @@ FUNCTION void context_new(struct loupe_context *to, u64 goid, int silent)
 		to->flags = sampled(to->trace);
 	}
 	to->span = new_id(3);
-	if (silent)
-		to->flags |= LOUPE_SILENT;
+	to->flags |= own;
 }
 
 /*
  * The context of a request that a goroutine begins to send. It is stored as that of the goroutine and, unless the request gets no header,
  * as that of about if this is not 0.
  */
-FUNCTION void context_send(struct loupe_context *to, u64 goid, u64 about, int silent)
+FUNCTION void context_send(struct loupe_context *to, u64 goid, u64 about, int own)
 {
 	struct loupe_context *call;
 
-	to->trace[0] = to->trace[1] = to->span = to->flags = 0;
+	no_context(to);
 	if (!native.contexts)
 		return;
 	context_end_call(goid);
-	context_new(to, goid, silent);
+	context_new(to, goid, own);
 	call = context_find(context_key(goid, CONTEXT_CALL), 1);
 	if (!call)
 		return;
 	copy_context(call, to, to->flags);
-	if (silent)
+	if (own & LOUPE_SILENT)
 		return;
 	call->about = about;
 	context_about(call, about);
@@ -206,16 +246,16 @@ FUNCTION void context_send(struct loupe_context *to, u64 goid, u64 about, int si
  * The same for a request that goes on by HTTP/2, and then is that of about: it has the context that it began with, unless it begins now,
  * because there was a connection for it. It may end on another goroutine, so it is not stored as that of this one.
  */
-FUNCTION void context_send_http2(struct loupe_context *to, u64 goid, u64 about, int silent)
+FUNCTION void context_send_http2(struct loupe_context *to, u64 goid, u64 about, int own)
 {
-	to->trace[0] = to->trace[1] = to->span = to->flags = 0;
+	no_context(to);
 	if (!native.contexts)
 		return;
 	if (!context_take(context_key(goid, CONTEXT_CALL), to))
-		context_new(to, goid, silent);
+		context_new(to, goid, own);
 	else if (to->about)
 		context_take(to->about, 0);
-	if (!silent && !(to->flags & LOUPE_SILENT))
+	if (!((own | to->flags) & LOUPE_SILENT))
 		context_about(to, about);
 }
 
@@ -223,13 +263,13 @@ FUNCTION void context_send_http2(struct loupe_context *to, u64 goid, u64 about, 
  * The context of a message that a goroutine begins to send. Unless the message gets no header, it is stored as that of about. Another
  * goroutine may end it, so it is not stored as that of this one.
  */
-FUNCTION void context_post(struct loupe_context *to, u64 goid, u64 about, int silent)
+FUNCTION void context_post(struct loupe_context *to, u64 goid, u64 about, int own)
 {
-	to->trace[0] = to->trace[1] = to->span = to->flags = 0;
+	no_context(to);
 	if (!native.contexts)
 		return;
-	context_new(to, goid, silent);
-	if (!silent)
+	context_new(to, goid, own);
+	if (!(own & LOUPE_SILENT))
 		context_about(to, about);
 }
 
@@ -244,29 +284,29 @@ INLINE int heap_memory(u64 addr, u64 size)
 #else
 #define PROPAGATES 0
 
-INLINE void context_serve(struct loupe_context *to, u64 goid, u64 traceparent)
+INLINE void context_serve(struct loupe_context *to, u64 goid, u64 traceparent, u64 tracestate, u64 baggage)
 {
 	to->trace[0] = to->trace[1] = to->span = to->flags = 0;
 }
 
-INLINE void context_receive(struct loupe_context *to, u64 goid, u64 traceparent, u64 length)
+INLINE void context_receive(struct loupe_context *to, u64 goid, u64 traceparent, u64 length, const struct carried *carried)
 {
 	to->trace[0] = to->trace[1] = to->span = to->flags = 0;
 }
 
-INLINE void context_send(struct loupe_context *to, u64 goid, u64 about, int silent)
+INLINE void context_send(struct loupe_context *to, u64 goid, u64 about, int own)
 {
 	to->trace[0] = to->trace[1] = to->span = to->flags = 0;
 }
 
-INLINE void context_post(struct loupe_context *to, u64 goid, u64 about, int silent)
+INLINE void context_post(struct loupe_context *to, u64 goid, u64 about, int own)
 {
-	context_send(to, goid, about, silent);
+	context_send(to, goid, about, own);
 }
 
-INLINE void context_send_http2(struct loupe_context *to, u64 goid, u64 about, int silent)
+INLINE void context_send_http2(struct loupe_context *to, u64 goid, u64 about, int own)
 {
-	context_send(to, goid, about, silent);
+	context_send(to, goid, about, own);
 }
 
 #endif

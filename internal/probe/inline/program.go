@@ -88,6 +88,9 @@ func NewProgram(o Options) (*Program, error) {
 		if o.Propagate.Parent {
 			s.SampleParent = 1
 		}
+		if o.Propagate.Baggage {
+			s.Baggage = 1
+		}
 	}
 	if o.Config.MinBlock > 0 { // the probes' times are ticks
 		if p.coarse {
@@ -188,7 +191,7 @@ func (p *Program) Private(program, region uint64) []byte {
 	s.LanesEnd = s.Lanes + uint64(g.Lanes*csrc.LaneSpan)
 	s.Listed = region + uint64(g.listed())
 	if g.Contexts > 0 {
-		s.Contexts = region + uint64(g.contexts())
+		s.Contexts, s.Carried = region+uint64(g.contexts()), region+uint64(g.carried())
 	}
 	s.Starts = program + uint64(p.startsAt)
 	s.Known = program + uint64(p.knownAt)

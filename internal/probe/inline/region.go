@@ -80,8 +80,11 @@ func (g Geometry) Size() int {
 	if g.Contexts == 0 {
 		return g.tables() + g.Lanes*g.Tables
 	}
-	return g.contexts() + g.Contexts*int(unsafe.Sizeof(csrc.Context{}))
+	return g.carried() + csrc.CarriedEntries*int(unsafe.Sizeof(csrc.Carried{}))
 }
+
+// carried returns the place of what requests carry on, if there are contexts.
+func (g Geometry) carried() int { return g.contexts() + g.Contexts*int(unsafe.Sizeof(csrc.Context{})) }
 
 func alignUp(n, to int) int { return (n + to - 1) / to * to }
 

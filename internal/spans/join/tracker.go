@@ -52,7 +52,7 @@ type Tracker struct {
 	loss       loss
 }
 
-type counts struct{ begun, ended, panicked, unobserved, uncertain, strays, mismatched, noHeader atomic.Uint64 }
+type counts struct{ begun, ended, panicked, unobserved, uncertain, strays, mismatched, noHeader, noState atomic.Uint64 }
 
 // Counts are the numbers of spans so far.
 type Counts struct {
@@ -64,6 +64,7 @@ type Counts struct {
 	Uncertain  uint64 // of those that ended, requests whose Work is uncertain
 	Strays     uint64 // ends of operations whose begin was not observed
 	NoHeader   uint64 // requests that were sent without a traceparent header, although they were to have one
+	NoState    uint64 // requests whose tracestate or baggage is not carried on: it is too long or not valid, or does not fit where it is written
 	Mismatched uint64 // notes that do not fit their operation: a layout is wrong, or notes were lost
 }
 
@@ -98,7 +99,7 @@ func NewTracker(o Options) *Tracker {
 func (t *Tracker) Counts() Counts {
 	c := Counts{Ended: t.counts.ended.Load(), Panicked: t.counts.panicked.Load(), Unobserved: t.counts.unobserved.Load(),
 		Uncertain: t.counts.uncertain.Load(), Strays: t.counts.strays.Load(), Mismatched: t.counts.mismatched.Load(),
-		NoHeader: t.counts.noHeader.Load()}
+		NoHeader: t.counts.noHeader.Load(), NoState: t.counts.noState.Load()}
 	c.Begun = t.counts.begun.Load() // last, so that Open is not negative
 	c.Open = c.Begun - c.Ended
 	return c
@@ -109,6 +110,9 @@ func (t *Tracker) Stray() { t.counts.strays.Add(1) }
 
 // NoHeader counts a request that was sent without a traceparent header, although it was to have one.
 func (t *Tracker) NoHeader() { t.counts.noHeader.Add(1) }
+
+// NoState counts a request whose tracestate or baggage is not carried on.
+func (t *Tracker) NoState() { t.counts.noState.Add(1) }
 
 // Mismatch counts a note that does not fit its operation.
 func (t *Tracker) Mismatch() { t.counts.mismatched.Add(1) }

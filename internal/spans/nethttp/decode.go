@@ -74,7 +74,7 @@ func (d *decoder) decode(n *probe.Note) {
 	case clientHTTP2End:
 		d.clientHTTP2End(n)
 	case clientNoHeader:
-		d.tracker.NoHeader()
+		sets.Missing(d.tracker, n)
 	}
 }
 
@@ -82,6 +82,7 @@ func (d *decoder) serverBegin(n *probe.Note) {
 	context := sets.Context(n)
 	req, response, packed, tls := n.Word(), n.Word(), n.Word(), n.Word()
 	traceparent, method, path, host, remote, agent := n.Text(), n.Text(), n.Text(), n.Text(), n.Text(), n.Text()
+	parent, dropped := sets.Carried(n, context, sets.Parent(packed>>32, traceparent.Bytes))
 	major, minor := uint8(packed), uint8(packed>>8)
 	if req == 0 || major == 0 || major > 3 {
 		d.tracker.Mismatch()
@@ -94,7 +95,10 @@ func (d *decoder) serverBegin(n *probe.Note) {
 		d.tracker.Supersede(s, n.Time)
 	}
 	roomy := &roomySpan{Span: spans.Span{Library: Library, Kind: trace.SpanKindServer, Start: n.Time, G: n.G, Object: req, Result: response,
-		Context: context, Parent: sets.Parent(packed>>32, traceparent.Bytes)}}
+		Context: context, Parent: parent}}
+	if dropped {
+		d.tracker.NoState()
+	}
 	s := &roomy.Span
 	s.Attributes = roomy.room[:0]
 	s.Name = setMethod(s, method.Bytes)

@@ -135,7 +135,8 @@ PROBE(server_begin)
 	u64 remote = REQUEST(req_remote_addr, 0), remote_length = REQUEST(req_remote_addr, 8);
 
 	header_find(&found, REQUEST(req_header, 0));
-	context_serve(&context, gr.id, found.traceparents == 1 ? found.traceparent : 0);
+	context_serve(&context, gr.id, found.traceparents == 1 ? found.traceparent : 0, found.tracestates == 1 ? found.tracestate : 0,
+		found.baggages == 1 ? found.baggage : 0);
 	note_context(&n, &context);
 	note_word(&n, req);
 	note_word(&n, major == 1 ? rw : 0); /* server_end has the request of this response */
@@ -147,6 +148,7 @@ PROBE(server_begin)
 	note_text(&n, host, host_length);
 	note_text(&n, remote, remote_length);
 	note_string(&n, found.agent);
+	note_carried(&n, &context, found.tracestates, found.baggages, found.tracestate);
 	note_end(&n);
 	return 0;
 }
@@ -234,7 +236,10 @@ INLINE void note_sent(struct note *n, u64 req, u64 method, u64 url_at)
                                                                                                \
 		if (PROPAGATES && (req))                                                       \
 			header_find(&found, note_read(n, header_at));                          \
-		send(&context, goid, req, !(req) || found.traceparents || found.problems);     \
+		send(&context, goid, req,                                                      \
+		     (!(req) || found.traceparents || found.problems ? LOUPE_SILENT : 0) |     \
+			     (found.tracestates ? LOUPE_OWN_STATE : 0) |                       \
+			     (found.baggages ? LOUPE_OWN_BAGGAGE : 0));                        \
 		note_context(n, &context);                                                     \
 		note_string(n, found.traceparents == 1 ? found.traceparent : 0);               \
 	} while (0)
@@ -283,13 +288,47 @@ enum {
 	BUFFER_UNKNOWN = 1, /* what it is written to is not a bufio.Writer in the heap, or has failed */
 	BUFFER_FULL = 2,
 	BUFFER_UNEXPECTED = 3, /* the buffer does not end with a line */
+	CARRIED_MISSING = 16,  /* it has a header, but not all that it was to carry on */
 };
+
+/*
+ * Adds a line with a value that the request carries on, in the unused part of a buffer. Returns its length, 0 if there is none, or -1 if it
+ * cannot be added.
+ */
+FUNCTION s64 carried_line(u64 at, u64 room, const struct loupe_context *c, u32 which)
+{
+	u32 length = c->flags & (which == CARRIED_STATE ? LOUPE_OWN_STATE : LOUPE_OWN_BAGGAGE) ? 0 : carried_length(c->carried, which);
+	u64 words[2];
+	const u8 *name = (const u8 *)words;
+	u32 before;
+
+	if (which == CARRIED_STATE) {
+		words[0] = TEXT8('T', 'r', 'a', 'c', 'e', 's', 't', 'a');
+		words[1] = TEXT8('t', 'e', ':', ' ', 0, 0, 0, 0);
+		before = 12;
+	} else {
+		words[0] = TEXT8('B', 'a', 'g', 'g', 'a', 'g', 'e', ':');
+		words[1] = ' ';
+		before = 9;
+	}
+	if (!length)
+		return 0;
+	if (room < before + length + 2 || !heap_memory(at, before + length + 2))
+		return -1;
+	for (u32 i = 0; i < before; i++)
+		*(volatile u8 *)(at + i) = name[i];
+	if (!carried_write(at + before, c->carried, which, length))
+		return -1;
+	*(volatile u8 *)(at + before + length) = '\r';
+	*(volatile u8 *)(at + before + length + 1) = '\n';
+	return before + length + 2;
+}
 
 /*
  * Adds a line to the header that is being written to a bufio.Writer. The goroutine that writes to a connection owns its writer, and is
  * between two lines now. Returns 0, or why the line was not added.
  */
-FUNCTION int write_line(u64 writer, const struct loupe_context *c)
+INLINE int write_line(u64 writer, const struct loupe_context *c)
 {
 	u64 err = 0, n = 0, buf[2] = {};
 	u64 words[(HEADER_LINE + 7) / 8];
@@ -312,8 +351,17 @@ FUNCTION int write_line(u64 writer, const struct loupe_context *c)
 	line[HEADER_LINE - 1] = '\n';
 	for (u32 i = 0; i < HEADER_LINE; i++)
 		*(volatile u8 *)(buf[0] + n + i) = line[i];
-	*(volatile u64 *)(writer + SETTING(bufio_n)) = n + HEADER_LINE;
-	return 0;
+	n += HEADER_LINE;
+
+	s64 state = carried_line(buf[0] + n, buf[1] - n, c, CARRIED_STATE), baggage;
+
+	if (state > 0)
+		n += state;
+	baggage = carried_line(buf[0] + n, buf[1] - n, c, CARRIED_BAGGAGE);
+	if (baggage > 0)
+		n += baggage;
+	*(volatile u64 *)(writer + SETTING(bufio_n)) = n;
+	return state < 0 || baggage < 0 ? CARRIED_MISSING : 0;
 }
 #endif
 
@@ -379,12 +427,55 @@ enum {
 	SHORT_LIST = 1 << 16,
 };
 
+/* The bytes of a field of a block that the request carries on; 0: there is none. */
+INLINE u32 carried_field(const struct loupe_context *c, u32 which)
+{
+	u32 length = c->flags & (which == CARRIED_STATE ? LOUPE_OWN_STATE : LOUPE_OWN_BAGGAGE) ? 0 : carried_length(c->carried, which);
+
+	if (!length)
+		return 0;
+	return 2 + (which == CARRIED_STATE ? 10 : 7) + (length < 127 ? 1 : length < 127 + 128 ? 2 : 3) + length;
+}
+
+/* Writes such a field, and returns whether that succeeds. */
+FUNCTION int put_field(u64 at, const struct loupe_context *c, u32 which)
+{
+	u64 words[2];
+	u32 length = carried_length(c->carried, which), rest = length - 127, n;
+	u8 *head = (u8 *)words;
+
+	if (which == CARRIED_STATE) {
+		words[0] = TEXT8(0x10, 10, 't', 'r', 'a', 'c', 'e', 's');
+		words[1] = TEXT8('t', 'a', 't', 'e', 0, 0, 0, 0);
+		n = 12;
+	} else {
+		words[0] = TEXT8(0x10, 7, 'b', 'a', 'g', 'g', 'a', 'g');
+		words[1] = 'e';
+		n = 9;
+	}
+	if (length < 127) {
+		head[n++] = length;
+	} else {
+		head[n++] = 127;
+		if (rest < 128) {
+			head[n++] = rest;
+		} else {
+			head[n++] = rest | 128;
+			head[n++] = rest >> 7;
+		}
+	}
+	for (u32 i = 0; i < n; i++)
+		*(volatile u8 *)(at + i) = head[i];
+	return length && carried_write(at + n, c->carried, which, length);
+}
+
 /*
  * The place for a block of headers with one more field: a copy at the end of the buffer of the connection, whose writer the current
  * goroutine owns. The block is copied from there to a frame before that is written to the buffer. Returns 0, or why there is none.
  */
-FUNCTION int longer_block(u64 *to, u64 conn, u64 block, u64 length, const struct loupe_context *c)
+INLINE int longer_block(u64 *to, u64 conn, u64 block, u64 *block_length, const struct loupe_context *c)
 {
+	u64 length = *block_length, more, problem = 0;
 	u64 writer = 0, err = 0, used = 0, buf[2] = {}, limit = 0;
 	u64 words[(BLOCK_FIELD + 7) / 8];
 	u8 *field = (u8 *)words;
@@ -397,9 +488,16 @@ FUNCTION int longer_block(u64 *to, u64 conn, u64 block, u64 length, const struct
 	if (length > LONG_BLOCK || limit < SHORT_LIST || buf[1] - used < length + BLOCK_FIELD)
 		return BUFFER_FULL;
 
-	u64 at = buf[0] + buf[1] - length - BLOCK_FIELD;
+	u32 state = carried_field(c, CARRIED_STATE), baggage = carried_field(c, CARRIED_BAGGAGE);
 
-	if (!heap_memory(at, length + BLOCK_FIELD) || !heap_memory(block, length))
+	if (buf[1] - used < length + BLOCK_FIELD + state + baggage) {
+		state = baggage = 0;
+		problem = CARRIED_MISSING;
+	}
+
+	u64 at = buf[0] + buf[1] - length - BLOCK_FIELD - state - baggage;
+
+	if (!heap_memory(at, length + BLOCK_FIELD + state + baggage) || !heap_memory(block, length))
 		return BUFFER_UNKNOWN;
 	words[0] = TEXT8(0x10, 11, 't', 'r', 'a', 'c', 'e', 'p'); /* 0x10: a literal that is never indexed */
 	words[1] = TEXT8('a', 'r', 'e', 'n', 't', TRACEPARENT, 0, 0);
@@ -408,8 +506,18 @@ FUNCTION int longer_block(u64 *to, u64 conn, u64 block, u64 length, const struct
 		*(volatile u8 *)(at + i) = *(volatile u8 *)(block + i);
 	for (u32 i = 0; i < BLOCK_FIELD; i++)
 		*(volatile u8 *)(at + length + i) = field[i];
+	more = length + BLOCK_FIELD;
+	if (state && carried_field(c, CARRIED_STATE) == state && put_field(at + more, c, CARRIED_STATE))
+		more += state;
+	else if (state)
+		problem = CARRIED_MISSING;
+	if (baggage && carried_field(c, CARRIED_BAGGAGE) == baggage && put_field(at + more, c, CARRIED_BAGGAGE))
+		more += baggage;
+	else if (baggage)
+		problem = CARRIED_MISSING;
 	*to = at;
-	return 0;
+	*block_length = more;
+	return problem;
 }
 #endif
 
@@ -427,9 +535,9 @@ PROBE(http2_header)
 
 	if (!native.contexts || !read_any_g(&gr, CURRENT_G(http2_header)) || !context_take(context_key(gr.id, CONTEXT_WRITE), &context))
 		return 0;
-	problem = longer_block(&at, ARG(http2_header, 0, 0), ARG(http2_header, 4, 32), length, &context);
-	if (!problem)
-		SET_FIFTH_SLICE(at, length + BLOCK_FIELD, length + BLOCK_FIELD);
+	problem = longer_block(&at, ARG(http2_header, 0, 0), ARG(http2_header, 4, 32), &length, &context);
+	if (at)
+		SET_FIFTH_SLICE(at, length, length);
 	note_no_header(gr.id, problem);
 #endif
 	return 0;

@@ -82,7 +82,7 @@ enum {
 	MESSAGE_ROOM = 150, /* bytes that a message takes beside its key and its value, at most, with a header */
 	WITH_HEADERS = 11,  /* version 0.11 of Kafka and later ones have headers */
 
-	CONTEXT_CALLED = 4, /* a flag of the context of a message that the producer has not taken yet */
+	CONTEXT_CALLED = 64, /* a flag of the context of a message that the producer has not taken yet */
 
 	/* Places in a loan. */
 	LOAN_TEXT = 48,
@@ -179,7 +179,7 @@ INLINE void return_headers(u64 messages, u64 count)
 }
 
 /* The context of a message that is sent, or that the producer takes from its channel: it may have been sent by a call. */
-INLINE void context_message(struct loupe_context *to, u64 goid, u64 message, int called, int silent)
+INLINE void context_message(struct loupe_context *to, u64 goid, u64 message, int called, int own)
 {
 	struct loupe_context *c = native.contexts && !called ? context_find(message, 0) : 0;
 
@@ -188,13 +188,13 @@ INLINE void context_message(struct loupe_context *to, u64 goid, u64 message, int
 		copy_context(to, c, c->flags);
 		return;
 	}
-	context_post(to, goid, message, silent);
+	context_post(to, goid, message, own);
 	c = native.contexts && called ? context_find(message, 0) : 0;
 	if (c)
 		c->flags |= CONTEXT_CALLED;
 }
 #else
-INLINE void context_message(struct loupe_context *to, u64 goid, u64 message, int called, int silent) { context_post(to, goid, message, silent); }
+INLINE void context_message(struct loupe_context *to, u64 goid, u64 message, int called, int own) { context_post(to, goid, message, own); }
 #endif
 
 /* Sends the begin of a message. */
@@ -212,7 +212,7 @@ FUNCTION int send_message(u64 goid, u64 tid, u64 what, u64 message)
 		silent = headers[1] != 0;
 		kafka_find(&found, headers[0], headers[1], KAFKA_BYTE_KEYS);
 	}
-	context_message(&context, goid, message, what == SEND, silent);
+	context_message(&context, goid, message, what == SEND, silent ? LOUPE_SILENT : 0);
 	note_context(&n, &context);
 	note_word(&n, found.count);
 	if (read_foreign(key, sizeof(key), message + SETTING(message_key)))

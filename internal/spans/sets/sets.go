@@ -99,3 +99,39 @@ func Parent(values uint64, value []byte) trace.SpanContext {
 	}
 	return join.ParseTraceparent(value)
 }
+
+// Flags of what a request has, as in propagate.h.
+const (
+	stateStored    = 1
+	baggageStored  = 2
+	baggageWanted  = 4
+	statesShift    = 8
+	baggagesShift  = 16
+	manyValues     = 0xff
+	carriedMissing = 16 // a request has a traceparent header, but not all that it was to carry on
+)
+
+// Carried reads what a request that is served has beside its traceparent header (note_carried), and returns its parent with the tracestate.
+// dropped reports that what it has is not carried on, although context, which the C half has chosen, is.
+func Carried(n *probe.Note, context, parent trace.SpanContext) (_ trace.SpanContext, dropped bool) {
+	flags, text := n.Word(), n.Text()
+	states, baggages := flags>>statesShift&manyValues, flags>>baggagesShift&manyValues
+	if context.IsValid() {
+		dropped = parent.IsValid() && states > 0 && flags&stateStored == 0 || flags&baggageWanted != 0 && baggages > 0 && flags&baggageStored == 0
+	}
+	if parent.IsValid() && states == 1 && text.Marks == 0 {
+		if state, err := trace.ParseTraceState(string(text.Bytes)); err == nil {
+			parent = parent.WithTraceState(state)
+		}
+	}
+	return parent, dropped
+}
+
+// Missing takes a note that a request has no header, or not all headers.
+func Missing(t *join.Tracker, n *probe.Note) {
+	if n.Word() == carriedMissing {
+		t.NoState()
+	} else {
+		t.NoHeader()
+	}
+}
