@@ -70,6 +70,13 @@ _Static_assert(sizeof(struct loupe_lane) + 3 * LOUPE_STACK_USE <= LOUPE_LANE_SPA
 #define SET_THIRD(value) (ctx->regs[2] = (value))
 #endif
 
+/* The same for the fifth one. */
+#if defined(__TARGET_ARCH_x86)
+#define SET_FIFTH(value) (ctx->si = (value))
+#elif defined(__TARGET_ARCH_arm64)
+#define SET_FIFTH(value) (ctx->regs[4] = (value))
+#endif
+
 /* The same for the three words of a slice that is the fifth argument word and those after it. */
 #if defined(__TARGET_ARCH_x86)
 #define SET_FIFTH_SLICE(data, length, capacity) (ctx->si = (data), ctx->r8 = (length), ctx->r9 = (capacity))
@@ -413,7 +420,7 @@ FUNCTION struct loupe_context *context_find(u64 key, int add)
 		u64 free = 0;
 
 		if (__atomic_compare_exchange_n(&c->key, &free, key, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-			c->about = 0;
+			c->about = c->carried = 0;
 			return c;
 		}
 	}
@@ -424,7 +431,7 @@ FUNCTION struct loupe_context *context_find(u64 key, int add)
 		/* A request that failed before it was written leaves its entry. */
 		if (!(old & 7) && lane()->stamp > c->about && (lane()->stamp - c->about) >> CONTEXT_OLD &&
 		    __atomic_compare_exchange_n(&c->key, &old, key, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-			c->about = 0;
+			c->about = c->carried = 0;
 			return c;
 		}
 	}
@@ -480,6 +487,7 @@ INLINE void context_inherit(u64 from, u64 to)
 	own->trace[1] = c->trace[1];
 	own->span = c->span;
 	own->flags = c->flags & LOUPE_SAMPLED;
+	own->carried = c->carried;
 }
 
 INLINE int is_listed(u64 goid)

@@ -51,7 +51,7 @@ func (d *decoder) decode(n *probe.Note) {
 	case clientEnd:
 		d.clientEnd(n)
 	case clientNoHeader:
-		d.tracker.NoHeader()
+		sets.Missing(d.tracker, n)
 	}
 }
 
@@ -69,6 +69,7 @@ func (d *decoder) serverBegin(n *probe.Note) {
 	stream, key, found, transport := n.Word(), n.Word(), n.Word(), n.Word()
 	method, traceparent, agent := n.Text(), n.Text(), n.Text()
 	peer, local := d.addr(n), d.addr(n)
+	parent, dropped := sets.Carried(n, context, sets.Parent(found>>32, traceparent.Bytes))
 	if stream == 0 {
 		d.tracker.Mismatch()
 		return
@@ -80,7 +81,10 @@ func (d *decoder) serverBegin(n *probe.Note) {
 	s := &spans.Span{Library: Library, Kind: trace.SpanKindServer, Start: n.Time, G: n.G, Object: stream, Context: context}
 	setMethod(s, method.Bytes)
 	if d.is(key, "metadata.mdIncomingKey") {
-		s.Parent = sets.Parent(found>>32, traceparent.Bytes)
+		s.Parent = parent
+		if dropped {
+			d.tracker.NoState()
+		}
 		if len(agent.Bytes) > 0 {
 			s.Set(semconv.UserAgentOriginal(string(agent.Bytes)))
 		}

@@ -13,6 +13,7 @@ enum loupe_probe {
 	PROBE_client_end,
 	PROBE_fields_make,
 	PROBE_fields_grow,
+	PROBE_fields_grow_old,
 	PROBE_fields_send,
 	PROBE_COUNT,
 };
@@ -187,7 +188,8 @@ PROBE(server_begin)
 
 	find_metadata(&md, note_read(&n, inner + SETTING(stream_ctx) + 8));
 	header_find(&found, md.map);
-	context_serve(&context, gr.id, found.traceparents == 1 ? found.traceparent : 0);
+	context_serve(&context, gr.id, found.traceparents == 1 ? found.traceparent : 0, found.tracestates == 1 ? found.tracestate : 0,
+		found.baggages == 1 ? found.baggage : 0);
 	note_context(&n, &context);
 	note_word(&n, stream);
 	note_word(&n, md.key);
@@ -198,6 +200,7 @@ PROBE(server_begin)
 	note_string(&n, found.agent);
 	note_addr(&n, transport + SETTING(server_remote));
 	note_addr(&n, SETTING(server_local) ? transport + SETTING(server_local) : 0);
+	note_carried(&n, &context, found.tracestates, found.baggages, found.tracestate);
 	note_end(&n);
 	return 0;
 }
@@ -306,6 +309,8 @@ enum {
 	NAME = 11,  /* length of "traceparent" */
 	SPARE = 3,  /* fields at the end of the slice that a header requires: one for itself, two for its texts */
 	ROOM = 4 * SPARE, /* fields that are added to the capacity of the slice when it is made */
+	STATE_ROOM = 8,   /* those for a tracestate: a field and its texts, */
+	BAGGAGE_ROOM = 14, /* and for a baggage */
 	MAX_FIELDS = 64,
 	MAX_SIZE = 4096, /* of a header list in HTTP/2. Servers accept longer ones, but not without limit */
 };
@@ -315,15 +320,65 @@ enum {
 	FIELDS_UNKNOWN = 1, /* the headers are not a slice in the heap that begins with the method */
 	FIELDS_FULL = 2,    /* the slice has no room */
 	FIELDS_LONG = 3,    /* there are too many headers, or they are too long */
+	CARRIED_MISSING = 16, /* it has a header, but not all that it was to carry on */
 };
 
 INLINE void put(u64 addr, u64 word) { *(volatile u64 *)addr = word; }
 
 /*
- * The capacity of a slice when it was made, which is stored with the flags of a context: the array has ROOM more elements. The code that
+ * The capacity of a slice when it was made, which is stored with the flags of a context: the array has more elements. The code that
  * makes a slice does not learn of them. If the slice grows, it gets another array, and a larger capacity.
  */
-enum { CAPACITY_SHIFT = 8 };
+enum {
+	CAPACITY_SHIFT = 8,
+	CAPACITY_MASK = 0xff,
+	ROOM_SHIFT = 16, /* the number of these elements is stored there, too */
+};
+
+_Static_assert(MAX_FIELDS <= CAPACITY_MASK, "a capacity does not fit");
+
+/* The fields that are added to the capacity of the slice when it is made. */
+INLINE u64 room_of(const struct loupe_context *c)
+{
+	return ROOM + (carried_length(c->carried, CARRIED_STATE) ? STATE_ROOM : 0) + (carried_length(c->carried, CARRIED_BAGGAGE) ? BAGGAGE_ROOM : 0);
+}
+
+/* The fields of a request, while more are added: how many there are, and where the texts of the next one can be. */
+struct adding {
+	u64 next, text, end;
+};
+
+/* Adds a field whose name has at most 16 bytes, and whose value follows it. */
+INLINE void put_field(struct adding *a, u64 name, u64 value)
+{
+	put(a->next, a->text);
+	put(a->next + 8, name);
+	put(a->next + 16, a->text + 16);
+	put(a->next + 24, value);
+	put(a->next + 32, 1); /* Sensitive: neither side keeps the value in its table of headers */
+	a->next += FIELD;
+	a->text += 16 + ((value + 7) & ~7ull);
+}
+
+/* Adds a field that the request carries on. Returns whether that succeeds, or whether there is none. */
+FUNCTION int carry_field(struct adding *a, const struct loupe_context *c, u32 which, int own)
+{
+	u32 length = own ? 0 : carried_length(c->carried, which), name = 10;
+
+	if (!length)
+		return 1;
+	if (a->text + 16 + length > a->end || !carried_write(a->text + 16, c->carried, which, length))
+		return 0;
+	if (which == CARRIED_STATE) {
+		put(a->text, TEXT8('t', 'r', 'a', 'c', 'e', 's', 't', 'a'));
+		put(a->text + 8, TEXT8('t', 'e', 0, 0, 0, 0, 0, 0));
+	} else {
+		put(a->text, BAGGAGE);
+		name = 7;
+	}
+	put_field(a, name, length);
+	return 1;
+}
 
 /*
  * Adds a field to the headers of a request. Its texts are behind it in the same array, in elements that the slice does not contain. So
@@ -332,8 +387,10 @@ enum { CAPACITY_SHIFT = 8 };
  */
 FUNCTION int add_field(u64 header, const struct loupe_context *c)
 {
-	u64 fields[3] = {}, field[4] = {}, size = 0, at, text;
+	u64 fields[3] = {}, field[4] = {}, size = 0, room, count;
+	struct adding a;
 	u8 value[TRACEPARENT + 1];
+	int own_state = 0, own_baggage = 0, missing;
 
 	if (!heap_memory(header + SETTING(header_fields), sizeof(fields)) || read_foreign(fields, sizeof(fields), header + SETTING(header_fields)) ||
 	    !fields[1] || fields[1] > fields[2] || fields[2] >> 32)
@@ -347,32 +404,43 @@ FUNCTION int add_field(u64 header, const struct loupe_context *c)
 			return FIELDS_UNKNOWN;
 		if (!i && (field[1] != 7 || read_foreign(first, 7, field[0]) || first[0] != ':' || first[1] != 'm'))
 			return FIELDS_UNKNOWN;
-		if (field[1] == NAME && header_text_is(field[0], NAME, TEXT8('t', 'r', 'a', 'c', 'e', 'p', 'a', 'r'), TEXT8('c', 'e', 'p', 'a', 'r', 'e', 'n', 't')))
+		if (field[1] == NAME && header_text_is(field[0], NAME, TRACEPARENT_FIRST, TRACEPARENT_LAST))
 			return 0;
+		own_state |= field[1] == 10 && header_text_is(field[0], 10, TRACESTATE_FIRST, TRACESTATE_LAST);
+		own_baggage |= field[1] == 7 && header_text7_is(field[0], BAGGAGE);
 		size += field[1] + field[3] + 32;
 	}
 	if (size + NAME + TRACEPARENT + 32 > MAX_SIZE)
 		return FIELDS_LONG;
-	if (fields[2] + (fields[2] == c->flags >> CAPACITY_SHIFT ? ROOM : 0) - fields[1] < SPARE)
+	room = fields[2] + (fields[2] == (c->flags >> CAPACITY_SHIFT & CAPACITY_MASK) ? c->flags >> ROOM_SHIFT : 0) - fields[1];
+	if (room < SPARE)
 		return FIELDS_FULL;
-	at = fields[0] + fields[1] * FIELD;
-	text = at + FIELD;
-	if (!heap_memory(at, SPARE * FIELD))
+	if (room > MAX_FIELDS)
+		room = MAX_FIELDS;
+	a.next = fields[0] + fields[1] * FIELD;
+	a.end = a.next + room * FIELD;
+	if (!heap_memory(a.next, room * FIELD))
 		return FIELDS_UNKNOWN;
+	count = 1 + (!own_state && carried_length(c->carried, CARRIED_STATE)) + (!own_baggage && carried_length(c->carried, CARRIED_BAGGAGE));
+	missing = count > 1 && (room < SPARE + count - 1 || size > MAX_SIZE / 2);
+	if (missing)
+		count = 1;
+	a.text = a.next + count * FIELD;
 	put_traceparent(value, c);
-	put(text, TEXT8('t', 'r', 'a', 'c', 'e', 'p', 'a', 'r'));
-	put(text + 8, TEXT8('e', 'n', 't', 0, 0, 0, 0, 0));
+	put(a.text, TEXT8('t', 'r', 'a', 'c', 'e', 'p', 'a', 'r'));
+	put(a.text + 8, TEXT8('e', 'n', 't', 0, 0, 0, 0, 0));
 	for (u32 i = 0; i < TRACEPARENT; i++)
-		*(volatile u8 *)(text + 16 + i) = value[i];
-	put(at, text);
-	put(at + 8, NAME);
-	put(at + 16, text + 16);
-	put(at + 24, TRACEPARENT);
-	put(at + 32, 1); /* Sensitive: neither side keeps the value in its table of headers */
-	if (fields[1] + 1 > fields[2])
-		put(header + SETTING(header_fields) + 16, fields[1] + 1);
-	put(header + SETTING(header_fields) + 8, fields[1] + 1);
-	return 0;
+		*(volatile u8 *)(a.text + 16 + i) = value[i];
+	put_field(&a, NAME, TRACEPARENT);
+	if (count > 1) {
+		missing |= !carry_field(&a, c, CARRIED_STATE, own_state);
+		missing |= !carry_field(&a, c, CARRIED_BAGGAGE, own_baggage);
+	}
+	count = (a.next - fields[0]) / FIELD;
+	if (count > fields[2])
+		put(header + SETTING(header_fields) + 16, count);
+	put(header + SETTING(header_fields) + 8, count);
+	return missing ? CARRIED_MISSING : 0;
 }
 #endif
 
@@ -380,7 +448,7 @@ FUNCTION int add_field(u64 header, const struct loupe_context *c)
 PROBE(fields_make)
 {
 #if HAS_CONTEXTS
-	u64 size = 0, capacity = ARG(fields_make, 2, 16);
+	u64 size = 0, capacity = ARG(fields_make, 2, 16), room;
 	struct loupe_context *call;
 	struct goroutine gr;
 
@@ -391,25 +459,56 @@ PROBE(fields_make)
 		call->flags &= (1 << CAPACITY_SHIFT) - 1; /* of an earlier attempt */
 	if (!call || read_foreign(&size, 8, ARG(fields_make, 0, 0)) || size != FIELD || !capacity || capacity > MAX_FIELDS)
 		return 0;
-	SET_THIRD(capacity + ROOM);
-	call->flags |= capacity << CAPACITY_SHIFT;
+	room = room_of(call);
+	SET_THIRD(capacity + room);
+	call->flags |= capacity << CAPACITY_SHIFT | room << ROOM_SHIFT;
 #endif
 	return 0;
 }
 
+#if HAS_CONTEXTS
+/*
+ * The capacity that the slice of headers gets if it grows: it holds as many headers as a request with another one can have. Returns 0 for
+ * another slice.
+ */
+INLINE u64 grown_capacity(u64 g, u64 type, u64 capacity)
+{
+	struct loupe_context *call;
+	struct goroutine gr;
+	u64 size = 0;
+
+	if (!native.contexts || !read_any_g(&gr, g))
+		return 0;
+	call = context_find(context_key(gr.id, CONTEXT_CALL), 0);
+	if (!call || read_foreign(&size, 8, type) || size != FIELD || !capacity || capacity > MAX_FIELDS)
+		return 0;
+	return MAX_FIELDS + room_of(call);
+}
+#endif
+
 /*
  * func growslice(oldPtr unsafe.Pointer, newLen, oldCap, num int, et *_type) slice, where createHeaderFields appends a header. The new
- * capacity is computed from the old one, and from nothing else if that is large enough.
+ * capacity is twice the old one if that is large enough.
  */
 PROBE(fields_grow)
 {
 #if HAS_CONTEXTS
-	u64 size = 0, capacity = ARG(fields_grow, 2, 16);
-	struct goroutine gr;
+	u64 capacity = ARG(fields_grow, 2, 16), grown = grown_capacity(CURRENT_G(fields_grow), ARG(fields_grow, 4, 32), capacity);
 
-	if (native.contexts && read_any_g(&gr, CURRENT_G(fields_grow)) && context_find(context_key(gr.id, CONTEXT_CALL), 0) &&
-	    !read_foreign(&size, 8, ARG(fields_grow, 4, 32)) && size == FIELD && capacity && capacity <= MAX_FIELDS)
-		SET_THIRD(capacity + ROOM);
+	if (grown)
+		SET_THIRD(grown / 2 > capacity ? grown / 2 : capacity);
+#endif
+	return 0;
+}
+
+/* func growslice(et *_type, old slice, cap int) slice before Go 1.20: cap is what the new capacity must be at least */
+PROBE(fields_grow_old)
+{
+#if HAS_CONTEXTS
+	u64 grown = grown_capacity(CURRENT_G(fields_grow_old), ARG(fields_grow_old, 0, 0), ARG(fields_grow_old, 3, 24));
+
+	if (grown && grown > ARG(fields_grow_old, 4, 32))
+		SET_FIFTH(grown);
 #endif
 	return 0;
 }

@@ -9,8 +9,9 @@
 // before that has no span in these versions.
 //
 // With engine inline, RPCs that the program sends carry the contexts of their spans, if the session propagates contexts. An RPC gets no
-// header if it has more than 64 others, if they have more than 4 KB, or if the slice of them has no room; these are counted. When gRPC
-// retries an RPC that a server has refused, the retry has no header.
+// header if it has more than 64 others, or if they have more than 4 KB; these are counted. When gRPC retries an RPC that a server has
+// refused, the retry has no header. The tracestate and the baggage of an RPC that is served are carried on if the RPC that is sent has less
+// than 2 KB of headers.
 //
 // The central function is [New].
 package grpc
@@ -92,6 +93,10 @@ func clientProbes() []probe.Declaration {
 		Quiet: true, Without: noHeaders,
 	}, {
 		Program: "fields_grow", Since: growsByCap, Modules: supported, Funcs: []string{transport + ".(*http2Client).createHeaderFields"}, Place: probe.AtCall,
+		Callee: "runtime.growslice", NeedsG: true, Reads: true, Propagates: true, Fence: probe.Untimed,
+		Quiet: true, Without: noHeaders,
+	}, {
+		Program: "fields_grow_old", Since: oldest, Until: growsByCap, Modules: supported, Funcs: []string{transport + ".(*http2Client).createHeaderFields"}, Place: probe.AtCall,
 		Callee: "runtime.growslice", NeedsG: true, Reads: true, Propagates: true, Fence: probe.Untimed,
 		Quiet: true, Without: noHeaders,
 	}, {
