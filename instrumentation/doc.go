@@ -27,7 +27,8 @@
 //	OTEL_EXPORTER_OTLP_*                   headers, timeout, compression, certificates
 //	OTEL_TRACES_SAMPLER                    parentbased_always_on (the default) and others, unless WithSampler is used
 //	OTEL_TRACES_SAMPLER_ARG                the ratio of the sampler
-//	OTEL_PROPAGATORS                       none, or a list without tracecontext: requests that the processes send get no traceparent header
+//	OTEL_PROPAGATORS                       none, or a list without tracecontext: requests that the processes send get no traceparent header;
+//	                                       a list without baggage: they carry no baggage on
 //	OTEL_BSP_*, OTEL_METRIC_EXPORT_*       times and sizes of batches
 //	OTEL_ATTRIBUTE_*, OTEL_SPAN_ATTRIBUTE_* limits of attributes
 //	OTEL_LOG_LEVEL                         debug, info (the default), warn or error, unless WithLogger is used

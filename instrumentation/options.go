@@ -185,7 +185,7 @@ func (c *config) propagation() *loupe.Propagation {
 	if !ok {
 		return nil
 	}
-	return &loupe.Propagation{Omit: omit, IgnoreParent: ignoreParent}
+	return &loupe.Propagation{Omit: omit, IgnoreParent: ignoreParent, Baggage: slices.Contains(c.exports.Propagators, "baggage")}
 }
 
 // readTargets reads the variables that select processes.

@@ -44,6 +44,7 @@ func addSpans(sum *loupe.SpanCounts, c loupe.SpanCounts) {
 	sum.Uncertain += c.Uncertain
 	sum.Strays += c.Strays
 	sum.NoHeader += c.NoHeader
+	sum.NoState += c.NoState
 	sum.Mismatched += c.Mismatched
 	sum.Unlisted += c.Unlisted
 	sum.Notes.Add(c.Notes)

@@ -70,7 +70,8 @@ http/protobuf).
 With --engine inline, requests that the program sends by HTTP and gRPC and
 messages that it sends by Kafka get a traceparent header, so that the spans of
 several services make one trace. Requests that have the header already are not
-changed. --propagate=false or OTEL_PROPAGATORS=none prevents it.
+changed. A tracestate and a baggage header of a request are carried on.
+--propagate=false or OTEL_PROPAGATORS=none prevents it.
 
 Supported libraries, with Go 1.19 and later: net/http with the routes of
 http.ServeMux, gorilla/mux, chi, gin and echo; google.golang.org/grpc;
@@ -342,6 +343,9 @@ func (v *spanView) tellLoss(c *loupe.SpanCounts) {
 	}
 	if c.Notes.Lost > 0 { // otherwise they began before the observation
 		say(c.Strays, "%s not reported: the begin was before the observation, or was lost")
+	}
+	if c.NoState > 0 {
+		fmt.Fprintf(v.a.Stderr, "loupe: the tracestate or the baggage of %s is not carried on\n", english.Count(c.NoState, "request"))
 	}
 	if c.NoHeader > 0 {
 		fmt.Fprintf(v.a.Stderr, "loupe: %s sent without a traceparent header\n", english.Count(c.NoHeader, "request"))

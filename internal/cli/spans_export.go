@@ -106,14 +106,16 @@ func (v *spanView) propagation() *loupe.Propagation {
 	if v.flags.propagate != nil {
 		wanted = *v.flags.propagate
 	}
+	list, ok := v.variable("OTEL_PROPAGATORS")
+	baggage := !ok || strings.Contains(list, "baggage")
 	switch {
 	case !wanted:
 		return nil
 	case v.config == nil:
-		return &loupe.Propagation{}
+		return &loupe.Propagation{Baggage: baggage}
 	}
 	omit, ignoreParent, _ := control.ByTraceID(v.config.Sampler()) // which knows all samplers of the variables
-	return &loupe.Propagation{Omit: omit, IgnoreParent: ignoreParent}
+	return &loupe.Propagation{Omit: omit, IgnoreParent: ignoreParent, Baggage: baggage}
 }
 
 func (v *spanView) sample(s *spans.Span) bool { return v.process.Sample(s) }

@@ -378,16 +378,17 @@ func TestSpansPropagation(t *testing.T) {
 	}{
 		{nil, "", nil},
 		{nil, "--engine uprobe", nil},
-		{nil, "--engine inline", &loupe.Propagation{}},
-		{nil, "--propagate", &loupe.Propagation{}},
+		{nil, "--engine inline", &loupe.Propagation{Baggage: true}},
+		{nil, "--propagate", &loupe.Propagation{Baggage: true}},
 		{nil, "--engine inline --propagate=false", nil},
 		{env{"OTEL_PROPAGATORS": "none"}, "--engine inline", nil},
 		{env{"OTEL_PROPAGATORS": "baggage"}, "--engine inline", nil},
 		{env{"OTEL_PROPAGATORS": "none"}, "--engine inline --propagate", &loupe.Propagation{}},
-		{console, "", &loupe.Propagation{}},
+		{env{"OTEL_PROPAGATORS": "tracecontext"}, "--engine inline", &loupe.Propagation{}},
+		{console, "", &loupe.Propagation{Baggage: true}},
 		{console, "--propagate=false", nil},
 		{env{"OTEL_TRACES_EXPORTER": "console", "OTEL_METRICS_EXPORTER": "none", "OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "0.25"}, "",
-			&loupe.Propagation{Omit: 0.75, IgnoreParent: true}},
+			&loupe.Propagation{Omit: 0.75, IgnoreParent: true, Baggage: true}},
 	} {
 		sys := newSpans()
 		r := runEnv(t, sys, c.env, append([]string{"spans", "app", "-q"}, strings.Fields(c.line)...)...)
