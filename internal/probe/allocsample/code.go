@@ -14,7 +14,7 @@ var code = csrc.Code{
 	Tables:   []string(nil),
 	EBPF:     csrc.Objects(ebpfAMD64, ebpfARM64),
 	AMD64: csrc.Native{
-		Code: nativeAMD64, Settings: 0x1000, SettingsSize: 552, Page: 4096, StackUse: 336,
+		Code: nativeAMD64, Settings: 0x1000, SettingsSize: 568, Page: 4096, StackUse: 240,
 		Probes: []uint32{
 			0x0,   // mProf_Malloc
 			0x450, // mProf_Malloc_m
@@ -27,7 +27,7 @@ var code = csrc.Code{
 		},
 	},
 	ARM64: csrc.Native{
-		Code: nativeARM64, Settings: 0x10000, SettingsSize: 552, Page: 65536, StackUse: 336,
+		Code: nativeARM64, Settings: 0x10000, SettingsSize: 568, Page: 65536, StackUse: 216,
 		Probes: []uint32{
 			0x0,   // mProf_Malloc
 			0x470, // mProf_Malloc_m

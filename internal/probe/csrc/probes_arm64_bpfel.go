@@ -13,6 +13,15 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type ProbesLoupeCarried struct {
+	_             structs.HostLayout
+	Number        uint64
+	StateLength   uint32
+	BaggageLength uint32
+	State         [256]uint8
+	Baggage       [496]uint8
+}
+
 type ProbesLoupeConfig struct {
 	_                    structs.HostLayout
 	Tgid                 uint32
@@ -71,12 +80,14 @@ type ProbesLoupeConfig struct {
 }
 
 type ProbesLoupeContext struct {
-	_     structs.HostLayout
-	Key   uint64
-	Trace [2]uint64
-	Span  uint64
-	Flags uint64
-	About uint64
+	_       structs.HostLayout
+	Key     uint64
+	Trace   [2]uint64
+	Span    uint64
+	Flags   uint64
+	About   uint64
+	Carried uint64
+	Unused  uint64
 }
 
 type ProbesLoupeControl struct {
@@ -148,6 +159,7 @@ const (
 	ProbesLoupeLaneLimitLOUPE_STACK_USE      ProbesLoupeLaneLimit = 3200
 	ProbesLoupeLaneLimitLOUPE_BUCKET         ProbesLoupeLaneLimit = 8
 	ProbesLoupeLaneLimitLOUPE_TIMES          ProbesLoupeLaneLimit = 32768
+	ProbesLoupeLaneLimitLOUPE_CARRIED        ProbesLoupeLaneLimit = 8192
 	ProbesLoupeLaneLimitLOUPE_WINDOW_ENTRIES ProbesLoupeLaneLimit = 16
 	ProbesLoupeLaneLimitLOUPE_IMAGE_PARTS    ProbesLoupeLaneLimit = 4
 )
@@ -220,6 +232,8 @@ type ProbesLoupeNative struct {
 	Image        [8]uint64
 	Contexts     uint64
 	ContextsMask uint64
+	Carried      uint64
+	Baggage      uint64
 	Loans        uint64
 	Seed         uint64
 	SampleBound  uint64
@@ -295,8 +309,9 @@ type ProbesLoupeShared struct {
 	Control      ProbesLoupeControl
 	Missed       [384]uint64
 	ContextsFull uint64
+	Carried      uint64
 	Closing      uint64
-	_            [48]byte
+	_            [40]byte
 	Ticks        uint64
 	_            [56]byte
 }
@@ -402,6 +417,7 @@ const (
 	ProbesVarControl                        = "control"
 	ProbesVarFilter                         = "filter"
 	ProbesVarSet                            = "set"
+	ProbesVarTypeCarried                    = "type_carried"
 	ProbesVarTypeContext                    = "type_context"
 	ProbesVarTypeCreate                     = "type_create"
 	ProbesVarTypeFilter                     = "type_filter"
@@ -522,6 +538,7 @@ type ProbesVariableSpecs struct {
 	Control       *ebpf.VariableSpec `ebpf:"control"`
 	Filter        *ebpf.VariableSpec `ebpf:"filter"`
 	Set           *ebpf.VariableSpec `ebpf:"set"`
+	TypeCarried   *ebpf.VariableSpec `ebpf:"type_carried"`
 	TypeContext   *ebpf.VariableSpec `ebpf:"type_context"`
 	TypeCreate    *ebpf.VariableSpec `ebpf:"type_create"`
 	TypeFilter    *ebpf.VariableSpec `ebpf:"type_filter"`
@@ -593,6 +610,7 @@ type ProbesVariables struct {
 	Control       *ebpf.Variable `ebpf:"control"`
 	Filter        *ebpf.Variable `ebpf:"filter"`
 	Set           *ebpf.Variable `ebpf:"set"`
+	TypeCarried   *ebpf.Variable `ebpf:"type_carried"`
 	TypeContext   *ebpf.Variable `ebpf:"type_context"`
 	TypeCreate    *ebpf.Variable `ebpf:"type_create"`
 	TypeFilter    *ebpf.Variable `ebpf:"type_filter"`

@@ -14,7 +14,7 @@ var code = csrc.Code{
 	Tables:   []string(nil),
 	EBPF:     csrc.Objects(ebpfAMD64, ebpfARM64),
 	AMD64: csrc.Native{
-		Code: nativeAMD64, Settings: 0x2000, SettingsSize: 680, Page: 4096, StackUse: 352,
+		Code: nativeAMD64, Settings: 0x2000, SettingsSize: 696, Page: 4096, StackUse: 160,
 		Probes: []uint32{
 			0x0,   // execute
 			0x4c0, // command
@@ -27,7 +27,7 @@ var code = csrc.Code{
 		},
 	},
 	ARM64: csrc.Native{
-		Code: nativeARM64, Settings: 0x10000, SettingsSize: 680, Page: 65536, StackUse: 352,
+		Code: nativeARM64, Settings: 0x10000, SettingsSize: 696, Page: 65536, StackUse: 144,
 		Probes: []uint32{
 			0x0,   // execute
 			0x454, // command

@@ -14,7 +14,7 @@ var code = csrc.Code{
 	Tables:   []string(nil),
 	EBPF:     csrc.Objects(ebpfAMD64, ebpfARM64),
 	AMD64: csrc.Native{
-		Code: nativeAMD64, Settings: 0x4000, SettingsSize: 856, Page: 4096, StackUse: 1328,
+		Code: nativeAMD64, Settings: 0x4000, SettingsSize: 872, Page: 4096, StackUse: 464,
 		Probes: []uint32{
 			0x0,    // start
 			0x8d0,  // new_span
@@ -38,7 +38,7 @@ var code = csrc.Code{
 		},
 	},
 	ARM64: csrc.Native{
-		Code: nativeARM64, Settings: 0x10000, SettingsSize: 856, Page: 65536, StackUse: 1584,
+		Code: nativeARM64, Settings: 0x10000, SettingsSize: 872, Page: 65536, StackUse: 512,
 		Probes: []uint32{
 			0x0,    // start
 			0x800,  // new_span

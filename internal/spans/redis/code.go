@@ -14,7 +14,7 @@ var code = csrc.Code{
 	Tables:   []string(nil),
 	EBPF:     csrc.Objects(ebpfAMD64, ebpfARM64),
 	AMD64: csrc.Native{
-		Code: nativeAMD64, Settings: 0x5000, SettingsSize: 856, Page: 4096, StackUse: 1672,
+		Code: nativeAMD64, Settings: 0x5000, SettingsSize: 872, Page: 4096, StackUse: 552,
 		Probes: []uint32{
 			0x0,    // command
 			0x9d0,  // batch
@@ -39,7 +39,7 @@ var code = csrc.Code{
 		},
 	},
 	ARM64: csrc.Native{
-		Code: nativeARM64, Settings: 0x10000, SettingsSize: 856, Page: 65536, StackUse: 1864,
+		Code: nativeARM64, Settings: 0x10000, SettingsSize: 872, Page: 65536, StackUse: 584,
 		Probes: []uint32{
 			0x0,    // command
 			0x910,  // batch

@@ -14,7 +14,7 @@ var code = csrc.Code{
 	Tables:   []string(nil),
 	EBPF:     csrc.Objects(ebpfAMD64, ebpfARM64),
 	AMD64: csrc.Native{
-		Code: nativeAMD64, Settings: 0x3000, SettingsSize: 888, Page: 4096, StackUse: 800,
+		Code: nativeAMD64, Settings: 0x3000, SettingsSize: 904, Page: 4096, StackUse: 208,
 		Probes: []uint32{
 			0x0,    // serve_mux
 			0x4f0,  // old_serve_mux
@@ -36,7 +36,7 @@ var code = csrc.Code{
 		},
 	},
 	ARM64: csrc.Native{
-		Code: nativeARM64, Settings: 0x10000, SettingsSize: 888, Page: 65536, StackUse: 968,
+		Code: nativeARM64, Settings: 0x10000, SettingsSize: 904, Page: 65536, StackUse: 208,
 		Probes: []uint32{
 			0x0,    // serve_mux
 			0x4e4,  // old_serve_mux

@@ -14,7 +14,7 @@ var code = csrc.Code{
 	Tables:   []string{"databases"},
 	EBPF:     csrc.Objects(ebpfAMD64, ebpfARM64),
 	AMD64: csrc.Native{
-		Code: nativeAMD64, Settings: 0x3000, SettingsSize: 1272, Page: 4096, StackUse: 1392,
+		Code: nativeAMD64, Settings: 0x3000, SettingsSize: 1288, Page: 4096, StackUse: 576,
 		Probes: []uint32{
 			0x0,    // db_query
 			0x5c0,  // db_exec
@@ -48,7 +48,7 @@ var code = csrc.Code{
 		},
 	},
 	ARM64: csrc.Native{
-		Code: nativeARM64, Settings: 0x10000, SettingsSize: 1272, Page: 65536, StackUse: 1712,
+		Code: nativeARM64, Settings: 0x10000, SettingsSize: 1288, Page: 65536, StackUse: 592,
 		Probes: []uint32{
 			0x0,    // db_query
 			0x5b0,  // db_exec
