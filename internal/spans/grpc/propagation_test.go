@@ -30,7 +30,7 @@ func eachPropagating(t *testing.T, test func(t *testing.T, o *observed)) {
 				cmd := testcmd.Within(t, 0, testtarget.Build(t, spec))
 				cmd.Env = append(cmd.Environ(), "GODEBUG=clobberfree=1")
 				target := testtarget.StartCmd(t, cmd)
-				test(t, observeWith(t, target, loupe.EngineInline, v.name == versions[len(versions)-1].name, loupe.SpanOptions{Propagation: &loupe.Propagation{}}))
+				test(t, observeWith(t, target, loupe.EngineInline, v.name == versions[len(versions)-1].name, loupe.SpanOptions{Propagation: &loupe.Propagation{Baggage: true}}))
 			})
 		}
 	}
@@ -95,19 +95,48 @@ func TestPropagation(t *testing.T) {
 		if c, err := o.SpanCounts(); err != nil || c.NoHeader != 0 {
 			t.Errorf("%+v, %v", c, err)
 		}
-		without := 0
-		for n := range 40 {
-			without += o.labeled(n)
+		for n := range 55 {
+			if o.labeled(n) != 0 {
+				t.Errorf("an RPC with %d headers had no room for another one", n)
+			}
 		}
-		if without > 6 {
-			t.Errorf("%d of 40 RPCs had no room for another header", without)
+		if o.labeled(100) == 0 {
+			t.Error("an RPC with 100 headers has another one")
 		}
-		o.labeled(100)
 		for _, n := range []string{"0", "1", "7", "30"} { // as if propagated by the program
 			o.expect("tagged "+n+" "+own, "OK", "client Echo OK", "server Echo OK of b7ad6b7169203331")
 		}
 		if got := o.target.Command("received"); strings.Count(got, "1:"+own) != 4 {
 			t.Errorf("handlers have received %s", got)
+		}
+		o.complete()
+	})
+}
+
+// TestCarried makes RPCs with a tracestate and a baggage, whose handlers make others.
+func TestCarried(t *testing.T) {
+	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	eachPropagating(t, func(t *testing.T, o *observed) {
+		o.target.Command("garbage")
+		long := "a=" + strings.Repeat("x", 254)
+		for _, c := range []struct{ state, baggage, wantState, wantBaggage string }{
+			{"rojo=00f067aa0ba902b7,congo=t61rcWkgMzE", "user=42", "1:rojo=00f067aa0ba902b7,congo=t61rcWkgMzE", "1:user=42"},
+			{long, strings.Repeat("b", 496), "1:" + long, "1:" + strings.Repeat("b", 496)},
+			{long + "xx", "user=42", "0:", "1:user=42"},
+			{"novalue", strings.Repeat("b", 497), "0:", "0:"},
+		} {
+			for range 20 {
+				o.target.Command("carried")
+				o.target.Command("carry " + c.state + " " + c.baggage + " " + parent)
+				all := o.take(4)
+				want := fmt.Sprintf("carried 1:%s|1:%s %s|%s", c.state, c.baggage, c.wantState, c.wantBaggage)
+				if got := o.target.Command("carried"); got != want {
+					t.Fatalf("handlers have received %q, want %q", got, want)
+				}
+				if len(all) != 4 {
+					t.Fatalf("spans: %d, want 4", len(all))
+				}
+			}
 		}
 		o.complete()
 	})

@@ -13,6 +13,8 @@
 //	labeled N       calls Echo with `ok` and N keys of metadata
 //	received        answers with the traceparent headers of the RPCs of method Echo since the last time: their numbers and values
 //	garbage         collects garbage again and again from now on
+//	carried         answers with the tracestate and baggage headers of these RPCs: `N:STATE|M:BAGGAGE` for each
+//	carry STATE BAGGAGE PARENT  calls Echo with `relay` and these headers
 //	tagged N        calls Echo with `ok` and N more keys of metadata, the last of them traceparent
 //	missing METHOD  calls a method that does not exist
 //	refused         calls a server that does not exist
@@ -82,6 +84,8 @@ func main() {
 		"tagged":     x.tagged,
 		"labeled":    x.labeled,
 		"received":   x.received,
+		"carried":    x.carried,
+		"carry":      x.carry,
 		"garbage":    garbage,
 		"missing":    func(args []string) string { return x.call(context.Background(), x.client, args[0], "ok") },
 		"refused":    func([]string) string { return x.unreachable("127.0.0.1:1", time.Minute) },
@@ -109,6 +113,7 @@ type exchange struct {
 
 	mu   sync.Mutex
 	seen []string // traceparent headers
+	also []string // tracestate and baggage headers
 }
 
 func check(err error) {
@@ -318,6 +323,21 @@ func (x *exchange) note(ctx context.Context) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.seen = append(x.seen, fmt.Sprintf("%d:%s", len(values), strings.Join(values, ",")))
+	state, baggage := md["tracestate"], md["baggage"]
+	x.also = append(x.also, fmt.Sprintf("%d:%s|%d:%s", len(state), strings.Join(state, "&"), len(baggage), strings.Join(baggage, "&")))
+}
+
+func (x *exchange) carried([]string) string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	answer := strings.Join(x.also, " ")
+	x.also = nil
+	return "carried " + answer
+}
+
+func (x *exchange) carry(args []string) string {
+	md := metadata.Pairs("traceparent", args[2], "tracestate", args[0], "baggage", args[1])
+	return x.unary(metadata.NewOutgoingContext(context.Background(), md), "relay")
 }
 
 func (x *exchange) received([]string) string {

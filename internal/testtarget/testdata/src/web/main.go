@@ -19,10 +19,12 @@
 //	/busy/N           answers after 2 ms with status 200 + N modulo 300
 //	/pause            answers after 20 ms
 //	/received         answers with the number of traceparent headers of the request, and the first one
+//	/carried          answers with the number of tracestate and baggage headers of the request, and the first ones: `N STATE|M BAGGAGE`
 //	/send?n=N&as=HOW  sends N requests for /received, at once, and answers with their answers: as=plain; with one header map for all of
 //	                  them (shared); with traceparent headers of its own (own, lower); with a long URL (long); with a body (post);
 //	                  that redirect to it (redirected); on connections of their own (new); by HTTP/2, also with these (http2, http2own,
-//	                  http2long, http2post)
+//	                  http2long, http2post); with tracestate and baggage headers of its own (ownstate, http2ownstate)
+//	/send?n=N&as=HOW&to=carried  sends requests for /carried
 //	/truth/KIND/N     does something in a region "request N" of the trace; see truth.go
 //
 // The command `trace FILE` records an execution trace until `stop`.
@@ -89,6 +91,7 @@ func newWeb() *web {
 	mux.HandleFunc("/busy/", busy)
 	mux.HandleFunc("/pause", func(http.ResponseWriter, *http.Request) { time.Sleep(pause) })
 	mux.HandleFunc("/received", received)
+	mux.HandleFunc("/carried", carried)
 	mux.HandleFunc("/redirect", func(rw http.ResponseWriter, r *http.Request) { http.Redirect(rw, r, "/received", http.StatusFound) })
 	mux.HandleFunc("/send", func(rw http.ResponseWriter, r *http.Request) { w.send(rw, r) })
 	mux.HandleFunc("/truth/", func(rw http.ResponseWriter, r *http.Request) { w.truth.serve(rw, r) })

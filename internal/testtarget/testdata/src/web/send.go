@@ -17,18 +17,27 @@ func received(rw http.ResponseWriter, r *http.Request) {
 	fmt.Fprintln(rw, len(r.Header["Traceparent"]), r.Header.Get("Traceparent"))
 }
 
+// carried answers with the number of tracestate and baggage headers of a request, and the first ones.
+func carried(rw http.ResponseWriter, r *http.Request) {
+	io.Copy(io.Discard, r.Body)
+	fmt.Fprintf(rw, "%d %s|%d %s\n", len(r.Header["Tracestate"]), r.Header.Get("Tracestate"), len(r.Header["Baggage"]), r.Header.Get("Baggage"))
+}
+
 // send sends requests at once, in some way, and answers with their answers.
 func (w *web) send(rw http.ResponseWriter, r *http.Request) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	shared := http.Header{"X-Shared": {"yes"}}
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}
-	how := r.URL.Query().Get("as")
+	how, to := r.URL.Query().Get("as"), r.URL.Query().Get("to")
+	if to == "" {
+		to = "received"
+	}
 	for i := 0; i < count(r); i++ {
 		all.Add(1)
 		go func() {
 			defer all.Done()
-			answer := w.sendOne(client, how, shared)
+			answer := w.sendOne(client, how, "/"+to, shared)
 			mu.Lock()
 			defer mu.Unlock()
 			io.WriteString(rw, answer)
@@ -38,8 +47,8 @@ func (w *web) send(rw http.ResponseWriter, r *http.Request) {
 	client.CloseIdleConnections()
 }
 
-func (w *web) sendOne(client *http.Client, how string, shared http.Header) string {
-	req, _ := http.NewRequest("GET", w.plain.URL+"/received", nil)
+func (w *web) sendOne(client *http.Client, how, path string, shared http.Header) string {
+	req, _ := http.NewRequest("GET", w.plain.URL+path, nil)
 	switch how {
 	case "shared":
 		req.Header = shared
@@ -53,18 +62,23 @@ func (w *web) sendOne(client *http.Client, how string, shared http.Header) strin
 		req, _ = http.NewRequest("POST", req.URL.String(), strings.NewReader(strings.Repeat("body", 5000)))
 	case "redirected":
 		req.URL.Path = "/redirect"
-	case "http2", "http2own":
+	case "ownstate":
+		setOwnState(req)
+	case "http2", "http2own", "http2ownstate":
 		client = w.tls.Client()
-		req, _ = http.NewRequest("GET", w.tls.URL+"/received", nil)
+		req, _ = http.NewRequest("GET", w.tls.URL+path, nil)
+		if how == "http2ownstate" {
+			setOwnState(req)
+		}
 		if how == "http2own" {
 			req.Header.Set("traceparent", ownParent)
 		}
 	case "http2post":
 		client = w.tls.Client()
-		req, _ = http.NewRequest("POST", w.tls.URL+"/received", strings.NewReader(strings.Repeat("body", 5000)))
+		req, _ = http.NewRequest("POST", w.tls.URL+path, strings.NewReader(strings.Repeat("body", 5000)))
 	case "http2long":
 		client = w.tls.Client()
-		req, _ = http.NewRequest("GET", w.tls.URL+"/received?"+strings.Repeat("x", 3000), nil)
+		req, _ = http.NewRequest("GET", w.tls.URL+path+"?"+strings.Repeat("x", 3000), nil)
 	case "new":
 		client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	}
@@ -75,4 +89,9 @@ func (w *web) sendOne(client *http.Client, how string, shared http.Header) strin
 	defer resp.Body.Close()
 	answer, _ := io.ReadAll(resp.Body)
 	return string(answer)
+}
+
+func setOwnState(req *http.Request) {
+	req.Header.Set("tracestate", "own=1")
+	req.Header.Set("baggage", "own=2")
 }
