@@ -15,6 +15,7 @@ import (
 type Span struct {
 	TraceID, ID string // hexadecimal
 	ParentID    string // empty without a parent
+	State       string // the tracestate; empty if it is not received by OTLP
 	Name        string
 	Kind        string // as in "Server"
 	Start, End  time.Time
@@ -36,7 +37,7 @@ func fromProto(list []*tracepb.ResourceSpans) []Span {
 		for _, ss := range rs.GetScopeSpans() {
 			for _, s := range ss.GetSpans() {
 				span := Span{
-					TraceID: hex.EncodeToString(s.GetTraceId()), ID: hex.EncodeToString(s.GetSpanId()), ParentID: hex.EncodeToString(s.GetParentSpanId()),
+					TraceID: hex.EncodeToString(s.GetTraceId()), ID: hex.EncodeToString(s.GetSpanId()), ParentID: hex.EncodeToString(s.GetParentSpanId()), State: s.GetTraceState(),
 					Name: s.GetName(), Kind: enum(s.GetKind().String(), "SPAN_KIND_"),
 					Start: time.Unix(0, int64(s.GetStartTimeUnixNano())).UTC(), End: time.Unix(0, int64(s.GetEndTimeUnixNano())).UTC(),
 					Status: enum(s.GetStatus().GetCode().String(), "STATUS_CODE_"), Message: s.GetStatus().GetMessage(),

@@ -93,6 +93,11 @@ func TestSpan(t *testing.T) {
 			c := newController(t, env)
 			p := newProcess(t, c)
 			s := span(4, 3, trace.SpanKindServer, true, attribute.String("http.request.method", "GET"), attribute.Int("http.response.status_code", 503))
+			state, err := trace.ParseTraceState("rojo=1,congo=2")
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Context = s.Context.WithTraceState(state)
 			s.Fail("503 from here")
 			s.Links = []trace.SpanContext{span(5, 0, trace.SpanKindProducer, true).Context}
 			s.Events = []spans.Event{{Name: "retry", Time: s.Start + 1, Attributes: []attribute.KeyValue{attribute.Int("attempt", 2)}}}
@@ -116,7 +121,7 @@ func TestSpan(t *testing.T) {
 
 func check(t *testing.T, got testcollector.Span) {
 	t.Helper()
-	if got.TraceID != "01000000000000000000000000000002" || got.ID != "0300000000000004" || got.ParentID != "0300000000000003" || got.Name != "GET 4" || got.Kind != "Server" ||
+	if got.TraceID != "01000000000000000000000000000002" || got.ID != "0300000000000004" || got.ParentID != "0300000000000003" || got.Name != "GET 4" || got.Kind != "Server" || got.State != "rojo=1,congo=2" ||
 		!got.Start.Equal(began) || got.End.Sub(got.Start) != 20*time.Millisecond || got.Status != "Error" || got.Message != "503 from here" ||
 		got.Scope != "github.com/loupe-go/loupe/spans/net/http" || len(got.Events) != 1 || got.Events[0] != "retry" || len(got.Links) != 1 || got.Links[0] != "0300000000000005" {
 		t.Errorf("%+v", got)
