@@ -50,6 +50,10 @@ func TestPropagation(t *testing.T) {
 		o.Expect(kafkago.Library, "send "+topic+" 1", "failed", sent("letters", " key=key0 error=INVALID_RECORD"))
 		linked("send "+topic+" 1", topic, 1, 260, 1)
 
+		retried := o.Topic("retried", 1)
+		o.Broker.Command("fail 6 1")
+		linked("retried "+retried+" 30", retried, 1, 0, 30)
+
 		other := o.Topic("parcels", 1)
 		o.Chain(kafkago.Library, "relay "+crowd+" "+other+" 20", "190", other, 20)
 		o.Missing(0)

@@ -63,6 +63,8 @@ func TestPropagation(t *testing.T) {
 		o.Broker.Command("fail 87 1")
 		o.Expect(library, "one "+topic+" 1", "failed", "producer send letters client=mailer key=key0 error=INVALID_RECORD")
 		linked("one "+topic+" 1", 1)
+		o.Broker.Command("fail 6 1")
+		linked("retried "+topic, 1)
 		o.Missing(3)
 		o.Complete()
 	})

@@ -21,6 +21,7 @@
 //	fetch GROUP TOPIC N  the same with FetchMessage and CommitMessages
 //	relay FROM TO N  receives N messages, and sends each to another topic
 //	crowd TOPIC N M  receives M messages on each of N goroutines
+//	retried TOPIC N sends N messages in one call, twice if the broker refuses them at first, and compressed
 //	garbage         collects garbage from now on, all the time
 //	ended TOPIC     asks for a message with a context that has ended, and of a Reader that is closed
 package main
@@ -85,8 +86,14 @@ func main() {
 		"relay": func(args []string) string {
 			return c.receive("", args[0], number(args[2]), func(m kafka.Message) { check(c.write(args[1], kafka.Message{Value: m.Value})) })
 		},
-		"crowd":   c.crowd,
-		"ended":   c.ended,
+		"crowd": c.crowd,
+		"ended": c.ended,
+		"retried": func(args []string) string {
+			w := c.newWriter(args[0])
+			w.MaxAttempts, w.Compression = 2, kafka.Gzip
+			defer w.Close()
+			return result(w.WriteMessages(background, messages(number(args[1]))...))
+		},
 		"garbage": func([]string) string { go collect(); return "ok" },
 	})
 }

@@ -15,6 +15,7 @@
 //	traced TOPIC TRACEPARENT  sends a message with this header, and others around it; `-` for none, twice if it begins with `+`
 //	custom TOPIC    sends a message whose value is an Encoder of the program
 //	limit TOPIC N   sends a message whose size is N bytes below the limit
+//	retried TOPIC   sends a message, twice if the broker refuses it at first
 //	garbage         collects garbage from now on, all the time
 //	load TOPIC N M  sends M messages, one in each call, on each of N goroutines
 package main
@@ -79,6 +80,11 @@ func main() {
 		"inside": m.inside,
 		"load":   m.load,
 		"traced": m.traced,
+		"retried": func(args []string) string {
+			c := config()
+			c.Producer.Retry.Max, c.Producer.Retry.Backoff, c.Metadata.Retry.Max = 2, time.Millisecond, 3
+			return m.message(m.open(c), messages(args[0], 1)[0])
+		},
 		"custom": func(args []string) string {
 			return m.message(m.sync, &message{Topic: args[0], Key: stringEncoder("custom"), Value: &number64{7}})
 		},
