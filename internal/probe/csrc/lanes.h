@@ -84,7 +84,7 @@ struct loupe_context {
 	u64 trace[2]; /* the trace ID, as two big-endian numbers */
 	u64 span;     /* the span ID, likewise */
 	u64 flags;    /* enum loupe_context_flag */
-	u64 about;    /* the key of another entry, or 0; if key is the address of a request: when the entry was made */
+	u64 about;    /* the key of another entry, or 0; if key is the address of a request that is sent: when the entry was made */
 	u64 carried;  /* number of a struct loupe_carried; 0: none */
 	u64 unused;
 };

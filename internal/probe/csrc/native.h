@@ -397,6 +397,7 @@ enum {
 	CONTEXT_SCOPE = 1, /* the request that the goroutine serves, or for which it was created */
 	CONTEXT_CALL = 2,  /* the request that it sends */
 	CONTEXT_WRITE = 3, /* the request that it writes to a connection */
+	CONTEXT_PASSED = 4, /* added to an address: that of a context.Context, by which a program passes a request on */
 
 	CONTEXT_OLD = 38, /* after 2^38 ticks, a minute or more, a request has been written */
 };
@@ -464,9 +465,12 @@ INLINE void context_end_call(u64 goid)
 
 INLINE void context_forget(u64 goid)
 {
+	struct loupe_context scope;
+
 	if (!native.contexts)
 		return;
-	context_take(context_key(goid, CONTEXT_SCOPE), 0);
+	if (context_take(context_key(goid, CONTEXT_SCOPE), &scope) && scope.about)
+		context_take(scope.about, 0);
 	context_end_call(goid);
 }
 

@@ -10,6 +10,7 @@
 #define LOUPE_PROPAGATE_H
 
 #include "state.h"
+#include "contexts.h"
 
 enum {
 	TRACEPARENT = 55, /* length of a value: 00-<32>-<16>-<2> */
@@ -144,10 +145,13 @@ INLINE void no_context(struct loupe_context *to)
 	to->trace[0] = to->trace[1] = to->span = to->flags = to->carried = 0;
 }
 
-/* The context of a request that a goroutine begins to serve, or of a message that it has received, given the value of its only traceparent header; 0: none. */
-FUNCTION void context_receive(struct loupe_context *to, u64 goid, u64 traceparent, u64 length, const struct carried *carried)
+/*
+ * The context of a request that a goroutine begins to serve, or of a message that it has received, given the value of its only traceparent
+ * header; 0: none. passed is the address of the context.Context by which the program passes the request on, or 0.
+ */
+FUNCTION void context_receive(struct loupe_context *to, u64 goid, u64 traceparent, u64 length, const struct carried *carried, u64 passed)
 {
-	struct loupe_context parent, *scope;
+	struct loupe_context parent, *scope, *other;
 	int continued = 0;
 
 	no_context(to);
@@ -169,10 +173,29 @@ FUNCTION void context_receive(struct loupe_context *to, u64 goid, u64 traceparen
 	if (!scope)
 		return;
 	copy_context(scope, to, to->flags);
+	if (scope->about)
+		context_take(scope->about, 0);
+	scope->about = passed ? passed | CONTEXT_PASSED : 0;
+	other = passed ? context_find(scope->about, 1) : 0;
+	if (other)
+		copy_context(other, to, to->flags);
 }
 
-/* The same, given the addresses of the strings with the values of the headers; 0: none. */
-FUNCTION void context_serve(struct loupe_context *to, u64 goid, u64 traceparent, u64 tracestate, u64 baggage)
+/* The request that a program has passed by a context.Context; 0 if there is none. */
+FUNCTION struct loupe_context *context_passed(u64 passed)
+{
+	for (u32 i = 0; i < CONTEXTS_MAX && passed >= CONTEXTS_FIRST && !(passed & 7); i++) {
+		struct loupe_context *c = context_find(passed | CONTEXT_PASSED, 0);
+
+		if (c)
+			return c;
+		passed = context_above(passed);
+	}
+	return 0;
+}
+
+/* The context of a request that a goroutine begins to serve, given the addresses of the strings with the values of its headers; 0: none. */
+FUNCTION void context_serve(struct loupe_context *to, u64 goid, u64 traceparent, u64 tracestate, u64 baggage, u64 passed)
 {
 	u64 header[2] = {};
 	struct carried carried = {};
@@ -183,7 +206,7 @@ FUNCTION void context_serve(struct loupe_context *to, u64 goid, u64 traceparent,
 		carried.state = 0;
 	if (baggage && read_foreign(&carried.baggage, 16, baggage))
 		carried.baggage = 0;
-	context_receive(to, goid, header[0], header[1], &carried);
+	context_receive(to, goid, header[0], header[1], &carried, passed);
 }
 
 /* Stores a context by the address of the request that it belongs to. */
@@ -198,13 +221,16 @@ FUNCTION void context_about(const struct loupe_context *c, u64 about)
 }
 
 /*
+/*
  * The context of a request that begins on a goroutine. own are flags of what it has itself: LOUPE_SILENT if it gets no header,
- * LOUPE_OWN_STATE, and LOUPE_OWN_BAGGAGE.
+ * LOUPE_OWN_STATE, and LOUPE_OWN_BAGGAGE. passed is the address of its context.Context, or 0.
  */
-FUNCTION void context_new(struct loupe_context *to, u64 goid, int own)
+FUNCTION void context_new(struct loupe_context *to, u64 goid, int own, u64 passed)
 {
-	struct loupe_context *scope = context_find(context_key(goid, CONTEXT_SCOPE), 0);
+	struct loupe_context *scope = context_passed(passed);
 
+	if (!scope)
+		scope = context_find(context_key(goid, CONTEXT_SCOPE), 0);
 	to->carried = scope ? scope->carried : 0;
 	if (scope) {
 		to->trace[0] = scope->trace[0];
@@ -221,9 +247,9 @@ FUNCTION void context_new(struct loupe_context *to, u64 goid, int own)
 
 /*
  * The context of a request that a goroutine begins to send. It is stored as that of the goroutine and, unless the request gets no header,
- * as that of about if this is not 0.
+ * as that of about if this is not 0. passed is the address of its context.Context, or 0.
  */
-FUNCTION void context_send(struct loupe_context *to, u64 goid, u64 about, int own)
+FUNCTION void context_send(struct loupe_context *to, u64 goid, u64 about, int own, u64 passed)
 {
 	struct loupe_context *call;
 
@@ -231,7 +257,7 @@ FUNCTION void context_send(struct loupe_context *to, u64 goid, u64 about, int ow
 	if (!native.contexts)
 		return;
 	context_end_call(goid);
-	context_new(to, goid, own);
+	context_new(to, goid, own, passed);
 	call = context_find(context_key(goid, CONTEXT_CALL), 1);
 	if (!call)
 		return;
@@ -246,13 +272,13 @@ FUNCTION void context_send(struct loupe_context *to, u64 goid, u64 about, int ow
  * The same for a request that goes on by HTTP/2, and then is that of about: it has the context that it began with, unless it begins now,
  * because there was a connection for it. It may end on another goroutine, so it is not stored as that of this one.
  */
-FUNCTION void context_send_http2(struct loupe_context *to, u64 goid, u64 about, int own)
+FUNCTION void context_send_http2(struct loupe_context *to, u64 goid, u64 about, int own, u64 passed)
 {
 	no_context(to);
 	if (!native.contexts)
 		return;
 	if (!context_take(context_key(goid, CONTEXT_CALL), to))
-		context_new(to, goid, own);
+		context_new(to, goid, own, passed);
 	else if (to->about)
 		context_take(to->about, 0);
 	if (!((own | to->flags) & LOUPE_SILENT))
@@ -263,12 +289,12 @@ FUNCTION void context_send_http2(struct loupe_context *to, u64 goid, u64 about, 
  * The context of a message that a goroutine begins to send. Unless the message gets no header, it is stored as that of about. Another
  * goroutine may end it, so it is not stored as that of this one.
  */
-FUNCTION void context_post(struct loupe_context *to, u64 goid, u64 about, int own)
+FUNCTION void context_post(struct loupe_context *to, u64 goid, u64 about, int own, u64 passed)
 {
 	no_context(to);
 	if (!native.contexts)
 		return;
-	context_new(to, goid, own);
+	context_new(to, goid, own, passed);
 	if (!(own & LOUPE_SILENT))
 		context_about(to, about);
 }
@@ -284,29 +310,29 @@ INLINE int heap_memory(u64 addr, u64 size)
 #else
 #define PROPAGATES 0
 
-INLINE void context_serve(struct loupe_context *to, u64 goid, u64 traceparent, u64 tracestate, u64 baggage)
+INLINE void context_serve(struct loupe_context *to, u64 goid, u64 traceparent, u64 tracestate, u64 baggage, u64 passed)
 {
 	to->trace[0] = to->trace[1] = to->span = to->flags = 0;
 }
 
-INLINE void context_receive(struct loupe_context *to, u64 goid, u64 traceparent, u64 length, const struct carried *carried)
+INLINE void context_receive(struct loupe_context *to, u64 goid, u64 traceparent, u64 length, const struct carried *carried, u64 passed)
 {
 	to->trace[0] = to->trace[1] = to->span = to->flags = 0;
 }
 
-INLINE void context_send(struct loupe_context *to, u64 goid, u64 about, int own)
+INLINE void context_send(struct loupe_context *to, u64 goid, u64 about, int own, u64 passed)
 {
 	to->trace[0] = to->trace[1] = to->span = to->flags = 0;
 }
 
-INLINE void context_post(struct loupe_context *to, u64 goid, u64 about, int own)
+INLINE void context_post(struct loupe_context *to, u64 goid, u64 about, int own, u64 passed)
 {
-	context_send(to, goid, about, own);
+	context_send(to, goid, about, own, passed);
 }
 
-INLINE void context_send_http2(struct loupe_context *to, u64 goid, u64 about, int own)
+INLINE void context_send_http2(struct loupe_context *to, u64 goid, u64 about, int own, u64 passed)
 {
-	context_send(to, goid, about, own);
+	context_send(to, goid, about, own, passed);
 }
 
 #endif

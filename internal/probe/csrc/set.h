@@ -241,22 +241,27 @@ INLINE u64 note_read(struct note *n, u64 addr)
 }
 
 /*
- * A part of a struct from an offset on, whose words a probe reads. An eBPF program reads all of it at once, because each read takes as long
+ * A part of a struct from one offset to another, whose words a probe reads. An eBPF program reads all of it at once, because each read takes as long
  * as the rest of a small probe. Machine code reads the words that are used.
  */
 #if HAS_WINDOW
 #define PART(name, words) u64 name[words] = {}
-#define READ_PART(n, name, addr, from)                                                         \
+#define READ_PART(n, name, addr, from, end)                                                    \
 	do {                                                                                   \
-		if (read_foreign(name, sizeof(name), (addr) + (from)))                         \
+		u32 size = (end) - (from);                                                     \
+                                                                                               \
+		if (size > sizeof(name))                                                       \
+			size = sizeof(name);                                                   \
+		if (read_foreign(name, size, (addr) + (from)))                                 \
 			(n)->to->r.flags |= LOUPE_UNREADABLE;                                  \
 	} while (0)
-#define PART_WORD(n, name, addr, from, offset)                                                 \
-	((offset) - (from) <= sizeof(name) - 8 && !(((offset) - (from)) & 7) ? name[((offset) - (from)) / 8] : note_read(n, (addr) + (offset)))
+#define PART_WORD(n, name, addr, from, end, offset)                                            \
+	((offset) - (from) <= sizeof(name) - 8 && (offset) + 8 <= (end) && !(((offset) - (from)) & 7) ? \
+		 name[((offset) - (from)) / 8] : note_read(n, (addr) + (offset)))
 #else
 #define PART(name, words)
-#define READ_PART(n, name, addr, from)
-#define PART_WORD(n, name, addr, from, offset) note_read(n, (addr) + (offset))
+#define READ_PART(n, name, addr, from, end)
+#define PART_WORD(n, name, addr, from, end, offset) note_read(n, (addr) + (offset))
 #endif
 
 #endif

@@ -88,7 +88,7 @@ PROBE(send_begin)
 		silent = headers[1] != 0;
 		kafka_find(&found, headers[0], headers[1], KAFKA_TEXT_KEYS);
 	}
-	context_post(&context, gr.id, record, silent ? LOUPE_SILENT : 0);
+	context_post(&context, gr.id, record, silent ? LOUPE_SILENT : 0, 0);
 	note_context(&n, &context);
 	note_word(&n, found.count);
 	note_word(&n, record);
@@ -385,7 +385,7 @@ PROBE(receive)
 	if (!p.count || !note_begin(&n, RECEIVE, tid, gr.id, 0))
 		return 0;
 	follow_begin(gr.id);
-	context_receive(&context, gr.id, p.count == 1 && !(p.flags & CUT) ? p.parent : 0, KAFKA_PARENT, 0);
+	context_receive(&context, gr.id, p.count == 1 && !(p.flags & CUT) ? p.parent : 0, KAFKA_PARENT, 0, 0);
 	note_context(&n, &context);
 	note_word(&n, p.count);
 	note_word(&n, p.flags);

@@ -66,7 +66,7 @@ func (d *decoder) is(addr uint64, name string) bool {
 
 func (d *decoder) serverBegin(n *probe.Note) {
 	context := sets.Context(n)
-	stream, key, found, transport := n.Word(), n.Word(), n.Word(), n.Word()
+	stream, passed, key, found, transport := n.Word(), n.Word(), n.Word(), n.Word(), n.Word()
 	method, traceparent, agent := n.Text(), n.Text(), n.Text()
 	peer, local := d.addr(n), d.addr(n)
 	parent, dropped := sets.Carried(n, context, sets.Parent(found>>32, traceparent.Bytes))
@@ -94,6 +94,7 @@ func (d *decoder) serverBegin(n *probe.Note) {
 		s.Set(local.server()...)
 	}
 	d.tracker.Begin(s)
+	d.tracker.Pass(s, passed)
 }
 
 func (d *decoder) serverEnd(n *probe.Note) {
@@ -123,13 +124,13 @@ func (d *decoder) serverEnd(n *probe.Note) {
 }
 
 func (d *decoder) clientBegin(n *probe.Note) {
-	context := sets.Context(n)
+	context, passed := sets.Context(n), sets.Contexts(n)
 	method, target := n.Text(), n.Text()
 	delete(d.newest, n.G)
 	s := &spans.Span{Library: Library, Kind: trace.SpanKindClient, Start: n.Time, G: n.G, Context: context}
 	setMethod(s, method.Bytes)
 	setServer(s, string(target.Bytes))
-	d.tracker.Begin(s)
+	d.tracker.Begin(s, passed...)
 }
 
 // clientStream gives the span its object. From now on a goroutine can begin other RPCs before this one ends, and any goroutine can

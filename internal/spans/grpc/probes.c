@@ -186,12 +186,15 @@ PROBE(server_begin)
 	u64 itab = ARG(server_begin, 1, 8), transport = ARG(server_begin, 2, 16), stream = ARG(server_begin, 3, 24);
 	u64 inner = SETTING(stream_pointer) == 1 ? note_read(&n, stream) : stream;
 
-	find_metadata(&md, note_read(&n, inner + SETTING(stream_ctx) + 8));
+	u64 passed = note_read(&n, inner + SETTING(stream_ctx) + 8);
+
+	find_metadata(&md, passed);
 	header_find(&found, md.map);
 	context_serve(&context, gr.id, found.traceparents == 1 ? found.traceparent : 0, found.tracestates == 1 ? found.tracestate : 0,
-		found.baggages == 1 ? found.baggage : 0);
+		found.baggages == 1 ? found.baggage : 0, passed);
 	note_context(&n, &context);
 	note_word(&n, stream);
+	note_word(&n, passed);
 	note_word(&n, md.key);
 	note_word(&n, found.problems | (u64)found.traceparents << 32);
 	note_word(&n, type_in(itab));
@@ -236,8 +239,9 @@ PROBE(client_begin)
 	struct note n;
 
 	NOTE_OR_RETURN(client_begin, CLIENT_BEGIN, &n, &gr);
-	context_send(&context, gr.id, 0, 0);
+	context_send(&context, gr.id, 0, 0, ARG(client_begin, 1, 8));
 	note_context(&n, &context);
+	note_contexts(&n, ARG(client_begin, 1, 8));
 
 	u64 conn = ARG(client_begin, 3, 24);
 

@@ -18,7 +18,7 @@ func (t *Tracker) Enter(s, parent *spans.Span, root bool) *spans.Span {
 		parent, rule = t.around(g)
 	}
 	if parent != nil && !root {
-		s.Parent, s.Rule = parent.Context, rule
+		t.attach(s, parent, rule)
 	}
 	t.identify(s)
 	if len(g.open) == 0 {

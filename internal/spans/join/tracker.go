@@ -44,8 +44,10 @@ type Tracker struct {
 	heirs      map[*spans.Span]int // the number of goroutines that have inherited a span
 	free       []*goroutine
 	detached   map[object]*spans.Span
-	presumed   map[*spans.Span]int64 // when those have probably ended: see Presume
-	entered    map[*spans.Span]bool  // those of Enter that have not ended
+	presumed   map[*spans.Span]int64       // when those have probably ended: see Presume
+	entered    map[*spans.Span]bool        // those of Enter that have not ended
+	above      map[*spans.Span]*spans.Span // the parents of open spans, if they were open, too
+	passed     passed
 	counts     counts
 	rules      gostate.Rules
 	waits      bool // Options.Kinds includes waits
@@ -92,6 +94,7 @@ type goroutine struct {
 func NewTracker(o Options) *Tracker {
 	return &Tracker{opt: o, ids: newIDs(), goroutines: map[uint64]*goroutine{}, heirs: map[*spans.Span]int{}, detached: map[object]*spans.Span{},
 		presumed: map[*spans.Span]int64{}, entered: map[*spans.Span]bool{},
+		above: map[*spans.Span]*spans.Span{}, passed: passed{map[uint64]*spans.Span{}, map[*spans.Span][]uint64{}},
 		rules: gostate.RulesFor(o.Kinds.Union(event.KindsOf(event.GoStatus)), 0), waits: o.Kinds.Has(event.GoBlock)}
 }
 
@@ -188,11 +191,12 @@ func (r *request) forget(g *goroutine) {
 }
 
 // Begin begins a span. Start has its goroutine, library, kind, name, start and attributes, and as Parent the context in the
-// headers of a request, if there is one. If the probes have chosen its context, Start has that, too.
-func (t *Tracker) Begin(s *spans.Span) *spans.Span {
+// headers of a request, if there is one. If the probes have chosen its context, Start has that, too. passed are the addresses of the
+// context.Context that the program passes to the operation and of those that it was made from, innermost first: see Pass.
+func (t *Tracker) Begin(s *spans.Span, passed ...uint64) *spans.Span {
 	g := t.add(s.G, s.Start)
 	s.PID = t.opt.PID
-	parent, rule := t.scope(g)
+	parent, rule := t.parent(g, passed)
 	if s.Kind == trace.SpanKindServer {
 		parent = nil
 	}
@@ -203,7 +207,7 @@ func (t *Tracker) Begin(s *spans.Span) *spans.Span {
 		s.Rule = spans.RuleHeader
 		t.identify(s)
 	case parent != nil:
-		s.Parent, s.Rule = parent.Context, rule
+		t.attach(s, parent, rule)
 		t.identify(s)
 	default:
 		t.identify(s)
@@ -217,6 +221,12 @@ func (t *Tracker) Begin(s *spans.Span) *spans.Span {
 	g.open = append(g.open, s)
 	t.counts.begun.Add(1)
 	return s
+}
+
+// attach sets the parent of a span.
+func (t *Tracker) attach(s, parent *spans.Span, rule spans.Rule) {
+	s.Parent, s.Rule = parent.Context, rule
+	t.above[s] = parent
 }
 
 // identify gives a span its context, given its parent.
@@ -246,7 +256,7 @@ func (t *Tracker) adopt(s, parent *spans.Span, rule spans.Rule) {
 	case s.Parent.IsValid():
 		s.Links = append(s.Links, s.Parent)
 	case parent != nil && parent.Context.TraceID() == trace:
-		s.Parent, s.Rule = parent.Context, rule
+		t.attach(s, parent, rule)
 		s.Context = s.Context.WithTraceState(s.Parent.TraceState())
 		return
 	case parent != nil:
@@ -412,6 +422,7 @@ func (t *Tracker) end(g *goroutine, s *spans.Span, at int64) {
 func (t *Tracker) finish(s *spans.Span, at int64) {
 	s.End = max(at, s.Start)
 	delete(t.presumed, s)
+	t.forget(s)
 	switch s.Ending {
 	case spans.Panicked:
 		t.counts.panicked.Add(1)
@@ -550,4 +561,7 @@ func (t *Tracker) Close() {
 	clear(t.heirs)
 	clear(t.detached)
 	clear(t.entered)
+	clear(t.above)
+	clear(t.passed.spans)
+	clear(t.passed.addresses)
 }

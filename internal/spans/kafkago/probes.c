@@ -122,7 +122,7 @@ PROBE(send_begin)
 	u8 async = 0;
 
 	NOTE_OR_RETURN(send_begin, SEND_BEGIN, &n, &gr);
-	context_send(&context, gr.id, 0, LENDS ? 0 : LOUPE_SILENT);
+	context_send(&context, gr.id, 0, LENDS ? 0 : LOUPE_SILENT, 0);
 	note_context(&n, &context);
 
 	u64 writer = ARG(send_begin, 0, 0), messages = ARG(send_begin, 3, 24), count = ARG(send_begin, 4, 32);
@@ -488,7 +488,7 @@ FUNCTION int send_received(u64 g, u64 message)
 	if (read_foreign(headers, sizeof(headers), message + SETTING(message_headers)))
 		n.to->r.flags |= LOUPE_UNREADABLE;
 	kafka_find(&found, headers[0], headers[1], KAFKA_TEXT_KEYS);
-	context_receive(&context, gr.id, found.count == 1 ? found.value : 0, found.length, 0);
+	context_receive(&context, gr.id, found.count == 1 ? found.value : 0, found.length, 0, 0);
 	note_context(&n, &context);
 	note_word(&n, note_read(&n, message + SETTING(message_partition)));
 	note_word(&n, note_read(&n, message + SETTING(message_offset)));

@@ -33,26 +33,6 @@ const (
 type decoder struct {
 	tracker  *join.Tracker
 	typeName func(uint64) (string, error)
-
-	// The attributes of texts that many requests have.
-	servers, secureServers, peers *sets.Cache[[]attribute.KeyValue]
-	agents                        *sets.Cache[attribute.KeyValue]
-	routes                        *sets.Cache[attribute.KeyValue] // by pattern
-}
-
-func newDecoder(t *join.Tracker, typeName func(uint64) (string, error)) *decoder {
-	return &decoder{tracker: t, typeName: typeName,
-		servers:       sets.NewCache(func(host string) []attribute.KeyValue { return server(host, "http") }),
-		secureServers: sets.NewCache(func(host string) []attribute.KeyValue { return server(host, "https") }),
-		peers:         sets.NewCache(peer), agents: sets.NewCache(semconv.UserAgentOriginal),
-		routes: sets.NewCache(func(pattern string) attribute.KeyValue { return semconv.HTTPRoute(PathOf(pattern)) }),
-	}
-}
-
-// roomySpan is a span with room for the attributes that a request has.
-type roomySpan struct {
-	spans.Span
-	room [14]attribute.KeyValue
 }
 
 func (d *decoder) decode(n *probe.Note) {
@@ -74,17 +54,16 @@ func (d *decoder) decode(n *probe.Note) {
 	case clientHTTP2End:
 		d.clientHTTP2End(n)
 	case clientNoHeader:
-		sets.Missing(d.tracker, n)
+		d.tracker.NoHeader()
 	}
 }
 
 func (d *decoder) serverBegin(n *probe.Note) {
 	context := sets.Context(n)
-	req, response, packed, tls := n.Word(), n.Word(), n.Word(), n.Word()
+	req, passed, response, same, packed, tls := n.Word(), n.Word(), n.Word(), n.Word(), n.Word(), n.Word()
 	traceparent, method, path, host, remote, agent := n.Text(), n.Text(), n.Text(), n.Text(), n.Text(), n.Text()
-	parent, dropped := sets.Carried(n, context, sets.Parent(packed>>32, traceparent.Bytes))
 	major, minor := uint8(packed), uint8(packed>>8)
-	if req == 0 || major == 0 || major > 3 {
+	if req == 0 || req != same || major == 0 || major > 3 {
 		d.tracker.Mismatch()
 		return
 	}
@@ -94,40 +73,26 @@ func (d *decoder) serverBegin(n *probe.Note) {
 		}
 		d.tracker.Supersede(s, n.Time)
 	}
-	roomy := &roomySpan{Span: spans.Span{Library: Library, Kind: trace.SpanKindServer, Start: n.Time, G: n.G, Object: req, Result: response,
-		Context: context, Parent: parent}}
-	if dropped {
-		d.tracker.NoState()
-	}
-	s := &roomy.Span
-	s.Attributes = roomy.room[:0]
-	s.Name = setMethod(s, method.Bytes)
-	scheme, servers := httpScheme, d.servers
+	s := &spans.Span{Library: Library, Kind: trace.SpanKindServer, Start: n.Time, G: n.G, Object: req, Result: response,
+		Context: context, Parent: sets.Parent(packed>>32, traceparent.Bytes)}
+	s.Name = setMethod(s, string(method.Bytes))
+	scheme := "http"
 	if tls != 0 {
-		scheme, servers = httpsScheme, d.secureServers
+		scheme = "https"
 	}
-	s.Set(scheme, semconv.URLPath(string(path.Bytes)), semconv.NetworkProtocolVersion(protocol(major, minor)))
-	s.Set(servers.Of(host.Bytes)...)
-	s.Set(d.peers.Of(remote.Bytes)...)
+	s.Set(semconv.URLScheme(scheme), semconv.URLPath(string(path.Bytes)), semconv.NetworkProtocolVersion(protocol(major, minor)))
+	setServer(s, string(host.Bytes), scheme)
+	if addr, port, err := net.SplitHostPort(string(remote.Bytes)); err == nil {
+		s.Set(semconv.NetworkPeerAddress(addr), semconv.ClientAddress(addr))
+		if p, err := strconv.Atoi(port); err == nil {
+			s.Set(semconv.NetworkPeerPort(p))
+		}
+	}
 	if len(agent.Bytes) > 0 {
-		s.Set(d.agents.Of(agent.Bytes))
+		s.Set(semconv.UserAgentOriginal(string(agent.Bytes)))
 	}
 	d.tracker.Begin(s)
-}
-
-var httpScheme, httpsScheme = semconv.URLScheme("http"), semconv.URLScheme("https")
-
-// peer returns the attributes of the address of a client.
-func peer(remote string) []attribute.KeyValue {
-	addr, port, err := net.SplitHostPort(remote)
-	if err != nil {
-		return nil
-	}
-	list := []attribute.KeyValue{semconv.NetworkPeerAddress(addr), semconv.ClientAddress(addr)}
-	if p, err := strconv.Atoi(port); err == nil {
-		list = append(list, semconv.NetworkPeerPort(p))
-	}
-	return list
+	d.tracker.Pass(s, passed, response) // a router's own context can begin with the ResponseWriter
 }
 
 func (d *decoder) serverEnd(n *probe.Note) {
@@ -150,7 +115,7 @@ func (d *decoder) serverEnd(n *probe.Note) {
 	if hijacked == 0 {
 		setResponse(s, status, written)
 	}
-	d.setPattern(s, route)
+	setPattern(s, route)
 	d.tracker.End(s, n.Time)
 }
 
@@ -162,7 +127,7 @@ func (d *decoder) serverHTTP2End(n *probe.Note) {
 		return
 	}
 	setResponse(s, status, written)
-	d.setPattern(s, route)
+	setPattern(s, route)
 	d.tracker.End(s, n.Time)
 }
 
@@ -191,7 +156,7 @@ func (d *decoder) clientBegin(n *probe.Note) {
 	if s := d.tracker.Innermost(n.G, Library, trace.SpanKindClient); s != nil {
 		d.tracker.Leave(s, n.Time) // by HTTP/2, or its end was lost
 	}
-	d.send(n, d.context(n))
+	d.send(n)
 }
 
 func (d *decoder) clientHTTP2Begin(n *probe.Note) {
@@ -203,22 +168,18 @@ func (d *decoder) clientHTTP2Begin(n *probe.Note) {
 	if s != nil {
 		d.tracker.Leave(s, n.Time)
 	}
-	if s = d.send(n, d.context(n)); s != nil {
+	if s = d.send(n); s != nil {
 		s.Object = sent
 	}
 }
 
-// context reads the context that the header of a request has; it is invalid if that has none.
-func (d *decoder) context(n *probe.Note) trace.SpanContext {
-	c, silent := sets.Sent(n)
+// send begins the span of a request that is sent.
+func (d *decoder) send(n *probe.Note) *spans.Span {
+	context, silent := sets.Sent(n) // the context in its header, if that is known
+	passed := sets.Contexts(n)
 	if own := n.Text(); silent && len(own.Bytes) == 0 {
 		d.tracker.NoHeader()
 	}
-	return c
-}
-
-// send begins the span of a request that is sent. context is the one that its header has, if that is known.
-func (d *decoder) send(n *probe.Note, context trace.SpanContext) *spans.Span {
 	req := n.Word()
 	method, scheme, host, path, query := n.Text(), n.Text(), n.Text(), n.Text(), n.Text()
 	if req == 0 {
@@ -226,14 +187,15 @@ func (d *decoder) send(n *probe.Note, context trace.SpanContext) *spans.Span {
 		return nil
 	}
 	s := &spans.Span{Library: Library, Kind: trace.SpanKindClient, Start: n.Time, G: n.G, Object: req, Context: context}
-	if len(method.Bytes) == 0 {
-		method.Bytes = []byte("GET")
+	m := string(method.Bytes)
+	if m == "" {
+		m = "GET"
 	}
-	s.Name = setMethod(s, method.Bytes)
+	s.Name = setMethod(s, m)
 	u := url.URL{Scheme: string(scheme.Bytes), Host: string(host.Bytes), Path: string(path.Bytes), RawQuery: redact(string(query.Bytes))}
 	s.Set(semconv.URLFull(u.String()))
-	s.Set(server(u.Host, u.Scheme)...)
-	return d.tracker.Begin(s)
+	setServer(s, u.Host, u.Scheme)
+	return d.tracker.Begin(s, passed...)
 }
 
 // secret are parameters of a query whose values the semantic conventions redact.
@@ -322,7 +284,7 @@ func (d *decoder) fail(s *spans.Span, typ uint64) {
 	s.Fail("")
 }
 
-// methods are the attributes of the methods that the semantic conventions know.
+// methods are the methods that the semantic conventions know.
 var methods = map[string]attribute.KeyValue{}
 
 func init() {
@@ -332,24 +294,25 @@ func init() {
 }
 
 // setMethod sets the attribute of the method of a request, and returns the beginning of the name of its span.
-func setMethod(s *spans.Span, method []byte) string {
-	if known, ok := methods[string(method)]; ok {
+func setMethod(s *spans.Span, method string) string {
+	if known, ok := methods[method]; ok {
 		s.Set(known)
-		return known.Value.AsString()
+		return method
 	}
-	s.Set(semconv.HTTPRequestMethodOther, semconv.HTTPRequestMethodOriginal(string(method)))
+	s.Set(semconv.HTTPRequestMethodOther, semconv.HTTPRequestMethodOriginal(method))
 	return "HTTP"
 }
 
-// server returns the attributes of the server in a host with an optional port.
-func server(host, scheme string) []attribute.KeyValue {
+// setServer sets the attributes of the server in a host with an optional port.
+func setServer(s *spans.Span, host, scheme string) {
 	name, port, err := net.SplitHostPort(host)
 	if err != nil {
 		name, port = strings.Trim(host, "[]"), ""
 	}
 	if name == "" {
-		return nil
+		return
 	}
+	s.Set(semconv.ServerAddress(name))
 	p, err := strconv.Atoi(port)
 	switch {
 	case err == nil && p > 0 && p < 1<<16:
@@ -358,16 +321,13 @@ func server(host, scheme string) []attribute.KeyValue {
 	default:
 		p = 80
 	}
-	return []attribute.KeyValue{semconv.ServerAddress(name), semconv.ServerPort(p)}
+	s.Set(semconv.ServerPort(p))
 }
 
 // protocol returns the version of HTTP as attributes have it: "1.1", and "2" instead of "2.0".
 func protocol(major, minor uint8) string {
-	switch {
-	case major > 1:
+	if major > 1 {
 		return strconv.Itoa(int(major))
-	case minor == 1:
-		return "1.1"
 	}
 	return strconv.Itoa(int(major)) + "." + strconv.Itoa(int(minor))
 }

@@ -26,6 +26,7 @@ enum loupe_setting {
 	SETTING_req_url,
 	SETTING_req_proto_major, /* followed by ProtoMinor */
 	SETTING_req_header,
+	SETTING_req_ctx,
 	SETTING_req_host,
 	SETTING_req_remote_addr,
 	SETTING_req_tls,
@@ -51,6 +52,7 @@ enum loupe_setting {
 	SETTING_http2_req_method,
 	SETTING_http2_req_url,
 	SETTING_http2_req_header,
+	SETTING_http2_req_ctx,
 	SETTING_http2_conn_bw, /* a *bufio.Writer */
 	SETTING_http2_conn_limit, /* the longest header list that the peer accepts */
 	SETTING_http2_stream_res,
@@ -109,9 +111,10 @@ INLINE void note_route(struct note *n, u64 req)
 	note_string(n, at);
 }
 
-enum { REQUEST_WORDS = 27 }; /* of a Request that are read at once */
+enum { REQUEST_WORDS = 34 }; /* of a Request that are read at once, up to its context */
 
-#define REQUEST(field, plus) PART_WORD(&n, part, req, 0, SETTING(field) + (plus))
+#define REQUEST_END (SETTING(req_ctx) + 16)
+#define REQUEST(field, plus) PART_WORD(&n, part, req, 0, REQUEST_END, SETTING(field) + (plus))
 
 /* func (sh serverHandler) ServeHTTP(rw ResponseWriter, req *Request) */
 PROBE(server_begin)
@@ -127,18 +130,20 @@ PROBE(server_begin)
 	u64 rw = ARG(server_begin, 2, 16), req = ARG(server_begin, 3, 24);
 	PART(part, REQUEST_WORDS);
 
-	READ_PART(&n, part, req, 0);
+	READ_PART(&n, part, req, 0, REQUEST_END);
 
 	u64 url = REQUEST(req_url, 0), major = REQUEST(req_proto_major, 0), minor = REQUEST(req_proto_major, 8), tls = REQUEST(req_tls, 0);
+	u64 passed = REQUEST(req_ctx, 8);
 	u64 method = REQUEST(req_method, 0), method_length = REQUEST(req_method, 8);
 	u64 host = REQUEST(req_host, 0), host_length = REQUEST(req_host, 8);
 	u64 remote = REQUEST(req_remote_addr, 0), remote_length = REQUEST(req_remote_addr, 8);
 
 	header_find(&found, REQUEST(req_header, 0));
 	context_serve(&context, gr.id, found.traceparents == 1 ? found.traceparent : 0, found.tracestates == 1 ? found.tracestate : 0,
-		found.baggages == 1 ? found.baggage : 0);
+		found.baggages == 1 ? found.baggage : 0, passed);
 	note_context(&n, &context);
 	note_word(&n, req);
+	note_word(&n, passed);
 	note_word(&n, major == 1 ? rw : 0); /* server_end has the request of this response */
 	note_word(&n, (u8)major | (u8)minor << 8 | found.problems << 16 | (u64)found.traceparents << 32);
 	note_word(&n, tls);
@@ -159,6 +164,9 @@ enum {
 	RESPONSE_WORDS = 16,
 };
 
+#define CONN_END ((SETTING(conn_hijacked) & ~7ull) + 8)
+#define RESPONSE_END (SETTING(response_status) + 8)
+
 /* func (c *conn) hijacked() bool, where (*conn).serve calls it after the handler */
 PROBE(server_end)
 {
@@ -172,16 +180,16 @@ PROBE(server_end)
 	PART(conn, CONN_WORDS);
 	PART(part, RESPONSE_WORDS);
 
-	READ_PART(&n, conn, c, SETTING(conn_cur_req));
+	READ_PART(&n, conn, c, SETTING(conn_cur_req), CONN_END);
 
-	u64 w = PART_WORD(&n, conn, c, SETTING(conn_cur_req), SETTING(conn_cur_req));
-	u64 hijacked = PART_WORD(&n, conn, c, SETTING(conn_cur_req), SETTING(conn_hijacked) & ~7ull) >> (SETTING(conn_hijacked) & 7) * 8;
+	u64 w = PART_WORD(&n, conn, c, SETTING(conn_cur_req), CONN_END, SETTING(conn_cur_req));
+	u64 hijacked = PART_WORD(&n, conn, c, SETTING(conn_cur_req), CONN_END, SETTING(conn_hijacked) & ~7ull) >> (SETTING(conn_hijacked) & 7) * 8;
 
 	if (w) {
-		READ_PART(&n, part, w, SETTING(response_req));
-		req = PART_WORD(&n, part, w, SETTING(response_req), SETTING(response_req));
-		written = PART_WORD(&n, part, w, SETTING(response_req), SETTING(response_written));
-		status = PART_WORD(&n, part, w, SETTING(response_req), SETTING(response_status));
+		READ_PART(&n, part, w, SETTING(response_req), RESPONSE_END);
+		req = PART_WORD(&n, part, w, SETTING(response_req), RESPONSE_END, SETTING(response_req));
+		written = PART_WORD(&n, part, w, SETTING(response_req), RESPONSE_END, SETTING(response_written));
+		status = PART_WORD(&n, part, w, SETTING(response_req), RESPONSE_END, SETTING(response_status));
 	}
 	note_word(&n, req);
 	note_word(&n, w);
@@ -229,8 +237,9 @@ INLINE void note_sent(struct note *n, u64 req, u64 method, u64 url_at)
  * The context of a request that is sent. If the program has set a traceparent header itself, or if it is uncertain whether it has, the
  * request gets no other one. Without propagation the header is not searched.
  */
-#define NOTE_SENT_CONTEXT(n, send, goid, req, header_at)                                       \
+#define NOTE_SENT_CONTEXT(n, send, goid, req, header_at, ctx_at)                               \
 	do {                                                                                   \
+		u64 passed = (req) ? note_read(n, (ctx_at) + 8) : 0;                           \
 		struct header_search found = {};                                               \
 		struct loupe_context context;                                                  \
                                                                                                \
@@ -239,8 +248,9 @@ INLINE void note_sent(struct note *n, u64 req, u64 method, u64 url_at)
 		send(&context, goid, req,                                                      \
 		     (!(req) || found.traceparents || found.problems ? LOUPE_SILENT : 0) |     \
 			     (found.tracestates ? LOUPE_OWN_STATE : 0) |                       \
-			     (found.baggages ? LOUPE_OWN_BAGGAGE : 0));                        \
+			     (found.baggages ? LOUPE_OWN_BAGGAGE : 0), passed);                       \
 		note_context(n, &context);                                                     \
+		note_contexts(n, passed);                                                      \
 		note_string(n, found.traceparents == 1 ? found.traceparent : 0);               \
 	} while (0)
 
@@ -255,7 +265,7 @@ PROBE(client_begin)
 
 	u64 req = note_read(&n, ARG(client_begin, 1, 8) + SETTING(treq_request));
 
-	NOTE_SENT_CONTEXT(&n, context_send, gr.id, req, req + SETTING(req_header));
+	NOTE_SENT_CONTEXT(&n, context_send, gr.id, req, req + SETTING(req_header), req + SETTING(req_ctx));
 	note_sent(&n, req, req + SETTING(req_method), req + SETTING(req_url));
 	note_end(&n);
 	return 0;
@@ -272,7 +282,7 @@ PROBE(client_http2_begin)
 
 	u64 req = ARG(client_http2_begin, 1, 8);
 
-	NOTE_SENT_CONTEXT(&n, context_send_http2, gr.id, req, req + SETTING(http2_req_header));
+	NOTE_SENT_CONTEXT(&n, context_send_http2, gr.id, req, req + SETTING(http2_req_header), req + SETTING(http2_req_ctx));
 	note_sent(&n, req, req + SETTING(http2_req_method), req + SETTING(http2_req_url));
 	note_end(&n);
 	return 0;

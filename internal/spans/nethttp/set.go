@@ -24,7 +24,7 @@ func New(t *join.Tracker, typeName func(addr uint64) (string, error)) *probe.Set
 	set := &probe.Set{Name: Library, Code: &code, Settings: settings(), Decode: d.decode}
 	set.Probes = append(set.Probes, sets.WithHeader(probe.Declaration{
 		Program: "server_begin", Since: oldest, Funcs: []string{"net/http.serverHandler.ServeHTTP"}, Words: 4, NeedsG: true, Reads: true,
-		Settings: []string{"req_method", "req_url", "req_proto_major", "req_header", "req_host", "req_remote_addr", "req_tls", "url_path"},
+		Settings: []string{"req_method", "req_url", "req_proto_major", "req_header", "req_ctx", "req_host", "req_remote_addr", "req_tls", "url_path"},
 		Quiet:    true, Without: "requests that net/http serves are not reported",
 	})...)
 	set.Probes = append(set.Probes, probe.Declaration{
@@ -38,7 +38,7 @@ func New(t *join.Tracker, typeName func(addr uint64) (string, error)) *probe.Set
 	})
 	set.Probes = append(set.Probes, sets.WithHeader(probe.Declaration{
 		Program: "client_begin", Since: oldest, Funcs: []string{"net/http.(*Transport).getConn"}, Words: 2, NeedsG: true, Reads: true,
-		Settings: []string{"treq_request", "req_method", "req_url", "req_header", "url_scheme", "url_host", "url_path", "url_raw_query"},
+		Settings: []string{"treq_request", "req_method", "req_url", "req_header", "req_ctx", "url_scheme", "url_host", "url_path", "url_raw_query"},
 		Quiet:    true, Without: "requests that net/http sends are not reported",
 	})...)
 	set.Probes = append(set.Probes, propagation()...)
@@ -91,7 +91,7 @@ func propagation() []probe.Declaration {
 func http2Begin() []probe.Declaration {
 	d := probe.Declaration{
 		Program: "client_http2_begin", Words: 2, NeedsG: true, Reads: true,
-		Settings: []string{"http2_req_method", "http2_req_url", "http2_req_header", "url_scheme", "url_host", "url_path", "url_raw_query"},
+		Settings: []string{"http2_req_method", "http2_req_url", "http2_req_header", "http2_req_ctx", "url_scheme", "url_host", "url_path", "url_raw_query"},
 		Quiet:    true, Without: "HTTP/2 requests that net/http sends are not reported",
 	}
 	const renamed = 23
@@ -118,7 +118,7 @@ func settings() []probe.Setting {
 	}
 	return append([]probe.Setting{
 		field("req_method", "net/http.Request.Method"), field("req_url", "net/http.Request.URL"),
-		field("req_proto_major", "net/http.Request.ProtoMajor"), field("req_header", "net/http.Request.Header"),
+		field("req_proto_major", "net/http.Request.ProtoMajor"), field("req_header", "net/http.Request.Header"), field("req_ctx", "net/http.Request.ctx"),
 		field("req_host", "net/http.Request.Host"), field("req_remote_addr", "net/http.Request.RemoteAddr"), field("req_tls", "net/http.Request.TLS"),
 		field("req_pattern", "net/http.Request.Pattern"), field("req_pat", "net/http.Request.pat"), field("pattern_str", "net/http.pattern.str"),
 		field("url_scheme", "net/url.URL.Scheme"), field("url_host", "net/url.URL.Host"), field("url_path", "net/url.URL.Path"),
@@ -135,6 +135,7 @@ func settings() []probe.Setting {
 		field("http2_req_method", "net/http/internal/http2.ClientRequest.Method", "net/http.Request.Method"),
 		field("http2_req_url", "net/http/internal/http2.ClientRequest.URL", "net/http.Request.URL"),
 		field("http2_req_header", "net/http/internal/http2.ClientRequest.Header", "net/http.Request.Header"),
+		field("http2_req_ctx", "net/http/internal/http2.ClientRequest.Context", "net/http.Request.ctx"),
 		field("http2_conn_bw", "net/http.http2ClientConn.bw", "net/http/internal/http2.ClientConn.bw"),
 		field("http2_conn_limit", "net/http.http2ClientConn.peerMaxHeaderListSize", "net/http/internal/http2.ClientConn.peerMaxHeaderListSize"),
 		field("http2_stream_res", "net/http.http2clientStream.res", "net/http/internal/http2.clientStream.res"),

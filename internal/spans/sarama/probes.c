@@ -188,13 +188,13 @@ INLINE void context_message(struct loupe_context *to, u64 goid, u64 message, int
 		copy_context(to, c, c->flags);
 		return;
 	}
-	context_post(to, goid, message, own);
+	context_post(to, goid, message, own, 0);
 	c = native.contexts && called ? context_find(message, 0) : 0;
 	if (c)
 		c->flags |= CONTEXT_CALLED;
 }
 #else
-INLINE void context_message(struct loupe_context *to, u64 goid, u64 message, int called, int own) { context_post(to, goid, message, own); }
+INLINE void context_message(struct loupe_context *to, u64 goid, u64 message, int called, int own) { context_post(to, goid, message, own, 0); }
 #endif
 
 /* Sends the begin of a message. */
@@ -212,7 +212,7 @@ FUNCTION int send_message(u64 goid, u64 tid, u64 what, u64 message)
 		silent = headers[1] != 0;
 		kafka_find(&found, headers[0], headers[1], KAFKA_BYTE_KEYS);
 	}
-	context_message(&context, goid, message, what == SEND, silent ? LOUPE_SILENT : 0);
+	context_message(&context, goid, message, what == SEND, silent ? LOUPE_SILENT : 0, 0);
 	note_context(&n, &context);
 	note_word(&n, found.count);
 	if (read_foreign(key, sizeof(key), message + SETTING(message_key)))

@@ -91,6 +91,22 @@ func Sent(n *probe.Note) (c trace.SpanContext, silent bool) {
 	return trace.NewSpanContext(config), false
 }
 
+// maxContexts is the number of addresses that Contexts reads at most, as in contexts.h.
+const maxContexts = 32
+
+// Contexts reads the addresses of a context.Context and of those that it was made from, innermost first (note_contexts).
+func Contexts(n *probe.Note) []uint64 {
+	var list []uint64
+	for range maxContexts + 1 {
+		addr := n.Word()
+		if addr == 0 {
+			break
+		}
+		list = append(list, addr)
+	}
+	return list
+}
+
 // Parent returns the context in the header of a request, given the number of values of traceparent and the first of them. It is
 // invalid if there are several.
 func Parent(values uint64, value []byte) trace.SpanContext {

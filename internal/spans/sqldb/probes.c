@@ -51,9 +51,9 @@ enum loupe_table_id {
 	TABLE_COUNT,
 };
 
-#define LOUPE_PAYLOAD 128
+#define LOUPE_PAYLOAD 512
 #define LOUPE_TEXT 1024
-#include "set.h"
+#include "contexts.h"
 
 /*
  * The databases by key. The value is the number of times that the database was described. eBPF cannot read a page that the program has

@@ -12,6 +12,10 @@
 //	/dead             sends a request to a port at which no server listens
 //	/later            answers, and then sends a request in a goroutine that it has started
 //	/pooled           has a goroutine that exists already send a request
+//	/pool/HOW/NAME?n=N  has goroutines that exist already send N requests for /hello?for=NAME with its context: the same or one made from
+//	                  it by other types of package context (request, values, timeout, detached), types of the program (own, writer),
+//	                  by HTTP/2 (http2), another one (background); or has the goroutine of /lend send them (lent)
+//	/lend?n=N         sends N requests of others, and then one for /hello?for=lend
 //	/panic, /exit     panics, or calls runtime.Goexit
 //	/hijack           answers by itself on the connection that it takes over
 //	/wait?for=KIND    waits 20 ms: for sleep, chan, select, lock, network, group; or runs as long: for cpu
@@ -73,6 +77,7 @@ func newWeb() *web {
 	w := &web{work: make(chan func())}
 	go w.pool()
 	w.truth = newTruth(w)
+	p := newPool(w)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/hello", func(rw http.ResponseWriter, r *http.Request) { io.WriteString(rw, "hello") })
 	mux.HandleFunc("/status/", status)
@@ -83,6 +88,8 @@ func newWeb() *web {
 	mux.HandleFunc("/dead", func(rw http.ResponseWriter, r *http.Request) { get(rw, w.plain.Client(), w.dead) })
 	mux.HandleFunc("/later", func(rw http.ResponseWriter, r *http.Request) { w.later(rw, r) })
 	mux.HandleFunc("/pooled", func(rw http.ResponseWriter, r *http.Request) { w.pooled(rw, r) })
+	mux.HandleFunc("/pool/", p.serve)
+	mux.HandleFunc("/lend", p.lend)
 	mux.HandleFunc("/panic", func(rw http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) })
 	mux.HandleFunc("/exit", func(rw http.ResponseWriter, r *http.Request) { runtime.Goexit() })
 	mux.HandleFunc("/hijack", hijack)
