@@ -43,7 +43,7 @@ func TestSpansContext(t *testing.T) {
 			}
 			w.checkLent()
 			counts, err := w.session.SpanCounts()
-			if err != nil || counts.NoHeader != 0 || counts.Mismatched != 0 {
+			if err != nil || counts.NoHeader != 0 || counts.Mismatched != 0 || counts.Strays != 0 {
 				t.Errorf("%+v, %v", counts, err)
 			}
 		})

@@ -78,10 +78,3 @@ func (t *Tracker) Supersede(s *spans.Span, at int64) {
 	s.Ending = spans.Unobserved
 	t.End(s, at)
 }
-
-// release is called for a goroutine that does not belong to a request any more.
-func (t *Tracker) release(id uint64) {
-	if t.opt.Release != nil {
-		t.opt.Release(id)
-	}
-}

@@ -48,6 +48,8 @@ type Tracker struct {
 	entered    map[*spans.Span]bool        // those of Enter that have not ended
 	above      map[*spans.Span]*spans.Span // the parents of open spans, if they were open, too
 	passed     passed
+	leaving    leaving
+	now        int64 // time of the newest event or span
 	counts     counts
 	rules      gostate.Rules
 	waits      bool // Options.Kinds includes waits
@@ -80,6 +82,7 @@ type goroutine struct {
 	// this one, until it waits for other work: see idle.
 	inherited *spans.Span
 	created   uint64 // losses of the Tracker when it was created
+	within    bool   // it was created in a span
 	waits     int    // since inherited has ended
 
 	request  *request // that it serves, or nil
@@ -95,7 +98,8 @@ func NewTracker(o Options) *Tracker {
 	return &Tracker{opt: o, ids: newIDs(), goroutines: map[uint64]*goroutine{}, heirs: map[*spans.Span]int{}, detached: map[object]*spans.Span{},
 		presumed: map[*spans.Span]int64{}, entered: map[*spans.Span]bool{},
 		above: map[*spans.Span]*spans.Span{}, passed: passed{map[uint64]*spans.Span{}, map[*spans.Span][]uint64{}},
-		rules: gostate.RulesFor(o.Kinds.Union(event.KindsOf(event.GoStatus)), 0), waits: o.Kinds.Has(event.GoBlock)}
+		leaving: leaving{since: map[uint64]int64{}},
+		rules:   gostate.RulesFor(o.Kinds.Union(event.KindsOf(event.GoStatus)), 0), waits: o.Kinds.Has(event.GoBlock)}
 }
 
 // Counts returns the numbers of spans. It may be called from any goroutine.
@@ -194,6 +198,7 @@ func (r *request) forget(g *goroutine) {
 // headers of a request, if there is one. If the probes have chosen its context, Start has that, too. passed are the addresses of the
 // context.Context that the program passes to the operation and of those that it was made from, innermost first: see Pass.
 func (t *Tracker) Begin(s *spans.Span, passed ...uint64) *spans.Span {
+	t.now = max(t.now, s.Start)
 	g := t.add(s.G, s.Start)
 	s.PID = t.opt.PID
 	parent, rule := t.parent(g, passed)
@@ -395,10 +400,14 @@ func (t *Tracker) settle(g *goroutine, listed bool) {
 	if len(g.open) > 0 || g.inherited != nil || g.request != nil {
 		return
 	}
-	id := g.id
+	id, within := g.id, g.within
 	t.remove(g)
-	if listed {
+	switch {
+	case !listed:
+	case within: // the requests that it sends must not be part of that trace any more
 		t.release(id)
+	default:
+		t.leave(id)
 	}
 }
 
@@ -421,6 +430,7 @@ func (t *Tracker) end(g *goroutine, s *spans.Span, at int64) {
 // finish sets the end of a span, and passes it on.
 func (t *Tracker) finish(s *spans.Span, at int64) {
 	s.End = max(at, s.Start)
+	t.now = max(t.now, s.End)
 	delete(t.presumed, s)
 	t.forget(s)
 	switch s.Ending {
@@ -437,6 +447,11 @@ func (t *Tracker) finish(s *spans.Span, at int64) {
 // Event takes an event of a goroutine.
 func (t *Tracker) Event(e *event.Event) {
 	t.bury(e.Time)
+	t.now = max(t.now, e.Time)
+	t.releaseIdle()
+	if e.Kind == event.GoDestroy {
+		delete(t.leaving.since, e.G)
+	}
 	switch e.Kind {
 	case event.GoCreate:
 		t.create(e)
@@ -485,6 +500,7 @@ func (g *goroutine) check(e *event.Event, rules *gostate.Rules) {
 func (t *Tracker) create(e *event.Event) {
 	creator := t.goroutines[e.Parent]
 	if creator == nil {
+		t.leave(e.G) // the probes follow it, because they have followed its creator
 		return
 	}
 	scope, _ := t.scope(creator)
@@ -498,7 +514,7 @@ func (t *Tracker) create(e *event.Event) {
 	}
 	g := t.add(e.G, e.Time)
 	t.inherit(g, scope)
-	g.created, g.since = t.loss.count, e.Time
+	g.created, g.within, g.since = t.loss.count, true, e.Time
 	g.enter(e)
 	if r := creator.request; r != nil {
 		g.request, g.child = r, true
