@@ -71,6 +71,7 @@ func (d *decoder) sendBegin(n *probe.Note) {
 	if own := n.Word(); silent && own == 0 {
 		d.tracker.NoHeader()
 	}
+	passed := sets.Contexts(n)
 	record, value := n.Word(), n.Word()
 	topic := n.Text()
 	n.Word()
@@ -86,7 +87,7 @@ func (d *decoder) sendBegin(n *probe.Note) {
 	kafka.SetSend(s, kafka.Message{Topic: kafka.Topic(topic), Count: 1, Partition: kafka.Unknown, Offset: kafka.Unknown, Key: kafka.Key(key), Tombstone: value == 0})
 	s.Set(kafka.Server(kafka.Topic(server))...)
 	s.Set(kafka.Client(kafka.Topic(id), "")...)
-	d.tracker.Begin(s)
+	d.tracker.Begin(s, passed...)
 	d.tracker.Detach(s, record)
 }
 

@@ -47,6 +47,7 @@ enum loupe_table_id {
 };
 
 #define LOUPE_PAYLOAD 2048
+#include "contexts.h"
 #include "kafka.h"
 #include "loans.h"
 
@@ -88,9 +89,10 @@ PROBE(send_begin)
 		silent = headers[1] != 0;
 		kafka_find(&found, headers[0], headers[1], KAFKA_TEXT_KEYS);
 	}
-	context_post(&context, gr.id, record, silent ? LOUPE_SILENT : 0, 0);
+	context_post(&context, gr.id, record, silent ? LOUPE_SILENT : 0, ARG(send_begin, 2, 16));
 	note_context(&n, &context);
 	note_word(&n, found.count);
+	note_contexts(&n, ARG(send_begin, 2, 16));
 	note_word(&n, record);
 	note_word(&n, note_read(&n, record + SETTING(record_value)));
 	note_string(&n, record + SETTING(record_topic));

@@ -67,6 +67,11 @@ func (t *Tracker) parent(g *goroutine, addresses []uint64) (*spans.Span, spans.R
 	if named == nil || named == scope {
 		return scope, rule
 	}
+	return t.within(g, named)
+}
+
+// within returns the operation in which a goroutine is, if that is part of a span; else the span.
+func (t *Tracker) within(g *goroutine, named *spans.Span) (*spans.Span, spans.Rule) {
 	for _, s := range slices.Backward(g.open) {
 		if t.partOf(s, named) {
 			return s, spans.RuleGoroutine

@@ -65,7 +65,7 @@ func TestPassedOwn(t *testing.T) {
 	w := newWorld(t, nil)
 	request := w.serve(1, 0x1000)
 	enter := func(parent *spans.Span, addr uint64) *spans.Span {
-		s := w.tracker.Enter(&spans.Span{G: 1, Library: "own", Start: w.tick()}, parent, false)
+		s := w.tracker.Enter(&spans.Span{G: 1, Library: "own", Start: w.tick()}, parent, false, nil)
 		w.tracker.Pass(s, addr)
 		return s
 	}
@@ -82,6 +82,10 @@ func TestPassedOwn(t *testing.T) {
 	}
 	if s := w.send(9, "", 0x3000, 0x1000); !isChild(s, second, spans.RuleContext) {
 		t.Errorf("parent %v by rule %q, want the second span of the program", s.Parent, s.Rule)
+	}
+	work := w.tracker.Enter(&spans.Span{G: 7, Library: "own", Start: w.tick()}, nil, false, request)
+	if !isChild(work, request, spans.RuleContext) {
+		t.Errorf("parent %v by rule %q, want the request", work.Parent, work.Rule)
 	}
 	w.tracker.Exit(second, w.tick())
 	if s := w.send(8, "", 0x3000, 0x1000); !isChild(s, request, spans.RuleContext) {

@@ -8,14 +8,18 @@ import (
 
 // Enter begins a span that the program makes itself, by an API. Unlike the spans of Begin, those can end in any order and on any
 // goroutine, and need not end. parent is the open span that the program names as its parent, or nil. Then it is the innermost open span
-// of the goroutine that Enter has not begun, if there is one: the program has not named its own spans. If root is set, it has no parent.
-// Exit ends the span.
-func (t *Tracker) Enter(s, parent *spans.Span, root bool) *spans.Span {
+// of the goroutine that Enter has not begun, if there is one: the program has not named its own spans. named is the operation of a library
+// that the program names instead, or nil: the parent is then that, or an operation of the goroutine that is part of it. If root is set,
+// the span has no parent. Exit ends the span.
+func (t *Tracker) Enter(s, parent *spans.Span, root bool, named *spans.Span) *spans.Span {
 	g := t.add(s.G, s.Start)
 	s.PID = t.opt.PID
 	rule := spans.RuleContext
 	if parent == nil {
 		parent, rule = t.around(g)
+		if named != nil && parent != named {
+			parent, rule = t.within(g, named)
+		}
 	}
 	if parent != nil && !root {
 		t.attach(s, parent, rule)

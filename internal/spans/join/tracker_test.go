@@ -403,7 +403,7 @@ func TestServing(t *testing.T) {
 func TestEnter(t *testing.T) {
 	w := newWorld(t, nil)
 	enter := func(g uint64, name string, parent *spans.Span) *spans.Span {
-		return w.tracker.Enter(&spans.Span{G: g, Library: "own", Kind: server, Name: name, Start: w.tick()}, parent, name == "root")
+		return w.tracker.Enter(&spans.Span{G: g, Library: "own", Kind: server, Name: name, Start: w.tick()}, parent, name == "root", nil)
 	}
 	exit := func(s *spans.Span) { w.tracker.Exit(s, w.tick()) }
 	request := w.begin(1, server, "request")

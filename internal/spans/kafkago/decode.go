@@ -65,6 +65,7 @@ func (d *decoder) decode(n *probe.Note) {
 
 func (d *decoder) sendBegin(n *probe.Note) {
 	context, silent := sets.Sent(n)
+	passed := sets.Contexts(n)
 	count, async, value := n.Word(), n.Word(), n.Word()
 	topic := n.Text()
 	n.Word()
@@ -103,7 +104,7 @@ func (d *decoder) sendBegin(n *probe.Note) {
 	if d.is(transport, "*kafka.Transport") {
 		s.Set(kafka.Client(kafka.Topic(client), "")...)
 	}
-	d.tracker.Begin(s)
+	d.tracker.Begin(s, passed...)
 	c := d.batches.begin(s, count == 1, async != 0)
 	c.unread = topic.Marks&probe.MarkUnreadable != 0 // engine uprobe cannot read a constant that the program has not read yet
 }

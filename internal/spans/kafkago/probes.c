@@ -61,6 +61,7 @@ enum loupe_table_id {
 };
 
 #define LOUPE_PAYLOAD 2048
+#include "contexts.h"
 #include "kafka.h"
 #include "loans.h"
 
@@ -122,7 +123,7 @@ PROBE(send_begin)
 	u8 async = 0;
 
 	NOTE_OR_RETURN(send_begin, SEND_BEGIN, &n, &gr);
-	context_send(&context, gr.id, 0, LENDS ? 0 : LOUPE_SILENT, 0);
+	context_send(&context, gr.id, 0, LENDS ? 0 : LOUPE_SILENT, ARG(send_begin, 2, 16));
 	note_context(&n, &context);
 
 	u64 writer = ARG(send_begin, 0, 0), messages = ARG(send_begin, 3, 24), count = ARG(send_begin, 4, 32);
@@ -133,6 +134,7 @@ PROBE(send_begin)
 	if (read_foreign(addr, sizeof(addr), writer + SETTING(writer_addr)) ||
 	    read_foreign(transport, sizeof(transport), writer + SETTING(writer_transport)))
 		n.to->r.flags |= LOUPE_UNREADABLE;
+	note_contexts(&n, ARG(send_begin, 2, 16));
 	note_word(&n, count);
 	note_word(&n, async);
 	note_word(&n, count == 1 ? note_read(&n, messages + SETTING(message_value)) : 0);

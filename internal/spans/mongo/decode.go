@@ -12,6 +12,7 @@ import (
 
 	"github.com/loupe-go/loupe/internal/probe"
 	"github.com/loupe-go/loupe/internal/spans/join"
+	"github.com/loupe-go/loupe/internal/spans/sets"
 	"github.com/loupe-go/loupe/spans"
 )
 
@@ -36,6 +37,7 @@ var onCollection = map[string]bool{
 type operation struct {
 	begin          int64
 	name, database string
+	passed         []uint64    // addresses of its context.Context: see join.Tracker.Pass
 	span           *spans.Span // nil until its command is known
 	internal       bool
 }
@@ -57,7 +59,7 @@ func (d *decoder) decode(n *probe.Note) {
 	switch n.What {
 	case noteExecute:
 		name, database := n.Text(), n.Text()
-		d.push(n.G, &operation{begin: n.Time, name: string(name.Bytes), database: string(database.Bytes)})
+		d.push(n.G, &operation{begin: n.Time, name: string(name.Bytes), database: string(database.Bytes), passed: sets.Contexts(n)})
 	case noteCommand:
 		d.command(n)
 	case noteExecuted:
@@ -123,7 +125,7 @@ func (d *decoder) begin(g uint64, op *operation, collection string) {
 	if s.Name = strings.TrimSpace(op.name + " " + target); op.name == "" {
 		s.Name = semconv.DBSystemNameMongoDB.Value.AsString()
 	}
-	op.span = d.tracker.Begin(s)
+	op.span = d.tracker.Begin(s, op.passed...)
 }
 
 // setServer sets the address of a server, and removes that of an earlier attempt.

@@ -32,9 +32,9 @@ enum loupe_table_id {
 	TABLE_COUNT,
 };
 
-#define LOUPE_PAYLOAD 512
+#define LOUPE_PAYLOAD 1024
 #define LOUPE_TEXT 512
-#include "set.h"
+#include "contexts.h"
 
 /* Kinds of notes. */
 enum {
@@ -84,6 +84,7 @@ PROBE(execute)
 	NOTE_OR_RETURN(execute, EXECUTE, &n, &gr);
 	note_beginning(&n, op + SETTING(op_name), NAME_MAX);
 	note_beginning(&n, op + SETTING(op_database), NAME_MAX);
+	note_contexts(&n, ARG(execute, 1, 8));
 	note_end(&n);
 	return 0;
 }

@@ -59,7 +59,7 @@ func New(t *join.Tracker, typeName func(addr uint64) (string, error)) []*probe.S
 func probes(pkg string) []probe.Declaration {
 	execute := pkg + "Operation.Execute"
 	return []probe.Declaration{
-		{Program: "execute", Funcs: []string{execute}, Settings: []string{"op_name", "op_database"}, Without: "operations of MongoDB are not reported"},
+		{Program: "execute", Funcs: []string{execute}, Words: 2, Settings: []string{"op_name", "op_database"}, Without: "operations of MongoDB are not reported"},
 		{
 			Program: "command", Funcs: []string{pkg + "Operation.publishStartedEvent"},
 			Settings: []string{"op_last", "command_document", "command_name", "command_address"}, Without: "operations of MongoDB are not reported",

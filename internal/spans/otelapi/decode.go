@@ -25,7 +25,7 @@ const (
 )
 
 const (
-	maxContexts = 16      // words of the contexts in a note, as in probes.c
+	maxContexts = 32      // contexts in a note, as in contexts.h
 	maxOpen     = 1 << 14 // spans that have not ended; older ones may never end
 	maxEvents   = 128     // events of a span, and attributes of a span or an event: the default limits of an SDK
 )
@@ -104,16 +104,11 @@ func (d *decoder) start(n *probe.Note) {
 		d.tracker.Mismatch()
 		return
 	}
-	var parent *spans.Span
-	for range maxContexts {
-		if o := d.open[n.Word()]; o != nil && parent == nil {
-			parent = o.span
-		}
-	}
+	parent, request := d.parent(n)
 	given := d.items(n)
 	s := &spans.Span{Library: library, Own: true, Kind: trace.ValidateSpanKind(given.kind), Name: name, Start: n.Time, G: n.G}
 	set(&s.Attributes, given.attributes)
-	o := &own{span: d.tracker.Enter(s, parent, given.root)}
+	o := &own{span: d.tracker.Enter(s, parent, given.root, request)}
 	if given.at != 0 {
 		s.Start = given.at
 	}
@@ -125,6 +120,27 @@ func (d *decoder) start(n *probe.Note) {
 	d.limit(n.Time)
 }
 
+// parent reads contexts. It returns the first span of the program that they have, or if they have an operation of another library before,
+// that and nil.
+func (d *decoder) parent(n *probe.Note) (parent, request *spans.Span) {
+	for range maxContexts + 1 {
+		context := n.Word()
+		if context == 0 {
+			break
+		}
+		own := d.open[n.Word()]
+		if parent != nil || request != nil {
+			continue
+		}
+		if own != nil {
+			parent = own.span
+		} else if s := d.tracker.Passed(context); s != nil && !s.Own {
+			request = s
+		}
+	}
+	return parent, request
+}
+
 // started takes the addresses of a span.
 func (d *decoder) started(n *probe.Note) {
 	o := d.starting[n.G]
@@ -133,6 +149,7 @@ func (d *decoder) started(n *probe.Note) {
 		return
 	}
 	o.copies = [2]uint64{n.Word(), n.Word()}
+	context := n.Word()
 	if o.copies[0] == 0 || o.copies[1] == 0 {
 		d.tracker.Mismatch()
 		d.abandon(o, n.Time)
@@ -144,6 +161,7 @@ func (d *decoder) started(n *probe.Note) {
 		}
 		d.open[addr] = o
 	}
+	d.tracker.Pass(o.span, context)
 }
 
 // end ends a span.

@@ -27,7 +27,6 @@ enum loupe_setting {
 	SETTING_kv_stringly,
 	SETTING_kv_slice,
 	SETTING_slice_pointer, /* 1: the value is a pointer to a slice, before v1.11.1; 0: it is an array */
-	SETTING_context_parent,
 	SETTING_context_value,
 	SETTING_COUNT,
 };
@@ -37,7 +36,7 @@ enum loupe_table_id {
 };
 
 #define LOUPE_PAYLOAD 2048
-#include "set.h"
+#include "contexts.h"
 
 /* Kinds of notes. */
 enum {
@@ -65,7 +64,6 @@ enum {
 	MAX_LIST = 64, /* attributes in an option; what has more is no list of attributes */
 	MAX_ROOM = 4096, /* capacity of that list */
 	MAX_TEXTS = 8, /* elements of an attribute that are read */
-	MAX_CONTEXTS = 16, /* contexts that are searched for the parent */
 
 	KEY_VALUE = 64, /* size of an attribute.KeyValue */
 
@@ -204,41 +202,38 @@ INLINE void note_items(struct note *n, u64 at, u64 left, u64 option, u64 options
 	note_word(n, ITEM_NONE);
 }
 
-/* A context, and where the next word of a note is. */
-struct contexts {
-	u64 context, position;
-};
-
-/* Adds the data of the value of a context, and goes on to the one that it was made from. */
-FUNCTION int note_context(struct loupe_note *to, struct contexts *c)
+/* Adds a context and the data of its value, and goes on to the one that it was made from. Returns 0 if it is none. */
+FUNCTION int note_value_of(struct loupe_note *to, struct contexts *c)
 {
-	u64 parent[2] = {}, value[2] = {};
+	u64 value[2] = {};
 
-	if (!to || !c)
+	if (!to || !c || c->context < CONTEXTS_FIRST || c->context & 7)
 		return 0;
 
 	struct note n = {to, c->position, LOUPE_PAYLOAD};
 
-	if (c->context && (read_foreign(value, sizeof(value), c->context + SETTING(context_value)) ||
-			   read_foreign(parent, sizeof(parent), c->context + SETTING(context_parent))))
-		value[1] = parent[1] = 0; /* the outermost one may be smaller */
+	if (read_foreign(value, sizeof(value), c->context + SETTING(context_value)))
+		value[1] = 0; /* the outermost one may be smaller */
+	note_word(&n, c->context);
 	note_word(&n, value[1]);
-	c->context = parent[1];
+	c->context = context_above(c->context);
 	c->position = n.at;
-	return 0;
+	return 1;
 }
 
 /*
- * Adds the data of the values of a context and of those that it was made from, innermost first. One of them can be a span. Each kind of
- * context in package context begins with the one that it was made from. Of others than a valueCtx, the words have no meaning.
+ * Adds a context and those that it was made from, innermost first, each with the data of its value, and then 0. One of the values can be a
+ * span. Of other contexts than a valueCtx, they have no meaning.
  */
-INLINE void note_contexts(struct note *n, u64 context)
+INLINE void note_values(struct note *n, u64 context)
 {
 	struct contexts c = {context, n->at};
 
-	for (u32 i = 0; i < MAX_CONTEXTS; i++)
-		note_context(n->to, &c);
+	for (u32 i = 0; i < CONTEXTS_MAX; i++)
+		if (!note_value_of(n->to, &c))
+			break;
 	n->at = c.position;
+	note_word(n, 0);
 }
 
 /* Sends the begin of a span. */
@@ -251,7 +246,7 @@ INLINE void note_contexts(struct note *n, u64 context)
 		follow_begin(gr.id); /* until Tracker.Release */                               \
 		note_string_reference(&n, (tracer) + SETTING(tracer_name));                    \
 		note_reference(&n, name, length);                                              \
-		note_contexts(&n, context);                                                    \
+		note_values(&n, context);                                                      \
 		note_items(&n, 0, 0, options, count);                                          \
 		note_end(&n);                                                                  \
 		return 0;                                                                      \
@@ -293,6 +288,7 @@ PROBE(started)
 	NOTE_OR_RETURN(started, STARTED, &n, &gr);
 	note_word(&n, span);
 	note_word(&n, context ? note_read(&n, context + SETTING(context_value) + 8) : 0);
+	note_word(&n, context);
 	note_end(&n);
 	return 0;
 }

@@ -2,8 +2,8 @@
 // does not export, because it has no SDK. From v1.0.0 on, the tracers of the global TracerProvider are observed.
 //
 // A span has the name, the kind, the attributes, the events, the status and the times that the program gives it, and the name of the
-// tracer as its library. Its parent is the span in the context that the program passes to Start; if there is none, the operation of
-// another library in which the goroutine is, such as the request that it serves. It ends when the program ends it. A span that the
+// tracer as its library. Its parent is the span or the request in the context that the program passes to Start; if there is none, the
+// operation of another library in which the goroutine is, such as the request that it serves. It ends when the program ends it. A span that the
 // program never ends is not reported. With an SDK, nothing is reported: the SDK has the spans.
 //
 // Not reported are links, which would be links to spans without an ID; attributes that are not a bool, a number, a string or a slice of
@@ -70,7 +70,7 @@ const End = "end"
 func probes() []probe.Declaration {
 	since, old := []probe.Module{{Path: Library, Since: newSpan}}, []probe.Module{{Path: Library, Since: oldestMod, Until: newSpan}}
 	supported := []probe.Module{{Path: Library, Since: oldestMod}}
-	begin, values := []string{"tracer_name", "context_parent", "context_value"}, []string{"kv_key", "kv_vtype", "kv_numeric", "kv_stringly", "kv_slice", "slice_pointer"}
+	begin, values := []string{"tracer_name", "context_value"}, []string{"kv_key", "kv_vtype", "kv_numeric", "kv_stringly", "kv_slice", "slice_pointer"}
 	begin = append(begin, values...)
 	// method returns the declaration of a method of a span, with the number of its argument words.
 	method := func(program, name string, words int) probe.Declaration {
@@ -83,8 +83,8 @@ func probes() []probe.Declaration {
 		end, // first, because the others require it
 		{Program: "start", Modules: old, Funcs: []string{start}, Words: 8, Settings: append(begin, "tracer_delegate"), Requires: End},
 		{Program: "new_span", Modules: since, Funcs: []string{create}, Words: 9, Settings: begin, Requires: End},
-		{Program: "started", Modules: old, Funcs: []string{start}, Place: probe.AtExit, Results: 4, Settings: begin[:3], Requires: End},
-		{Program: "started", Modules: since, Funcs: []string{create}, Place: probe.AtExit, Results: 4, Settings: begin[:3], Requires: End},
+		{Program: "started", Modules: old, Funcs: []string{start}, Place: probe.AtExit, Results: 4, Settings: begin[:2], Requires: End},
+		{Program: "started", Modules: since, Funcs: []string{create}, Place: probe.AtExit, Results: 4, Settings: begin[:2], Requires: End},
 		method("set_attributes", "SetAttributes", 4), method("set_status", "SetStatus", 4), method("set_name", "SetName", 3),
 		method("add_event", "AddEvent", 6), method("record_error", "RecordError", 6),
 	}
@@ -99,6 +99,6 @@ func settings() []probe.Setting {
 		field("kv_key", keyValue+"Key"), field("kv_vtype", keyValue+"Value.vtype"), field("kv_numeric", keyValue+"Value.numeric"),
 		field("kv_stringly", keyValue+"Value.stringly"), field("kv_slice", keyValue+"Value.slice"),
 		{Name: "slice_pointer", Offsets: []probe.Offset{{Module: probe.Module{Path: Library, Until: arrays}, Offset: 1}, {Module: probe.Module{Path: Library, Since: arrays}}}},
-		field("context_parent", "context.valueCtx.Context"), field("context_value", "context.valueCtx.val"),
+		field("context_value", "context.valueCtx.val"),
 	}
 }

@@ -165,7 +165,7 @@ func (d *decoder) add(n *probe.Note, s start, statements []statement, outer *ope
 	op.span = &spans.Span{Library: Library, Kind: trace.SpanKindClient, Start: n.Time, G: n.G, Object: s.conn}
 	d.describe(op, statements)
 	op.start.keep()
-	d.tracker.Begin(op.span)
+	d.tracker.Begin(op.span, s.passed...)
 	keep(d.open, n.G, op)
 	if s.conn != 0 {
 		d.detach(op)

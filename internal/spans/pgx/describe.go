@@ -9,6 +9,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 
 	"github.com/loupe-go/loupe/internal/probe"
+	"github.com/loupe-go/loupe/internal/spans/sets"
 	"github.com/loupe-go/loupe/internal/spans/sqltext"
 	"github.com/loupe-go/loupe/spans"
 )
@@ -18,8 +19,9 @@ type start struct {
 	op                    uint64
 	conn                  uint64 // the connection; 0 for an operation of a pool
 	pool, busy, arguments bool
-	key                   uint64 // of the server
-	size                  uint64 // number of statements of a batch
+	key                   uint64   // of the server
+	size                  uint64   // number of statements of a batch
+	passed                []uint64 // addresses of its context.Context: see join.Tracker.Pass
 	names                 [3][]byte
 	text                  probe.Text
 }
@@ -28,6 +30,7 @@ func (d *decoder) readStart(n *probe.Note) start {
 	flags := n.Word()
 	s := start{op: flags & opMask, pool: flags&opPool != 0, busy: flags&opBusy != 0, arguments: flags&opArguments != 0}
 	s.conn, s.key, s.size = n.Word(), n.Word(), n.Word()
+	s.passed = sets.Contexts(n)
 	at := n.Word()
 	for i := range s.names {
 		s.names[i] = n.Text().Bytes

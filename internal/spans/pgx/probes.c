@@ -63,9 +63,9 @@ enum loupe_table_id {
 	TABLE_COUNT,
 };
 
-#define LOUPE_PAYLOAD 256
+#define LOUPE_PAYLOAD 512
 #define LOUPE_TEXT 1024
-#include "set.h"
+#include "contexts.h"
 
 /*
  * The configurations by key. The value is the number of times that a configuration was described. eBPF cannot read a page that the
@@ -220,6 +220,7 @@ struct start {
 	u64 conn;       /* a pgx.Conn */
 	u64 pgconn;     /* or a pgconn.PgConn, */
 	u64 pool;       /* or a pgxpool.Pool */
+	u64 passed;     /* the address of its context.Context */
 	u64 size;       /* statements of a batch */
 	u64 names;      /* strings: the identifier of the table of a copy, the name of a prepared statement */
 	u64 name_count;
@@ -258,6 +259,7 @@ FUNCTION int begin_operation(const struct start *s)
 	note_word(&n, conn);
 	note_word(&n, key);
 	note_word(&n, s->size);
+	note_contexts(&n, s->passed);
 	note_word(&n, s->text);
 	note_name(&n, s->name_count > 0 ? names : 0);
 	note_name(&n, s->name_count > 1 ? names + 16 : 0);
@@ -276,6 +278,7 @@ FUNCTION int begin_operation(const struct start *s)
 		if (!CALLED(probe))                                                            \
 			return 0;                                                              \
 		s.g = CURRENT_G(probe);                                                        \
+		s.passed = ARG(probe, 2, 16);                                                  \
 		return begin_operation(&s);                                                    \
 	} while (0)
 
@@ -416,10 +419,10 @@ FUNCTION int send_statements(u64 g, u64 queries, u64 count)
 }
 
 /* A batch begins with the slice of its queries. It is sent if it has any. */
-INLINE int begin_batch(u64 g, u64 conn, u64 pool, u64 batch)
+INLINE int begin_batch(u64 g, u64 conn, u64 pool, u64 passed, u64 batch)
 {
 	u64 queries[2] = {};
-	struct start s = {.g = g, .op = OP_BATCH, .conn = conn, .pool = pool};
+	struct start s = {.g = g, .op = OP_BATCH, .conn = conn, .pool = pool, .passed = passed};
 
 	if (batch < FIRST_PAGE || read_foreign(queries, sizeof(queries), batch + SETTING(batch_queries)) || !queries[1])
 		return 0;
@@ -433,7 +436,7 @@ PROBE(batch)
 {
 	if (!CALLED(batch))
 		return 0;
-	return begin_batch(CURRENT_G(batch), ARG(batch, 0, 0), 0, ARG(batch, 3, 24));
+	return begin_batch(CURRENT_G(batch), ARG(batch, 0, 0), 0, ARG(batch, 2, 16), ARG(batch, 3, 24));
 }
 
 /* Sends that results are being closed. ended is an address: whether they were closed before. */
@@ -529,6 +532,7 @@ PROBE(prepare)
 	note_word(&n, pgconn);
 	note_word(&n, key);
 	note_word(&n, 0);
+	note_contexts(&n, ARG(prepare, 2, 16));
 	note_word(&n, ARG(prepare, 5, 40));
 	note_text(&n, name[0], name[1] > NAME_MAX ? 0 : name[1]);
 	note_text(&n, 0, 0);
@@ -569,7 +573,7 @@ PROBE(pool_batch)
 {
 	if (!CALLED(pool_batch))
 		return 0;
-	return begin_batch(CURRENT_G(pool_batch), 0, ARG(pool_batch, 0, 0), ARG(pool_batch, 3, 24));
+	return begin_batch(CURRENT_G(pool_batch), 0, ARG(pool_batch, 0, 0), ARG(pool_batch, 2, 16), ARG(pool_batch, 3, 24));
 }
 
 /* func (p *Pool) BeginTx(ctx context.Context, txOptions pgx.TxOptions) (pgx.Tx, error) */

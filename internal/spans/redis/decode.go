@@ -13,6 +13,7 @@ import (
 
 	"github.com/loupe-go/loupe/internal/probe"
 	"github.com/loupe-go/loupe/internal/spans/join"
+	"github.com/loupe-go/loupe/internal/spans/sets"
 	"github.com/loupe-go/loupe/spans"
 )
 
@@ -37,6 +38,7 @@ const (
 // on the way back must not be taken for a part of the operation around it.
 type operation struct {
 	span       *spans.Span // nil for the operations with which a connection begins
+	passed     []uint64    // addresses of its context.Context: see join.Tracker.Pass
 	client     uint64      // the address of the client
 	depth      uint64      // of the stack where it began
 	batch      uint64      // the address of the commands of a batch; 0 for a command
@@ -146,8 +148,8 @@ func (d *decoder) enter(n *probe.Note, op *operation) {
 func (d *decoder) client(n *probe.Note) *operation {
 	client, depth, pool := n.Word(), n.Word(), n.Word()
 	db, retries := int64(n.Word()), n.Word()
-	addr := n.Text()
-	op := &operation{client: client, depth: depth, retries: min(retries, 1<<20)}
+	addr, passed := n.Text(), sets.Contexts(n)
+	op := &operation{passed: passed, client: client, depth: depth, retries: min(retries, 1<<20)}
 	name, err := d.typeName(pool)
 	switch {
 	case pool == 0 || err != nil: // eBPF could not read the type
@@ -174,7 +176,7 @@ func (d *decoder) begin(n *probe.Note, op *operation) {
 	}
 	op.known = len(op.span.Attributes)
 	op.attributes = op.known
-	d.tracker.Begin(op.span)
+	d.tracker.Begin(op.span, op.passed...)
 	if op.node { // nothing reports that a node of v8 has no connection
 		op.fail(failure{kind: semconv.ErrorTypeOther.Value.AsString()})
 		d.tracker.Presume(op.span, 0)

@@ -37,7 +37,7 @@ enum loupe_table_id {
 };
 
 #define LOUPE_TEXT 128
-#include "set.h"
+#include "contexts.h"
 
 /* Kinds of notes. */
 enum {
@@ -243,6 +243,7 @@ PROBE(command)
 	find_args(&args, cmd);
 	NOTE_OR_RETURN(command, COMMAND, &n, &gr);
 	note_client(&n, &gr, client, STACK_POINTER(command));
+	note_contexts(&n, ARG(command, 2, 16));
 	note_word(&n, args.count);
 	note_word(&n, args.sent);
 	for (u32 i = 0; i < ARGS; i++)
@@ -261,6 +262,7 @@ PROBE(command)
 		find_batch(&batch, cmds, length);                                              \
 		NOTE_OR_RETURN(probe, BATCH, &n, &gr);                                         \
 		note_client(&n, &gr, client, STACK_POINTER(probe));                            \
+		note_contexts(&n, ARG(probe, 2, 16));                                          \
 		note_word(&n, kind);                                                           \
 		note_word(&n, cmds);                                                           \
 		note_word(&n, batch.count);                                                    \

@@ -212,7 +212,7 @@ FUNCTION int send_message(u64 goid, u64 tid, u64 what, u64 message)
 		silent = headers[1] != 0;
 		kafka_find(&found, headers[0], headers[1], KAFKA_BYTE_KEYS);
 	}
-	context_message(&context, goid, message, what == SEND, silent ? LOUPE_SILENT : 0, 0);
+	context_message(&context, goid, message, what == SEND, silent ? LOUPE_SILENT : 0);
 	note_context(&n, &context);
 	note_word(&n, found.count);
 	if (read_foreign(key, sizeof(key), message + SETTING(message_key)))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/loupe-go/loupe/internal/probe"
 	"github.com/loupe-go/loupe/internal/spans/join"
+	"github.com/loupe-go/loupe/internal/spans/sets"
 	"github.com/loupe-go/loupe/internal/spans/sqltext"
 	"github.com/loupe-go/loupe/spans"
 )
@@ -113,6 +114,7 @@ func (d *decoder) database(n *probe.Note) {
 
 func (d *decoder) begin(n *probe.Note) {
 	flags, object, key := n.Word(), n.Word(), n.Word()
+	passed := sets.Contexts(n)
 	text := n.Text()
 	if op := d.current(n.G); op != nil { // its end was not observed: the last attempt has failed, or a driver has panicked
 		op.span.Ending = spans.Unobserved
@@ -120,7 +122,7 @@ func (d *decoder) begin(n *probe.Note) {
 	}
 	s := &spans.Span{Library: Library, Kind: trace.SpanKindClient, Start: n.Time, G: n.G, Object: object}
 	d.describe(s, flags, key, text)
-	d.tracker.Begin(s)
+	d.tracker.Begin(s, passed...)
 	if len(d.open) >= maxKept {
 		for g, op := range d.open {
 			if op.span.End != 0 {

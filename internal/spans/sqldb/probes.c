@@ -35,6 +35,8 @@ enum loupe_setting {
 	SETTING_conn_db, /* of driverConn.db */
 	SETTING_stmt_db,
 	SETTING_stmt_query,
+	SETTING_tx_dc,
+	SETTING_tx_ctx,
 	SETTING_dsn_text,
 	SETTING_dsn_driver,
 	SETTING_pgx_name,
@@ -151,21 +153,29 @@ FUNCTION int send_database(u64 goid, u64 tid, u64 key, u64 itab, u64 data)
 	return read && type;
 }
 
+/* What begins an operation. */
+struct start {
+	u64 g, operation, db;
+	u64 passed;       /* the address of its context.Context, or 0 */
+	u64 text, length; /* of the statement */
+};
+
 /* Sends the begin of an operation on a database, with its statement. */
-FUNCTION int begin_operation(u64 g, u64 operation, u64 db, u64 text, u64 length)
+FUNCTION int begin_operation(const struct start *s)
 {
-	u64 connector[2] = {}, key, *sent;
+	u64 connector[2] = {}, key, *sent, db;
 	u32 tid = target_thread();
 	struct goroutine gr;
 	struct note n;
 	int added = 0;
 
-	if (!tid)
+	if (!s || !tid) /* the verifier checks functions by themselves */
 		return 0;
-	if (!read_any_g(&gr, g)) {
+	if (!read_any_g(&gr, s->g)) {
 		unreadable(SET(kind));
 		return 0;
 	}
+	db = s->db;
 	if (db && read_foreign(connector, sizeof(connector), db + SETTING(db_connector)))
 		connector[0] = connector[1] = 0;
 	key = mix(fold(0, db), connector[1]);
@@ -178,19 +188,22 @@ FUNCTION int begin_operation(u64 g, u64 operation, u64 db, u64 text, u64 length)
 	}
 	if (!note_begin(&n, BEGIN, tid, gr.id, 0))
 		return 0;
-	note_word(&n, operation);
+	note_word(&n, s->operation);
 	note_word(&n, db);
 	note_word(&n, key);
-	note_text(&n, text, length);
+	note_contexts(&n, s->passed);
+	note_text(&n, s->text, s->length);
 	note_end(&n);
 	return 0;
 }
 
-#define BEGIN_OPERATION(probe, operation, db, text, length)                                    \
+#define BEGIN_OPERATION(probe, ...)                                                            \
 	do {                                                                                   \
+		struct start s = {CURRENT_G(probe), __VA_ARGS__};                              \
+                                                                                               \
 		if (!CALLED(probe))                                                            \
 			return 0;                                                              \
-		return begin_operation(CURRENT_G(probe), operation, db, text, length);         \
+		return begin_operation(&s);                                                    \
 	} while (0)
 
 /* Sends the end of an operation. failed is 0 if it succeeded; itab is the first word of the error, 0 if unknown. */
@@ -226,34 +239,34 @@ FUNCTION int end_operation(u64 g, u64 failed, u64 itab)
 /* func (db *DB) QueryContext(ctx context.Context, query string, args ...any) (*Rows, error) */
 PROBE(db_query)
 {
-	BEGIN_OPERATION(db_query, OP_QUERY | OP_RETRIES | PARAMETERS(ARG(db_query, 6, 48)), ARG(db_query, 0, 0), ARG(db_query, 3, 24),
-			ARG(db_query, 4, 32));
+	BEGIN_OPERATION(db_query, OP_QUERY | OP_RETRIES | PARAMETERS(ARG(db_query, 6, 48)), ARG(db_query, 0, 0), ARG(db_query,
+			2, 16), ARG(db_query, 3, 24), ARG(db_query, 4, 32));
 }
 
 /* func (db *DB) ExecContext(ctx context.Context, query string, args ...any) (Result, error) */
 PROBE(db_exec)
 {
-	BEGIN_OPERATION(db_exec, OP_EXEC | OP_RETRIES | PARAMETERS(ARG(db_exec, 6, 48)), ARG(db_exec, 0, 0), ARG(db_exec, 3, 24),
-			ARG(db_exec, 4, 32));
+	BEGIN_OPERATION(db_exec, OP_EXEC | OP_RETRIES | PARAMETERS(ARG(db_exec, 6, 48)), ARG(db_exec, 0, 0), ARG(db_exec, 2,
+			16), ARG(db_exec, 3, 24), ARG(db_exec, 4, 32));
 }
 
 /* func (db *DB) PrepareContext(ctx context.Context, query string) (*Stmt, error) */
 PROBE(db_prepare)
 {
-	BEGIN_OPERATION(db_prepare, OP_PREPARE | OP_RETRIES | OP_PARAMETERS, ARG(db_prepare, 0, 0), ARG(db_prepare, 3, 24),
-			ARG(db_prepare, 4, 32));
+	BEGIN_OPERATION(db_prepare, OP_PREPARE | OP_RETRIES | OP_PARAMETERS, ARG(db_prepare, 0, 0), ARG(db_prepare, 2, 16),
+			ARG(db_prepare, 3, 24), ARG(db_prepare, 4, 32));
 }
 
 /* func (db *DB) BeginTx(ctx context.Context, opts *TxOptions) (*Tx, error) */
 PROBE(db_begin)
 {
-	BEGIN_OPERATION(db_begin, OP_BEGIN | OP_RETRIES, ARG(db_begin, 0, 0), 0, 0);
+	BEGIN_OPERATION(db_begin, OP_BEGIN | OP_RETRIES, ARG(db_begin, 0, 0), ARG(db_begin, 2, 16), 0, 0);
 }
 
 /* func (db *DB) PingContext(ctx context.Context) error */
 PROBE(db_ping)
 {
-	BEGIN_OPERATION(db_ping, OP_PING | OP_RETRIES, ARG(db_ping, 0, 0), 0, 0);
+	BEGIN_OPERATION(db_ping, OP_PING | OP_RETRIES, ARG(db_ping, 0, 0), ARG(db_ping, 2, 16), 0, 0);
 }
 
 /* The number of arguments of a statement: they are on the stack, or in registers from a number on. */
@@ -269,15 +282,15 @@ PROBE(db_ping)
  */
 PROBE(conn_query)
 {
-	BEGIN_OPERATION(conn_query, OP_QUERY | PARAMETERS(ARGUMENTS(conn_query, 9)), ARG(conn_query, 0, 0), ARG(conn_query, 7, 56),
-			ARG(conn_query, 8, 64));
+	BEGIN_OPERATION(conn_query, OP_QUERY | PARAMETERS(ARGUMENTS(conn_query, 9)), ARG(conn_query, 0, 0), ARG(conn_query, 2,
+			16), ARG(conn_query, 7, 56), ARG(conn_query, 8, 64));
 }
 
 /* func (db *DB) execDC(ctx context.Context, dc *driverConn, release func(error), query string, args []any) (res Result, err error) */
 PROBE(conn_exec)
 {
-	BEGIN_OPERATION(conn_exec, OP_EXEC | PARAMETERS(ARGUMENTS(conn_exec, 7)), ARG(conn_exec, 0, 0), ARG(conn_exec, 5, 40),
-			ARG(conn_exec, 6, 48));
+	BEGIN_OPERATION(conn_exec, OP_EXEC | PARAMETERS(ARGUMENTS(conn_exec, 7)), ARG(conn_exec, 0, 0), ARG(conn_exec, 2, 16),
+			ARG(conn_exec, 5, 40), ARG(conn_exec, 6, 48));
 }
 
 /*
@@ -285,29 +298,29 @@ PROBE(conn_exec)
  */
 PROBE(conn_prepare)
 {
-	BEGIN_OPERATION(conn_prepare, OP_PREPARE | OP_PARAMETERS, ARG(conn_prepare, 0, 0), ARG(conn_prepare, 7, 56),
-			ARG(conn_prepare, 8, 64));
+	BEGIN_OPERATION(conn_prepare, OP_PREPARE | OP_PARAMETERS, ARG(conn_prepare, 0, 0), ARG(conn_prepare, 2, 16),
+			ARG(conn_prepare, 7, 56), ARG(conn_prepare, 8, 64));
 }
 
 /* func (db *DB) beginDC(ctx context.Context, dc *driverConn, release func(error), opts *TxOptions) (tx *Tx, err error) */
 PROBE(conn_begin)
 {
-	BEGIN_OPERATION(conn_begin, OP_BEGIN, ARG(conn_begin, 0, 0), 0, 0);
+	BEGIN_OPERATION(conn_begin, OP_BEGIN, ARG(conn_begin, 0, 0), ARG(conn_begin, 2, 16), 0, 0);
 }
 
 /* func (db *DB) pingDC(ctx context.Context, dc *driverConn, release func(error)) error */
 PROBE(conn_ping)
 {
-	BEGIN_OPERATION(conn_ping, OP_PING, ARG(conn_ping, 0, 0), 0, 0);
+	BEGIN_OPERATION(conn_ping, OP_PING, ARG(conn_ping, 0, 0), ARG(conn_ping, 2, 16), 0, 0);
 }
 
-INLINE int begin_prepared(u64 g, u64 operation, u64 stmt)
+INLINE int begin_prepared(u64 g, u64 operation, u64 stmt, u64 passed)
 {
-	u64 query[2] = {};
+	struct start s = {g, operation | OP_RETRIES | OP_PARAMETERS, word_at(stmt + SETTING(stmt_db)), passed, 0, 0};
 
-	if (read_foreign(query, sizeof(query), stmt + SETTING(stmt_query)))
-		query[0] = query[1] = 0;
-	return begin_operation(g, operation | OP_RETRIES | OP_PARAMETERS, word_at(stmt + SETTING(stmt_db)), query[0], query[1]);
+	if (read_foreign(&s.text, 16, stmt + SETTING(stmt_query)))
+		s.text = s.length = 0;
+	return begin_operation(&s);
 }
 
 /* func (s *Stmt) QueryContext(ctx context.Context, args ...any) (*Rows, error) */
@@ -315,7 +328,7 @@ PROBE(stmt_query)
 {
 	if (!CALLED(stmt_query))
 		return 0;
-	return begin_prepared(CURRENT_G(stmt_query), OP_QUERY, ARG(stmt_query, 0, 0));
+	return begin_prepared(CURRENT_G(stmt_query), OP_QUERY, ARG(stmt_query, 0, 0), ARG(stmt_query, 2, 16));
 }
 
 /* func (s *Stmt) ExecContext(ctx context.Context, args ...any) (Result, error) */
@@ -323,13 +336,36 @@ PROBE(stmt_exec)
 {
 	if (!CALLED(stmt_exec))
 		return 0;
-	return begin_prepared(CURRENT_G(stmt_exec), OP_EXEC, ARG(stmt_exec, 0, 0));
+	return begin_prepared(CURRENT_G(stmt_exec), OP_EXEC, ARG(stmt_exec, 0, 0), ARG(stmt_exec, 2, 16));
 }
+
+/*
+ * The context of the transaction of a connection, given the function that withLock calls: a closure of the *Tx and a result. 0 if it is not
+ * found.
+ */
+FUNCTION u64 context_of_tx(u64 closure, u64 conn)
+{
+	u64 words[3] = {};
+
+	if (read_foreign(words, sizeof(words), closure))
+		return 0;
+	for (u32 i = 1; i < 3; i++)
+		if (conn && word_at(words[i] + SETTING(tx_dc)) == conn)
+			return word_at(words[i] + SETTING(tx_ctx) + 8);
+	return 0;
+}
+
+#define FINISH_TX(probe, operation)                                                            \
+	do {                                                                                   \
+		u64 conn = ARG(probe, 1, 8);                                                   \
+                                                                                               \
+		BEGIN_OPERATION(probe, operation, word_at(conn + SETTING(conn_db)), context_of_tx(ARG(probe, 2, 16), conn), 0, 0); \
+	} while (0)
 
 /* func withLock(lk sync.Locker, fn func()), where (*Tx).Commit calls it: lk is the *driverConn */
 PROBE(tx_commit)
 {
-	BEGIN_OPERATION(tx_commit, OP_COMMIT, word_at(ARG(tx_commit, 1, 8) + SETTING(conn_db)), 0, 0);
+	FINISH_TX(tx_commit, OP_COMMIT);
 }
 
 /* The same where (*Tx).rollback calls it. (*Tx).awaitDone calls rollback when the context of the transaction has ended. */
@@ -338,7 +374,7 @@ PROBE(tx_rollback)
 	u64 caller = read_word(frame_pointer(ctx) + 8);
 	u64 discards = caller - SETTING(await_start) < SETTING(await_size) ? OP_DISCARDS : 0;
 
-	BEGIN_OPERATION(tx_rollback, OP_ROLLBACK | discards, word_at(ARG(tx_rollback, 1, 8) + SETTING(conn_db)), 0, 0);
+	FINISH_TX(tx_rollback, OP_ROLLBACK | discards);
 }
 
 /* func (rs *Rows) initContextClose(ctx, txctx context.Context): a query has succeeded */

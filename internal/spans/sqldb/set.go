@@ -73,16 +73,16 @@ func probes() []probe.Declaration {
 	current.Since, current.Funcs = hasRetry, methods("DB", "retry")
 	return []probe.Declaration{
 		atEntry("db_query", "DB", "QueryContext", 7), atEntry("db_exec", "DB", "ExecContext", 7), atEntry("db_prepare", "DB", "PrepareContext", 5),
-		atEntry("db_begin", "DB", "BeginTx", 1), atEntry("db_ping", "DB", "PingContext", 1),
+		atEntry("db_begin", "DB", "BeginTx", 3), atEntry("db_ping", "DB", "PingContext", 3),
 		withConn("conn_query", "queryDC", "QueryContext"), withConn("conn_exec", "execDC", "ExecContext"),
 		withConn("conn_prepare", "prepareDC", "PrepareContext"), withConn("conn_begin", "beginDC", "BeginTx"), withConn("conn_ping", "pingDC", "PingContext"),
-		atEntry("stmt_query", "Stmt", "QueryContext", 1, "stmt_db", "stmt_query"), atEntry("stmt_exec", "Stmt", "ExecContext", 1, "stmt_db", "stmt_query"),
+		atEntry("stmt_query", "Stmt", "QueryContext", 3, "stmt_db", "stmt_query"), atEntry("stmt_exec", "Stmt", "ExecContext", 3, "stmt_db", "stmt_query"),
 		{
 			Program: "tx_commit", Funcs: methods("Tx", "Commit"), Place: probe.AtCall, Callee: "database/sql.withLock",
-			Settings: []string{"db_connector", "conn_db"}, Without: "commits of transactions are not reported",
+			Settings: []string{"db_connector", "conn_db", "tx_dc", "tx_ctx"}, Without: "commits of transactions are not reported",
 		}, {
 			Program: "tx_rollback", Funcs: methods("Tx", "rollback"), Place: probe.AtCall, Callee: "database/sql.withLock",
-			Settings: []string{"db_connector", "conn_db"}, Without: "rollbacks of transactions are not reported",
+			Settings: []string{"db_connector", "conn_db", "tx_dc", "tx_ctx"}, Without: "rollbacks of transactions are not reported",
 		},
 		{Program: "rows_open", Funcs: methods("Rows", "initContextClose"), Words: 1, Without: ends},
 		{Program: "tx_open", Funcs: methods("DB", "beginDC"), Place: probe.AtCall, Callee: "runtime.newproc", Without: ends},
@@ -130,6 +130,7 @@ func settings() []probe.Setting {
 	return []probe.Setting{
 		field("db_connector", "database/sql.DB.connector"), field("conn_db", "database/sql.driverConn.db"),
 		field("stmt_db", "database/sql.Stmt.db"), field("stmt_query", "database/sql.Stmt.query"),
+		field("tx_dc", "database/sql.Tx.dc"), field("tx_ctx", "database/sql.Tx.ctx"),
 		field("dsn_text", "database/sql.dsnConnector.dsn"), field("dsn_driver", "database/sql.dsnConnector.driver"),
 		at(field("pgx_name", pgx+"v5/stdlib.driverConnector.name", pgx+"v4/stdlib.driverConnector.name"), 8, pgx+"v5", pgx+"v4"),
 		at(field("mysql_config", mysql+".connector.cfg"), 0, mysql), at(field("mysql_addr", mysql+".Config.Addr"), 48, mysql),

@@ -11,7 +11,7 @@ var standardStructs = []wantedStruct{
 	{"database/sql", "Conn", "db dc"},
 	{"database/sql", "DB", "connector"},
 	{"database/sql", "Stmt", "db query"},
-	{"database/sql", "Tx", "db dc"},
+	{"database/sql", "Tx", "db dc ctx"},
 	{"database/sql", "driverConn", "db ci"},
 	{"database/sql", "dsnConnector", "dsn driver"},
 
