@@ -465,12 +465,14 @@ INLINE void context_end_call(u64 goid)
 
 INLINE void context_forget(u64 goid)
 {
-	struct loupe_context scope;
+	struct loupe_context *scope;
 
 	if (!native.contexts)
 		return;
-	if (context_take(context_key(goid, CONTEXT_SCOPE), &scope) && scope.about)
-		context_take(scope.about, 0);
+	scope = context_find(context_key(goid, CONTEXT_SCOPE), 0);
+	if (scope && scope->about)
+		context_take(scope->about, 0);
+	context_take(context_key(goid, CONTEXT_SCOPE), 0);
 	context_end_call(goid);
 }
 
