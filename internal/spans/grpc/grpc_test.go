@@ -325,6 +325,7 @@ func TestParents(t *testing.T) {
 		}
 		o.expect("traced "+parent+" relay", "OK", inner("goroutine")...)
 		o.expect("traced "+parent+" spawn", "OK", inner("creator")...)
+		o.expect("traced "+parent+" pooled", "OK", inner("context")...)
 		o.expect("traced invalid ok", "OK", ok("Echo")...)
 		for _, n := range []string{"0", "7", "30", "45"} { // larger maps before Go 1.24 may have too many buckets
 			o.expect("tagged "+n+" "+parent, "OK", traced...)

@@ -235,13 +235,23 @@ func TestSpans(t *testing.T) {
 
 // TestLoad compares the operations of many requests of HTTP at once with what the server has received.
 func TestLoad(t *testing.T) {
+	loads(t, "load", spans.RuleGoroutine)
+}
+
+// TestPooled has other goroutines do the work of the requests. Its contexts name them.
+func TestPooled(t *testing.T) {
+	loads(t, "pooled", spans.RuleContext)
+}
+
+func loads(t *testing.T, command string, rule spans.Rule) {
+	t.Helper()
 	all := specs(t)
 	if os.Getenv("LOUPE_RELEASES") != "all" {
 		all = all[len(all)-1:]
 	}
 	each(t, all, func(t *testing.T, c *curator) {
 		const goroutines, rounds = 50, 4
-		c.do(fmt.Sprintf("load %d %d", goroutines, rounds), "load")
+		c.do(fmt.Sprintf("%s %d %d", command, goroutines, rounds), "load")
 		n := goroutines * rounds
 		c.do("counts", fmt.Sprintf("delete=%d find=%d getMore=%d insert=%d", n, n, n, n))
 		children, requests := map[trace.SpanID][]*spans.Span{}, map[trace.SpanID]*spans.Span{}
@@ -262,7 +272,7 @@ func TestLoad(t *testing.T) {
 			var got []string
 			for _, s := range list {
 				got = append(got, c.text(s))
-				if request == nil || s.Context.TraceID() != request.Context.TraceID() || s.Rule != spans.RuleGoroutine || s.Start < request.Start || s.End > request.End {
+				if request == nil || s.Context.TraceID() != request.Context.TraceID() || s.Rule != rule || s.Start < request.Start || s.End > request.End {
 					t.Fatalf("%+v is not in %+v", s, request)
 				}
 			}

@@ -53,6 +53,7 @@ func TestOwn(t *testing.T) {
 		checkTimes(t, o)
 		checkEvents(t, o)
 		checkClient(t, o)
+		checkPooled(t, o)
 		o.complete(0)
 		o.expect("/never")
 		o.expect("/name", request("own internal new name", "name"))
@@ -118,6 +119,29 @@ func checkClient(t *testing.T, o *observed) {
 		"net/http client GET in client by goroutine", "net/http server GET /client", "net/http server GET /name"}
 	if !slices.Equal(got, want) {
 		t.Errorf("client:\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// checkPooled makes spans and sends requests in goroutines that exist already, with contexts that have a span of the program or only the
+// request.
+func checkPooled(t *testing.T, o *observed) {
+	t.Helper()
+	resp, err := http.Get(o.url + "/pooled")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	list := o.take(10)
+	for _, s := range list {
+		s.Attributes = nil
+	}
+	got := describe(list, list)
+	want := []string{"loupe.test/narrator internal beside in GET /pooled by context", "loupe.test/narrator internal inner in pooled by context",
+		"loupe.test/narrator internal new name in GET /name by goroutine", "loupe.test/narrator internal new name in GET /name by goroutine",
+		"loupe.test/narrator internal pooled in GET /pooled by goroutine", "net/http client GET in GET /pooled by context", "net/http client GET in pooled by context",
+		"net/http server GET /name", "net/http server GET /name", "net/http server GET /pooled"}
+	if !slices.Equal(got, want) {
+		t.Errorf("pooled:\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 

@@ -66,7 +66,7 @@ func TestInside(t *testing.T) {
 			t.Fatalf("%d operations in %d requests, want %d", len(all), len(servers), len(commands))
 		}
 		for i, s := range all {
-			within(t, s, servers[i])
+			within(t, s, servers[i], spans.RuleGoroutine)
 			if text := c.text(s); strings.Contains(text, "query.text") {
 				t.Errorf("the text is reported: %s", text)
 			}
@@ -75,9 +75,9 @@ func TestInside(t *testing.T) {
 }
 
 // within checks that a span is in a request.
-func within(t *testing.T, s, request *spans.Span) {
+func within(t *testing.T, s, request *spans.Span, rule spans.Rule) {
 	t.Helper()
-	if s.Parent.SpanID() != request.Context.SpanID() || s.Context.TraceID() != request.Context.TraceID() || s.Rule != spans.RuleGoroutine ||
+	if s.Parent.SpanID() != request.Context.SpanID() || s.Context.TraceID() != request.Context.TraceID() || s.Rule != rule ||
 		s.Start < request.Start || s.End > request.End {
 		t.Errorf("%+v is not in %+v", s, request)
 	}
@@ -85,13 +85,23 @@ func within(t *testing.T, s, request *spans.Span) {
 
 // TestLoad compares the operations of many requests at once with the log of the server.
 func TestLoad(t *testing.T) {
+	loads(t, "load", spans.RuleGoroutine)
+}
+
+// TestPooled has other goroutines do the work of the requests. Its contexts name them.
+func TestPooled(t *testing.T) {
+	loads(t, "pooled", spans.RuleContext)
+}
+
+func loads(t *testing.T, command string, rule spans.Rule) {
+	t.Helper()
 	each(t, last(specs(t)), loupe.SpanOptions{}, func(t *testing.T, c *clerk) {
 		if !c.has("batch") {
 			return
 		}
 		const goroutines, rounds = 50, 4
 		before := len(c.server.Statements(c.name))
-		c.do(fmt.Sprintf("load %d %d", goroutines, rounds), "load")
+		c.do(fmt.Sprintf("%s %d %d", command, goroutines, rounds), "load")
 		logged := map[string]int{}
 		for _, text := range c.server.Statements(c.name)[before:] {
 			if text != "-- ping" { // of a connection that was idle
@@ -123,7 +133,7 @@ func TestLoad(t *testing.T) {
 		}
 		for _, s := range c.all {
 			if s.Kind == trace.SpanKindClient && requests[s.Parent.SpanID()] != nil {
-				within(t, s, requests[s.Parent.SpanID()])
+				within(t, s, requests[s.Parent.SpanID()], rule)
 			}
 		}
 		if !maps.Equal(reported, logged) {

@@ -440,7 +440,8 @@ func checkShards(o *target, shards map[string]int) {
 	}
 }
 
-// TestInside sends commands in requests of HTTP, without their texts: one after the other, and on many goroutines at once.
+// TestInside sends commands in requests of HTTP, without their texts: one after the other, by other goroutines, and on many goroutines at
+// once.
 func TestInside(t *testing.T) {
 	const goroutines, rounds = 60, 5
 	each(t, loupe.SpanOptions{NoQueryText: true}, false, func(o *target) {
@@ -452,6 +453,11 @@ func TestInside(t *testing.T) {
 			failed(command(at("127.0.0.1:1", 0).unreached(), "get"), "*net.OpError")}
 		for _, c := range []string{"do plain get k", "pipe plain get k , get a", "multi plain incr n , incr n", "do refused get k"} {
 			o.Command("inside " + c)
+		}
+		own := len(want)
+		for i, c := range []string{"do plain get k", "pipe plain get k , get a", "multi plain incr n , incr n"} {
+			o.Command("pooled " + c)
+			want = append(want, want[i])
 		}
 		if answer := o.Command(fmt.Sprintf("load %d %d", goroutines, rounds)); answer != "load 0" {
 			o.t.Error(answer)
@@ -467,8 +473,11 @@ func TestInside(t *testing.T) {
 		}
 		counts := map[string]int{}
 		for i, s := range client {
-			request := requests[s.Parent.SpanID()]
-			if request == nil || s.Context.TraceID() != request.Context.TraceID() || s.Rule != spans.RuleGoroutine ||
+			request, rule := requests[s.Parent.SpanID()], spans.RuleGoroutine
+			if i >= own && i < len(want) {
+				rule = spans.RuleContext
+			}
+			if request == nil || s.Context.TraceID() != request.Context.TraceID() || s.Rule != rule ||
 				s.Start < request.Start || s.End > request.End {
 				o.t.Errorf("%+v is not in a request, or in one with another operation", s)
 			}

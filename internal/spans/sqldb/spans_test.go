@@ -1,6 +1,7 @@
 package sqldb_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -379,6 +380,42 @@ func TestInside(t *testing.T) {
 			}
 			if strings.Contains(text(s), "query.text") {
 				t.Errorf("the text is reported: %s", text(s))
+			}
+		}
+	})
+}
+
+// TestPooled performs operations for requests of HTTP in goroutines that exist before these. Their contexts name the requests.
+func TestPooled(t *testing.T) {
+	each(t, ends(ledgers(t)), func(t *testing.T, target *ledger) {
+		const goroutines, rounds = 10, 10
+		o := observe(t, target, loupe.SpanOptions{})
+		target.commands(fmt.Sprintf("pooled %d %d", goroutines, rounds))
+		all := o.end()
+		slices.SortStableFunc(all, func(a, b *spans.Span) int { return cmp.Compare(a.Start, b.Start) })
+		requests, got := map[trace.SpanID]*spans.Span{}, map[trace.SpanID][]string{}
+		for _, s := range o.all {
+			if s.Kind == trace.SpanKindServer {
+				requests[s.Context.SpanID()] = s
+			}
+		}
+		for _, s := range all {
+			request := requests[s.Parent.SpanID()]
+			if request == nil || s.Rule != spans.RuleContext || s.Context.TraceID() != request.Context.TraceID() || s.G == request.G ||
+				s.Start < request.Start || s.End > request.End {
+				t.Errorf("%s: parent %v by rule %q", text(s), s.Parent.SpanID(), s.Rule)
+			}
+			got[s.Parent.SpanID()] = append(got[s.Parent.SpanID()], text(s))
+		}
+		want := []string{simple("PING", books), query("SELECT", "loads", books, "SELECT n FROM loads WHERE n = ?"), prepare("DELETE loads", books, "DELETE FROM loads"),
+			query("DELETE", "loads", books, "DELETE FROM loads"), simple("BEGIN", books), query("UPDATE", "loads", books, "UPDATE loads SET n = ?"), simple("COMMIT", books),
+			simple("BEGIN", books), simple("ROLLBACK", books), query("UPDATE", "loads", books, "UPDATE loads SET n = ?")}
+		if len(requests) != goroutines*rounds || len(got) != goroutines*rounds {
+			t.Errorf("%d requests, %d with operations, want %d", len(requests), len(got), goroutines*rounds)
+		}
+		for _, list := range got {
+			if !slices.Equal(list, want) {
+				t.Fatalf("a request has\n%s\nwant\n%s", strings.Join(list, "\n"), strings.Join(want, "\n"))
 			}
 		}
 	})

@@ -321,7 +321,9 @@ func (o *Observed) text(s *spans.Span, among []*spans.Span) string {
 }
 
 // within reports whether the parent of a span is another one of the program.
-func within(s *spans.Span) bool { return s.Rule == spans.RuleGoroutine || s.Rule == spans.RuleCreator }
+func within(s *spans.Span) bool {
+	return s.Rule == spans.RuleGoroutine || s.Rule == spans.RuleCreator || s.Rule == spans.RuleContext
+}
 
 // parentOf returns the parent of a span among others, or nil.
 func parentOf(s *spans.Span, among []*spans.Span) *spans.Span {

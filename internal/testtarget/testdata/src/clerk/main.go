@@ -23,6 +23,7 @@
 //	exhaust          queries a pool whose connections are in use, with a deadline
 //	timeout MS       bounds the next operation; 0: its context is canceled
 //	inside HANDLE OPERATION STATEMENT...  the same as do, in a request of HTTP
+//	pooled G N       the same as load, but other goroutines do the work of the requests
 //	load G N         makes N requests of HTTP in each of G goroutines. A request executes, queries, and sends a batch in a transaction
 package main
 
@@ -74,7 +75,12 @@ func check(err error) {
 
 func main() {
 	c := &clerk{timeout: -1, handles: map[string]handle{}, dbs: map[string]*sql.DB{}}
+	pool := elsewhere(8)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/pooled" {
+			pool(func() { fmt.Fprint(w, c.work(r.Context())) })
+			return
+		}
 		if r.URL.Path == "/load" {
 			fmt.Fprint(w, c.work(r.Context()))
 			return
@@ -95,7 +101,8 @@ func main() {
 		"inside": func(args []string) string {
 			return get(server.URL + "?do=" + url.QueryEscape(strings.Join(args, " ")))
 		},
-		"load": func(args []string) string { return load(server.URL+"/load", number(args[0]), number(args[1])) },
+		"pooled": func(args []string) string { return load(server.URL+"/pooled", number(args[0]), number(args[1])) },
+		"load":   func(args []string) string { return load(server.URL+"/load", number(args[0]), number(args[1])) },
 	})
 }
 

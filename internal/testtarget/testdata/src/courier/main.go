@@ -14,6 +14,7 @@
 //	expired TOPIC   sends a message with a context that has ended
 //	closed TOPIC    sends a message with a Writer that is closed
 //	refused         sends a message to a broker that does not exist
+//	pooled TOPIC    has another goroutine send one for a request of HTTP
 //	inside TOPIC    sends a message in a request of HTTP
 //	load TOPIC N M  sends M messages, one in each call, on each of N goroutines
 //	read TOPIC N    receives N messages on a new goroutine with ReadMessage; the answer has the sum of their offsets
@@ -79,6 +80,7 @@ func main() {
 		"closed":  c.closed,
 		"refused": c.refused,
 		"inside":  c.inside,
+		"pooled":  func(args []string) string { return c.inside([]string{"?pooled=" + args[0]}) },
 		"load":    c.load,
 		"read":    func(args []string) string { return c.receive("", args[0], number(args[1]), nil) },
 		"group":   func(args []string) string { return c.receive(args[0], args[1], number(args[2]), nil) },
@@ -119,11 +121,15 @@ func (c *courier) newWriter(topic string) *kafka.Writer {
 }
 
 func (c *courier) write(topic string, messages ...kafka.Message) error {
+	return c.writeWith(background, topic, messages...)
+}
+
+func (c *courier) writeWith(ctx context.Context, topic string, messages ...kafka.Message) error {
 	w, ok := c.writers.Load(topic)
 	if !ok {
 		w, _ = c.writers.LoadOrStore(topic, c.newWriter(topic))
 	}
-	return w.(*kafka.Writer).WriteMessages(background, messages...)
+	return w.(*kafka.Writer).WriteMessages(ctx, messages...)
 }
 
 func (c *courier) many(args []string) string {
@@ -182,8 +188,13 @@ func (c *courier) inside(args []string) string {
 	if c.http == "" {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		check(err)
+		pool := elsewhere(2)
 		c.http = l.Addr().String()
 		go http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if topic := r.URL.Query().Get("pooled"); topic != "" {
+				pool(func() { io.WriteString(w, result(c.writeWith(r.Context(), topic, messages(1)...))) })
+				return
+			}
 			io.WriteString(w, result(c.write(r.URL.Path[1:], messages(1)...)))
 		}))
 	}

@@ -46,7 +46,8 @@ func main() {
 	check(err)
 	check(c.perform(context.Background(), "ping", ""))
 	c.peer.reset()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	pool := elsewhere(8)
+	handle := func(w http.ResponseWriter, r *http.Request) {
 		for _, operation := range strings.Split(r.URL.Query().Get("do"), ",") {
 			if err := c.perform(r.Context(), operation, r.URL.Query().Get("on")); err != nil {
 				fmt.Fprint(w, answer(err))
@@ -54,6 +55,13 @@ func main() {
 			}
 		}
 		fmt.Fprint(w, "ok")
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/pooled" {
+			pool(func() { handle(w, r) })
+			return
+		}
+		handle(w, r)
 	}))
 	serve(false, map[string]command{
 		"do": func(args []string) string { return answer(c.perform(c.context(), args[0], args[1])) },
@@ -69,6 +77,9 @@ func main() {
 		"inside":  func(args []string) string { return get(server.URL + "?do=" + args[0] + "&on=" + args[1]) },
 		"load": func(args []string) string {
 			return load(server.URL+"?do=insert,find,delete&on=loads", number(args[0]), number(args[1]))
+		},
+		"pooled": func(args []string) string {
+			return load(server.URL+"/pooled?do=insert,find,delete&on=loads", number(args[0]), number(args[1]))
 		},
 		"counts":  func([]string) string { return c.peer.counts() },
 		"address": func([]string) string { return c.peer.address },

@@ -11,6 +11,7 @@
 //	expired TOPIC   sends a record with a context that has ended
 //	closed TOPIC    sends a record with a client that is closed
 //	nowhere         sends a record without a topic
+//	pooled TOPIC    has another goroutine send one for a request of HTTP
 //	inside TOPIC    sends a record in a request of HTTP
 //	load TOPIC N M  sends M records on each of N goroutines, one after the other
 //	read TOPIC N    receives N records on a new goroutine, one with each call; the answer has the sum of their offsets
@@ -84,6 +85,7 @@ func main() {
 		"closed":  e.closed,
 		"nowhere": func([]string) string { return result(e.client.ProduceSync(background, &kgo.Record{})) },
 		"inside":  e.inside,
+		"pooled":  func(args []string) string { return e.inside([]string{"?pooled=" + args[0]}) },
 		"load":    e.load,
 		"read":    func(args []string) string { return e.receive(args[0], number(args[1]), nil) },
 		"group": func(args []string) string {
@@ -203,8 +205,13 @@ func (e *envoy) inside(args []string) string {
 	if e.http == "" {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		check(err)
+		pool := elsewhere(2)
 		e.http = l.Addr().String()
 		go http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if topic := r.URL.Query().Get("pooled"); topic != "" {
+				pool(func() { io.WriteString(w, result(e.client.ProduceSync(r.Context(), records(topic, 1)...))) })
+				return
+			}
 			io.WriteString(w, result(e.client.ProduceSync(background, records(r.URL.Path[1:], 1)...)))
 		}))
 	}

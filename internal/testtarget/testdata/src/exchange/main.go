@@ -7,7 +7,7 @@
 //	unary TEXT      calls the method Echo; the answer is the code of the status. TEXT is what the handler does: `ok`, `code N` returns
 //	                the status N with the message `message N`, `plain` returns an error without a status, `panic` panics, which an
 //	                interceptor recovers, `fatal` panics, `exit` calls runtime.Goexit, `relay` calls Echo with `ok` itself, `spawn`
-//	                does that on a new goroutine, `wait` waits until the client has given up, `late` does that and returns no error,
+//	                does that on a new goroutine, `pooled` on one that exists already, `wait` waits until the client has given up, `late` does that and returns no error,
 //	                and `mute` waits one second
 //	traced TRACEPARENT TEXT  the same with this metadata; `-` for several words
 //	labeled N       calls Echo with `ok` and N keys of metadata
@@ -75,7 +75,7 @@ const service = "loupe.test.Exchange"
 
 func main() {
 	encoding.RegisterCodec(plain{})
-	x := &exchange{begun: make(chan struct{}, 100)}
+	x := &exchange{begun: make(chan struct{}, 100), pool: elsewhere(2)}
 	x.start()
 	x.connect()
 	serve(false, map[string]command{
@@ -109,6 +109,7 @@ func main() {
 type exchange struct {
 	addr   string
 	client *grpc.ClientConn
+	pool   func(func())  // has a goroutine that exists already call a function
 	begun  chan struct{} // receives when a handler that waits has begun
 
 	mu   sync.Mutex
@@ -219,6 +220,8 @@ func (x *exchange) echo(ctx context.Context, req interface{}) (interface{}, erro
 		runtime.Goexit()
 	case "relay":
 		x.unary(ctx, "ok")
+	case "pooled":
+		x.pool(func() { x.unary(ctx, "ok") })
 	case "spawn":
 		done := make(chan struct{})
 		go func() {

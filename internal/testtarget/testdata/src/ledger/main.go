@@ -11,6 +11,7 @@
 //	timeout MS       bounds the next operation; 0: its context is canceled
 //	pool N           the maximum number of connections of db
 //	inside HANDLE OPERATION STATEMENT...  the same as do, in a request of HTTP
+//	pooled G N       makes N requests of HTTP in each of G goroutines, whose operations other goroutines perform with their contexts
 //	load G N         performs 4 N operations in each of G goroutines, then `load`
 package main
 
@@ -73,9 +74,15 @@ func open(name, dsn string) *sql.DB {
 
 func main() {
 	l := &ledger{timeout: -1, dbs: map[string]*sql.DB{"db": open("pq", dsn), "plain": open("plain", "secret"), "custom": sql.OpenDB(connector{})}}
+	p := newPool(l)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/pooled" {
+			p.serve(w, r)
+			return
+		}
 		fmt.Fprint(w, l.do(strings.Fields(r.URL.Query().Get("do"))))
 	}))
+	p.url = server.URL
 	serve(false, map[string]command{
 		"do": l.do,
 		"trouble": func(args []string) string {
@@ -98,7 +105,8 @@ func main() {
 			response.Body.Close()
 			return "ok"
 		},
-		"load": l.load,
+		"pooled": p.requests,
+		"load":   l.load,
 	})
 }
 

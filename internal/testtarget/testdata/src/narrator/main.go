@@ -15,6 +15,7 @@
 //	/times          makes a span that began and ended at other times
 //	/root           makes a span in another one that is the root of a trace
 //	/elsewhere      makes a span that ends on another goroutine, and one on that goroutine
+//	/pooled         makes a span in which other goroutines, which exist already, make one, send a request for /name, and do both without it
 //	/context        adds attributes to the span in the context
 //	/never          makes a span that does not end
 //	/panic          panics in a span that a deferred call ends
@@ -47,7 +48,7 @@ func main() {
 	mux := http.NewServeMux()
 	for path, f := range map[string]func(context.Context, *http.Request){
 		"/values": values, "/many": many, "/kinds": kinds, "/nested": nested, "/overlap": overlap, "/events": events, "/status": status, "/name": name,
-		"/times": times, "/root": root, "/elsewhere": elsewhere, "/context": inContext, "/never": never, "/panic": panics, "/client": client, "/tree": tree,
+		"/times": times, "/root": root, "/elsewhere": other, "/pooled": pooled, "/context": inContext, "/never": never, "/panic": panics, "/client": client, "/tree": tree,
 	} {
 		f := f
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) { f(r.Context(), r) })
@@ -166,7 +167,7 @@ func root(ctx context.Context, _ *http.Request) {
 	span.End()
 }
 
-func elsewhere(ctx context.Context, _ *http.Request) {
+func other(ctx context.Context, _ *http.Request) {
 	outer, span := tracer.Start(ctx, "ends elsewhere")
 	done := make(chan struct{})
 	go func() {
@@ -203,6 +204,28 @@ func panics(ctx context.Context, _ *http.Request) {
 func client(ctx context.Context, _ *http.Request) {
 	ctx, span := tracer.Start(ctx, "client")
 	defer span.End()
+	send(ctx)
+}
+
+// others call functions in goroutines that exist already.
+var others = elsewhere(2)
+
+func pooled(request context.Context, _ *http.Request) {
+	ctx, span := tracer.Start(request, "pooled")
+	defer span.End()
+	others(func() {
+		_, other := tracer.Start(ctx, "inner")
+		defer other.End()
+		send(ctx)
+	})
+	others(func() {
+		_, other := tracer.Start(request, "beside")
+		defer other.End()
+		send(request)
+	})
+}
+
+func send(ctx context.Context) {
 	req, err := http.NewRequest("GET", server.URL+"/name", nil)
 	if err != nil {
 		panic(err)

@@ -19,6 +19,7 @@
 //	goexit CLIENT    sends a value that ends the goroutine when it is encoded
 //	subscribe CHANNEL  subscribes to a channel of plain, and publishes a message
 //	inside COMMAND...  does that in a request of HTTP
+//	pooled COMMAND...  has another goroutine do that for a request of HTTP
 //	load G N         performs N requests of HTTP on each of G goroutines; each sends a command, a pipeline and a transaction
 package main
 
@@ -59,7 +60,13 @@ type pantry struct {
 
 func main() {
 	p := &pantry{timeout: -1}
+	pool := elsewhere(4)
 	p.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/pooled" {
+			args := strings.Fields(r.URL.Query().Get("do"))
+			pool(func() { fmt.Fprint(w, answerOf(p.perform(r.Context(), args[0], p.clients[args[1]], args[1:]))) })
+			return
+		}
 		fmt.Fprint(w, p.execute(strings.Fields(r.URL.Query().Get("do"))))
 	}))
 	commands := map[string]command{
@@ -73,7 +80,8 @@ func main() {
 			return "ok"
 		},
 		"flaky":  func([]string) string { return p.flaky },
-		"inside": p.inside,
+		"inside": func(args []string) string { return p.inside("/", args) },
+		"pooled": func(args []string) string { return p.inside("/pooled", args) },
 		"load":   p.load,
 	}
 	for _, name := range []string{"do", "pipe", "multi", "watch", "panic", "goexit", "subscribe"} {
@@ -262,8 +270,8 @@ func (e encoder) MarshalBinary() ([]byte, error) {
 	return nil, nil
 }
 
-func (p *pantry) inside(args []string) string {
-	response, err := http.Get(p.server.URL + "?do=" + url.QueryEscape(strings.Join(args, " ")))
+func (p *pantry) inside(path string, args []string) string {
+	response, err := http.Get(p.server.URL + path + "?do=" + url.QueryEscape(strings.Join(args, " ")))
 	if err != nil {
 		return "failed " + err.Error()
 	}
@@ -284,7 +292,7 @@ func (p *pantry) load(args []string) string {
 			defer wg.Done()
 			for i := 0; i < number(args[1]); i++ {
 				for _, do := range []string{"do plain incr n", "pipe plain incr a , incr b", "multi plain incr a , get b"} {
-					if p.inside(strings.Fields(do)) != "ok" {
+					if p.inside("/", strings.Fields(do)) != "ok" {
 						atomic.AddInt32(&failures, 1)
 					}
 				}
