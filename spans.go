@@ -168,8 +168,7 @@ func (s *spanSets) events(events iter.Seq[*event.Event]) iter.Seq[*event.Event] 
 	return func(yield func(*event.Event) bool) {
 		defer s.tracker.Close()
 		for e := range events {
-			s.tracker.Event(e)
-			if !yield(e) {
+			if s.tracker.Event(e) && !yield(e) {
 				return
 			}
 		}

@@ -42,6 +42,7 @@ func TestSpansContext(t *testing.T) {
 				checkJobs(t, w.take(requests*(1+2*jobs)), how, rule, requests, jobs)
 			}
 			w.checkLent()
+			w.checkHandOffs()
 			counts, err := w.session.SpanCounts()
 			if err != nil || counts.NoHeader != 0 || counts.Mismatched != 0 || counts.Strays != 0 {
 				t.Errorf("%+v, %v", counts, err)
@@ -74,7 +75,7 @@ func checkJobs(t *testing.T, list []*spans.Span, how string, rule spans.Rule, re
 			t.Errorf("%s: %v by rule %q, want %q", how, describe([]*spans.Span{s}), s.Rule, rule)
 		case rule == spans.RuleRoot && s.Parent.IsValid():
 			t.Errorf("%s: parent %v, want none", how, s.Parent)
-		case (how == "writer") != (len(s.Links) == 1) && rule == spans.RuleRoot || len(s.Links) == 1 && s.Links[0].SpanID() != parent.Context.SpanID():
+		case how == "writer" && len(s.Links) == 0 && rule == spans.RuleRoot || len(s.Links) > 1 || len(s.Links) == 1 && s.Links[0].SpanID() != parent.Context.SpanID():
 			t.Errorf("%s: links %v, want %v", how, s.Links, parent.Context)
 		case rule == spans.RuleContext && (s.Parent.SpanID() != parent.Context.SpanID() || s.Context.TraceID() != parent.Context.TraceID()):
 			t.Errorf("%s: parent %v, want %v", how, s.Parent, parent.Context)
@@ -94,6 +95,37 @@ func checkJobs(t *testing.T, list []*spans.Span, how string, rule spans.Rule, re
 	}
 	if len(traces) != want {
 		t.Errorf("%s: %d traces, want %d", how, len(traces), want)
+	}
+}
+
+// checkHandOffs has goroutines work for requests, one after the other, without their contexts. What they send begins a trace of its own
+// each, however many there are, and is linked to the request.
+func (w *web) checkHandOffs() {
+	w.t.Helper()
+	const jobs = 20
+	traces := map[trace.TraceID]bool{}
+	for i := range jobs {
+		w.send("GET", fmt.Sprintf("http://%s/pool/background/%d?n=1", w.plain, i), "")
+		list := w.take(3)
+		served := map[trace.SpanID]bool{}
+		for _, s := range list {
+			traces[s.Context.TraceID()] = true
+			if strings.HasPrefix(attributes(s)["url.path"], "/pool/") {
+				served[s.Context.SpanID()] = true
+			}
+		}
+		for _, s := range list {
+			if s.Kind == trace.SpanKindClient && (s.Rule != spans.RuleRoot || len(s.Links) != 1 || s.LinkRule != spans.RuleChannel || !served[s.Links[0].SpanID()]) {
+				w.t.Errorf("%v, links %v by rule %q, want a link to its request", describe([]*spans.Span{s}), s.Links, s.LinkRule)
+			}
+		}
+	}
+	want := 2 * jobs
+	if *engine != string(loupe.EngineInline) { // the requests are received without the contexts
+		want += jobs
+	}
+	if len(traces) != want {
+		w.t.Errorf("%d traces, want %d", len(traces), want)
 	}
 }
 

@@ -11,7 +11,11 @@ type Span struct {
 	Context trace.SpanContext   // its own IDs; remote is false
 	Parent  trace.SpanContext   // invalid for the root of a trace
 	Rule    Rule                // why Parent is the parent
-	Links   []trace.SpanContext // other spans that caused it: those of the senders of messages
+	Links   []trace.SpanContext // other spans that caused it, such as those of the senders of messages
+
+	// LinkRule is RuleChannel if the first of Links is that of a goroutine of this program, from which the goroutine of the span had
+	// received something by a channel. The span may be part of the work for it.
+	LinkRule Rule
 
 	Library    string // the instrumented package, such as "net/http"; or the name of the program's tracer
 	Own        bool   // the program has made the span itself, by the API of OpenTelemetry
@@ -50,6 +54,7 @@ const (
 	RuleGoroutine Rule = "goroutine" // the goroutine was in the parent span
 	RuleCreator   Rule = "creator"   // the goroutine was created in the parent span
 	RuleContext   Rule = "context"   // the program has passed the parent in a context
+	RuleChannel   Rule = "channel"   // of a link: the goroutine has received something from one that was in the linked span
 )
 
 // An Ending is how a span ended.

@@ -39,6 +39,7 @@ type spanJSON struct {
 type linkJSON struct {
 	TraceID string `json:"traceId"`
 	SpanID  string `json:"spanId"`
+	Rule    string `json:"rule,omitempty"` // channel: the goroutine has received something from one in that span
 }
 
 // eventJSON is the JSON form of an event of a span.
@@ -60,8 +61,12 @@ func SpanJSON(w io.Writer, s *spans.Span) error {
 	if s.Parent.IsValid() {
 		doc.Parent = s.Parent.SpanID().String()
 	}
-	for _, c := range s.Links {
-		doc.Links = append(doc.Links, linkJSON{c.TraceID().String(), c.SpanID().String()})
+	for i, c := range s.Links {
+		link := linkJSON{TraceID: c.TraceID().String(), SpanID: c.SpanID().String()}
+		if i == 0 {
+			link.Rule = string(s.LinkRule)
+		}
+		doc.Links = append(doc.Links, link)
 	}
 	for _, e := range s.Events {
 		doc.Events = append(doc.Events, eventJSON{e.Name, timeOf(e.Time), attributesOf(e.Attributes)})

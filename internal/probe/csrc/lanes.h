@@ -20,7 +20,7 @@
 enum loupe_lane_limit {
 	LOUPE_LANE_SPAN = 16384, /* size and alignment of a lane without its rings: the stack pointer determines the lane */
 	LOUPE_LANE_TOP = 64,     /* bytes left free above the scratch stack, so that it never points into the next lane */
-	LOUPE_STACK_USE = 3200,  /* bytes that probes may use of the scratch stack, which has three times as many */
+	LOUPE_STACK_USE = 3216,  /* bytes that probes may use of the scratch stack, which has three times as many */
 	LOUPE_BUCKET = 8,        /* stacks that share a place in the table of those sent: a cache line */
 	LOUPE_TIMES = 32768,     /* entries of the table of goroutines' last times */
 	LOUPE_CARRIED = 8192,    /* entries of the ring of struct loupe_carried */

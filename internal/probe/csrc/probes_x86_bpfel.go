@@ -156,7 +156,7 @@ type ProbesLoupeLaneLimit uint32
 const (
 	ProbesLoupeLaneLimitLOUPE_LANE_SPAN      ProbesLoupeLaneLimit = 16384
 	ProbesLoupeLaneLimitLOUPE_LANE_TOP       ProbesLoupeLaneLimit = 64
-	ProbesLoupeLaneLimitLOUPE_STACK_USE      ProbesLoupeLaneLimit = 3200
+	ProbesLoupeLaneLimitLOUPE_STACK_USE      ProbesLoupeLaneLimit = 3216
 	ProbesLoupeLaneLimitLOUPE_BUCKET         ProbesLoupeLaneLimit = 8
 	ProbesLoupeLaneLimitLOUPE_TIMES          ProbesLoupeLaneLimit = 32768
 	ProbesLoupeLaneLimitLOUPE_CARRIED        ProbesLoupeLaneLimit = 8192

@@ -76,21 +76,31 @@ INLINE u64 acting_stack(const struct goroutine *gr, u64 current, u64 top, u64 fp
 	return gr->g == current ? stack_of(gr, 0, top, fp) : system_stack(gr);
 }
 
-/* A thread with the g current (0 if unknown) and the frame pointer fp makes gp runnable. */
+/*
+ * A thread with the g current (0 if unknown) and the frame pointer fp makes gp runnable. What a goroutine of a request makes runnable is
+ * reported for any gp, because it may hand work to it.
+ */
 COMMON void unblock(u32 tid, u64 gp, u64 current, u64 fp)
 {
-	u64 goid = goid_of(gp);
+	struct goroutine waker;
+	u64 goid = goid_of(gp), by = 0;
 
 	if (!goid) {
 		unreadable(GoUnblock);
 		return;
 	}
-	if (!wanted(goid) || !end_wait(goid))
+	if (wanted(goid)) {
+		if (!end_wait(goid))
+			return;
+		by = user_g(current);
+	} else if (CONFIG(follow)) {
+		by = user_g(current);
+		if (!is_listed(goid_of(by)))
+			return;
+	} else {
 		return;
-
-	struct goroutine waker;
-
-	if (read_goroutine(&waker, user_g(current)))
+	}
+	if (read_goroutine(&waker, by))
 		emit(GoUnblock, tid, goid, waker.id, acting_stack(&waker, current, 0, fp));
 	else
 		emit(GoUnblock, tid, goid, 0, 0);

@@ -23,6 +23,8 @@ func (t *Tracker) Enter(s, parent *spans.Span, root bool, named *spans.Span) *sp
 	}
 	if parent != nil && !root {
 		t.attach(s, parent, rule)
+	} else if !root {
+		t.linkHandOff(s)
 	}
 	t.identify(s)
 	if len(g.open) == 0 {

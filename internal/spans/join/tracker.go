@@ -49,7 +49,8 @@ type Tracker struct {
 	above      map[*spans.Span]*spans.Span // the parents of open spans, if they were open, too
 	passed     passed
 	leaving    leaving
-	now        int64 // time of the newest event or span
+	handOffs   map[uint64]handOff // by the goroutine that has received it
+	now        int64              // time of the newest event or span
 	counts     counts
 	rules      gostate.Rules
 	waits      bool // Options.Kinds includes waits
@@ -98,8 +99,8 @@ func NewTracker(o Options) *Tracker {
 	return &Tracker{opt: o, ids: newIDs(), goroutines: map[uint64]*goroutine{}, heirs: map[*spans.Span]int{}, detached: map[object]*spans.Span{},
 		presumed: map[*spans.Span]int64{}, entered: map[*spans.Span]bool{},
 		above: map[*spans.Span]*spans.Span{}, passed: passed{map[uint64]*spans.Span{}, map[*spans.Span][]uint64{}},
-		leaving: leaving{since: map[uint64]int64{}},
-		rules:   gostate.RulesFor(o.Kinds.Union(event.KindsOf(event.GoStatus)), 0), waits: o.Kinds.Has(event.GoBlock)}
+		leaving: leaving{since: map[uint64]int64{}}, handOffs: map[uint64]handOff{},
+		rules: gostate.RulesFor(o.Kinds.Union(event.KindsOf(event.GoStatus)), 0), waits: o.Kinds.Has(event.GoBlock)}
 }
 
 // Counts returns the numbers of spans. It may be called from any goroutine.
@@ -215,6 +216,7 @@ func (t *Tracker) Begin(s *spans.Span, passed ...uint64) *spans.Span {
 		t.attach(s, parent, rule)
 		t.identify(s)
 	default:
+		t.linkHandOff(s)
 		t.identify(s)
 	}
 	if s.Kind == trace.SpanKindServer || s.Kind == trace.SpanKindConsumer {
@@ -266,6 +268,8 @@ func (t *Tracker) adopt(s, parent *spans.Span, rule spans.Rule) {
 		return
 	case parent != nil:
 		s.Links = append(s.Links, parent.Context)
+	default:
+		t.linkHandOff(s)
 	}
 	s.Parent = none
 }
@@ -444,8 +448,8 @@ func (t *Tracker) finish(s *spans.Span, at int64) {
 	t.opt.Handle(s)
 }
 
-// Event takes an event of a goroutine.
-func (t *Tracker) Event(e *event.Event) {
+// Event takes an event. It returns false if that is not one of a goroutine in a span.
+func (t *Tracker) Event(e *event.Event) bool {
 	t.bury(e.Time)
 	t.now = max(t.now, e.Time)
 	t.releaseIdle()
@@ -455,35 +459,41 @@ func (t *Tracker) Event(e *event.Event) {
 	switch e.Kind {
 	case event.GoCreate:
 		t.create(e)
-		return
+		return true
 	case event.Lost:
 		t.lose(e.Time)
-		return
+		return true
+	case event.GoUnblock:
+		if t.goroutines[e.G] == nil {
+			t.handOff(e)
+			return false
+		}
 	}
 	g := t.goroutines[e.G]
 	if g == nil {
-		return
+		return true
 	}
 	g.check(e, &t.rules)
 	switch e.Kind {
 	case event.GoDestroy:
 		g.spend(e.Time)
 		t.exit(g, e.Time)
-		return
+		return true
 	case event.GoBlock:
 		if g.idle(e) {
 			t.remove(g)
 			t.release(e.G)
-			return
+			return true
 		}
 	case event.GoUnblock:
 		g.release(e)
 	case event.GoStart, event.GoStop, event.GoSyscallBegin, event.GoSyscallEnd:
 	default:
-		return
+		return true
 	}
 	g.spend(e.Time)
 	g.enter(e)
+	return true
 }
 
 // check compares an event with the state of the goroutine before it.
@@ -578,6 +588,7 @@ func (t *Tracker) Close() {
 	clear(t.detached)
 	clear(t.entered)
 	clear(t.above)
+	clear(t.handOffs)
 	clear(t.passed.spans)
 	clear(t.passed.addresses)
 }
