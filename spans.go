@@ -44,6 +44,10 @@ type SpanOptions struct {
 	// commands to Redis.
 	NoQueryText bool
 
+	// NoQueryParsing omits what is found in the text of SQL statements: their operations and the names of tables. Their spans then have
+	// the name of the database system.
+	NoQueryParsing bool
+
 	// NoWork omits the breakdown of the time of a request, which costs the target more the more frequently its goroutines wait. It
 	// applies if Options.Kinds is not set.
 	NoWork bool
@@ -136,10 +140,10 @@ func newSpanSets(o SpanOptions, p *goproc.Process, kinds event.Kinds) *spanSets 
 		nethttp.New(s.tracker, p.TypeName),
 		router.New(s.tracker),
 		grpc.New(s.tracker, p.TypeName),
-		sqldb.New(s.tracker, p.TypeName, sqldb.Options{NoText: o.NoQueryText}),
+		sqldb.New(s.tracker, p.TypeName, sqldb.Options{NoText: o.NoQueryText, NoParsing: o.NoQueryParsing}),
 		redis.New(redis.V8, s.tracker, p.TypeName, redis.Options{NoText: o.NoQueryText}),
 		redis.New(redis.V9, s.tracker, p.TypeName, redis.Options{NoText: o.NoQueryText}),
-		pgx.New(s.tracker, pgx.Options{TypeName: p.TypeName, Constant: p.Constant, NoText: o.NoQueryText}),
+		pgx.New(s.tracker, pgx.Options{TypeName: p.TypeName, Constant: p.Constant, NoText: o.NoQueryText, NoParsing: o.NoQueryParsing}),
 		kafkago.New(s.tracker, p.TypeName),
 		franz.New(s.tracker, p.TypeName),
 		sarama.New(s.tracker, p.TypeName, sarama.IBM), sarama.New(s.tracker, p.TypeName, sarama.Shopify),

@@ -13,7 +13,8 @@
 //	OTEL_GO_AUTO_TARGET_PID  process IDs, separated by commas
 //
 // OTEL_GO_AUTO_INCLUDE_DB_STATEMENT omits the text of database statements if it is false. By default spans have it, with question marks
-// in the place of literals.
+// in the place of literals. OTEL_GO_AUTO_PARSE_DB_STATEMENT omits what is found in this text if it is false: the operation and the table.
+// Unlike here, in the Go agent of OpenTelemetry both must be set to true for these attributes.
 //
 // These variables of the specification configure the export:
 //

@@ -36,6 +36,7 @@ type config struct {
 	log         *slog.Logger
 	noBreakdown bool
 	noQueryText bool
+	noParsing   bool // of statements
 
 	exports  *otlp.Config // nil: spans are not exported
 	disabled bool         // nothing is observed because OTEL_SDK_DISABLED is true
@@ -116,6 +117,12 @@ func WithoutQueryText() Option {
 	return func(c *config) { c.noQueryText = true }
 }
 
+// WithoutQueryParsing omits what is found in the text of SQL statements: see loupe.SpanOptions.NoQueryParsing. With [WithEnv], the value
+// false of OTEL_GO_AUTO_PARSE_DB_STATEMENT does the same.
+func WithoutQueryParsing() Option {
+	return func(c *config) { c.noParsing = true }
+}
+
 // closeTimeout is how long Close waits for the end of the observation and for the exports.
 const closeTimeout = 10 * time.Second
 
@@ -161,18 +168,25 @@ func (c *config) readEnv(lookup func(string) (string, bool)) error {
 	} else {
 		c.exports = exports
 	}
-	const statements = "OTEL_GO_AUTO_INCLUDE_DB_STATEMENT"
-	if text, _ := lookup(statements); strings.TrimSpace(text) != "" {
-		include, err := strconv.ParseBool(strings.TrimSpace(text))
-		if err != nil {
-			c.log.Warn(fmt.Sprintf("%s=%s is invalid: must be true or false; ignoring it", statements, text))
-		}
-		c.noQueryText = c.noQueryText || err == nil && !include
-	}
+	c.noQueryText = c.noQueryText || c.isFalse(lookup, "OTEL_GO_AUTO_INCLUDE_DB_STATEMENT")
+	c.noParsing = c.noParsing || c.isFalse(lookup, "OTEL_GO_AUTO_PARSE_DB_STATEMENT")
 	if len(c.pids)+len(c.exes) > 0 {
 		return nil
 	}
 	return c.readTargets(lookup)
+}
+
+// isFalse reports whether a variable is set to false.
+func (c *config) isFalse(lookup func(string) (string, bool), name string) bool {
+	text, _ := lookup(name)
+	if strings.TrimSpace(text) == "" {
+		return false
+	}
+	value, err := strconv.ParseBool(strings.TrimSpace(text))
+	if err != nil {
+		c.log.Warn(fmt.Sprintf("%s=%s is invalid: must be true or false; ignoring it", name, text))
+	}
+	return err == nil && !value
 }
 
 // propagation returns how the requests that the processes send carry the contexts of spans; nil if they do not. Exported spans have

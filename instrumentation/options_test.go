@@ -75,6 +75,11 @@ func TestPrecedence(t *testing.T) {
 		if c, err := newConfig([]Option{WithPID(7), WithEnv()}, lookup); err != nil || c.noQueryText != want {
 			t.Errorf("statements %q: without their text %v, want %v (%v)", text, c.noQueryText, want, err)
 		}
+		parse := map[string]string{"OTEL_GO_AUTO_PARSE_DB_STATEMENT": text}
+		c, err := newConfig([]Option{WithPID(7), WithEnv()}, func(name string) (string, bool) { value, ok := parse[name]; return value, ok })
+		if err != nil || c.noParsing != want || c.noQueryText {
+			t.Errorf("statements %q: not parsed %v, want %v (%v)", text, c.noParsing, want, err)
+		}
 	}
 	c, err = newConfig([]Option{WithSampler(sdktrace.AlwaysSample()), WithPID(7), WithEnv()}, lookup)
 	if err != nil || c.sampler.Description() != sdktrace.AlwaysSample().Description() || c.exports == nil {

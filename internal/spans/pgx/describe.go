@@ -152,7 +152,7 @@ func (d *decoder) describe(op *operation, statements []statement) {
 	case opExec, opQuery:
 		d.describeText(s, begun.conn, begun.text, begun.arguments)
 	case opPrepare:
-		sqltext.Describe(s, sqltext.Text{Bytes: begun.text.Bytes, Cut: cut(begun.text), Parameters: true, Verb: verbPrepare, Omit: d.opt.NoText})
+		sqltext.Describe(s, sqltext.Text{Bytes: begun.text.Bytes, Cut: cut(begun.text), Parameters: true, Verb: verbPrepare, Omit: d.opt.NoText, Unparsed: d.opt.NoParsing})
 	case opBatch:
 		d.describeBatch(s, begun, statements)
 	case opCopy:
@@ -185,7 +185,7 @@ func (d *decoder) describeText(s *spans.Span, conn uint64, text probe.Text, argu
 	} else if arguments && !parameters && isWord(text.Bytes) { // it was prepared before it could be observed
 		text = probe.Text{}
 	}
-	sqltext.Describe(s, sqltext.Text{Bytes: text.Bytes, Cut: cut(text), Parameters: parameters, Omit: d.opt.NoText})
+	sqltext.Describe(s, sqltext.Text{Bytes: text.Bytes, Cut: cut(text), Parameters: parameters, Omit: d.opt.NoText, Unparsed: d.opt.NoParsing})
 }
 
 // hasPlaceholder reports whether a statement has a parameter, as $1 or @name. Arguments can also be options.

@@ -147,7 +147,8 @@ func (d *decoder) describe(s *spans.Span, flags, key uint64, text probe.Text) {
 		s.Set(semconv.DBOperationName(verb))
 		return
 	}
-	sqltext.Describe(s, sqltext.Text{Bytes: text.Bytes, Cut: text.Marks&probe.MarkCut != 0, Parameters: flags&opParameters != 0, Verb: verb, Omit: d.opt.NoText})
+	sqltext.Describe(s, sqltext.Text{Bytes: text.Bytes, Cut: text.Marks&probe.MarkCut != 0, Parameters: flags&opParameters != 0, Verb: verb,
+		Omit: d.opt.NoText, Unparsed: d.opt.NoParsing})
 }
 
 // current returns the operation of a goroutine that has not ended, or nil.

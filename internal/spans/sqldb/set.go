@@ -44,6 +44,10 @@ func Code() *csrc.Code { return &code }
 type Options struct {
 	// NoText omits the text of statements. Their summary, which has the operations and the names of tables, is still reported.
 	NoText bool
+
+	// NoParsing omits what is found in the text of statements: the operations and the names of tables. Spans of statements then have the
+	// name of the database system.
+	NoParsing bool
 }
 
 // New returns a set that reports operations to a tracker. typeName returns the name of the type at an address.

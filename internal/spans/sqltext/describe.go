@@ -15,12 +15,16 @@ type Text struct {
 	Parameters bool   // its values are parameters, so its literals are no secrets
 	Verb       string // precedes the operation of a statement that is not executed yet, such as "PREPARE"; or empty
 	Omit       bool   // do not report the text
+	Unparsed   bool   // do not report what is in the text: its operation, its table and its summary
 }
 
 // Describe sets the name of a span and its attributes of a statement. The attribute db.system.name must have been set.
 func Describe(s *spans.Span, t Text) {
 	system := systemOf(s)
-	parsed := Parse(t.Bytes, system, t.Cut)
+	var parsed Statement
+	if !t.Unparsed {
+		parsed = Parse(t.Bytes, system, t.Cut)
+	}
 	if t.Verb != "" {
 		parsed.Summary, parsed.Operation = strings.TrimSpace(t.Verb+" "+parsed.Summary), t.Verb
 	}
