@@ -53,7 +53,7 @@ const (
 	RuleHeader    Rule = "header"    // the request has a traceparent header
 	RuleGoroutine Rule = "goroutine" // the goroutine was in the parent span
 	RuleCreator   Rule = "creator"   // the goroutine was created in the parent span
-	RuleContext   Rule = "context"   // the program has passed the parent in a context
+	RuleContext   Rule = "context"   // the program has passed the parent to the operation in a context
 	RuleChannel   Rule = "channel"   // of a link: the goroutine has received something from one that was in the linked span
 )
 
