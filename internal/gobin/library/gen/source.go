@@ -42,6 +42,9 @@ func newWorld(cmd *goCommand, parsed *parsedFiles, r release, arch string, main 
 	ctx := build.Default
 	ctx.GOROOT, ctx.GOOS, ctx.GOARCH, ctx.CgoEnabled = r.goroot, "linux", arch, false
 	ctx.ToolTags, ctx.ReleaseTags, ctx.BuildTags = r.toolTags, r.releaseTags, nil
+	if main != nil {
+		ctx.BuildTags = tags[main.path]
+	}
 	return &world{release: r, sizes: types.SizesFor("gc", arch), build: ctx, main: main, command: cmd, parsed: parsed,
 		loaded: map[string]*pkg{}}
 }

@@ -33,6 +33,11 @@ func (m module) paths() []string {
 	return paths
 }
 
+// tags are the build tags with which the sources of a module are examined.
+var tags = map[string][]string{
+	"golang.org/x/net": {"http2legacy"}, // without it, package http2 only calls net/http since Go 1.27
+}
+
 // wanted are the modules whose fields are in the table.
 var wanted = []module{
 	{path: "std", structs: standardStructs},
@@ -52,6 +57,7 @@ var wanted = []module{
 		"v0.0.0-20240513163218-0867130af1f8",
 		"v0.0.0-20250303144028-a0af3efb3deb",
 	}},
+	{path: "golang.org/x/net", since: "v0.1.0", structs: http2Structs},
 	{path: "github.com/segmentio/kafka-go", since: "v0.4.1", structs: kafkaStructs},
 	{path: "github.com/twmb/franz-go", since: "v1.0.0", structs: franzStructs},
 	{path: "github.com/IBM/sarama", since: "v1.40.0", structs: saramaStructs("github.com/IBM/sarama")},

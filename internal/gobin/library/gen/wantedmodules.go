@@ -35,6 +35,14 @@ var statusStructs = []wantedStruct{
 	{"google.golang.org/genproto/googleapis/rpc/status", "Status", "Code Message"},
 }
 
+// http2Structs are the wanted structs of module golang.org/x/net.
+var http2Structs = []wantedStruct{
+	{"golang.org/x/net/http2", "ClientConn", "bw peerMaxHeaderListSize"},
+	{"golang.org/x/net/http2", "clientStream", "res"},
+	{"golang.org/x/net/http2", "responseWriter", "rws"},
+	{"golang.org/x/net/http2", "responseWriterState", "status wroteBytes"},
+}
+
 // kafkaStructs are the wanted structs of module github.com/segmentio/kafka-go.
 var kafkaStructs = []wantedStruct{
 	{"github.com/segmentio/kafka-go", "Dialer", "ClientID"},
