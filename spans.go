@@ -148,6 +148,7 @@ func newSpanSets(o SpanOptions, p *goproc.Process, kinds event.Kinds) *spanSets 
 		franz.New(s.tracker, p.TypeName),
 		sarama.New(s.tracker, p.TypeName, sarama.IBM), sarama.New(s.tracker, p.TypeName, sarama.Shopify),
 	}
+	s.probes = append(s.probes, nethttp.NewModule(s.tracker, p.TypeName, p.Binary())...)
 	s.probes = append(s.probes, mongo.New(s.tracker, p.TypeName)...)
 	var own *probe.Set
 	own = otelapi.New(s.tracker, p, func() bool { return s.session.Attached(own, otelapi.End) })

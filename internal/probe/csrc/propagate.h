@@ -157,6 +157,11 @@ FUNCTION void context_receive(struct loupe_context *to, u64 goid, u64 traceparen
 	no_context(to);
 	if (!native.contexts)
 		return;
+	scope = context_find(context_key(goid, CONTEXT_SCOPE), 0);
+	if (scope && passed && scope->about == (passed | CONTEXT_PASSED)) { /* the same request, passed on by another server */
+		copy_context(to, scope, scope->flags);
+		return;
+	}
 	if (traceparent && parse_traceparent(&parent, traceparent, length)) {
 		to->trace[0] = parent.trace[0];
 		to->trace[1] = parent.trace[1];

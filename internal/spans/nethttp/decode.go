@@ -33,7 +33,11 @@ const (
 type decoder struct {
 	tracker  *join.Tracker
 	typeName func(uint64) (string, error)
+	prefaces map[uint64]bool // goroutines that serve a connection of HTTP/2 in a handler, such as that of package h2c
 }
+
+// maxPrefaces bounds the number of these. Some goroutines may have ended.
+const maxPrefaces = 1 << 14
 
 func (d *decoder) decode(n *probe.Note) {
 	switch n.What {
@@ -67,8 +71,15 @@ func (d *decoder) serverBegin(n *probe.Note) {
 		d.tracker.Mismatch()
 		return
 	}
+	if major == 2 && string(method.Bytes) == "PRI" { // the begin of a connection, which no request can have
+		if len(d.prefaces) >= maxPrefaces {
+			clear(d.prefaces)
+		}
+		d.prefaces[n.G] = true
+		return
+	}
 	if s := d.tracker.Innermost(n.G, Library, trace.SpanKindServer); s != nil {
-		if s.Object == req && s.Result == response && !d.tracker.LostSince(s) {
+		if (s.Object == req && s.Result == response || major > 1 && d.tracker.Passed(passed) == s) && !d.tracker.LostSince(s) {
 			return // the same request, passed on by another server
 		}
 		d.tracker.Supersede(s, n.Time)
@@ -100,7 +111,10 @@ func (d *decoder) serverEnd(n *probe.Note) {
 	route := n.Text()
 	s := d.tracker.Innermost(n.G, Library, trace.SpanKindServer)
 	if s == nil {
-		d.tracker.Stray()
+		if !d.prefaces[n.G] {
+			d.tracker.Stray()
+		}
+		delete(d.prefaces, n.G)
 		return
 	}
 	if s.Object != req || s.Result != response {

@@ -2,10 +2,11 @@
 
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Requests that net/http serves and sends. The Go half is in decode.go, which reads the notes in the same order.
+ * Requests that net/http and golang.org/x/net/http2 serve and send. The Go half is in decode.go, which reads the notes in the same order.
  */
 enum loupe_probe {
 	PROBE_server_begin,
+	PROBE_handler_begin,
 	PROBE_server_end,
 	PROBE_server_http2_end,
 	PROBE_client_begin,
@@ -116,18 +117,25 @@ enum { REQUEST_WORDS = 34 }; /* of a Request that are read at once, up to its co
 #define REQUEST_END (SETTING(req_ctx) + 16)
 #define REQUEST(field, plus) PART_WORD(&n, part, req, 0, REQUEST_END, SETTING(field) + (plus))
 
-/* func (sh serverHandler) ServeHTTP(rw ResponseWriter, req *Request) */
-PROBE(server_begin)
+/* Sends the begin of a request that is served. With HTTP/1, rw is the response that the handler writes. */
+COMMON int begin_serving(u64 g, u64 rw, u64 req)
 {
+	u32 tid = target_thread();
 	struct header_search found;
 	struct loupe_context context;
 	struct goroutine gr;
 	struct note n;
 
-	NOTE_OR_RETURN(server_begin, SERVER_BEGIN, &n, &gr);
+	if (!tid)
+		return 0;
+	if (!read_any_g(&gr, g)) {
+		unreadable(SET(kind));
+		return 0;
+	}
+	if (!note_begin(&n, SERVER_BEGIN, tid, gr.id, 0))
+		return 0;
 	follow_begin(gr.id);
 
-	u64 rw = ARG(server_begin, 2, 16), req = ARG(server_begin, 3, 24);
 	PART(part, REQUEST_WORDS);
 
 	READ_PART(&n, part, req, 0, REQUEST_END);
@@ -156,6 +164,22 @@ PROBE(server_begin)
 	note_carried(&n, &context, found.tracestates, found.baggages, found.tracestate);
 	note_end(&n);
 	return 0;
+}
+
+/* func (sh serverHandler) ServeHTTP(rw ResponseWriter, req *Request) */
+PROBE(server_begin)
+{
+	if (!CALLED(server_begin))
+		return 0;
+	return begin_serving(CURRENT_G(server_begin), ARG(server_begin, 2, 16), ARG(server_begin, 3, 24));
+}
+
+/* func (sc *serverConn) runHandler(rw *responseWriter, req *http.Request, handler func(http.ResponseWriter, *http.Request)) */
+PROBE(handler_begin)
+{
+	if (!CALLED(handler_begin))
+		return 0;
+	return begin_serving(CURRENT_G(handler_begin), ARG(handler_begin, 1, 8), ARG(handler_begin, 2, 16));
 }
 
 /* What is read at once of a conn, from curReq on, and of a response, from req on. */

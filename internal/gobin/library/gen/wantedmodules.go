@@ -40,7 +40,7 @@ var http2Structs = []wantedStruct{
 	{"golang.org/x/net/http2", "ClientConn", "bw peerMaxHeaderListSize"},
 	{"golang.org/x/net/http2", "clientStream", "res"},
 	{"golang.org/x/net/http2", "responseWriter", "rws"},
-	{"golang.org/x/net/http2", "responseWriterState", "status wroteBytes"},
+	{"golang.org/x/net/http2", "responseWriterState", "req status wroteBytes"},
 }
 
 // kafkaStructs are the wanted structs of module github.com/segmentio/kafka-go.
