@@ -32,6 +32,7 @@
 //	selftrace  everything that causes events, while it records its own
 //	       execution trace
 //	depot  calls of a library of which there are two versions (Spec.Module)
+//	tandem    an HTTP/2 server and its clients, with several versions of golang.org/x/net (Spec.Flags)
 //	exchange  a gRPC server and its clients, with several versions of gRPC (Spec.Flags)
 //	burner uses processor time in known places, and records its own CPU
 //	       profile

@@ -14,7 +14,8 @@ const (
 	module        = "golang.org/x/net"
 	pkg           = module + "/http2"
 	oldestModule  = "v0.1.0"
-	moduleRenamed = "v0.23.0" // (*ClientConn).roundTrip
+	moduleStreams = "v0.23.0" // (*ClientConn).RoundTrip calls roundTrip, which net/http calls, too
+	moduleWrapped = "v0.54.0" // roundTrip calls internalRoundTrip, or since Go 1.27 net/http
 )
 
 // wrapped is the minor version of the first Go release with which package http2 of the module only calls net/http.
@@ -58,7 +59,9 @@ func moduleProbes() []probe.Declaration {
 		Settings: []string{"http2_req_method", "http2_req_url", "http2_req_header", "http2_req_ctx", "url_scheme", "url_host", "url_path", "url_raw_query"},
 	}
 	for _, d := range sets.WithHeader(begin) {
-		for _, v := range []struct{ since, until, method string }{{oldestModule, moduleRenamed, "RoundTrip"}, {moduleRenamed, "", "roundTrip"}} {
+		for _, v := range []struct{ since, until, method string }{
+			{oldestModule, moduleStreams, "RoundTrip"}, {moduleStreams, moduleWrapped, "roundTrip"}, {moduleWrapped, "", "internalRoundTrip"},
+		} {
 			d.Modules, d.Funcs = []probe.Module{{Path: module, Since: v.since, Until: v.until}}, []string{pkg + ".(*ClientConn)." + v.method}
 			d.Since = max(d.Since, oldest)
 			probes = append(probes, d)
