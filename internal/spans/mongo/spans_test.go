@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/codes"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/loupe-go/loupe"
@@ -233,26 +234,18 @@ func TestSpans(t *testing.T) {
 	})
 }
 
-// TestLoad compares the operations of many requests of HTTP at once with what the server has received.
+// TestLoad compares the operations of many requests of HTTP at once with what the server has received. Other goroutines do the work of half
+// of the requests, which its contexts name.
 func TestLoad(t *testing.T) {
-	loads(t, "load", spans.RuleGoroutine)
-}
-
-// TestPooled has other goroutines do the work of the requests. Its contexts name them.
-func TestPooled(t *testing.T) {
-	loads(t, "pooled", spans.RuleContext)
-}
-
-func loads(t *testing.T, command string, rule spans.Rule) {
-	t.Helper()
 	all := specs(t)
 	if os.Getenv("LOUPE_RELEASES") != "all" {
 		all = all[len(all)-1:]
 	}
 	each(t, all, func(t *testing.T, c *curator) {
 		const goroutines, rounds = 50, 4
-		c.do(fmt.Sprintf("%s %d %d", command, goroutines, rounds), "load")
-		n := goroutines * rounds
+		c.do(fmt.Sprintf("load %d %d", goroutines, rounds), "load")
+		c.do(fmt.Sprintf("pooled %d %d", goroutines, rounds), "load")
+		n := 2 * goroutines * rounds
 		c.do("counts", fmt.Sprintf("delete=%d find=%d getMore=%d insert=%d", n, n, n, n))
 		children, requests := map[trace.SpanID][]*spans.Span{}, map[trace.SpanID]*spans.Span{}
 		for _, s := range c.end() {
@@ -268,7 +261,10 @@ func loads(t *testing.T, command string, rule spans.Rule) {
 		}
 		want := []string{on("insert", "loads"), on("find", "loads"), on("getMore", "loads"), on("delete", "loads")}
 		for id, list := range children {
-			request := requests[id]
+			request, rule := requests[id], spans.RuleGoroutine
+			if request != nil && slices.Contains(request.Attributes, semconv.URLPath("/pooled")) {
+				rule = spans.RuleContext
+			}
 			var got []string
 			for _, s := range list {
 				got = append(got, c.text(s))

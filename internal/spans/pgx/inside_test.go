@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/loupe-go/loupe"
@@ -83,25 +84,17 @@ func within(t *testing.T, s, request *spans.Span, rule spans.Rule) {
 	}
 }
 
-// TestLoad compares the operations of many requests at once with the log of the server.
+// TestLoad compares the operations of many requests at once with the log of the server. Other goroutines do the work of half of the
+// requests, which its contexts name.
 func TestLoad(t *testing.T) {
-	loads(t, "load", spans.RuleGoroutine)
-}
-
-// TestPooled has other goroutines do the work of the requests. Its contexts name them.
-func TestPooled(t *testing.T) {
-	loads(t, "pooled", spans.RuleContext)
-}
-
-func loads(t *testing.T, command string, rule spans.Rule) {
-	t.Helper()
 	each(t, last(specs(t)), loupe.SpanOptions{}, func(t *testing.T, c *clerk) {
 		if !c.has("batch") {
 			return
 		}
 		const goroutines, rounds = 50, 4
 		before := len(c.server.Statements(c.name))
-		c.do(fmt.Sprintf("%s %d %d", command, goroutines, rounds), "load")
+		c.do(fmt.Sprintf("load %d %d", goroutines, rounds), "load")
+		c.do(fmt.Sprintf("pooled %d %d", goroutines, rounds), "load")
 		logged := map[string]int{}
 		for _, text := range c.server.Statements(c.name)[before:] {
 			if text != "-- ping" { // of a connection that was idle
@@ -123,8 +116,8 @@ func loads(t *testing.T, command string, rule spans.Rule) {
 		}
 		want := []string{statement("UPDATE", "loads", "UPDATE loads SET n = n WHERE n = $1"), statement("SELECT", "loads", "SELECT n FROM loads"), begin,
 			batch(3, "", "BATCH | collection.name=loads | query.summary=BATCH | query.text=INSERT INTO loads VALUES ($1); DELETE FROM loads WHERE n = ?"), simple("commit", "commit")}
-		if len(requests) != goroutines*rounds || len(children) != goroutines*rounds {
-			t.Errorf("%d requests, %d of them with operations, want %d", len(requests), len(children), goroutines*rounds)
+		if n := 2 * goroutines * rounds; len(requests) != n || len(children) != n {
+			t.Errorf("%d requests, %d of them with operations, want %d", len(requests), len(children), n)
 		}
 		for id, got := range children {
 			if !slices.Equal(got, want) || requests[id] == nil {
@@ -132,8 +125,12 @@ func loads(t *testing.T, command string, rule spans.Rule) {
 			}
 		}
 		for _, s := range c.all {
-			if s.Kind == trace.SpanKindClient && requests[s.Parent.SpanID()] != nil {
-				within(t, s, requests[s.Parent.SpanID()], rule)
+			if request := requests[s.Parent.SpanID()]; s.Kind == trace.SpanKindClient && request != nil {
+				rule := spans.RuleGoroutine
+				if slices.Contains(request.Attributes, semconv.URLPath("/pooled")) {
+					rule = spans.RuleContext
+				}
+				within(t, s, request, rule)
 			}
 		}
 		if !maps.Equal(reported, logged) {
