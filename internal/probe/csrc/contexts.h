@@ -41,7 +41,7 @@ FUNCTION int note_context_of(struct loupe_note *to, struct contexts *c)
 	if (!to || !c || c->context < CONTEXTS_FIRST || c->context & 7) /* the verifier checks functions by themselves */
 		return 0;
 
-	struct note n = {to, c->position};
+	struct note n = {to, c->position, LOUPE_PAYLOAD};
 
 	note_word(&n, c->context);
 	c->context = context_above(c->context);

@@ -226,7 +226,6 @@ FUNCTION void context_about(const struct loupe_context *c, u64 about)
 }
 
 /*
-/*
  * The context of a request that begins on a goroutine. own are flags of what it has itself: LOUPE_SILENT if it gets no header,
  * LOUPE_OWN_STATE, and LOUPE_OWN_BAGGAGE. passed is the address of its context.Context, or 0.
  */

@@ -14,7 +14,7 @@ var code = csrc.Code{
 	Tables:   []string(nil),
 	EBPF:     csrc.Objects(ebpfAMD64, ebpfARM64),
 	AMD64: csrc.Native{
-		Code: nativeAMD64, Settings: 0x2000, SettingsSize: 672, Page: 4096, StackUse: 440,
+		Code: nativeAMD64, Settings: 0x2000, SettingsSize: 696, Page: 4096, StackUse: 248,
 		Probes: []uint32{
 			0x0,   // execute
 			0x570, // command
@@ -27,7 +27,7 @@ var code = csrc.Code{
 		},
 	},
 	ARM64: csrc.Native{
-		Code: nativeARM64, Settings: 0x10000, SettingsSize: 672, Page: 65536, StackUse: 456,
+		Code: nativeARM64, Settings: 0x10000, SettingsSize: 696, Page: 65536, StackUse: 248,
 		Probes: []uint32{
 			0x0,   // execute
 			0x4e0, // command

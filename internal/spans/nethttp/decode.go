@@ -34,6 +34,26 @@ type decoder struct {
 	tracker  *join.Tracker
 	typeName func(uint64) (string, error)
 	prefaces map[uint64]bool // goroutines that serve a connection of HTTP/2 in a handler, such as that of package h2c
+
+	// The attributes of texts that many requests have.
+	servers, secureServers, peers *sets.Cache[[]attribute.KeyValue]
+	agents                        *sets.Cache[attribute.KeyValue]
+	routes                        *sets.Cache[attribute.KeyValue] // by pattern
+}
+
+func newDecoder(t *join.Tracker, typeName func(uint64) (string, error)) *decoder {
+	return &decoder{tracker: t, typeName: typeName, prefaces: map[uint64]bool{},
+		servers:       sets.NewCache(func(host string) []attribute.KeyValue { return server(host, "http") }),
+		secureServers: sets.NewCache(func(host string) []attribute.KeyValue { return server(host, "https") }),
+		peers:         sets.NewCache(peer), agents: sets.NewCache(semconv.UserAgentOriginal),
+		routes: sets.NewCache(func(pattern string) attribute.KeyValue { return semconv.HTTPRoute(PathOf(pattern)) }),
+	}
+}
+
+// roomySpan is a span with room for the attributes that a request has.
+type roomySpan struct {
+	spans.Span
+	room [14]attribute.KeyValue
 }
 
 // maxPrefaces bounds the number of these. Some goroutines may have ended.
@@ -58,16 +78,17 @@ func (d *decoder) decode(n *probe.Note) {
 	case clientHTTP2End:
 		d.clientHTTP2End(n)
 	case clientNoHeader:
-		d.tracker.NoHeader()
+		sets.Missing(d.tracker, n)
 	}
 }
 
 func (d *decoder) serverBegin(n *probe.Note) {
 	context := sets.Context(n)
-	req, passed, response, same, packed, tls := n.Word(), n.Word(), n.Word(), n.Word(), n.Word(), n.Word()
+	req, passed, response, packed, tls := n.Word(), n.Word(), n.Word(), n.Word(), n.Word()
 	traceparent, method, path, host, remote, agent := n.Text(), n.Text(), n.Text(), n.Text(), n.Text(), n.Text()
+	parent, dropped := sets.Carried(n, context, sets.Parent(packed>>32, traceparent.Bytes))
 	major, minor := uint8(packed), uint8(packed>>8)
-	if req == 0 || req != same || major == 0 || major > 3 {
+	if req == 0 || major == 0 || major > 3 {
 		d.tracker.Mismatch()
 		return
 	}
@@ -84,26 +105,41 @@ func (d *decoder) serverBegin(n *probe.Note) {
 		}
 		d.tracker.Supersede(s, n.Time)
 	}
-	s := &spans.Span{Library: Library, Kind: trace.SpanKindServer, Start: n.Time, G: n.G, Object: req, Result: response,
-		Context: context, Parent: sets.Parent(packed>>32, traceparent.Bytes)}
-	s.Name = setMethod(s, string(method.Bytes))
-	scheme := "http"
+	roomy := &roomySpan{Span: spans.Span{Library: Library, Kind: trace.SpanKindServer, Start: n.Time, G: n.G, Object: req, Result: response,
+		Context: context, Parent: parent}}
+	if dropped {
+		d.tracker.NoState()
+	}
+	s := &roomy.Span
+	s.Attributes = roomy.room[:0]
+	s.Name = setMethod(s, method.Bytes)
+	scheme, servers := httpScheme, d.servers
 	if tls != 0 {
-		scheme = "https"
+		scheme, servers = httpsScheme, d.secureServers
 	}
-	s.Set(semconv.URLScheme(scheme), semconv.URLPath(string(path.Bytes)), semconv.NetworkProtocolVersion(protocol(major, minor)))
-	setServer(s, string(host.Bytes), scheme)
-	if addr, port, err := net.SplitHostPort(string(remote.Bytes)); err == nil {
-		s.Set(semconv.NetworkPeerAddress(addr), semconv.ClientAddress(addr))
-		if p, err := strconv.Atoi(port); err == nil {
-			s.Set(semconv.NetworkPeerPort(p))
-		}
-	}
+	s.Set(scheme, semconv.URLPath(string(path.Bytes)), semconv.NetworkProtocolVersion(protocol(major, minor)))
+	s.Set(servers.Of(host.Bytes)...)
+	s.Set(d.peers.Of(remote.Bytes)...)
 	if len(agent.Bytes) > 0 {
-		s.Set(semconv.UserAgentOriginal(string(agent.Bytes)))
+		s.Set(d.agents.Of(agent.Bytes))
 	}
 	d.tracker.Begin(s)
 	d.tracker.Pass(s, passed, response) // a router's own context can begin with the ResponseWriter
+}
+
+var httpScheme, httpsScheme = semconv.URLScheme("http"), semconv.URLScheme("https")
+
+// peer returns the attributes of the address of a client.
+func peer(remote string) []attribute.KeyValue {
+	addr, port, err := net.SplitHostPort(remote)
+	if err != nil {
+		return nil
+	}
+	list := []attribute.KeyValue{semconv.NetworkPeerAddress(addr), semconv.ClientAddress(addr)}
+	if p, err := strconv.Atoi(port); err == nil {
+		list = append(list, semconv.NetworkPeerPort(p))
+	}
+	return list
 }
 
 func (d *decoder) serverEnd(n *probe.Note) {
@@ -129,7 +165,7 @@ func (d *decoder) serverEnd(n *probe.Note) {
 	if hijacked == 0 {
 		setResponse(s, status, written)
 	}
-	setPattern(s, route)
+	d.setPattern(s, route)
 	d.tracker.End(s, n.Time)
 }
 
@@ -141,7 +177,7 @@ func (d *decoder) serverHTTP2End(n *probe.Note) {
 		return
 	}
 	setResponse(s, status, written)
-	setPattern(s, route)
+	d.setPattern(s, route)
 	d.tracker.End(s, n.Time)
 }
 
@@ -201,14 +237,13 @@ func (d *decoder) send(n *probe.Note) *spans.Span {
 		return nil
 	}
 	s := &spans.Span{Library: Library, Kind: trace.SpanKindClient, Start: n.Time, G: n.G, Object: req, Context: context}
-	m := string(method.Bytes)
-	if m == "" {
-		m = "GET"
+	if len(method.Bytes) == 0 {
+		method.Bytes = []byte("GET")
 	}
-	s.Name = setMethod(s, m)
+	s.Name = setMethod(s, method.Bytes)
 	u := url.URL{Scheme: string(scheme.Bytes), Host: string(host.Bytes), Path: string(path.Bytes), RawQuery: redact(string(query.Bytes))}
 	s.Set(semconv.URLFull(u.String()))
-	setServer(s, u.Host, u.Scheme)
+	s.Set(server(u.Host, u.Scheme)...)
 	return d.tracker.Begin(s, passed...)
 }
 
@@ -298,7 +333,7 @@ func (d *decoder) fail(s *spans.Span, typ uint64) {
 	s.Fail("")
 }
 
-// methods are the methods that the semantic conventions know.
+// methods are the attributes of the methods that the semantic conventions know.
 var methods = map[string]attribute.KeyValue{}
 
 func init() {
@@ -308,25 +343,24 @@ func init() {
 }
 
 // setMethod sets the attribute of the method of a request, and returns the beginning of the name of its span.
-func setMethod(s *spans.Span, method string) string {
-	if known, ok := methods[method]; ok {
+func setMethod(s *spans.Span, method []byte) string {
+	if known, ok := methods[string(method)]; ok {
 		s.Set(known)
-		return method
+		return known.Value.AsString()
 	}
-	s.Set(semconv.HTTPRequestMethodOther, semconv.HTTPRequestMethodOriginal(method))
+	s.Set(semconv.HTTPRequestMethodOther, semconv.HTTPRequestMethodOriginal(string(method)))
 	return "HTTP"
 }
 
-// setServer sets the attributes of the server in a host with an optional port.
-func setServer(s *spans.Span, host, scheme string) {
+// server returns the attributes of the server in a host with an optional port.
+func server(host, scheme string) []attribute.KeyValue {
 	name, port, err := net.SplitHostPort(host)
 	if err != nil {
 		name, port = strings.Trim(host, "[]"), ""
 	}
 	if name == "" {
-		return
+		return nil
 	}
-	s.Set(semconv.ServerAddress(name))
 	p, err := strconv.Atoi(port)
 	switch {
 	case err == nil && p > 0 && p < 1<<16:
@@ -335,13 +369,16 @@ func setServer(s *spans.Span, host, scheme string) {
 	default:
 		p = 80
 	}
-	s.Set(semconv.ServerPort(p))
+	return []attribute.KeyValue{semconv.ServerAddress(name), semconv.ServerPort(p)}
 }
 
 // protocol returns the version of HTTP as attributes have it: "1.1", and "2" instead of "2.0".
 func protocol(major, minor uint8) string {
-	if major > 1 {
+	switch {
+	case major > 1:
 		return strconv.Itoa(int(major))
+	case minor == 1:
+		return "1.1"
 	}
 	return strconv.Itoa(int(major)) + "." + strconv.Itoa(int(minor))
 }

@@ -14,7 +14,7 @@ var code = csrc.Code{
 	Tables:   []string(nil),
 	EBPF:     csrc.Objects(ebpfAMD64, ebpfARM64),
 	AMD64: csrc.Native{
-		Code: nativeAMD64, Settings: 0x4000, SettingsSize: 840, Page: 4096, StackUse: 1344,
+		Code: nativeAMD64, Settings: 0x4000, SettingsSize: 864, Page: 4096, StackUse: 480,
 		Probes: []uint32{
 			0x0,    // start
 			0x910,  // new_span
@@ -38,7 +38,7 @@ var code = csrc.Code{
 		},
 	},
 	ARM64: csrc.Native{
-		Code: nativeARM64, Settings: 0x10000, SettingsSize: 840, Page: 65536, StackUse: 1624,
+		Code: nativeARM64, Settings: 0x10000, SettingsSize: 864, Page: 65536, StackUse: 536,
 		Probes: []uint32{
 			0x0,    // start
 			0x834,  // new_span

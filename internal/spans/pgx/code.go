@@ -14,7 +14,7 @@ var code = csrc.Code{
 	Tables:   []string{"servers"},
 	EBPF:     csrc.Objects(ebpfAMD64, ebpfARM64),
 	AMD64: csrc.Native{
-		Code: nativeAMD64, Settings: 0x5000, SettingsSize: 1384, Page: 4096, StackUse: 2592,
+		Code: nativeAMD64, Settings: 0x5000, SettingsSize: 1408, Page: 4096, StackUse: 976,
 		Probes: []uint32{
 			0x0,    // exec
 			0x9f0,  // exec_end
@@ -52,7 +52,7 @@ var code = csrc.Code{
 		},
 	},
 	ARM64: csrc.Native{
-		Code: nativeARM64, Settings: 0x10000, SettingsSize: 1384, Page: 65536, StackUse: 3176,
+		Code: nativeARM64, Settings: 0x10000, SettingsSize: 1408, Page: 65536, StackUse: 1168,
 		Probes: []uint32{
 			0x0,    // exec
 			0x944,  // exec_end

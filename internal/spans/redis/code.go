@@ -14,7 +14,7 @@ var code = csrc.Code{
 	Tables:   []string(nil),
 	EBPF:     csrc.Objects(ebpfAMD64, ebpfARM64),
 	AMD64: csrc.Native{
-		Code: nativeAMD64, Settings: 0x6000, SettingsSize: 848, Page: 4096, StackUse: 1752,
+		Code: nativeAMD64, Settings: 0x6000, SettingsSize: 872, Page: 4096, StackUse: 632,
 		Probes: []uint32{
 			0x0,    // command
 			0xa60,  // batch
@@ -39,7 +39,7 @@ var code = csrc.Code{
 		},
 	},
 	ARM64: csrc.Native{
-		Code: nativeARM64, Settings: 0x10000, SettingsSize: 848, Page: 65536, StackUse: 1944,
+		Code: nativeARM64, Settings: 0x10000, SettingsSize: 872, Page: 65536, StackUse: 664,
 		Probes: []uint32{
 			0x0,    // command
 			0x98c,  // batch

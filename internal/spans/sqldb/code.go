@@ -14,7 +14,7 @@ var code = csrc.Code{
 	Tables:   []string{"databases"},
 	EBPF:     csrc.Objects(ebpfAMD64, ebpfARM64),
 	AMD64: csrc.Native{
-		Code: nativeAMD64, Settings: 0x3000, SettingsSize: 1280, Page: 4096, StackUse: 2288,
+		Code: nativeAMD64, Settings: 0x3000, SettingsSize: 1304, Page: 4096, StackUse: 736,
 		Probes: []uint32{
 			0x0,    // db_query
 			0x690,  // db_exec
@@ -48,7 +48,7 @@ var code = csrc.Code{
 		},
 	},
 	ARM64: csrc.Native{
-		Code: nativeARM64, Settings: 0x10000, SettingsSize: 1280, Page: 65536, StackUse: 2680,
+		Code: nativeARM64, Settings: 0x10000, SettingsSize: 1304, Page: 65536, StackUse: 776,
 		Probes: []uint32{
 			0x0,    // db_query
 			0x62c,  // db_exec
