@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/loupe-go/loupe"
+	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
 // carriedBy sends a request for path with some header lines, as they are, and returns the lines of its answer.
@@ -43,7 +44,7 @@ const (
 // TestInlineCarried sends a tracestate and a baggage to a program. The requests that it sends meanwhile carry them on.
 func TestInlineCarried(t *testing.T) {
 	long := "a=" + strings.Repeat("x", 254)
-	for _, spec := range webSpecs(t) {
+	for _, spec := range testtarget.Ends(t, webSpecs(t)) {
 		t.Run(spec.String(), func(t *testing.T) {
 			w := propagating(t, spec, loupe.Propagation{Baggage: true})
 			for _, c := range []struct {
