@@ -2,9 +2,10 @@
 // OpenTelemetry's semantic conventions.
 //
 // A message that is sent is a span of kind producer, named "send TOPIC". Messages that are received are processed from the return of the
-// call that delivered them until the same goroutine asks for the next ones or ends, or until the operation around it ends: a span of
-// kind consumer, named "process TOPIC". What other goroutines do with the messages is not part of it. While a goroutine waits for
-// messages, its events are not observed; if it does that in a request that it serves, the breakdown of the request is uncertain.
+// call that delivered them until the same goroutine asks for the next ones or ends, or until the operation around it ends: a span of kind
+// consumer, named "process TOPIC". What other goroutines do with the messages is not part of it. While a goroutine waits for messages, its
+// events are not observed; if it does that in a request that it serves, the breakdown of the request is uncertain, and if contexts are
+// propagated, what it sends after that is not in the trace of the request. A tracestate in the headers of a message is not read.
 //
 // The central type is [Message].
 package kafka
