@@ -40,7 +40,7 @@ func TestTortureSets(t *testing.T) {
 			tm := tormentor{pid: p.PID(), options: func(cycle int) loupe.Options {
 				o := loupe.SpanOptions{Handle: func(*spans.Span) { ended.Add(1) }, NoWork: cycle%3 == 0}
 				if cycle%2 == 0 {
-					o.Propagation = &loupe.Propagation{}
+					o.Propagation = &loupe.Propagation{Baggage: true}
 				}
 				return loupe.Options{Engine: loupe.EngineInline, BufferBytes: 1 << 20, Spans: o}
 			}}
@@ -64,6 +64,9 @@ func TestTortureSets(t *testing.T) {
 // answerOfSend is what a server answers that has received a request with a valid header, or without one.
 var answerOfSend = regexp.MustCompile(`^(0 |1 00-[0-9a-f]{32}-[0-9a-f]{16}-01)$`)
 
+// answerOfCarried is the same for a tracestate and a baggage.
+var answerOfCarried = regexp.MustCompile(`^(0 |1 rojo=00f067aa0ba902b7,congo=t61rcWkgMzE)\|(0 |1 user=42;secret=no,region=eu%20west)$`)
+
 // webLoad has clients send requests, which cause others, and checks the answers until it is stopped.
 func webLoad(t *testing.T, p *testtarget.Process) (stop func() int64) {
 	plain := strings.Fields(p.Command("address"))[1]
@@ -74,13 +77,26 @@ func webLoad(t *testing.T, p *testtarget.Process) (stop func() int64) {
 		all.Go(func() {
 			client := &http.Client{Transport: &http.Transport{}}
 			defer client.CloseIdleConnections()
-			for {
+			for i := 0; ; i++ {
 				select {
 				case <-ended:
 					return
 				default:
 				}
-				resp, err := client.Get(fmt.Sprintf("http://%s/send?n=5&as=%s", plain, as))
+				req, err := http.NewRequest("GET", fmt.Sprintf("http://%s/send?n=5&as=%s", plain, as), nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				right := answerOfSend
+				if i%2 == 1 && as != "redirected" {
+					right = answerOfCarried
+					req.URL.RawQuery += "&to=carried"
+					req.Header.Set("traceparent", incoming)
+					req.Header.Set("tracestate", someState)
+					req.Header.Set("baggage", someBag)
+				}
+				resp, err := client.Do(req)
 				if err != nil {
 					t.Error(err)
 					return
@@ -93,7 +109,7 @@ func webLoad(t *testing.T, p *testtarget.Process) (stop func() int64) {
 					return
 				}
 				for _, line := range lines {
-					if !answerOfSend.MatchString(line) {
+					if !right.MatchString(line) {
 						t.Errorf("%s: a server has received %q", as, line)
 					}
 				}
