@@ -51,7 +51,7 @@ func TestPropagation(t *testing.T) {
 		o.Expect(franz.Library, "send "+topic+" 1", "failed", sent("letters", " key=key0 error=INVALID_RECORD"))
 		linked("send "+topic+" 1", topic, 1, 267, 1)
 		o.Broker.Command("fail 6 1")
-		linked("send "+topic+" 30", topic, 30, 268, 30) // twice
+		linked("retried "+topic+" 30", topic, 30, 268, 30)
 		o.Expect(franz.Library, "expired "+topic, "failed", sent("letters", " key=key0 error=*errors.errorString"))
 		o.Chain(franz.Library, "relay "+crowd+" "+o.Topic("parcels", 1)+" 20", "190", o.Name("parcels"), 20)
 		o.Missing(1)

@@ -21,6 +21,7 @@
 //	hold TOPIC N    sends a record, and buffers N records until `flush`, which answers when they have been sent
 //	flush
 //	relay FROM TO N  receives N records, and sends each to another topic
+//	retried TOPIC N sends N records, twice if the broker refuses them at first
 //	garbage         collects garbage from now on, all the time
 //	ended TOPIC N   asks for records with a context that has ended, and after N microseconds, of a client that is closed
 package main
@@ -99,7 +100,12 @@ func main() {
 				check(e.client.ProduceSync(background, &kgo.Record{Topic: args[1], Value: r.Value}).FirstErr())
 			})
 		},
-		"ended":   e.ended,
+		"ended": e.ended,
+		"retried": func(args []string) string {
+			c := e.open(kgo.RecordRetries(5))
+			defer c.Close()
+			return result(c.ProduceSync(background, records(args[0], number(args[1]))...))
+		},
 		"garbage": func([]string) string { go collect(); return "ok" },
 	})
 }
