@@ -48,8 +48,8 @@ type SpanOptions struct {
 	// the name of the database system.
 	NoQueryParsing bool
 
-	// NoWork omits the breakdown of the time of a request, which costs the target more the more frequently its goroutines wait. It
-	// applies if Options.Kinds is not set.
+	// NoWork omits the breakdown of the time of a request, which costs the target more the more frequently its goroutines wait. Then
+	// there are no links by channels (spans.RuleChannel) either. It applies if Options.Kinds is not set.
 	NoWork bool
 
 	// Propagation adds the contexts of spans to the requests that the program sends, as traceparent headers, so that the services that
@@ -132,6 +132,7 @@ func newSpanSets(o SpanOptions, p *goproc.Process, kinds event.Kinds) *spanSets 
 	s := &spanSets{}
 	s.tracker = join.NewTracker(join.Options{PID: int32(p.PID()), Handle: o.Handle, Sample: o.Sample, Kinds: kinds,
 		Release: func(g uint64) { s.session.Unlist(g) }, InGap: func() bool { return s.session.InGap() },
+		Unbuffered: p.Unbuffered,
 		Alive: func() ([]uint64, int64, error) {
 			alive, err := p.Alive()
 			return alive, time.Now().UnixNano(), err

@@ -75,7 +75,7 @@ func checkJobs(t *testing.T, list []*spans.Span, how string, rule spans.Rule, re
 			t.Errorf("%s: %v by rule %q, want %q", how, describe([]*spans.Span{s}), s.Rule, rule)
 		case rule == spans.RuleRoot && s.Parent.IsValid():
 			t.Errorf("%s: parent %v, want none", how, s.Parent)
-		case how == "writer" && len(s.Links) == 0 && rule == spans.RuleRoot || len(s.Links) > 1 || len(s.Links) == 1 && s.Links[0].SpanID() != parent.Context.SpanID():
+		case rule == spans.RuleRoot && (len(s.Links) != 1 || s.Links[0].SpanID() != parent.Context.SpanID()) || rule != spans.RuleRoot && len(s.Links) > 0:
 			t.Errorf("%s: links %v, want %v", how, s.Links, parent.Context)
 		case rule == spans.RuleContext && (s.Parent.SpanID() != parent.Context.SpanID() || s.Context.TraceID() != parent.Context.TraceID()):
 			t.Errorf("%s: parent %v, want %v", how, s.Parent, parent.Context)
@@ -98,8 +98,8 @@ func checkJobs(t *testing.T, list []*spans.Span, how string, rule spans.Rule, re
 	}
 }
 
-// checkHandOffs has goroutines work for requests, one after the other, without their contexts. What they send begins a trace of its own
-// each, however many there are, and is linked to the request.
+// checkHandOffs has goroutines work for requests without their contexts, one after the other, so that they wait for work. What they send
+// begins a trace of its own each, however many there are, and is linked to the request.
 func (w *web) checkHandOffs() {
 	w.t.Helper()
 	const jobs = 20

@@ -19,6 +19,16 @@ func (p *Process) Image(addr uint64, n int) ([]byte, error) {
 	return nil, fmt.Errorf("process %d: %#x+%d is not in the image of the executable", p.pid, addr, n)
 }
 
+// Unbuffered reports whether there is a channel without a buffer at an address. The channel must be reachable.
+func (p *Process) Unbuffered(channel uint64) bool {
+	const size = 8 // offset of runtime.hchan.dataqsiz, after qcount, in each release
+	var head [2 * size]byte
+	if err := p.mem.read(head[:], channel); err != nil {
+		return false
+	}
+	return head == [len(head)]byte{}
+}
+
 // FuncName returns the name of the function at an address, or an empty string.
 func (p *Process) FuncName(pc uint64) string {
 	p.mu.Lock()

@@ -12,7 +12,7 @@ import (
 	"github.com/loupe-go/loupe/spans"
 )
 
-// A handOff is something that a goroutine in a span has given to another one, which waited for it at a channel. It may be work.
+// A handOff is something that a goroutine in a span has given to another one by a channel, at which one of them waited. It may be work.
 type handOff struct {
 	from *spans.Span
 	at   int64
@@ -25,8 +25,23 @@ const (
 
 // handOff notes what a goroutine receives that another one makes runnable.
 func (t *Tracker) handOff(e *event.Event) {
-	by := t.goroutines[e.By]
-	if by == nil || len(by.open) == 0 || !sends(e.Stack) {
+	if by := t.goroutines[e.By]; by != nil && sends(e.Stack) {
+		t.hand(by, e.G, e.Time)
+	}
+}
+
+// taken notes what another goroutine has received from one that waited to send, unless that is in a buffer now.
+func (t *Tracker) taken(g *goroutine, e *event.Event) {
+	channel := g.sending
+	g.sending = 0
+	if channel != 0 && e.By != 0 && t.goroutines[e.By] == nil && sends(e.Stack) && t.opt.Unbuffered != nil && t.opt.Unbuffered(channel) {
+		t.hand(g, e.By, e.Time)
+	}
+}
+
+// hand notes that a goroutine has received something from one that is in a span.
+func (t *Tracker) hand(by *goroutine, to uint64, at int64) {
+	if len(by.open) == 0 {
 		return
 	}
 	from, _ := t.scope(by)
@@ -34,10 +49,10 @@ func (t *Tracker) handOff(e *event.Event) {
 		return
 	}
 	if len(t.handOffs) >= maxHandOffs {
-		maps.DeleteFunc(t.handOffs, func(_ uint64, h handOff) bool { return e.Time-h.at > handOffLasts })
+		maps.DeleteFunc(t.handOffs, func(_ uint64, h handOff) bool { return at-h.at > handOffLasts })
 	}
 	if len(t.handOffs) < maxHandOffs {
-		t.handOffs[e.G] = handOff{from, e.Time}
+		t.handOffs[to] = handOff{from, at}
 	}
 }
 
@@ -54,7 +69,7 @@ func (t *Tracker) linkHandOff(s *spans.Span) {
 }
 
 // sends reports whether the program itself makes another goroutine runnable, given the stack of the one that does it: by sending to a
-// channel or closing it. What packages of the standard library send is no work.
+// channel, receiving from it or closing it. What packages of the standard library send is no work.
 func sends(stack *event.Stack) bool {
 	frames := ofProgram(stack)
 	return len(frames) > 0 && stack.Frames[0] == frames[0] && !slices.ContainsFunc(standard, func(prefix string) bool {

@@ -64,6 +64,33 @@ func TestHandOff(t *testing.T) {
 	check("in an operation", w.begin(9, client, ""), inner)
 }
 
+// TestTaken has goroutines wait until another one receives their work.
+func TestTaken(t *testing.T) {
+	const unbuffered, buffered = 0x100, 0x200
+	w := newWorld(t, func(o *Options) { o.Unbuffered = func(channel uint64) bool { return channel == unbuffered } })
+	request := w.begin(1, server, "request")
+	for _, c := range []struct {
+		reason  string
+		channel uint64
+		by      uint64
+		stack   []string
+		links   int
+	}{
+		{"chan send", unbuffered, 9, send, 1}, {"chan send", buffered, 9, send, 0}, {"chan receive", unbuffered, 9, send, 0}, {"select", 0, 9, send, 0},
+		{"chan send", unbuffered, 0, nil, 0}, {"chan send", unbuffered, 9, []string{"net/http.(*persistConn).writeLoop"}, 0},
+	} {
+		w.event(event.GoBlock, 1, func(e *event.Event) { e.Reason, e.Object = c.reason, c.channel })
+		if !w.unblock(1, c.by, c.stack...) {
+			t.Error("the event is not one of a goroutine in a span")
+		}
+		s := w.begin(9, client, "")
+		if len(s.Links) != c.links || c.links > 0 && (!s.Links[0].Equal(request.Context) || s.LinkRule != spans.RuleChannel) {
+			t.Errorf("%+v: links %v by rule %q", c, s.Links, s.LinkRule)
+		}
+		w.end(s)
+	}
+}
+
 // TestHandOffs hands work on to many goroutines that do nothing with it.
 func TestHandOffs(t *testing.T) {
 	w := newWorld(t, nil)

@@ -1,6 +1,34 @@
 package join
 
-import "time"
+import (
+	"time"
+
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/spans"
+)
+
+// Limits of idle.
+const (
+	maxWaits  = 16 // waits for the network or a clock of a goroutine that still belongs to a request that has ended
+	loopDepth = 2  // calls from the start function of a worker to the function in which it waits for work
+)
+
+// idle reports whether a goroutine that begins to wait no longer belongs to the span in which it was created: the span has ended, and
+// the goroutine waits for another one in its start function or in a function that this calls. So it is a worker, and what it does next
+// is not part of that span. Deeper waits, and those for the network or a clock, can be for the request, but not for ever.
+func (g *goroutine) idle(e *event.Event) bool {
+	if g.request != nil || len(g.open) > 0 || g.inherited != nil && g.inherited.End == 0 {
+		return false
+	}
+	switch classOf(e) {
+	case spans.Chan, spans.Select, spans.Sync, spans.Other:
+		if depth(e.Stack) <= loopDepth {
+			return true
+		}
+	}
+	g.waits++
+	return g.waits > maxWaits
+}
 
 // releaseAfter is the time after which a goroutine that was in a span and began no other one is released, in nanoseconds. A goroutine that
 // sends requests one after the other is thus never released, which could otherwise happen just after the next one has begun: the probes

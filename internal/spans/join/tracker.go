@@ -31,6 +31,9 @@ type Options struct {
 	// InGap reports whether events that precede the current one may be lost, without a Lost event between them. It may be nil.
 	InGap func() bool
 
+	// Unbuffered reports whether a channel has no buffer. It may be nil: no channel is known to have none then.
+	Unbuffered func(channel uint64) bool
+
 	// Alive returns the goroutines that are alive and the current time. After a loss of events it is called at most once a
 	// second, to find those that have ended unobserved. It may be nil.
 	Alive func() (goroutines []uint64, now int64, err error)
@@ -92,6 +95,7 @@ type goroutine struct {
 	class    spans.Class // of state
 	since    int64       // when class began
 	returned bool        // from a system call, by the last event
+	sending  uint64      // the channel at which it waits until another goroutine receives, or 0
 }
 
 // NewTracker returns a Tracker without spans.
@@ -485,8 +489,13 @@ func (t *Tracker) Event(e *event.Event) bool {
 			t.release(e.G)
 			return true
 		}
+		g.sending = 0
+		if e.Reason == "chan send" {
+			g.sending = e.Object
+		}
 	case event.GoUnblock:
 		g.release(e)
+		t.taken(g, e)
 	case event.GoStart, event.GoStop, event.GoSyscallBegin, event.GoSyscallEnd:
 	default:
 		return true
@@ -531,29 +540,6 @@ func (t *Tracker) create(e *event.Event) {
 		r.children = append(r.children, g)
 		r.span.Work.Created++
 	}
-}
-
-// Limits of idle.
-const (
-	maxWaits  = 16 // waits for the network or a clock of a goroutine that still belongs to a request that has ended
-	loopDepth = 2  // calls from the start function of a worker to the function in which it waits for work
-)
-
-// idle reports whether a goroutine that begins to wait no longer belongs to the span in which it was created: the span has ended, and
-// the goroutine waits for another one in its start function or in a function that this calls. So it is a worker, and what it does next
-// is not part of that span. Deeper waits, and those for the network or a clock, can be for the request, but not for ever.
-func (g *goroutine) idle(e *event.Event) bool {
-	if g.request != nil || len(g.open) > 0 || g.inherited != nil && g.inherited.End == 0 {
-		return false
-	}
-	switch classOf(e) {
-	case spans.Chan, spans.Select, spans.Sync, spans.Other:
-		if depth(e.Stack) <= loopDepth {
-			return true
-		}
-	}
-	g.waits++
-	return g.waits > maxWaits
 }
 
 // exit ends the spans of a goroutine that has ended. If events were lost, their own ends may be among these. What another goroutine does
