@@ -73,5 +73,6 @@ var wanted = []module{
 	{path: "github.com/labstack/echo/v4", since: "v4.0.0", structs: echoStructs},
 	{path: "github.com/labstack/echo/v5", since: "v5.0.0", structs: newEchoStructs},
 	{path: "go.opentelemetry.io/otel", since: "v0.14.0", structs: slices.Concat(telemetryStructs, oldTraceStructs)},
+	{path: "go.opentelemetry.io/otel/sdk", since: "v1.0.0", structs: sdkStructs},
 	{path: "go.opentelemetry.io/otel/trace", since: "v0.17.0", structs: slices.Concat(traceStructs, oldTraceStructs)},
 }

@@ -183,3 +183,11 @@ var oldTraceStructs = []wantedStruct{
 	{"go.opentelemetry.io/otel/trace", "SpanConfig", "Attributes Timestamp Links NewRoot SpanKind"},
 	{"go.opentelemetry.io/otel/trace", "SpanContext", "TraceID SpanID TraceFlags"},
 }
+
+// sdkStructs are the wanted structs of module go.opentelemetry.io/otel/sdk.
+var sdkStructs = []wantedStruct{
+	{"go.opentelemetry.io/otel/sdk/trace", "TracerProvider", "spanProcessors"},
+	{"go.opentelemetry.io/otel/sdk/trace", "nonRecordingSpan", "sc"},
+	{"go.opentelemetry.io/otel/sdk/trace", "recordingSpan", "parent spanContext tracer"},
+	{"go.opentelemetry.io/otel/sdk/trace", "tracer", "provider instrumentationScope.Name instrumentationLibrary.Name"},
+}
