@@ -19,6 +19,7 @@ type Span struct {
 
 	Library    string // the instrumented package, such as "net/http"; or the name of the program's tracer
 	Own        bool   // the program has made the span itself, by the API of OpenTelemetry
+	Exported   bool   // the program exports the span itself, by the SDK of OpenTelemetry or another tracer
 	Kind       trace.SpanKind
 	Name       string
 	Start, End int64 // Unix nanoseconds

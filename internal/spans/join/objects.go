@@ -40,6 +40,7 @@ func (t *Tracker) Detach(s *spans.Span, address uint64) {
 	}
 	g.open = slices.Delete(g.open, i, i+1)
 	t.detached[key] = s
+	t.latest[s.G] = s
 	t.settle(g, true)
 }
 
@@ -53,6 +54,9 @@ func (t *Tracker) endDetached(s *spans.Span, at int64) {
 	key := object{s.Library, s.Object}
 	if t.detached[key] == s {
 		delete(t.detached, key)
+	}
+	if t.latest[s.G] == s {
+		delete(t.latest, s.G)
 	}
 	if s.End == 0 {
 		t.finish(s, at)

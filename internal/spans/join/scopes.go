@@ -10,7 +10,8 @@ import (
 // goroutine, and need not end. parent is the open span that the program names as its parent, or nil. Then it is the innermost open span
 // of the goroutine that Enter has not begun, if there is one: the program has not named its own spans. named is the operation of a library
 // that the program names instead, or nil: the parent is then that, or an operation of the goroutine that is part of it. If root is set,
-// the span has no parent. Exit ends the span.
+// the span has no parent. If a library begins the same operation in it, as Made says, the span of the library has its identity. Exit ends
+// the span.
 func (t *Tracker) Enter(s, parent *spans.Span, root bool, named *spans.Span) *spans.Span {
 	g := t.add(s.G, s.Start)
 	s.PID = t.opt.PID
@@ -33,7 +34,26 @@ func (t *Tracker) Enter(s, parent *spans.Span, root bool, named *spans.Span) *sp
 	g.open = append(g.open, s)
 	t.entered[s] = true
 	t.counts.begun.Add(1)
+	if family := familyOf(s); family != Unknown {
+		t.made[s.Context.SpanID()] = &Made{Span: s, Family: family}
+	}
 	return s
+}
+
+// Describes returns the open span of a library whose operation a span also describes that the program is about to begin by an API, without
+// an SDK; nil if there is none. The rules are those of Made, but a server span must have attributes of the same family, too. Enter is not
+// to be called for it.
+func (t *Tracker) Describes(s *spans.Span) *spans.Span {
+	g, family := t.goroutines[s.G], familyOf(s)
+	if g == nil || family == Unknown {
+		return nil
+	}
+	same := t.described(g, &Made{Span: s, Family: family})
+	if same == nil || familyOf(same) != family {
+		return nil
+	}
+	t.replaced[same] = true
+	return same
 }
 
 // around returns the span in which a goroutine is, without those that Enter has begun.
@@ -55,13 +75,18 @@ func (t *Tracker) Exit(s *spans.Span, at int64) {
 		return
 	}
 	delete(t.entered, s)
+	if m := t.made[s.Context.SpanID()]; m != nil && m.replaces {
+		s.End = max(at, s.Start)
+		t.forget(s)
+		t.counts.begun.Add(^uint64(0)) // a span of a library stands for it
+	} else {
+		t.finish(s, at)
+	}
+	delete(t.made, s.Context.SpanID())
 	if g := t.goroutines[s.G]; g != nil {
 		if i := slices.Index(g.open, s); i >= 0 {
 			g.open = slices.Delete(g.open, i, i+1)
-			t.finish(s, at)
 			t.settle(g, true)
-			return
 		}
 	}
-	t.finish(s, at)
 }

@@ -47,8 +47,12 @@ type Tracker struct {
 	heirs      map[*spans.Span]int // the number of goroutines that have inherited a span
 	free       []*goroutine
 	detached   map[object]*spans.Span
+	latest     map[uint64]*spans.Span      // by goroutine: the detached span after which it has begun no other
 	presumed   map[*spans.Span]int64       // when those have probably ended: see Presume
-	entered    map[*spans.Span]bool        // those of Enter that have not ended
+	entered    map[*spans.Span]bool        // those of Enter and Made that have not ended
+	replaced   map[*spans.Span]bool        // open spans that have the identity of one of the program
+	made       map[trace.SpanID]*Made      // spans of the program that have not ended
+	madeOrder  []*Made                     // in the order of their starts; those that have ended are among them
 	above      map[*spans.Span]*spans.Span // the parents of open spans, if they were open, too
 	passed     passed
 	leaving    leaving
@@ -60,12 +64,15 @@ type Tracker struct {
 	loss       loss
 }
 
-type counts struct{ begun, ended, panicked, unobserved, uncertain, strays, mismatched, noHeader, noState atomic.Uint64 }
+type counts struct {
+	begun, ended, own, panicked, unobserved, uncertain, strays, mismatched, noHeader, noState atomic.Uint64
+}
 
 // Counts are the numbers of spans so far.
 type Counts struct {
 	Begun      uint64
 	Ended      uint64 // passed to Options.Handle
+	Own        uint64 // of these, sampled ones that the program exports itself
 	Panicked   uint64 // of these, ended with their goroutine
 	Unobserved uint64 // of these, ended at an unknown time
 	Open       uint64 // that have not ended
@@ -100,8 +107,8 @@ type goroutine struct {
 
 // NewTracker returns a Tracker without spans.
 func NewTracker(o Options) *Tracker {
-	return &Tracker{opt: o, ids: newIDs(), goroutines: map[uint64]*goroutine{}, heirs: map[*spans.Span]int{}, detached: map[object]*spans.Span{},
-		presumed: map[*spans.Span]int64{}, entered: map[*spans.Span]bool{},
+	return &Tracker{opt: o, ids: newIDs(), goroutines: map[uint64]*goroutine{}, heirs: map[*spans.Span]int{}, detached: map[object]*spans.Span{}, latest: map[uint64]*spans.Span{},
+		presumed: map[*spans.Span]int64{}, entered: map[*spans.Span]bool{}, replaced: map[*spans.Span]bool{}, made: map[trace.SpanID]*Made{},
 		above: map[*spans.Span]*spans.Span{}, passed: passed{map[uint64]*spans.Span{}, map[*spans.Span][]uint64{}},
 		leaving: leaving{since: map[uint64]int64{}}, handOffs: map[uint64]handOff{},
 		rules: gostate.RulesFor(o.Kinds.Union(event.KindsOf(event.GoStatus)), 0), waits: o.Kinds.Has(event.GoBlock)}
@@ -109,7 +116,7 @@ func NewTracker(o Options) *Tracker {
 
 // Counts returns the numbers of spans. It may be called from any goroutine.
 func (t *Tracker) Counts() Counts {
-	c := Counts{Ended: t.counts.ended.Load(), Panicked: t.counts.panicked.Load(), Unobserved: t.counts.unobserved.Load(),
+	c := Counts{Ended: t.counts.ended.Load(), Own: t.counts.own.Load(), Panicked: t.counts.panicked.Load(), Unobserved: t.counts.unobserved.Load(),
 		Uncertain: t.counts.uncertain.Load(), Strays: t.counts.strays.Load(), Mismatched: t.counts.mismatched.Load(),
 		NoHeader: t.counts.noHeader.Load(), NoState: t.counts.noState.Load()}
 	c.Begun = t.counts.begun.Load() // last, so that Open is not negative
@@ -205,13 +212,15 @@ func (r *request) forget(g *goroutine) {
 func (t *Tracker) Begin(s *spans.Span, passed ...uint64) *spans.Span {
 	t.now = max(t.now, s.Start)
 	g := t.add(s.G, s.Start)
+	delete(t.latest, s.G)
 	s.PID = t.opt.PID
 	parent, rule := t.parent(g, passed)
 	if s.Kind == trace.SpanKindServer {
 		parent = nil
 	}
+	chosen := s.Context.IsValid()
 	switch {
-	case s.Context.IsValid():
+	case chosen:
 		t.adopt(s, parent, rule)
 	case s.Parent.IsValid():
 		s.Rule = spans.RuleHeader
@@ -226,6 +235,7 @@ func (t *Tracker) Begin(s *spans.Span, passed ...uint64) *spans.Span {
 	if s.Kind == trace.SpanKindServer || s.Kind == trace.SpanKindConsumer {
 		g.serve(s, t.loss.count)
 	}
+	t.describe(g, s, chosen)
 	if len(g.open) == 0 {
 		g.losses = t.loss.count
 	}
@@ -441,6 +451,10 @@ func (t *Tracker) finish(s *spans.Span, at int64) {
 	t.now = max(t.now, s.End)
 	delete(t.presumed, s)
 	t.forget(s)
+	delete(t.replaced, s)
+	if s.Exported && s.Context.IsSampled() {
+		t.counts.own.Add(1)
+	}
 	switch s.Ending {
 	case spans.Panicked:
 		t.counts.panicked.Add(1)
@@ -572,9 +586,13 @@ func (t *Tracker) Close() {
 	clear(t.goroutines)
 	clear(t.heirs)
 	clear(t.detached)
+	clear(t.latest)
 	clear(t.entered)
 	clear(t.above)
 	clear(t.handOffs)
 	clear(t.passed.spans)
 	clear(t.passed.addresses)
+	clear(t.replaced)
+	clear(t.made)
+	t.madeOrder = nil
 }

@@ -158,6 +158,9 @@ func (t *Tree) take(p *pending) (rest []*spans.Span) {
 		below := children[id]
 		slices.SortStableFunc(below, func(a, b *spans.Span) int { return cmp.Compare(a.Start, b.Start) })
 		for _, s := range below {
+			if taken[s] { // attempts to send one request can have one identity: that of the program's own span
+				continue
+			}
 			taken[s] = true
 			t.Spans = append(t.Spans, Node{s, depth})
 			visit(s.Context.SpanID(), depth+1)
