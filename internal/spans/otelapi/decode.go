@@ -1,6 +1,7 @@
 package otelapi
 
 import (
+	"cmp"
 	"slices"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -32,7 +33,8 @@ const (
 
 // An own is a span of the program.
 type own struct {
-	span   *spans.Span // nil when it has ended
+	span   *spans.Span // nil when it has ended, and if around is set
+	around *spans.Span // of a library: it describes the same operation, so this one is not reported
 	copies [2]uint64   // its addresses: of the one that Start has returned, and of the one in the context
 }
 
@@ -66,6 +68,12 @@ func (d *decoder) decode(n *probe.Note) {
 	}
 	o := d.open[n.Word()]
 	if o == nil { // it has ended, it began before the session, or its begin was lost
+		return
+	}
+	if o.around != nil {
+		if n.What == noteEnd {
+			d.forget(o)
+		}
 		return
 	}
 	switch n.What {
@@ -108,7 +116,10 @@ func (d *decoder) start(n *probe.Note) {
 	given := d.items(n)
 	s := &spans.Span{Library: library, Own: true, Kind: trace.ValidateSpanKind(given.kind), Name: name, Start: n.Time, G: n.G}
 	set(&s.Attributes, given.attributes)
-	o := &own{span: d.tracker.Enter(s, parent, given.root, request)}
+	o := &own{around: d.tracker.Describes(s)}
+	if o.around == nil {
+		o.span = d.tracker.Enter(s, parent, given.root, request)
+	}
 	if given.at != 0 {
 		s.Start = given.at
 	}
@@ -133,7 +144,7 @@ func (d *decoder) parent(n *probe.Note) (parent, request *spans.Span) {
 			continue
 		}
 		if own != nil {
-			parent = own.span
+			parent = cmp.Or(own.span, own.around)
 		} else if s := d.tracker.Passed(context); s != nil && !s.Own {
 			request = s
 		}
@@ -145,7 +156,7 @@ func (d *decoder) parent(n *probe.Note) (parent, request *spans.Span) {
 func (d *decoder) started(n *probe.Note) {
 	o := d.starting[n.G]
 	delete(d.starting, n.G)
-	if o == nil || o.span == nil { // an SDK has made the span, or limit has ended it
+	if o == nil || o.span == nil && o.around == nil { // an SDK has made the span, or limit has ended it
 		return
 	}
 	o.copies = [2]uint64{n.Word(), n.Word()}
@@ -179,17 +190,24 @@ func (d *decoder) abandon(o *own, at int64) {
 		o.span.Ending = spans.Unobserved
 		d.finish(o, at)
 	}
+	d.forget(o)
 }
 
 // finish ends a span, and forgets it.
 func (d *decoder) finish(o *own, at int64) {
+	d.forget(o)
+	d.tracker.Exit(o.span, at)
+	o.span = nil
+}
+
+// forget forgets the addresses of a span.
+func (d *decoder) forget(o *own) {
 	for _, addr := range o.copies {
 		if d.open[addr] == o {
 			delete(d.open, addr)
 		}
 	}
-	d.tracker.Exit(o.span, at)
-	o.span = nil
+	o.around = nil
 }
 
 // limit abandons the oldest spans if there are too many.
@@ -197,7 +215,7 @@ func (d *decoder) limit(at int64) {
 	if len(d.order) <= 2*maxOpen {
 		return
 	}
-	d.order = slices.DeleteFunc(d.order, func(o *own) bool { return o.span == nil })
+	d.order = slices.DeleteFunc(d.order, func(o *own) bool { return o.span == nil && o.around == nil })
 	for len(d.order) > maxOpen {
 		d.abandon(d.order[0], at)
 		d.order = d.order[1:]

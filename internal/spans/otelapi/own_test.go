@@ -211,7 +211,7 @@ func TestParallel(t *testing.T) {
 	})
 }
 
-// TestSDK installs an SDK. From then on no spans are reported.
+// TestSDK installs an SDK. From then on the program exports its spans itself: see package otelsdk.
 func TestSDK(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("eBPF requires root")
@@ -229,8 +229,16 @@ func TestSDK(t *testing.T) {
 			if answer := o.target.Command("sdk"); answer != "sdk" {
 				t.Fatal(answer)
 			}
-			for _, path := range []string{"/kinds", "/nested", "/events", "/tree"} {
-				o.get(path, 0)
+			for path, n := range map[string]int{"/kinds": 5, "/nested": 5, "/events": 1, "/tree": 3} { // one of /kinds is that of the request
+				own, request := o.get(path, n)
+				if request.Exported != (path == "/kinds") {
+					t.Errorf("%s: the program exports the span of the request: %v", path, request.Exported)
+				}
+				for _, s := range own {
+					if !s.Exported {
+						t.Errorf("%s: %s is not exported by the program", path, s.Name)
+					}
+				}
 			}
 			o.complete(0)
 		})

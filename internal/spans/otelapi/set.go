@@ -4,7 +4,10 @@
 // A span has the name, the kind, the attributes, the events, the status and the times that the program gives it, and the name of the
 // tracer as its library. Its parent is the span or the request in the context that the program passes to Start; if there is none, the
 // operation of another library in which the goroutine is, such as the request that it serves. It ends when the program ends it. A span that the
-// program never ends is not reported. With an SDK, nothing is reported: the SDK has the spans.
+// program never ends is not reported. With an SDK, nothing is reported: the SDK has the spans, see package otelsdk.
+//
+// A span that describes the same operation as that of another library, such as those of otelhttp and otelgrpc, is not reported in addition
+// to it. Its attributes tell: see [join.Tracker.Describes] and [join.Tracker.Enter].
 //
 // Not reported are links, which would be links to spans without an ID; attributes that are not a bool, a number, a string or a slice of
 // these; more than 24 attributes and options of one call; stack traces; the messages of errors, unless they were made by package errors or
