@@ -225,9 +225,10 @@ func (d *decoder) clientHTTP2Begin(n *probe.Note) {
 
 // send begins the span of a request that is sent.
 func (d *decoder) send(n *probe.Note) *spans.Span {
-	context, silent := sets.Sent(n) // the context in its header, if that is known
+	context, silent := sets.Sent(n) // the one that its header has, if the probes have chosen it
 	passed := sets.Contexts(n)
-	if own := n.Text(); silent && len(own.Bytes) == 0 {
+	own := n.Text()
+	if silent && len(own.Bytes) == 0 {
 		d.tracker.NoHeader()
 	}
 	req := n.Word()
@@ -244,7 +245,9 @@ func (d *decoder) send(n *probe.Note) *spans.Span {
 	u := url.URL{Scheme: string(scheme.Bytes), Host: string(host.Bytes), Path: string(path.Bytes), RawQuery: redact(string(query.Bytes))}
 	s.Set(semconv.URLFull(u.String()))
 	s.Set(server(u.Host, u.Scheme)...)
-	return d.tracker.Begin(s, passed...)
+	d.tracker.Begin(s, passed...)
+	d.tracker.Carries(s, join.ParseTraceparent(own.Bytes))
+	return s
 }
 
 // secret are parameters of a query whose values the semantic conventions redact.

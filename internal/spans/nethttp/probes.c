@@ -258,8 +258,8 @@ INLINE void note_sent(struct note *n, u64 req, u64 method, u64 url_at)
 }
 
 /*
- * The context of a request that is sent. If the program has set a traceparent header itself, or if it is uncertain whether it has, the
- * request gets no other one. Without propagation the header is not searched.
+ * The context of a request that is sent, and the traceparent header that the program has set itself. If there is one, or if it is
+ * uncertain whether there is, the request gets no other one.
  */
 #define NOTE_SENT_CONTEXT(n, send, goid, req, header_at, ctx_at)                               \
 	do {                                                                                   \
@@ -267,7 +267,7 @@ INLINE void note_sent(struct note *n, u64 req, u64 method, u64 url_at)
 		struct header_search found = {};                                               \
 		struct loupe_context context;                                                  \
                                                                                                \
-		if (PROPAGATES && (req))                                                       \
+		if (req)                                                                       \
 			header_find(&found, note_read(n, header_at));                          \
 		send(&context, goid, req,                                                      \
 		     (!(req) || found.traceparents || found.problems ? LOUPE_SILENT : 0) |     \

@@ -172,7 +172,7 @@ func (d *decoder) started(n *probe.Note) {
 		}
 		d.open[addr] = o
 	}
-	d.tracker.Pass(o.span, context)
+	d.tracker.Pass(cmp.Or(o.span, o.around), context)
 }
 
 // end ends a span.
