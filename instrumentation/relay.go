@@ -55,11 +55,11 @@ func newRelay(provider trace.TracerProvider, version string, counts *relayCounts
 // add takes a span that has ended.
 func (r *relay) add(s *spans.Span) {
 	ctx := context.Background()
-	switch s.Rule {
-	case spans.RuleRoot:
+	switch {
+	case s.Exported || s.Rule == spans.RuleRoot:
 		r.pass(ctx, s)
 		return
-	case spans.RuleHeader:
+	case s.Rule == spans.RuleHeader:
 		r.pass(trace.ContextWithRemoteSpanContext(ctx, s.Parent), s)
 		return
 	}
@@ -118,10 +118,14 @@ func (r *relay) take(parent trace.SpanID) []*spans.Span {
 	return list
 }
 
-// pass passes on a span, and those that wait for it. If the span is not sampled, its parent is the parent of these.
+// pass passes on a span, and those that wait for it. If the span is not sampled, its parent is the parent of these. One that the program
+// exports itself is their parent, but is not made once more.
 func (r *relay) pass(ctx context.Context, s *spans.Span) {
 	var span trace.Span
-	if s.Context.IsSampled() {
+	switch {
+	case s.Exported:
+		ctx = trace.ContextWithRemoteSpanContext(ctx, s.Context)
+	case s.Context.IsSampled():
 		ctx, span = r.tracer(s).Start(ctx, s.Name, trace.WithSpanKind(s.Kind), trace.WithTimestamp(time.Unix(0, s.Start)), trace.WithAttributes(s.AllAttributes()...))
 		for _, c := range s.Links {
 			span.AddLink(trace.Link{SpanContext: c})

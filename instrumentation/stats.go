@@ -15,7 +15,7 @@ type Stats struct {
 	// Unsampled is the number of spans, of Spans.Ended, that are neither exported nor passed to the provider of WithTracerProvider.
 	Unsampled uint64
 
-	// Each sampled span is in exactly one of these numbers, if spans are exported.
+	// Each sampled span that the program does not export itself (Spans.Own) is in exactly one of these numbers, if spans are exported.
 	Queued   int    // waiting, or being exported
 	Exported uint64 // accepted by each exporter
 	Failed   uint64 // an exporter has returned an error, or the back end has rejected the span
@@ -38,6 +38,7 @@ type Processes struct {
 func addSpans(sum *loupe.SpanCounts, c loupe.SpanCounts) {
 	sum.Begun += c.Begun
 	sum.Ended += c.Ended
+	sum.Own += c.Own
 	sum.Panicked += c.Panicked
 	sum.Unobserved += c.Unobserved
 	sum.Open += c.Open

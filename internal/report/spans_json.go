@@ -29,6 +29,7 @@ type spanJSON struct {
 	G          uint64         `json:"g"`
 	Library    string         `json:"library"`
 	Sampled    bool           `json:"sampled"`
+	Own        bool           `json:"ownExport,omitempty"` // the program exports it itself
 	Attributes map[string]any `json:"attributes"`
 	Status     string         `json:"status"` // unset, error or ok
 	Message    string         `json:"message,omitempty"`
@@ -57,7 +58,7 @@ var endingNames = map[spans.Ending]string{spans.Panicked: "goroutine exit", span
 func SpanJSON(w io.Writer, s *spans.Span) error {
 	doc := spanJSON{TraceID: s.Context.TraceID().String(), SpanID: s.Context.SpanID().String(), ParentRule: string(s.Rule), Name: s.Name,
 		Kind: s.Kind.String(), Start: timeOf(s.Start), End: timeOf(s.End), PID: s.PID, G: s.G, Library: s.Library,
-		Sampled: s.Context.IsSampled(), Attributes: attributesOf(s.AllAttributes()), Status: statusNames[s.Status], Message: s.Message, Ending: endingNames[s.Ending]}
+		Sampled: s.Context.IsSampled(), Own: s.Exported, Attributes: attributesOf(s.AllAttributes()), Status: statusNames[s.Status], Message: s.Message, Ending: endingNames[s.Ending]}
 	if s.Parent.IsValid() {
 		doc.Parent = s.Parent.SpanID().String()
 	}

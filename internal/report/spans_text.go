@@ -86,7 +86,7 @@ func (f Waterfall) place(s *spans.Span, bar int) (before, length int) {
 	return before, max(at(s.End)-before, 1)
 }
 
-// spanTitle returns the name of a span, and its status or what else tells it from others.
+// spanTitle returns the name of a span, and its status or what else tells it from others. Those that the program exports itself are marked.
 func spanTitle(s *spans.Span) string {
 	title := s.Name
 	for _, kv := range s.Attributes {
@@ -103,6 +103,9 @@ func spanTitle(s *spans.Span) string {
 				title += " " + text
 			}
 		}
+	}
+	if s.Exported {
+		title += " [own]"
 	}
 	return term.Escape(title)
 }

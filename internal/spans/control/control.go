@@ -108,12 +108,13 @@ func Sample(sampler sdktrace.Sampler, s *spans.Span) bool {
 	return result.Decision == sdktrace.RecordAndSample
 }
 
-// Handle exports a span that has ended: loupe.SpanOptions.Handle. It does not block.
+// Handle exports a span that has ended: loupe.SpanOptions.Handle. It does not block. Of a span that the program exports itself, only the
+// duration is recorded.
 func (p *Process) Handle(s *spans.Span) {
 	if op, set, ok := measured(s); ok {
 		p.durations.Record(op, time.Duration(s.End-s.Start).Seconds(), set)
 	}
-	if !s.Context.IsSampled() {
+	if !s.Context.IsSampled() || s.Exported {
 		return
 	}
 	attributes, dropped := p.controller.config.SpanLimits.Apply(s.AllAttributes())
