@@ -18,6 +18,7 @@ import (
 	"github.com/loupe-go/loupe/internal/spans/mongo"
 	"github.com/loupe-go/loupe/internal/spans/nethttp"
 	"github.com/loupe-go/loupe/internal/spans/otelapi"
+	"github.com/loupe-go/loupe/internal/spans/otelsdk"
 	"github.com/loupe-go/loupe/internal/spans/pgx"
 	"github.com/loupe-go/loupe/internal/spans/redis"
 	"github.com/loupe-go/loupe/internal/spans/router"
@@ -153,7 +154,7 @@ func newSpanSets(o SpanOptions, p *goproc.Process, kinds event.Kinds) *spanSets 
 	s.probes = append(s.probes, mongo.New(s.tracker, p.TypeName)...)
 	var own *probe.Set
 	own = otelapi.New(s.tracker, p, func() bool { return s.session.Attached(own, otelapi.End) })
-	s.probes = append(s.probes, own)
+	s.probes = append(s.probes, own, otelsdk.New(s.tracker, p))
 	return s
 }
 

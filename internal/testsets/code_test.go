@@ -13,6 +13,7 @@ import (
 	"github.com/loupe-go/loupe/internal/spans/mongo"
 	"github.com/loupe-go/loupe/internal/spans/nethttp"
 	"github.com/loupe-go/loupe/internal/spans/otelapi"
+	"github.com/loupe-go/loupe/internal/spans/otelsdk"
 	"github.com/loupe-go/loupe/internal/spans/pgx"
 	"github.com/loupe-go/loupe/internal/spans/redis"
 	"github.com/loupe-go/loupe/internal/spans/router"
@@ -43,6 +44,7 @@ func TestCode(t *testing.T) {
 		"grpc":         {grpc.Code(), 1},
 		"router":       {router.Code(), 1},
 		"otelapi":      {otelapi.Code(), 1},
+		"otelsdk":      {otelsdk.Code(), 1},
 	} {
 		n, _ := c.code.Native("amd64")
 		calls := 0

@@ -1,6 +1,7 @@
 // Chain is a service that answers requests by sending one to the next service: by HTTP or by gRPC. Messages are bytes, so that it requires
 // no generated code. With the build tag sdk it is instrumented by hand, with the OpenTelemetry SDK, and exports its spans as the
-// OTEL_* variables say; their sampler, propagators and so on are the defaults.
+// OTEL_* variables say; their sampler, propagators and so on are the defaults. With the argument unsampled its spans are not sampled, with
+// unexported it exports none, with idle it has the SDK's instrumentation of libraries but no SDK.
 //
 // It adds the commands
 //
@@ -8,24 +9,31 @@
 //	next http URL   requests that URL of the next service, followed by the ID of the order
 //	next grpc ADDR  calls the method Reserve of the next service
 //	flush           exports the spans that have ended
+//	headers         answers with the largest number of traceparent headers that a request has had
+//	job             stores an order and requests it from the next service, in a span of its own, by a client without instrumentation
 //
 // The HTTP server serves GET /orders/{id}, the gRPC server the method loupe.test.Stock/Reserve. The last service of a chain knows no order
-// with the ID missing, and fails for the ID broken.
+// with the ID missing, and fails for the ID broken. Each service stores an order whose ID begins with stored: it executes a statement, in
+// a span of its own if it is instrumented. One whose ID begins with spread is requested from the next service on another goroutine.
 package main
 
 import (
 	"context"
+	"database/sql"
+	"database/sql/driver"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 )
 
@@ -56,8 +64,10 @@ func check(err error) {
 type chain struct {
 	http, grpc net.Listener
 	client     *http.Client
+	db         *sql.DB
 
 	mu   sync.Mutex
+	most int              // traceparent headers of a request
 	url  string           // of the next service
 	conn *grpc.ClientConn // to the next service
 }
@@ -65,13 +75,22 @@ type chain struct {
 func main() {
 	encoding.RegisterCodec(plain{})
 	flush := instrument()
-	c := &chain{client: &http.Client{Transport: wrapTransport(http.DefaultTransport)}}
+	c := &chain{client: &http.Client{Transport: wrapTransport(http.DefaultTransport)}, db: sql.OpenDB(book{})}
 	c.start()
 	serve(false, map[string]command{
 		"address": func([]string) string {
 			return "address " + c.http.Addr().String() + " " + c.grpc.Addr().String()
 		},
 		"next": c.next,
+		"headers": func([]string) string {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return fmt.Sprint("headers ", c.most)
+		},
+		"job": func([]string) string {
+			c.job()
+			return "job"
+		},
 		"flush": func([]string) string {
 			check(flush(context.Background()))
 			return "flush"
@@ -108,6 +127,65 @@ func (c *chain) next(args []string) string {
 	return "next"
 }
 
+// book is a database that accepts each statement.
+type book struct{}
+
+func (b book) Connect(context.Context) (driver.Conn, error) { return b, nil }
+func (b book) Driver() driver.Driver                        { return b }
+func (b book) Open(string) (driver.Conn, error)             { return b, nil }
+func (b book) Prepare(string) (driver.Stmt, error)          { return nil, driver.ErrSkip }
+func (b book) Begin() (driver.Tx, error)                    { return nil, driver.ErrSkip }
+func (b book) Close() error                                 { return nil }
+func (b book) ExecContext(context.Context, string, []driver.NamedValue) (driver.Result, error) {
+	return driver.RowsAffected(1), nil
+}
+
+// store executes a statement.
+func (c *chain) store(ctx context.Context, id string) {
+	ctx, end := inner(ctx, "store")
+	defer end()
+	_, err := c.db.ExecContext(ctx, "INSERT INTO orders VALUES ($1)", id)
+	check(err)
+}
+
+// job is work that no request has caused.
+func (c *chain) job() {
+	ctx, end := inner(context.Background(), "job")
+	defer end()
+	c.store(ctx, "stored-by-job")
+	c.mu.Lock()
+	url := c.url
+	c.mu.Unlock()
+	req, err := http.NewRequestWithContext(ctx, "GET", url+"by-job", nil)
+	check(err)
+	resp, err := http.DefaultClient.Do(req)
+	check(err)
+	io.Copy(io.Discard, resp.Body)
+	resp.Body.Close()
+}
+
+// handle answers a request with n traceparent headers.
+func (c *chain) handle(ctx context.Context, id string, n int) (text string, code codes.Code) {
+	c.mu.Lock()
+	if n > c.most {
+		c.most = n
+	}
+	c.mu.Unlock()
+	if strings.HasPrefix(id, "stored") {
+		c.store(ctx, id)
+	}
+	if !strings.HasPrefix(id, "spread") {
+		return c.forward(ctx, id)
+	}
+	done := make(chan bool)
+	go func() {
+		text, code = c.forward(ctx, id)
+		close(done)
+	}()
+	<-done
+	return text, code
+}
+
 // forward asks the next service for an order.
 func (c *chain) forward(ctx context.Context, id string) (string, codes.Code) {
 	c.mu.Lock()
@@ -141,7 +219,7 @@ var toStatus = map[codes.Code]int{codes.OK: 200, codes.NotFound: 404, codes.Inte
 var toCode = map[int]codes.Code{200: codes.OK, 404: codes.NotFound, 500: codes.Internal, 503: codes.Unavailable}
 
 func (c *chain) order(rw http.ResponseWriter, r *http.Request) {
-	text, code := c.forward(r.Context(), r.PathValue("id"))
+	text, code := c.handle(r.Context(), r.PathValue("id"), len(r.Header["Traceparent"]))
 	rw.WriteHeader(toStatus[code])
 	io.WriteString(rw, text)
 }
@@ -151,7 +229,8 @@ func (c *chain) reserve(_ interface{}, ctx context.Context, decode func(interfac
 	if err := decode(f); err != nil {
 		return nil, err
 	}
-	text, code := c.forward(ctx, f.text)
+	md, _ := metadata.FromIncomingContext(ctx)
+	text, code := c.handle(ctx, f.text, len(md["traceparent"]))
 	if code != codes.OK {
 		return nil, status.Error(code, "no order "+f.text)
 	}

@@ -11,6 +11,8 @@ import (
 
 func instrument() func(context.Context) error { return func(context.Context) error { return nil } }
 
+func inner(ctx context.Context, _ string) (context.Context, func()) { return ctx, func() {} }
+
 func wrapTransport(t http.RoundTripper) http.RoundTripper { return t }
 
 func wrapHandler(h http.Handler) http.Handler { return h }

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"net/http"
+	"os"
 
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
@@ -16,12 +17,32 @@ import (
 )
 
 func instrument() func(context.Context) error {
-	exporter, err := otlptracehttp.New(context.Background())
-	check(err)
-	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter))
+	how := ""
+	if len(os.Args) > 1 {
+		how = os.Args[1]
+	}
+	if how == "idle" {
+		return func(context.Context) error { return nil }
+	}
+	var options []sdktrace.TracerProviderOption
+	if how != "unexported" {
+		exporter, err := otlptracehttp.New(context.Background())
+		check(err)
+		options = append(options, sdktrace.WithBatcher(exporter))
+	}
+	if how == "unsampled" {
+		options = append(options, sdktrace.WithSampler(sdktrace.NeverSample()))
+	}
+	provider := sdktrace.NewTracerProvider(options...)
 	otel.SetTracerProvider(provider)
 	otel.SetTextMapPropagator(propagation.TraceContext{})
 	return provider.ForceFlush
+}
+
+// inner begins a span of the program itself.
+func inner(ctx context.Context, name string) (context.Context, func()) {
+	ctx, span := otel.Tracer("loupe.test/chain").Start(ctx, name)
+	return ctx, func() { span.End() }
 }
 
 func wrapTransport(t http.RoundTripper) http.RoundTripper { return otelhttp.NewTransport(t) }

@@ -1,0 +1,209 @@
+//go:build ignore
+
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * Spans that a program makes and exports itself, by the SDK of OpenTelemetry. The Go half is in decode.go, which reads the notes in the
+ * same order.
+ */
+enum loupe_probe {
+	PROBE_begin,
+	PROBE_begun,
+	PROBE_end,
+	PROBE_COUNT,
+};
+
+/* Offsets of fields. */
+enum loupe_setting {
+	SETTING_tracer_name,
+	SETTING_tracer_provider,
+	SETTING_provider_processors,
+	SETTING_processors_value, /* 1: the processors are in an atomic.Value, before v1.13.0; 0: in an atomic.Pointer */
+	SETTING_config_attributes,
+	SETTING_config_kind,
+	SETTING_span_context,
+	SETTING_span_parent,
+	SETTING_other_context, /* of a span that is not recorded */
+	SETTING_context_trace,
+	SETTING_context_span,
+	SETTING_context_flags,
+	SETTING_context_remote,
+	SETTING_COUNT,
+};
+
+enum loupe_table_id {
+	TABLE_COUNT,
+};
+
+#include "propagate.h"
+
+/* Kinds of notes. */
+enum {
+	BEGIN,
+	BEGUN,
+	END,
+};
+
+enum {
+	MAX_KEYS = 12, /* attributes whose keys are read */
+	KEY_VALUE = 64, /* size of an attribute.KeyValue, which begins with the key */
+
+	/* abi.Type.Kind_ is the highest byte of the third word. */
+	KIND_POINTER = 22,
+};
+
+/* Adds a text and its address. The Go half reads constants that the program has not accessed yet, so those are no problem of the note. */
+INLINE void note_reference(struct note *n, u64 addr, u64 length)
+{
+	u16 flags = n->to->r.flags;
+
+	note_word(n, addr);
+	note_text(n, addr, length);
+	n->to->r.flags = (n->to->r.flags & ~LOUPE_UNREADABLE) | flags;
+}
+
+/* The next key of a list of attributes, and where the next word of the note is. */
+struct keys {
+	u64 at, left, position;
+};
+
+/* Adds the first bytes of a key, or its address if they cannot be read: two words. */
+FUNCTION int note_key(struct loupe_note *to, struct keys *k)
+{
+	u64 key[2] = {}, first = 0;
+
+	if (!to || !k)
+		return 0;
+
+	struct note n = {to, k->position};
+
+	if (k->left && !read_foreign(key, sizeof(key), k->at) && key[1] >= sizeof(first) && !(key[1] >> 32) && read_foreign(&first, sizeof(first), key[0]))
+		first = 0;
+	note_word(&n, first);
+	note_word(&n, first || key[1] < sizeof(first) ? 0 : key[0]);
+	k->at += KEY_VALUE;
+	k->left -= k->left ? 1 : 0;
+	k->position = n.at;
+	return 0;
+}
+
+/* The number of span processors of the tracer's provider: without any, nobody exports the span. 1 if it is not known. */
+INLINE u64 processors(u64 tracer)
+{
+	u64 provider = 0, at = 0, slice[2] = {};
+
+	if (read_foreign(&provider, sizeof(provider), tracer + SETTING(tracer_provider)) || !provider ||
+	    read_foreign(&at, sizeof(at), provider + SETTING(provider_processors) + (SETTING(processors_value) ? 8 : 0)))
+		return 1;
+	if (!at)
+		return 0;
+	return read_foreign(slice, sizeof(slice), at) ? 1 : slice[1];
+}
+
+/* func (tr *tracer) newSpan(ctx context.Context, name string, config *trace.SpanConfig) trace.Span */
+PROBE(begin)
+{
+	u64 attributes[2] = {}, scope[2] = {}, kind = 0;
+	struct goroutine gr;
+	struct keys k;
+	struct note n;
+
+	NOTE_OR_RETURN(begin, BEGIN, &n, &gr);
+	follow_begin(gr.id); /* until Tracker.Release */
+
+	u64 tracer = ARG(begin, 0, 0), config = ARG(begin, 5, 40);
+
+	if (read_foreign(&kind, sizeof(kind), config + SETTING(config_kind)) || read_foreign(attributes, sizeof(attributes), config + SETTING(config_attributes)) ||
+	    read_foreign(scope, sizeof(scope), tracer + SETTING(tracer_name)))
+		n.to->r.flags |= LOUPE_UNREADABLE;
+	note_word(&n, kind);
+	note_word(&n, processors(tracer));
+	note_reference(&n, ARG(begin, 3, 24), ARG(begin, 4, 32));
+	note_reference(&n, scope[0], scope[1]);
+	k.at = attributes[0];
+	k.left = attributes[1];
+	k.position = n.at;
+	for (u32 i = 0; i < MAX_KEYS; i++)
+		note_key(n.to, &k);
+	n.at = k.position;
+	note_end(&n);
+	return 0;
+}
+
+/* The IDs of a span context, as they are in memory. */
+struct ids {
+	u64 trace[2], span, flags;
+};
+
+enum {
+	FLAG_REMOTE = 1 << 8,
+};
+
+INLINE void read_ids(struct note *n, struct ids *to, u64 at)
+{
+	u8 flags = 0, remote = 0;
+
+	if (read_foreign(to->trace, sizeof(to->trace), at + SETTING(context_trace)) || read_foreign(&to->span, sizeof(to->span), at + SETTING(context_span)) ||
+	    read_foreign(&flags, 1, at + SETTING(context_flags)) || read_foreign(&remote, 1, at + SETTING(context_remote))) {
+		n->to->r.flags |= LOUPE_UNREADABLE;
+		to->trace[0] = to->trace[1] = to->span = 0;
+	}
+	to->flags = flags | (remote ? FLAG_REMOTE : 0);
+}
+
+INLINE void note_ids(struct note *n, const struct ids *i)
+{
+	note_word(n, i->trace[0]);
+	note_word(n, i->trace[1]);
+	note_word(n, i->span);
+	note_word(n, i->flags);
+}
+
+/* newSpan has returned a span, whose context is that of what the goroutine does from now on. A *recordingSpan is recorded, a nonRecordingSpan is not. */
+PROBE(begun)
+{
+	u64 itab = RESULT(begun, 0), span = RESULT(begun, 1), type = 0, words[3] = {};
+	struct ids ids = {}, parent = {};
+	struct goroutine gr;
+	struct note n;
+
+	NOTE_OR_RETURN(begun, BEGUN, &n, &gr);
+	if (itab && !read_foreign(&type, sizeof(type), itab + 8) && read_foreign(words, sizeof(words), type))
+		words[2] = 0; /* the Go half reads it */
+
+	u64 kind = words[2] >> 56 & 31;
+
+	note_word(&n, itab);
+	note_word(&n, type);
+	read_ids(&n, &ids, span + (kind && kind != KIND_POINTER ? SETTING(other_context) : SETTING(span_context)));
+	if (!kind || kind == KIND_POINTER)
+		read_ids(&n, &parent, span + SETTING(span_parent));
+	note_ids(&n, &ids);
+	note_ids(&n, &parent);
+	note_word(&n, kind);
+	note_end(&n);
+#if HAS_CONTEXTS
+	struct loupe_context *scope = native.contexts && ids.span ? context_find(context_key(gr.id, CONTEXT_SCOPE), 1) : 0;
+
+	if (scope) {
+		scope->trace[0] = __builtin_bswap64(ids.trace[0]);
+		scope->trace[1] = __builtin_bswap64(ids.trace[1]);
+		scope->span = __builtin_bswap64(ids.span);
+		scope->flags = ids.flags & LOUPE_SAMPLED;
+	}
+#endif
+	return 0;
+}
+
+/* func (s *recordingSpan) End(options ...trace.SpanEndOption) */
+PROBE(end)
+{
+	struct goroutine gr;
+	struct ids ids;
+	struct note n;
+
+	NOTE_OR_RETURN(end, END, &n, &gr);
+	read_ids(&n, &ids, ARG(end, 0, 0) + SETTING(span_context));
+	note_ids(&n, &ids);
+	note_end(&n);
+	return 0;
+}
