@@ -96,6 +96,27 @@ func TestRelay(t *testing.T) {
 	}
 }
 
+// TestRelayOwn has spans that the program exports itself: they are the parents of others, but are not made once more.
+func TestRelayOwn(t *testing.T) {
+	recorder := tracetest.NewSpanRecorder()
+	r := newRelay(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder)), "v1", new(relayCounts))
+	own, inner := span(1, 0, true), span(2, 1, true)
+	own.Exported, inner.Exported = true, true
+	for _, s := range []*spans.Span{span(3, 2, true), inner, span(4, 1, true), own, span(5, 1, true)} {
+		r.add(s)
+	}
+	r.close()
+	parents := map[string]trace.SpanContext{}
+	for _, s := range recorder.Ended() {
+		if parents[s.Name()] = s.Parent(); s.SpanContext().TraceID() != own.Context.TraceID() {
+			t.Errorf("%s is in another trace", s.Name())
+		}
+	}
+	if len(parents) != 3 || parents["3"].SpanID() != inner.Context.SpanID() || parents["4"].SpanID() != own.Context.SpanID() || parents["5"].SpanID() != own.Context.SpanID() {
+		t.Errorf("parents: %v", parents)
+	}
+}
+
 // TestRelayBounded passes many spans. The memory of a relay does not grow.
 func TestRelayBounded(t *testing.T) {
 	var counts relayCounts

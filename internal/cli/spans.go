@@ -73,6 +73,10 @@ several services make one trace. Requests that have the header already are not
 changed. A tracestate and a baggage header of a request are carried on.
 --propagate=false or OTEL_PROPAGATORS=none prevents it.
 
+If the program makes spans of its requests itself, by the OpenTelemetry SDK,
+these are continued: the spans that only loupe knows are in the same traces,
+and those that the program exports are marked with [own], and not exported.
+
 Supported libraries, with Go 1.19 and later: net/http with the routes of
 http.ServeMux, gorilla/mux, chi, gin and echo; google.golang.org/grpc;
 database/sql; github.com/jackc/pgx/v5; github.com/redis/go-redis (v8 and v9);
@@ -301,6 +305,7 @@ func (v *spanView) finish(s session, sum *report.SpanSummary) error {
 	}
 	stats := s.Stats()
 	sum.Spans, sum.Lost, sum.Open, sum.Unobserved, sum.Panicked = counts.Ended, counts.Notes.Lost, counts.Open, counts.Unobserved, counts.Panicked
+	sum.Own = counts.Own
 	sum.Events.Received, sum.Events.Lost = stats.Events, stats.Lost
 	v.mu.Lock()
 	v.timer.Stop()
@@ -349,6 +354,9 @@ func (v *spanView) tellLoss(c *loupe.SpanCounts) {
 	}
 	if c.NoHeader > 0 {
 		fmt.Fprintf(v.a.Stderr, "loupe: %s sent without a traceparent header\n", english.Count(c.NoHeader, "request"))
+	}
+	if v.controller != nil {
+		say(c.Own, "%s not exported: the program exports them itself")
 	}
 	say(c.Mismatched, "%s not reported: data with an unexpected layout")
 	if c.Unlisted > 0 {

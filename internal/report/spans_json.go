@@ -29,7 +29,7 @@ type spanJSON struct {
 	G          uint64         `json:"g"`
 	Library    string         `json:"library"`
 	Sampled    bool           `json:"sampled"`
-	Own        bool           `json:"ownExport,omitempty"` // the program exports it itself
+	Own        bool           `json:"own,omitempty"` // the program exports it itself
 	Attributes map[string]any `json:"attributes"`
 	Status     string         `json:"status"` // unset, error or ok
 	Message    string         `json:"message,omitempty"`
@@ -98,6 +98,7 @@ type SpanSummary struct {
 	Lost    uint64 // reports of begins and ends that were lost; each can cost a span
 	// Open spans were still open at the end, and Unobserved ones have an uncertain end.
 	Open, Unobserved, Panicked uint64
+	Own                        uint64 // of Spans, those that the program exports itself
 	// Exported, Dropped and Failed are the numbers of spans by what became of their export.
 	Exported, Dropped, Failed uint64
 	Events                    event.Counts // of goroutines
@@ -113,12 +114,13 @@ func (s *SpanSummary) JSON(w io.Writer) error {
 		Open       uint64  `json:"open"`
 		Unobserved uint64  `json:"unobserved"`
 		Panicked   uint64  `json:"panicked"`
+		Own        uint64  `json:"own,omitempty"`
 		Exported   uint64  `json:"exported,omitempty"`
 		Dropped    uint64  `json:"dropped,omitempty"`
 		Failed     uint64  `json:"failed,omitempty"`
 		Events     uint64  `json:"events"`
 		LostEvents uint64  `json:"lostEvents"`
-	}{"Summary", s.Elapsed.Seconds(), s.Spans, s.Lost, s.Open, s.Unobserved, s.Panicked, s.Exported, s.Dropped, s.Failed, s.Events.Received, s.Events.Lost}
+	}{"Summary", s.Elapsed.Seconds(), s.Spans, s.Lost, s.Open, s.Unobserved, s.Panicked, s.Own, s.Exported, s.Dropped, s.Failed, s.Events.Received, s.Events.Lost}
 	line, err := json.Marshal(doc)
 	if err != nil {
 		return err

@@ -209,8 +209,8 @@ func TestSpanSummary(t *testing.T) {
 		want string
 	}{
 		{SpanSummary{Elapsed: 2 * time.Second}, `{"kind":"Summary","seconds":2,"spans":0,"lost":0,"open":0,"unobserved":0,"panicked":0,"events":0,"lostEvents":0}`},
-		{SpanSummary{Elapsed: time.Second, Spans: 1, Lost: 2, Open: 3, Unobserved: 4, Panicked: 5, Exported: 6, Dropped: 7, Failed: 8, Events: event.Counts{Received: 9, Lost: 10}},
-			`{"kind":"Summary","seconds":1,"spans":1,"lost":2,"open":3,"unobserved":4,"panicked":5,"exported":6,"dropped":7,"failed":8,"events":9,"lostEvents":10}`},
+		{SpanSummary{Elapsed: time.Second, Spans: 1, Lost: 2, Open: 3, Unobserved: 4, Panicked: 5, Own: 10, Exported: 6, Dropped: 7, Failed: 8, Events: event.Counts{Received: 9, Lost: 10}},
+			`{"kind":"Summary","seconds":1,"spans":1,"lost":2,"open":3,"unobserved":4,"panicked":5,"own":10,"exported":6,"dropped":7,"failed":8,"events":9,"lostEvents":10}`},
 	} {
 		var b bytes.Buffer
 		if err := test.sum.JSON(&b); err != nil || b.String() != test.want+"\n" {

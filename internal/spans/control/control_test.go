@@ -180,6 +180,9 @@ func TestMetrics(t *testing.T) {
 				p.Handle(span(i+1, 0, trace.SpanKindServer, i == 0, method, attribute.String("http.route", "/items/{id}"), attribute.String("url.path", fmt.Sprint("/items/", i)), port,
 					attribute.Int("http.response.status_code", 200)))
 			}
+			own := span(6, 0, trace.SpanKindServer, true, method, attribute.String("http.route", "/own"))
+			own.Exported = true // by the program
+			p.Handle(own)
 			p.Handle(span(11, 0, trace.SpanKindServer, false, method, attribute.String("error.type", "503"), attribute.Int("http.response.status_code", 503)))
 			p.Handle(span(12, 1, trace.SpanKindClient, true, method, port, attribute.String("url.full", "http://host/")))
 			p.Handle(span(13, 1, trace.SpanKindClient, false, method, port, attribute.String("url.full", "http://host/other")))
@@ -197,7 +200,7 @@ func TestMetrics(t *testing.T) {
 			got := metrics(r.Metrics()[metricsBefore:])
 			want := map[string][]string{
 				"http.server.request.duration": {"1 of 0.02 s error.type=503 http.request.method=GET http.response.status_code=503",
-					"5 of 0.1 s http.request.method=GET http.response.status_code=200 http.route=/items/{id}"},
+					"1 of 0.02 s http.request.method=GET http.route=/own", "5 of 0.1 s http.request.method=GET http.response.status_code=200 http.route=/items/{id}"},
 				"http.client.request.duration": {"2 of 0.04 s http.request.method=GET server.port=80"},
 			}
 			if !maps.EqualFunc(got, want, slices.Equal) {
