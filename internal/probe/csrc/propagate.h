@@ -225,17 +225,28 @@ FUNCTION void context_about(const struct loupe_context *c, u64 about)
 	other->about = lane()->stamp;
 }
 
+enum {
+	CONTEXT_OWN = 4, /* the span that the program itself makes of the request which the goroutine sends: see set otelsdk */
+};
+
 /*
  * The context of a request that begins on a goroutine. own are flags of what it has itself: LOUPE_SILENT if it gets no header,
  * LOUPE_OWN_STATE, and LOUPE_OWN_BAGGAGE. passed is the address of its context.Context, or 0.
  */
 FUNCTION void context_new(struct loupe_context *to, u64 goid, int own, u64 passed)
 {
-	struct loupe_context *scope = context_passed(passed);
+	struct loupe_context *scope = context_passed(passed), *made = context_find(context_key(goid, CONTEXT_OWN), 0);
+	u64 carried;
 
 	if (!scope)
 		scope = context_find(context_key(goid, CONTEXT_SCOPE), 0);
-	to->carried = scope ? scope->carried : 0;
+	carried = scope ? scope->carried : 0;
+	if (made && made->span && !(own & LOUPE_SILENT)) {
+		copy_context(to, made, (made->flags & LOUPE_SAMPLED) | own);
+		to->carried = carried;
+		return;
+	}
+	to->carried = carried;
 	if (scope) {
 		to->trace[0] = scope->trace[0];
 		to->trace[1] = scope->trace[1];

@@ -184,9 +184,14 @@ func (t *Tracker) replace(s *spans.Span, m *Made) {
 }
 
 // describe gives a span of a library that has begun the identity of the span of the program in which it begins, if that describes the same
-// operation. chosen is whether the context of the span was chosen before: then it is sent, and cannot be replaced.
+// operation. chosen is whether the probes have chosen the context of the span, which is sent: if they know the span of the program, they
+// have chosen its context.
 func (t *Tracker) describe(g *goroutine, s *spans.Span, chosen bool) {
 	if len(t.made) == 0 {
+		return
+	}
+	if m := t.made[s.Context.SpanID()]; chosen && m != nil {
+		t.replace(s, m)
 		return
 	}
 	var around *spans.Span

@@ -31,6 +31,8 @@ type chain struct {
 	url       string                  // of the first one, to which the ID of an order is added
 	received  *testcollector.Receiver // what the program exports
 
+	server string // name of the program's spans of requests that it serves
+
 	mu    sync.Mutex
 	spans []*spans.Span // of Loupe
 }
@@ -189,6 +191,7 @@ func tree(list []span, parent string) string {
 
 func (c *chain) expect(got, want string) {
 	c.t.Helper()
+	want = strings.ReplaceAll(want, "own server GET /orders/{id}", "own server "+c.server)
 	if got != want {
 		c.t.Errorf("exported\n%s\nwant\n%s", got, want)
 	}
@@ -219,29 +222,56 @@ func (c *chain) complete() {
 
 const incoming = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-// each runs a test with each engine and each version of the SDK.
-func each(t *testing.T, test func(t *testing.T, spec testtarget.Spec, opt loupe.Options)) {
-	for _, engine := range []loupe.Engine{loupe.EngineUprobe, loupe.EngineInline} {
-		for _, stripped := range []bool{true} {
-			spec := testtarget.Spec{Program: "chain", Go: testtarget.Latest(), Stripped: stripped, Tags: "sdk", Flags: "-modfile=sdk.mod"}
-			t.Run(fmt.Sprintf("%s/%s", engine, spec), func(t *testing.T) {
-				if engine == loupe.EngineUprobe && os.Getuid() != 0 {
-					t.Skip("eBPF requires root")
+// A version is one of the SDK, and how the program is built with it.
+type version struct {
+	modfile, tags string
+	server        string // name of the program's spans of requests that it serves
+	release       string // a Go release that builds it, the newest one besides
+}
+
+var versions = []version{
+	{"sdk-1.0.mod", "sdk,old", "server", "1.22.12"},
+	{"sdk-1.21.mod", "sdk", "server", "1.24.13"},
+	{"sdk.mod", "sdk", "GET /orders/{id}", "1.26.11"},
+}
+
+// each runs a test with each engine, version and build, or if LOUPE_RELEASES does not choose all releases with the newest ones.
+func each(t *testing.T, test func(t *testing.T, v version, spec testtarget.Spec, opt loupe.Options)) {
+	list, builds := versions, []bool{false, true}
+	if os.Getenv("LOUPE_RELEASES") != "all" {
+		list, builds = list[len(list)-1:], builds[1:]
+		t.Log(testtarget.LeftOut + "versions of the SDK other than the newest")
+	}
+	for _, v := range list {
+		releases := []string{testtarget.Latest()}
+		if len(list) > 1 {
+			releases = append(releases, v.release)
+		}
+		for _, release := range releases {
+			for _, stripped := range builds {
+				for _, engine := range []loupe.Engine{loupe.EngineUprobe, loupe.EngineInline} {
+					spec := testtarget.Spec{Program: "chain", Go: release, Stripped: stripped, Tags: v.tags, Flags: "-modfile=" + v.modfile}
+					t.Run(fmt.Sprintf("%s/%s", engine, spec), func(t *testing.T) {
+						if engine == loupe.EngineUprobe && os.Getuid() != 0 {
+							t.Skip("eBPF requires root")
+						}
+						opt := loupe.Options{Engine: engine}
+						if engine == loupe.EngineInline {
+							opt.Spans.Propagation = &loupe.Propagation{}
+						}
+						test(t, v, spec, opt)
+					})
 				}
-				opt := loupe.Options{Engine: engine}
-				if engine == loupe.EngineInline {
-					opt.Spans.Propagation = &loupe.Propagation{}
-				}
-				test(t, spec, opt)
-			})
+			}
 		}
 	}
 }
 
 // TestChain has requests pass three services that are instrumented with the SDK. Loupe adds what the program does not know.
 func TestChain(t *testing.T) {
-	each(t, func(t *testing.T, spec testtarget.Spec, opt loupe.Options) {
+	each(t, func(t *testing.T, v version, spec testtarget.Spec, opt loupe.Options) {
 		c := start(t, spec, "", opt)
+		c.server = v.server
 		c.stored()
 		c.spread()
 		c.job(opt.Spans.Propagation != nil)
@@ -249,10 +279,8 @@ func TestChain(t *testing.T) {
 	})
 }
 
-// stored requests orders that each service stores.
-func (c *chain) stored() {
-	c.t.Helper()
-	const want = `own server GET /orders/{id}
+// all are the spans of an order that each service stores.
+const all = `own server GET /orders/{id}
   own internal store
     loupe client INSERT orders
   own client loupe.test.Stock/Reserve
@@ -264,9 +292,13 @@ func (c *chain) stored() {
           own internal store
             loupe client INSERT orders
 `
+
+// stored requests orders that each service stores.
+func (c *chain) stored() {
+	c.t.Helper()
 	c.get("stored-1", "")
 	made, exported := c.take(11)
-	c.expect(tree(exported, ""), want)
+	c.expect(tree(exported, ""), all)
 	for _, s := range made {
 		if s.Kind == trace.SpanKindServer && s.Work == nil {
 			c.t.Errorf("no breakdown of %s", s.Name)
@@ -274,7 +306,7 @@ func (c *chain) stored() {
 	}
 	c.get("stored-2", incoming)
 	_, exported = c.take(11)
-	c.expect(tree(exported, "b7ad6b7169203331"), want)
+	c.expect(tree(exported, "b7ad6b7169203331"), all)
 }
 
 // spread has the services send requests on other goroutines, many at once.
@@ -331,7 +363,7 @@ func (c *chain) job(propagates bool) {
 
 // TestModes has the program sample no spans, export none, and have no SDK at all.
 func TestModes(t *testing.T) {
-	each(t, func(t *testing.T, spec testtarget.Spec, opt loupe.Options) {
+	each(t, func(t *testing.T, v version, spec testtarget.Spec, opt loupe.Options) {
 		t.Run("unsampled", func(t *testing.T) {
 			c := start(t, spec, "unsampled", opt)
 			for _, parent := range []string{"", incoming, incoming[:53] + "00"} {
@@ -364,6 +396,15 @@ func TestModes(t *testing.T) {
           loupe internal store
             loupe client INSERT orders
 `)
+			c.complete()
+		})
+		t.Run("apart", func(t *testing.T) {
+			c := start(t, spec, "apart", opt)
+			c.server = v.server
+			c.get("stored-1", "")
+			_, exported := c.take(11)
+			// Each service begins a trace, even if Loupe adds contexts to the requests.
+			c.expect(strings.ReplaceAll(tree(exported, ""), "  ", ""), strings.ReplaceAll(all, "  ", ""))
 			c.complete()
 		})
 		t.Run("idle", func(t *testing.T) {

@@ -49,6 +49,8 @@ enum {
 
 	/* abi.Type.Kind_ is the highest byte of the third word. */
 	KIND_POINTER = 22,
+
+	CLIENT = 3, /* trace.SpanKindClient */
 };
 
 /* Adds a text and its address. The Go half reads constants that the program has not accessed yet, so those are no problem of the note. */
@@ -99,6 +101,87 @@ INLINE u64 processors(u64 tracer)
 	return read_foreign(slice, sizeof(slice), at) ? 1 : slice[1];
 }
 
+/* The IDs of a span context, as they are in memory. */
+struct ids {
+	u64 trace[2], span, flags;
+};
+
+enum {
+	FLAG_REMOTE = 1 << 8,
+};
+
+#if HAS_CONTEXTS
+INLINE void copy_ids(struct loupe_context *to, const struct ids *from)
+{
+	to->trace[0] = __builtin_bswap64(from->trace[0]);
+	to->trace[1] = __builtin_bswap64(from->trace[1]);
+	to->span = __builtin_bswap64(from->span);
+	to->flags = from->flags & LOUPE_SAMPLED;
+}
+#endif
+
+/* A span of the program begins. Until it ends, requests that a goroutine sends have its context, if it is a client span. */
+INLINE void own_begins(u64 goid, u64 kind)
+{
+#if HAS_CONTEXTS
+	if (!native.contexts)
+		return;
+	context_take(context_key(goid, CONTEXT_OWN), 0);
+	if (kind == CLIENT) {
+		struct loupe_context *own = context_find(context_key(goid, CONTEXT_OWN), 1);
+
+		if (own)
+			own->span = 0; /* until it is known */
+	}
+#endif
+}
+
+/* The span has a context. span is its address, or 0 if its end is not reported. */
+INLINE void own_begun(u64 goid, u64 span, const struct ids *ids)
+{
+#if HAS_CONTEXTS
+	struct loupe_context *scope, *own, *end;
+
+	if (!native.contexts || !ids->span)
+		return;
+	scope = context_find(context_key(goid, CONTEXT_SCOPE), 1);
+	if (scope)
+		copy_ids(scope, ids);
+	own = context_find(context_key(goid, CONTEXT_OWN), 0);
+	end = own && span ? context_find(span, 1) : 0;
+	if (end) {
+		struct loupe_context *call = context_find(context_key(goid, CONTEXT_CALL), 0); /* gRPC calls the program after it has begun a call */
+
+		if (call) {
+			u64 flags = call->flags & ~(u64)LOUPE_SAMPLED;
+
+			copy_ids(call, ids);
+			call->flags |= flags;
+		}
+		copy_ids(own, ids);
+		copy_ids(end, ids);
+		end->trace[0] = goid;
+		end->about = lane()->stamp;
+	} else if (own) {
+		context_take(context_key(goid, CONTEXT_OWN), 0);
+	}
+#endif
+}
+
+/* The span ends, on any goroutine. */
+INLINE void own_ends(u64 span)
+{
+#if HAS_CONTEXTS
+	struct loupe_context end, *own;
+
+	if (!native.contexts || !context_take(span, &end))
+		return;
+	own = context_find(context_key(end.trace[0], CONTEXT_OWN), 0);
+	if (own && own->span == end.span)
+		context_take(context_key(end.trace[0], CONTEXT_OWN), 0);
+#endif
+}
+
 /* func (tr *tracer) newSpan(ctx context.Context, name string, config *trace.SpanConfig) trace.Span */
 PROBE(begin)
 {
@@ -115,6 +198,7 @@ PROBE(begin)
 	if (read_foreign(&kind, sizeof(kind), config + SETTING(config_kind)) || read_foreign(attributes, sizeof(attributes), config + SETTING(config_attributes)) ||
 	    read_foreign(scope, sizeof(scope), tracer + SETTING(tracer_name)))
 		n.to->r.flags |= LOUPE_UNREADABLE;
+	own_begins(gr.id, kind);
 	note_word(&n, kind);
 	note_word(&n, processors(tracer));
 	note_reference(&n, ARG(begin, 3, 24), ARG(begin, 4, 32));
@@ -128,15 +212,6 @@ PROBE(begin)
 	note_end(&n);
 	return 0;
 }
-
-/* The IDs of a span context, as they are in memory. */
-struct ids {
-	u64 trace[2], span, flags;
-};
-
-enum {
-	FLAG_REMOTE = 1 << 8,
-};
 
 INLINE void read_ids(struct note *n, struct ids *to, u64 at)
 {
@@ -181,16 +256,7 @@ PROBE(begun)
 	note_ids(&n, &parent);
 	note_word(&n, kind);
 	note_end(&n);
-#if HAS_CONTEXTS
-	struct loupe_context *scope = native.contexts && ids.span ? context_find(context_key(gr.id, CONTEXT_SCOPE), 1) : 0;
-
-	if (scope) {
-		scope->trace[0] = __builtin_bswap64(ids.trace[0]);
-		scope->trace[1] = __builtin_bswap64(ids.trace[1]);
-		scope->span = __builtin_bswap64(ids.span);
-		scope->flags = ids.flags & LOUPE_SAMPLED;
-	}
-#endif
+	own_begun(gr.id, kind == KIND_POINTER ? span : 0, &ids);
 	return 0;
 }
 
@@ -202,6 +268,7 @@ PROBE(end)
 	struct note n;
 
 	NOTE_OR_RETURN(end, END, &n, &gr);
+	own_ends(ARG(end, 0, 0));
 	read_ids(&n, &ids, ARG(end, 0, 0) + SETTING(span_context));
 	note_ids(&n, &ids);
 	note_end(&n);

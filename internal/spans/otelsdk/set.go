@@ -30,10 +30,10 @@ const (
 	oldestMod = "v1.0.0"  // the oldest version of the module that is supported
 	pointers  = "v1.15.0" // since then a provider has its processors in an atomic.Pointer
 
-	api   = "go.opentelemetry.io/otel/trace."
-	pkg   = Library + "/trace"
-	start = pkg + ".(*tracer).Start"
-	make_ = pkg + ".(*tracer).newSpan"
+	api     = "go.opentelemetry.io/otel/trace."
+	pkg     = Library + "/trace"
+	start   = pkg + ".(*tracer).Start"
+	newSpan = pkg + ".(*tracer).newSpan"
 )
 
 // Code returns the compiled C half.
@@ -65,9 +65,9 @@ func probes() []probe.Declaration {
 	context := []string{"span_context", "context_trace", "context_span", "context_flags", "context_remote"}
 	return []probe.Declaration{
 		{Program: "end", Funcs: []string{pkg + ".(*recordingSpan).End"}, Words: 1, Settings: context},
-		{Program: "begin", Funcs: []string{make_}, Words: 6, Requires: "end",
+		{Program: "begin", Funcs: []string{newSpan}, Words: 6, Requires: "end",
 			Settings: []string{"tracer_name", "tracer_provider", "provider_processors", "config_attributes", "config_kind"}},
-		{Program: "begun", Funcs: []string{start}, Place: probe.AfterCall, Callee: make_, Results: 2, Requires: "begin",
+		{Program: "begun", Funcs: []string{start}, Place: probe.AfterCall, Callee: newSpan, Results: 2, Requires: "begin",
 			Settings: append(context, "span_parent", "other_context")},
 	}
 }

@@ -1,7 +1,9 @@
 // Chain is a service that answers requests by sending one to the next service: by HTTP or by gRPC. Messages are bytes, so that it requires
-// no generated code. With the build tag sdk it is instrumented by hand, with the OpenTelemetry SDK, and exports its spans as the
+// no generated code. With the build tag sdk it is instrumented by hand, with the OpenTelemetry SDK (with sdk and old, with
+// versions of its instrumentation that use interceptors of gRPC), and exports its spans as the
 // OTEL_* variables say; their sampler, propagators and so on are the defaults. With the argument unsampled its spans are not sampled, with
-// unexported it exports none, with idle it has the SDK's instrumentation of libraries but no SDK.
+// unexported it exports none, with apart its requests carry no contexts, and with idle it has the SDK's instrumentation of libraries but
+// no SDK.
 //
 // It adds the commands
 //
@@ -224,11 +226,19 @@ func (c *chain) order(rw http.ResponseWriter, r *http.Request) {
 	io.WriteString(rw, text)
 }
 
-func (c *chain) reserve(_ interface{}, ctx context.Context, decode func(interface{}) error, _ grpc.UnaryServerInterceptor) (interface{}, error) {
+func (c *chain) reserve(_ interface{}, ctx context.Context, decode func(interface{}) error, intercept grpc.UnaryServerInterceptor) (interface{}, error) {
 	f := new(frame)
 	if err := decode(f); err != nil {
 		return nil, err
 	}
+	if intercept == nil {
+		return c.answer(ctx, f)
+	}
+	return intercept(ctx, f, &grpc.UnaryServerInfo{Server: c, FullMethod: "/" + service + "/Reserve"}, c.answer)
+}
+
+func (c *chain) answer(ctx context.Context, request interface{}) (interface{}, error) {
+	f := request.(*frame)
 	md, _ := metadata.FromIncomingContext(ctx)
 	text, code := c.handle(ctx, f.text, len(md["traceparent"]))
 	if code != codes.OK {

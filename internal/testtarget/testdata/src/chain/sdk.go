@@ -7,13 +7,11 @@ import (
 	"net/http"
 	"os"
 
-	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/propagation"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	"google.golang.org/grpc"
 )
 
 func instrument() func(context.Context) error {
@@ -35,7 +33,9 @@ func instrument() func(context.Context) error {
 	}
 	provider := sdktrace.NewTracerProvider(options...)
 	otel.SetTracerProvider(provider)
-	otel.SetTextMapPropagator(propagation.TraceContext{})
+	if how != "apart" {
+		otel.SetTextMapPropagator(propagation.TraceContext{})
+	}
 	return provider.ForceFlush
 }
 
@@ -48,11 +48,3 @@ func inner(ctx context.Context, name string) (context.Context, func()) {
 func wrapTransport(t http.RoundTripper) http.RoundTripper { return otelhttp.NewTransport(t) }
 
 func wrapHandler(h http.Handler) http.Handler { return otelhttp.NewHandler(h, "server") }
-
-func serverOptions() []grpc.ServerOption {
-	return []grpc.ServerOption{grpc.StatsHandler(otelgrpc.NewServerHandler())}
-}
-
-func clientOptions() []grpc.DialOption {
-	return []grpc.DialOption{grpc.WithStatsHandler(otelgrpc.NewClientHandler())}
-}
