@@ -226,7 +226,7 @@ FUNCTION void context_about(const struct loupe_context *c, u64 about)
 }
 
 enum {
-	CONTEXT_OWN = 4, /* the span that the program itself makes of the request which the goroutine sends: see set otelsdk */
+	CONTEXT_OWN = 5, /* the span that the program itself makes of the request which the goroutine sends: see set otelsdk */
 };
 
 /*

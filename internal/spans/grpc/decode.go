@@ -131,7 +131,13 @@ func (d *decoder) clientBegin(n *probe.Note) {
 	setMethod(s, method.Bytes)
 	setServer(s, string(target.Bytes))
 	d.tracker.Begin(s, passed...)
+	if strings.HasPrefix(s.Name, telemetry) { // what exports spans is no part of what the program does
+		s.Context = s.Context.WithTraceFlags(0)
+	}
 }
+
+// telemetry begins the names of the methods by which programs export their telemetry.
+const telemetry = "opentelemetry.proto.collector."
 
 // clientStream gives the span its object. From now on a goroutine can begin other RPCs before this one ends, and any goroutine can
 // end it.

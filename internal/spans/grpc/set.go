@@ -13,6 +13,8 @@
 // refused, the retry has no header. The tracestate and the baggage of an RPC that is served are carried on if the RPC that is sent has less
 // than 2 KB of headers.
 //
+// RPCs by which the exporters of OpenTelemetry send the telemetry of the program are reported, but not sampled.
+//
 // The central function is [New].
 package grpc
 

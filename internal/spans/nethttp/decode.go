@@ -227,8 +227,9 @@ func (d *decoder) clientHTTP2Begin(n *probe.Note) {
 func (d *decoder) send(n *probe.Note) *spans.Span {
 	context, silent := sets.Sent(n) // the one that its header has, if the probes have chosen it
 	passed := sets.Contexts(n)
+	telemetry := n.Word() != 0
 	own := n.Text()
-	if silent && len(own.Bytes) == 0 {
+	if silent && len(own.Bytes) == 0 && !telemetry {
 		d.tracker.NoHeader()
 	}
 	req := n.Word()
@@ -247,6 +248,9 @@ func (d *decoder) send(n *probe.Note) *spans.Span {
 	s.Set(server(u.Host, u.Scheme)...)
 	d.tracker.Begin(s, passed...)
 	d.tracker.Carries(s, join.ParseTraceparent(own.Bytes))
+	if telemetry { // what exports spans is no part of what the program does
+		s.Context = s.Context.WithTraceFlags(0)
+	}
 	return s
 }
 

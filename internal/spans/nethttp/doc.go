@@ -11,5 +11,7 @@
 // more than 2 KB of encoded headers, and those to peers that accept less than 64 KB of headers. They carry on the tracestate and the baggage
 // of the request that they belong to, if these fit, too.
 //
+// Requests by which the exporters of OpenTelemetry send the telemetry of the program are reported, but not sampled.
+//
 // The central functions are [New] and [NewModule].
 package nethttp

@@ -257,9 +257,20 @@ INLINE void note_sent(struct note *n, u64 req, u64 method, u64 url_at)
 	note_string(n, url ? url + SETTING(url_raw_query) : 0);
 }
 
+/* Whether a request is one by which an exporter of OpenTelemetry sends telemetry: its User-Agent begins with "OTel OTL". */
+INLINE u64 exports(const struct header_search *found)
+{
+	u64 agent[2] = {}, first = 0;
+
+	if (!found->agent || read_foreign(agent, sizeof(agent), found->agent) || agent[1] < sizeof(first) || agent[1] >> 32 ||
+	    read_foreign(&first, sizeof(first), agent[0]))
+		return 0;
+	return first == TEXT8('O', 'T', 'e', 'l', ' ', 'O', 'T', 'L');
+}
+
 /*
  * The context of a request that is sent, and the traceparent header that the program has set itself. If there is one, or if it is
- * uncertain whether there is, the request gets no other one.
+ * uncertain whether there is, the request gets no other one. Those that export telemetry get none.
  */
 #define NOTE_SENT_CONTEXT(n, send, goid, req, header_at, ctx_at)                               \
 	do {                                                                                   \
@@ -269,12 +280,15 @@ INLINE void note_sent(struct note *n, u64 req, u64 method, u64 url_at)
                                                                                                \
 		if (req)                                                                       \
 			header_find(&found, note_read(n, header_at));                          \
+		u64 telemetry = exports(&found);                                               \
+                                                                                               \
 		send(&context, goid, req,                                                      \
-		     (!(req) || found.traceparents || found.problems ? LOUPE_SILENT : 0) |     \
+		     (!(req) || found.traceparents || found.problems || telemetry ? LOUPE_SILENT : 0) | \
 			     (found.tracestates ? LOUPE_OWN_STATE : 0) |                       \
-			     (found.baggages ? LOUPE_OWN_BAGGAGE : 0), passed);                       \
+			     (found.baggages ? LOUPE_OWN_BAGGAGE : 0), passed);                \
 		note_context(n, &context);                                                     \
 		note_contexts(n, passed);                                                      \
+		note_word(n, telemetry);                                                       \
 		note_string(n, found.traceparents == 1 ? found.traceparent : 0);               \
 	} while (0)
 

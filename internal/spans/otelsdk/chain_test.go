@@ -33,6 +33,8 @@ type chain struct {
 
 	server string // name of the program's spans of requests that it serves
 
+	exact bool // constants of the program can be read in any case
+
 	mu    sync.Mutex
 	spans []*spans.Span // of Loupe
 }
@@ -40,7 +42,7 @@ type chain struct {
 // start starts the processes, with an argument, and observes them.
 func start(t *testing.T, spec testtarget.Spec, argument string, opt loupe.Options) *chain {
 	t.Helper()
-	c := &chain{t: t, received: testcollector.Receive(t, nil)}
+	c := &chain{t: t, exact: opt.Engine == loupe.EngineInline, received: testcollector.Receive(t, nil)}
 	opt.Spans.Handle = func(s *spans.Span) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -123,7 +125,12 @@ func (c *chain) take(n int) (made []*spans.Span, exported []span) {
 	c.t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		c.mu.Lock()
-		made = slices.DeleteFunc(slices.Clone(c.spans), telemetry)
+		made = slices.DeleteFunc(slices.Clone(c.spans), func(s *spans.Span) bool {
+			if telemetry(s) && s.Context.IsSampled() && c.exact {
+				c.t.Errorf("a request that exports spans is sampled: %s", describe([]*spans.Span{s}))
+			}
+			return telemetry(s)
+		})
 		if len(made) >= n || time.Now().After(deadline) {
 			c.spans = nil
 			c.mu.Unlock()
@@ -226,7 +233,7 @@ const incoming = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 type version struct {
 	modfile, tags string
 	server        string // name of the program's spans of requests that it serves
-	release       string // a Go release that builds it, the newest one besides
+	release       string // a Go release that builds it; the newest one builds those that are stripped
 }
 
 var versions = []version{
@@ -243,25 +250,23 @@ func each(t *testing.T, test func(t *testing.T, v version, spec testtarget.Spec,
 		t.Log(testtarget.LeftOut + "versions of the SDK other than the newest")
 	}
 	for _, v := range list {
-		releases := []string{testtarget.Latest()}
-		if len(list) > 1 {
-			releases = append(releases, v.release)
-		}
-		for _, release := range releases {
-			for _, stripped := range builds {
-				for _, engine := range []loupe.Engine{loupe.EngineUprobe, loupe.EngineInline} {
-					spec := testtarget.Spec{Program: "chain", Go: release, Stripped: stripped, Tags: v.tags, Flags: "-modfile=" + v.modfile}
-					t.Run(fmt.Sprintf("%s/%s", engine, spec), func(t *testing.T) {
-						if engine == loupe.EngineUprobe && os.Getuid() != 0 {
-							t.Skip("eBPF requires root")
-						}
-						opt := loupe.Options{Engine: engine}
-						if engine == loupe.EngineInline {
-							opt.Spans.Propagation = &loupe.Propagation{}
-						}
-						test(t, v, spec, opt)
-					})
-				}
+		for _, stripped := range builds {
+			release := v.release
+			if stripped {
+				release = testtarget.Latest()
+			}
+			for _, engine := range []loupe.Engine{loupe.EngineUprobe, loupe.EngineInline} {
+				spec := testtarget.Spec{Program: "chain", Go: release, Stripped: stripped, Tags: v.tags, Flags: "-modfile=" + v.modfile}
+				t.Run(fmt.Sprintf("%s/%s", engine, spec), func(t *testing.T) {
+					if engine == loupe.EngineUprobe && os.Getuid() != 0 {
+						t.Skip("eBPF requires root")
+					}
+					opt := loupe.Options{Engine: engine}
+					if engine == loupe.EngineInline {
+						opt.Spans.Propagation = &loupe.Propagation{}
+					}
+					test(t, v, spec, opt)
+				})
 			}
 		}
 	}
@@ -292,6 +297,13 @@ const all = `own server GET /orders/{id}
           own internal store
             loupe client INSERT orders
 `
+
+// mode runs a part of TestModes, always with one of the engines.
+func mode(t *testing.T, name string, engine, always loupe.Engine, test func(t *testing.T)) {
+	if engine == always || os.Getenv("LOUPE_RELEASES") == "all" {
+		t.Run(name, test)
+	}
+}
 
 // stored requests orders that each service stores.
 func (c *chain) stored() {
@@ -361,10 +373,11 @@ func (c *chain) job(propagates bool) {
 	c.expect(tree(exported, ""), want)
 }
 
-// TestModes has the program sample no spans, export none, and have no SDK at all.
+// TestModes has the program sample no spans, export none, send no contexts, and have no SDK at all. Unless LOUPE_RELEASES chooses all
+// releases, each engine has some of these.
 func TestModes(t *testing.T) {
 	each(t, func(t *testing.T, v version, spec testtarget.Spec, opt loupe.Options) {
-		t.Run("unsampled", func(t *testing.T) {
+		mode(t, "unsampled", opt.Engine, loupe.EngineInline, func(t *testing.T) {
 			c := start(t, spec, "unsampled", opt)
 			for _, parent := range []string{"", incoming, incoming[:53] + "00"} {
 				c.get("stored-1", parent)
@@ -380,7 +393,7 @@ func TestModes(t *testing.T) {
 			}
 			c.complete()
 		})
-		t.Run("unexported", func(t *testing.T) {
+		mode(t, "unexported", opt.Engine, loupe.EngineInline, func(t *testing.T) {
 			c := start(t, spec, "unexported", opt)
 			c.get("stored-1", "")
 			_, exported := c.take(11)
@@ -398,7 +411,7 @@ func TestModes(t *testing.T) {
 `)
 			c.complete()
 		})
-		t.Run("apart", func(t *testing.T) {
+		mode(t, "apart", opt.Engine, "", func(t *testing.T) {
 			c := start(t, spec, "apart", opt)
 			c.server = v.server
 			c.get("stored-1", "")
@@ -407,7 +420,7 @@ func TestModes(t *testing.T) {
 			c.expect(strings.ReplaceAll(tree(exported, ""), "  ", ""), strings.ReplaceAll(all, "  ", ""))
 			c.complete()
 		})
-		t.Run("idle", func(t *testing.T) {
+		mode(t, "idle", opt.Engine, loupe.EngineUprobe, func(t *testing.T) {
 			c := start(t, spec, "idle", opt)
 			c.get("stored-1", "")
 			if opt.Engine == loupe.EngineInline && runtime.GOARCH == testtarget.AMD64 { // which does not report spans of the API
