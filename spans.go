@@ -29,6 +29,8 @@ import (
 
 // SpanOptions configures request spans. The zero value makes none.
 //
+// Operations in secret mode (package runtime/secret) are reported without names, addresses and statements.
+//
 // A session with spans observes only goroutines that serve a request, and those that these create, from the begin of the request
 // on. The events of Options.Kinds are reported for these goroutines only.
 type SpanOptions struct {

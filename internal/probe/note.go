@@ -16,6 +16,7 @@ const (
 	MarkUnreadable = Marks(csrc.ProbesLoupeMarkLOUPE_UNREADABLE) // memory could not be read
 	MarkImpossible = Marks(csrc.ProbesLoupeMarkLOUPE_IMPOSSIBLE) // the length is impossible
 	MarkFull       = Marks(csrc.ProbesLoupeMarkLOUPE_FULL)       // the note had no room for the text
+	MarkSecret     = Marks(csrc.ProbesLoupeMarkLOUPE_SECRET)     // of a note: the goroutine is in secret mode (runtime/secret); all texts are empty
 )
 
 // A Note is a record of a set. Its payload is read in the order in which the C half wrote it. A note is valid only

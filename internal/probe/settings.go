@@ -14,6 +14,9 @@ import (
 // configure sets the settings of the probes for a process.
 func (pl *planner) configure(p Program) error {
 	l, c, minor := p.Layout(), &pl.plan.Config, pl.bin.Version().Minor
+	if err := pl.setSecret(c, l); err != nil {
+		return fmt.Errorf("%w: %w", goproc.ErrLayout, err)
+	}
 	if err := setOffsets(c, l); err != nil {
 		return fmt.Errorf("%w: %w", goproc.ErrLayout, err)
 	}
@@ -115,6 +118,17 @@ func setOffsets(c *csrc.Config, l *layout.Layout) error {
 		}
 	}
 	return nil
+}
+
+// setSecret sets the offset of the nesting of secret.Do, if the program calls it (package runtime/secret, Go 1.26).
+func (pl *planner) setSecret(c *csrc.Config, l *layout.Layout) error {
+	c.G_secret = csrc.NoField
+	if _, ok := pl.bin.LookupFunc("runtime/secret.doHelper"); !ok {
+		return nil
+	}
+	off, err := l.Offset("runtime.g.secret")
+	c.G_secret = uint32(off)
+	return err
 }
 
 // noState is a goroutine state that does not exist.

@@ -246,6 +246,20 @@ INLINE u64 thread_pointer(void)
 }
 #endif
 
+/* The g of the hit, which Go code has in a register since Go 1.17 (amd64) or always. Requires Linux 5.15. */
+INLINE u64 hit_g(void)
+{
+	struct regs *user = (struct regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
+	u64 g = 0;
+
+#if defined(__TARGET_ARCH_x86)
+	bpf_probe_read_kernel(&g, sizeof(g), &user->r14);
+#elif defined(__TARGET_ARCH_arm64)
+	bpf_probe_read_kernel(&g, sizeof(g), &user->regs[28]);
+#endif
+	return g;
+}
+
 /* The time of an event of a goroutine. The clock is read in program order. */
 INLINE u64 event_time(u64 goid)
 {

@@ -118,6 +118,7 @@ struct loupe_config {
 	u32 reason_preempted, trace_reason_preempted; /* of a goroutine that stops for the garbage collector */
 	u32 select_cases;     /* argument of selectgo with the number of cases, or of send cases */
 	u32 select_recvs;     /* argument with the number of receive cases; LOUPE_NO_FIELD: none */
+	u32 g_secret;         /* offset in a g; LOUPE_NO_FIELD: the program has no secret mode */
 };
 
 enum loupe_flag {
@@ -170,6 +171,7 @@ enum loupe_mark {
 	LOUPE_UNREADABLE = 2, /* its memory could not be read */
 	LOUPE_IMPOSSIBLE = 4, /* its length or its address is impossible */
 	LOUPE_FULL = 8,       /* the record has no room for it */
+	LOUPE_SECRET = 16,    /* the goroutine is in secret mode (package runtime/secret): no text was read */
 };
 
 /* Counts the events of one kind on one CPU. */

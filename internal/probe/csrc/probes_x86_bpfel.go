@@ -76,7 +76,7 @@ type ProbesLoupeConfig struct {
 	TraceReasonPreempted uint32
 	SelectCases          uint32
 	SelectRecvs          uint32
-	_                    [4]byte
+	G_secret             uint32
 }
 
 type ProbesLoupeContext struct {
@@ -209,6 +209,7 @@ const (
 	ProbesLoupeMarkLOUPE_UNREADABLE ProbesLoupeMark = 2
 	ProbesLoupeMarkLOUPE_IMPOSSIBLE ProbesLoupeMark = 4
 	ProbesLoupeMarkLOUPE_FULL       ProbesLoupeMark = 8
+	ProbesLoupeMarkLOUPE_SECRET     ProbesLoupeMark = 16
 )
 
 type ProbesLoupeNative struct {

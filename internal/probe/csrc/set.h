@@ -101,6 +101,25 @@ struct note {
 /* Hides the value from the compiler, so that bounds are computed where the verifier sees them. */
 #define OPAQUE(value) asm volatile("" : "+r"(value))
 
+#ifndef __bpf__
+INLINE u64 hit_g(void) { return lane()->g; }
+#endif
+
+/*
+ * Whether the goroutine of the hit is in secret mode, or that cannot be read. Then notes contain no texts: neither statements, nor
+ * arguments, nor names.
+ */
+INLINE int in_secret(void)
+{
+	u64 g;
+	u32 nesting = 0;
+
+	if (CONFIG(g_secret) == LOUPE_NO_FIELD)
+		return 0;
+	g = hit_g();
+	return !g || read_memory(&nesting, sizeof(nesting), g + CONFIG(g_secret)) || nesting;
+}
+
 /*
  * Begins a note of a goroutine. what is the kind of the note, defined by the set; stack is the result of OWN_STACK, or 0. Returns 0 if
  * the buffer is full; the note is then counted as lost.
@@ -117,6 +136,8 @@ INLINE int note_begin_in(struct note *n, u64 room, u8 what, u32 tid, u64 goid, u
 	fill(&n->to->r, kind, tid, goid);
 	n->to->r.reason = what;
 	n->to->r.stack = stack;
+	if (in_secret())
+		n->to->r.flags |= LOUPE_SECRET;
 	return 1;
 }
 
@@ -139,7 +160,7 @@ INLINE void note_word(struct note *n, u64 word)
 
 /*
  * Adds length bytes at an address in the target, at most LOUPE_TEXT of them. Problems are marked in the note.
- * The memory need not be valid.
+ * The memory need not be valid. In secret mode the text is empty.
  */
 INLINE void note_text(struct note *n, u64 addr, u64 length)
 {
@@ -155,7 +176,9 @@ INLINE void note_text(struct note *n, u64 addr, u64 length)
 
 	struct loupe_text *t = (struct loupe_text *)(n->to->payload + at);
 
-	if (length >> 47) {
+	if (n->to->r.flags & LOUPE_SECRET) {
+		size = length = 0;
+	} else if (length >> 47) {
 		marks = LOUPE_IMPOSSIBLE;
 		size = 0;
 	} else if (length > LOUPE_TEXT) {

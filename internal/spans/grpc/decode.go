@@ -324,7 +324,10 @@ func (r result) set(s *spans.Span) {
 // setMethod sets the name and the attributes of a method such as "/package.Service/Method".
 func setMethod(s *spans.Span, method []byte) {
 	s.Name = strings.TrimPrefix(string(method), "/")
-	s.Set(semconv.RPCSystemNameGRPC, semconv.RPCMethod(s.Name))
+	s.Set(semconv.RPCSystemNameGRPC)
+	if s.Name != "" { // else it is secret
+		s.Set(semconv.RPCMethod(s.Name))
+	}
 }
 
 // setServer sets the attributes of the server in the target of a client: "host:port", or a URI with the scheme of a resolver such as

@@ -13,6 +13,9 @@ import (
 // makeValid replaces what is not UTF-8 in the texts of a span. They come from requests, so a client chooses them, and a message of
 // protobuf with an invalid text cannot be exported, nor can the spans that are exported with it.
 func makeValid(s *spans.Span) {
+	if s.Name == "" { // the program has given none, or it was in secret mode
+		s.Name = s.Library
+	}
 	s.Name, s.Message, s.Library = valid(s.Name), valid(s.Message), valid(s.Library)
 	makeAllValid(s.Attributes, s.Own)
 	for i := range s.Events {

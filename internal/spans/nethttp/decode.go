@@ -112,12 +112,16 @@ func (d *decoder) serverBegin(n *probe.Note) {
 	}
 	s := &roomy.Span
 	s.Attributes = roomy.room[:0]
-	s.Name = setMethod(s, method.Bytes)
+	s.Name = unknownMethod
+	if n.Marks&probe.MarkSecret == 0 {
+		s.Name = setMethod(s, method.Bytes)
+		s.Set(semconv.URLPath(string(path.Bytes)))
+	}
 	scheme, servers := httpScheme, d.servers
 	if tls != 0 {
 		scheme, servers = httpsScheme, d.secureServers
 	}
-	s.Set(scheme, semconv.URLPath(string(path.Bytes)), semconv.NetworkProtocolVersion(protocol(major, minor)))
+	s.Set(scheme, semconv.NetworkProtocolVersion(protocol(major, minor)))
 	s.Set(servers.Of(host.Bytes)...)
 	s.Set(d.peers.Of(remote.Bytes)...)
 	if len(agent.Bytes) > 0 {
@@ -238,14 +242,16 @@ func (d *decoder) send(n *probe.Note) *spans.Span {
 		d.tracker.Mismatch()
 		return nil
 	}
-	s := &spans.Span{Library: Library, Kind: trace.SpanKindClient, Start: n.Time, G: n.G, Object: req, Context: context}
-	if len(method.Bytes) == 0 {
-		method.Bytes = []byte("GET")
+	s := &spans.Span{Library: Library, Kind: trace.SpanKindClient, Start: n.Time, G: n.G, Object: req, Context: context, Name: unknownMethod}
+	if n.Marks&probe.MarkSecret == 0 {
+		if len(method.Bytes) == 0 {
+			method.Bytes = []byte("GET")
+		}
+		s.Name = setMethod(s, method.Bytes)
+		u := url.URL{Scheme: string(scheme.Bytes), Host: string(host.Bytes), Path: string(path.Bytes), RawQuery: redact(string(query.Bytes))}
+		s.Set(semconv.URLFull(u.String()))
+		s.Set(server(u.Host, u.Scheme)...)
 	}
-	s.Name = setMethod(s, method.Bytes)
-	u := url.URL{Scheme: string(scheme.Bytes), Host: string(host.Bytes), Path: string(path.Bytes), RawQuery: redact(string(query.Bytes))}
-	s.Set(semconv.URLFull(u.String()))
-	s.Set(server(u.Host, u.Scheme)...)
 	d.tracker.Begin(s, passed...)
 	d.tracker.Carries(s, join.ParseTraceparent(own.Bytes))
 	if telemetry { // what exports spans is no part of what the program does
@@ -356,8 +362,11 @@ func setMethod(s *spans.Span, method []byte) string {
 		return known.Value.AsString()
 	}
 	s.Set(semconv.HTTPRequestMethodOther, semconv.HTTPRequestMethodOriginal(string(method)))
-	return "HTTP"
+	return unknownMethod
 }
+
+// unknownMethod is the beginning of a name if the method is not one of these, or is secret.
+const unknownMethod = "HTTP"
 
 // server returns the attributes of the server in a host with an optional port.
 func server(host, scheme string) []attribute.KeyValue {
