@@ -58,6 +58,9 @@ func opened(s *probe.Session, with sets, err error) (*Session, error) {
 	}
 	if with.spans != nil {
 		with.spans.session = s
+		if w, ok := builtWarning(with.spans.binary); ok {
+			s.Warn(w)
+		}
 		if with.spans.silent {
 			s.Warn(event.Warnf(event.WarnMissing, "requests that the program sends carry no traceparent header: engine uprobe does not change the target; use engine inline"))
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/gobin"
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/probe"
 	"github.com/loupe-go/loupe/internal/probe/inline"
@@ -127,12 +128,13 @@ type spanSets struct {
 	tracker *join.Tracker
 	probes  []*probe.Set
 	session *probe.Session
+	binary  *gobin.Binary
 	silent  bool // contexts are to be propagated, but the engine cannot
 }
 
 // newSpanSets returns the sets for a process. kinds are the kinds of events that are observed.
 func newSpanSets(o SpanOptions, p *goproc.Process, kinds event.Kinds) *spanSets {
-	s := &spanSets{}
+	s := &spanSets{binary: p.Binary()}
 	s.tracker = join.NewTracker(join.Options{PID: int32(p.PID()), Handle: o.Handle, Sample: o.Sample, Kinds: kinds,
 		Release: func(g uint64) { s.session.Unlist(g) }, InGap: func() bool { return s.session.InGap() },
 		Unbuffered: p.Unbuffered,
