@@ -373,6 +373,29 @@ func (c *chain) job(propagates bool) {
 	c.expect(tree(exported, ""), want)
 }
 
+// TestDatabase has the program make spans of its statements, too, by otelsql. Its driver makes them within the operations of database/sql.
+func TestDatabase(t *testing.T) {
+	testtarget.Whole(t, "a database with spans")
+	want := strings.ReplaceAll(all, "loupe client INSERT orders", "own client sql.conn.exec")
+	for _, engine := range []loupe.Engine{loupe.EngineUprobe, loupe.EngineInline} {
+		t.Run(string(engine), func(t *testing.T) {
+			if engine == loupe.EngineUprobe && os.Getuid() != 0 {
+				t.Skip("eBPF requires root")
+			}
+			c := start(t, testtarget.Spec{Program: "chain", Stripped: true, Tags: "sdk,sql", Flags: "-modfile=sdk-sql.mod"}, "", loupe.Options{Engine: engine})
+			c.server = "GET /orders/{id}"
+			c.get("stored-1", "")
+			_, exported := c.take(14) // the driver connects first: of its two spans, the first one is that of the operation
+			connected := strings.ReplaceAll(tree(exported, ""), "own client sql.connector.connect", "")
+			c.expect(strings.Join(strings.Fields(connected), " "), strings.Join(strings.Fields(want), " "))
+			c.get("stored-2", "")
+			_, exported = c.take(11)
+			c.expect(tree(exported, ""), want)
+			c.complete()
+		})
+	}
+}
+
 // TestModes has the program sample no spans, export none, send no contexts, and have no SDK at all. Unless LOUPE_RELEASES chooses all
 // releases, each engine has some of these.
 func TestModes(t *testing.T) {

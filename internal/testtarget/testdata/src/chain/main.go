@@ -1,6 +1,6 @@
 // Chain is a service that answers requests by sending one to the next service: by HTTP or by gRPC. Messages are bytes, so that it requires
 // no generated code. With the build tag sdk it is instrumented by hand, with the OpenTelemetry SDK (with sdk and old, with
-// versions of its instrumentation that use interceptors of gRPC), and exports its spans as the
+// versions of its instrumentation that use interceptors of gRPC; with sdk and sql, also the database), and exports its spans as the
 // OTEL_* variables say; their sampler, propagators and so on are the defaults. With the argument unsampled its spans are not sampled, with
 // unexported it exports none, with apart its requests carry no contexts, and with idle it has the SDK's instrumentation of libraries but
 // no SDK.
@@ -77,7 +77,7 @@ type chain struct {
 func main() {
 	encoding.RegisterCodec(plain{})
 	flush := instrument()
-	c := &chain{client: &http.Client{Transport: wrapTransport(http.DefaultTransport)}, db: sql.OpenDB(book{})}
+	c := &chain{client: &http.Client{Transport: wrapTransport(http.DefaultTransport)}, db: openDB(book{})}
 	c.start()
 	serve(false, map[string]command{
 		"address": func([]string) string {
