@@ -36,7 +36,7 @@ import (
 // on. The events of Options.Kinds are reported for these goroutines only.
 type SpanOptions struct {
 	// Handle receives each span when it ends. It is called while [Session.Events] is being iterated, by the same goroutine, and may
-	// keep the span. If Handle is nil, no spans are made.
+	// keep the span. If Handle is nil, no spans are made. A span with Exported set should not be exported: the program does that itself.
 	Handle func(*spans.Span)
 
 	// Sample decides whether a new span is sampled, which its context then says. Handle also receives spans that are not. If

@@ -208,7 +208,8 @@ func (t *Tracker) describe(g *goroutine, s *spans.Span, chosen bool) {
 	if m == nil || m.Span != around {
 		return
 	}
-	served := s.Kind == trace.SpanKindServer && around.Kind == s.Kind && m.Family == familyOf(s) && !m.replaces && len(g.open) == 0 && s.Parent.SpanID() == around.Parent.SpanID()
+	served := s.Kind == trace.SpanKindServer && around.Kind == s.Kind && len(g.open) == 0 && m.Family == familyOf(s) && !m.replaces &&
+		s.Parent.SpanID() == around.Parent.SpanID()
 	if served || !chosen && t.sameOperation(m, s) {
 		t.replace(s, m)
 	}

@@ -149,6 +149,32 @@ func TestMadeClient(t *testing.T) {
 	}
 }
 
+// TestMadeBefore has the program begin the span of an RPC before the goroutine of the RPC is created.
+func TestMadeBefore(t *testing.T) {
+	w := newWorld(t, nil)
+	remote := contextOf(9, 90).WithRemote(true)
+	own := w.makes(1, 9, 1, server, RPC, remote)
+	w.create(2, 1)
+	call := w.tracker.Begin(&spans.Span{G: 2, Library: "lib", Kind: server, Start: w.tick(), Parent: remote, Attributes: []attribute.KeyValue{rpcCall}})
+	if !is(call, own) {
+		t.Errorf("%+v is not that of the program", call)
+	}
+	w.create(3, 1)
+	other := w.tracker.Begin(&spans.Span{G: 3, Library: "lib", Kind: server, Start: w.tick(), Parent: remote, Attributes: []attribute.KeyValue{rpcCall}})
+	if is(other, own) {
+		t.Errorf("%+v has the identity of the span of another call", other)
+	}
+	w.tracker.MadeEnded(own.Context.SpanID(), w.tick())
+	w.end(call)
+	w.end(other)
+	w.event(event.GoDestroy, 2, nil)
+	w.event(event.GoDestroy, 3, nil)
+	w.empty()
+	if len(w.ended) != 2 {
+		t.Errorf("ended: %+v", w.ended)
+	}
+}
+
 // TestCarries sends requests with headers that the program has set.
 func TestCarries(t *testing.T) {
 	w := newWorld(t, nil)
@@ -164,7 +190,8 @@ func TestCarries(t *testing.T) {
 	if s := carrying(contextOf(7, 70)); !s.Exported || s.Context.SpanID() != contextOf(7, 70).SpanID() || s.Context.IsRemote() {
 		t.Errorf("%+v has the header of an unknown span, which is not that of the program", s)
 	}
-	for what, header := range map[string]trace.SpanContext{"no header": none, "a header that is passed on": remote, "the header of the request": request.Context, "the header of a span that is not sent": inner.Context} {
+	for what, header := range map[string]trace.SpanContext{"no header": none, "a header that is passed on": remote, "the header of the request": request.Context,
+		"the header of a span that is not sent": inner.Context} {
 		if s := carrying(header); s.Exported || !isChild(s, inner, spans.RuleGoroutine) {
 			t.Errorf("%s: %+v", what, s)
 		}

@@ -258,7 +258,7 @@ func TestInline(t *testing.T) {
 			missing = append(missing, w.Text)
 		}
 	}
-	if len(missing) != 1 || !strings.HasPrefix(missing[0], "spans that the program makes by the API of OpenTelemetry are not reported: ") {
+	if len(missing) != 1 || !strings.HasPrefix(missing[0], "spans that the program makes by the API of OpenTelemetry without an SDK are not reported: ") {
 		t.Errorf("warnings %q", missing)
 	}
 	o.get("/nested", 0)

@@ -60,7 +60,7 @@ func New(t *join.Tracker, p Process, complete func() bool) *probe.Set {
 	set := &probe.Set{Name: Library, Code: &code, Settings: settings(), Decode: d.decode}
 	for _, p := range probes() {
 		p.Since, p.NeedsG, p.Reads, p.Quiet = oldest, true, true, true
-		p.Without = "spans that the program makes by the API of OpenTelemetry are not reported"
+		p.Without = "spans that the program makes by the API of OpenTelemetry without an SDK are not reported"
 		set.Probes = append(set.Probes, p)
 	}
 	return set
