@@ -21,6 +21,7 @@ type rawG struct {
 	gopc, startPC    uint64
 	parent           uint64
 	labels           uint64
+	secret           bool  // it is in secret mode (package runtime/secret), and labels is 0 then
 	trackingSeq      uint8 // number of times it stopped running, modulo 256 (Go 1.17 and later)
 }
 
@@ -40,15 +41,19 @@ func (rt *runtimeLayout) decodeG(addr uint64, b []byte) rawG {
 		return b[off]
 	}
 	status := uint32(word(o.status))
-	return rawG{
+	g := rawG{
 		addr: addr, goid: word(o.goid), status: status &^ rt.status.scan,
 		stackLo: word(o.stackLo), stackHi: word(o.stackHi),
 		pc: word(o.schedPC), sp: word(o.schedSP), lr: word(o.schedLR),
 		syscallPC: word(o.syscallPC), syscallSP: word(o.syscallSP), m: word(o.m),
 		waitSince: int64(word(o.waitSince)), waitReason: octet(o.waitReason), locked: word(o.lockedM) != 0,
 		gopc: word(o.gopc), startPC: word(o.startPC), parent: word(o.parent), labels: word(o.labels),
-		trackingSeq: octet(o.trackingSeq),
+		trackingSeq: octet(o.trackingSeq), secret: uint32(word(o.secret)) != 0,
 	}
+	if g.secret {
+		g.labels = 0
+	}
+	return g
 }
 
 // same reports whether a goroutine did not run between two reads of its g. The waiting time may

@@ -26,13 +26,13 @@ const none = -1
 
 // gOffsets are byte offsets in runtime.g (runtime/runtime2.go).
 type gOffsets struct {
-	size                               int
-	stackLo, stackHi, schedPC, schedSP int
-	schedLR                            int // used on arm64
-	syscallPC, syscallSP               int
-	m, status, goid, waitSince         int
-	waitReason, lockedM, gopc, startPC int
-	parent, labels, trackingSeq        int // none in releases that lack them
+	size                                int
+	stackLo, stackHi, schedPC, schedSP  int
+	schedLR                             int // used on arm64
+	syscallPC, syscallSP                int
+	m, status, goid, waitSince          int
+	waitReason, lockedM, gopc, startPC  int
+	parent, labels, trackingSeq, secret int // none in releases that lack them
 }
 
 // mOffsets are byte offsets in runtime.m.
@@ -128,13 +128,13 @@ func newGOffsets(l *layout.Layout) (gOffsets, error) {
 		waitSince: r.need("runtime.g.waitsince"), waitReason: r.need("runtime.g.waitreason"),
 		lockedM: r.need("runtime.g.lockedm"), gopc: r.need("runtime.g.gopc"), startPC: r.need("runtime.g.startpc"),
 		parent: r.first("runtime.g.parentGoid"), labels: r.first("runtime.g.labels"),
-		trackingSeq: r.first("runtime.g.trackingSeq"),
+		trackingSeq: r.first("runtime.g.trackingSeq"), secret: r.first("runtime.g.secret"),
 	}
 	if r.err != nil {
 		return g, r.err
 	}
 	return g, checkWithin(g.size, g.stackLo, g.stackHi, g.schedPC, g.schedSP, g.schedLR, g.syscallPC, g.syscallSP, g.m,
-		g.status, g.goid, g.waitSince, g.waitReason, g.lockedM, g.gopc, g.startPC, g.parent, g.labels, g.trackingSeq)
+		g.status, g.goid, g.waitSince, g.waitReason, g.lockedM, g.gopc, g.startPC, g.parent, g.labels, g.trackingSeq, g.secret)
 }
 
 func newMOffsets(l *layout.Layout) (mOffsets, error) {

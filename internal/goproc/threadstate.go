@@ -227,7 +227,7 @@ func (p *Process) LabelReader() *LabelReader {
 
 // Read returns the labels that a goroutine had at the moment of a ThreadState. They are read now. certain is false if the
 // goroutine has other labels now, or ended: the memory of the set may have been reused. The labels are nil if they cannot be
-// read.
+// read, and in secret mode (package runtime/secret).
 func (r *LabelReader) Read(t *ThreadState) (labels map[string]string, certain bool) {
 	if t.Labels == 0 {
 		return nil, true
@@ -241,6 +241,9 @@ func (r *LabelReader) Read(t *ThreadState) (labels map[string]string, certain bo
 		}
 	}
 	gs, err := r.p.readGs([]uint64{t.G})
+	if err == nil && gs[0].goid == t.GoID && gs[0].secret {
+		return nil, true
+	}
 	if err != nil || gs[0].goid != t.GoID || gs[0].labels != t.Labels {
 		return labels, known
 	}

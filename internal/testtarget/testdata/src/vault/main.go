@@ -1,6 +1,7 @@
 // Vault serves HTTP. It handles some of the requests in secret mode, for which it is built with GOEXPERIMENT=runtimesecret.
 //
-// It adds the command `address`, which answers with the address of its server: `address PLAIN`. The server serves the paths
+// It adds the commands `address`, which answers with the address of its server: `address PLAIN`, and `wait`, which starts two goroutines
+// with the label place that wait, one of them in secret mode. The server serves the paths
 //
 //	/open?word=W    executes a statement with the word, and requests /open/W
 //	/secret?word=W  the same in secret mode
@@ -16,6 +17,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"runtime/pprof"
 	"runtime/secret"
 )
 
@@ -53,6 +55,20 @@ func work(ctx context.Context, word string) {
 	resp.Body.Close()
 }
 
+func wait(ready chan<- bool) {
+	ready <- true
+	select {}
+}
+
+// labelled has two goroutines wait.
+func labelled() {
+	ready := make(chan bool)
+	go pprof.Do(context.Background(), pprof.Labels("place", "open"), func(context.Context) { wait(ready) })
+	go pprof.Do(context.Background(), pprof.Labels("place", "hidden"), func(context.Context) { secret.Do(func() { wait(ready) }) })
+	<-ready
+	<-ready
+}
+
 func main() {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/open", func(w http.ResponseWriter, r *http.Request) { work(r.Context(), r.FormValue("word")) })
@@ -72,6 +88,10 @@ func main() {
 	})
 	server = httptest.NewServer(mux)
 	serve(false, map[string]command{
+		"wait": func([]string) string {
+			labelled()
+			return "wait"
+		},
 		"address": func([]string) string { return "address " + server.Listener.Addr().String() },
 	})
 }
