@@ -16,10 +16,17 @@ const (
 	noteRoute = iota
 	noteMuxRoute
 	noteParts
+	noteLong
 )
 
-// maxParts is the number of parts of a route that a note can have, as in probes.c.
-const maxParts = 8
+// Numbers of parts of a route and of pieces of a long one that a note can have, as in probes.c.
+const (
+	maxParts  = 8
+	maxPieces = 4
+)
+
+// maxRoute is the length of the longest route that is reported, in bytes.
+const maxRoute = 256
 
 // maxKept bounds the requests that are kept. Requests that have ended are among them.
 const maxKept = 1 << 12
@@ -69,6 +76,8 @@ func (d *decoder) decode(n *probe.Note) {
 		route = nethttp.PathOf(d.text(n))
 	case noteParts:
 		route = d.parts(n)
+	case noteLong:
+		route = d.long(n)
 	}
 	if route == "" {
 		return
@@ -110,6 +119,57 @@ func (d *decoder) parts(n *probe.Note) string {
 		route.WriteString(part)
 	}
 	return joined(route.String())
+}
+
+// long returns the route of a note that has its pieces. If it is too long, it has no patterns: those of variables can be longer than
+// everything else in a route, as in "/{name:(?:[a-z]|[a-z][a-z0-9-]*[a-z0-9])}".
+func (d *decoder) long(n *probe.Note) string {
+	count := n.Word()
+	if count == 0 || count > maxPieces {
+		return ""
+	}
+	var route []byte
+	for range count {
+		piece := n.Text()
+		if piece.Marks != 0 {
+			return ""
+		}
+		route = append(route, piece.Bytes...)
+	}
+	if !utf8.Valid(route) {
+		d.tracker.Mismatch()
+		return ""
+	}
+	text := string(route)
+	if len(text) > maxRoute {
+		text = withoutPatterns(text)
+	}
+	if len(text) > maxRoute {
+		return ""
+	}
+	return text
+}
+
+// withoutPatterns returns a route of gorilla/mux without the patterns of its variables, which are in braces and can contain braces.
+func withoutPatterns(route string) string {
+	var short strings.Builder
+	depth, pattern := 0, false
+	for _, r := range route {
+		switch {
+		case r == '{':
+			depth++
+		case r == '}' && depth > 0:
+			if depth--; depth == 0 {
+				pattern = false
+			}
+		case r == ':' && depth == 1:
+			pattern = true
+		}
+		if !pattern {
+			short.WriteRune(r)
+		}
+	}
+	return short.String()
 }
 
 // joined returns a route without the wildcards at the end of its parts that other parts follow.

@@ -47,13 +47,15 @@ enum loupe_table_id {
 
 /* Kinds of notes. */
 enum {
-	ROUTE,      /* with one text */
-	MUX_ROUTE,  /* the same, of an http.ServeMux */
+	ROUTE,       /* with one text */
+	MUX_ROUTE,   /* the same, of an http.ServeMux */
 	ROUTE_PARTS, /* with their number and that many texts */
+	LONG_ROUTE,  /* the same, of the pieces of one text */
 };
 
 enum {
 	MAX_PARTS = 8, /* parts of a route that are read */
+	MAX_PIECES = 4, /* pieces of a long route that are read */
 	MAX_FRAMES = 6, /* calls from (*ServeMux).ServeHTTP to the probe, and one */
 	NOT_FOUND = 20, /* length of the method of routes in echo that are for paths without a route: "echo_route_not_found" */
 };
@@ -156,10 +158,13 @@ PROBE(old_serve_mux)
 	return 0;
 }
 
-/* Adds the template of a *mux.Route; an empty text if it has no path. */
+/*
+ * Adds the template of a *mux.Route, in pieces because the patterns of variables can be long; one empty piece if it has no path. A template
+ * that is too long is one piece, which is cut.
+ */
 INLINE void note_gorilla(struct note *n, u64 route)
 {
-	u64 path;
+	u64 path, text[2] = {}, count;
 
 	if (SETTING(gorilla_path)) {
 		path = note_read(n, route + SETTING(gorilla_path));
@@ -168,7 +173,15 @@ INLINE void note_gorilla(struct note *n, u64 route)
 
 		path = group ? note_read(n, group + SETTING(group_path)) : 0;
 	}
-	note_string(n, path ? path + SETTING(regexp_template) : 0);
+	if (path) {
+		text[0] = note_read(n, path + SETTING(regexp_template));
+		text[1] = note_read(n, path + SETTING(regexp_template) + 8);
+	}
+	count = text[1] > LOUPE_TEXT && text[1] <= MAX_PIECES * LOUPE_TEXT ? (text[1] + LOUPE_TEXT - 1) / LOUPE_TEXT : 1;
+	note_word(n, count);
+	for (u32 i = 0; i < MAX_PIECES; i++)
+		if (i < count)
+			note_text(n, text[0] + i * LOUPE_TEXT, i + 1 < count ? LOUPE_TEXT : text[1] - i * LOUPE_TEXT);
 }
 
 /* func requestWithRoute(r *http.Request, route *Route) *http.Request, which (*Router).ServeHTTP calls */
@@ -178,7 +191,7 @@ PROBE(gorilla)
 
 	if (!route)
 		return 0;
-	BEGIN(gorilla, ROUTE, 32);
+	BEGIN(gorilla, LONG_ROUTE, LOUPE_PAYLOAD);
 	note_depth(&n, &gr, CALLER(gorilla));
 	note_gorilla(&n, route);
 	note_end(&n);
@@ -195,7 +208,7 @@ PROBE(old_gorilla)
 
 	if (!route || read_foreign(&key, sizeof(key), ARG(old_gorilla, 2, 16)) || key != 1)
 		return 0;
-	BEGIN(old_gorilla, ROUTE, 32);
+	BEGIN(old_gorilla, LONG_ROUTE, LOUPE_PAYLOAD);
 	note_depth(&n, &gr, CALLER(old_gorilla));
 	note_gorilla(&n, route);
 	note_end(&n);

@@ -209,6 +209,7 @@ func routes(tag string) map[string]string {
 	switch tag {
 	case "mux":
 		m["/files/a/b"], m["/items/7"] = "/files/", "/items/{id:[0-9]+}"
+		m["/long/abc/7"] = "/long/{name}/{id}" // without a pattern that has 450 bytes
 	case "gin":
 		m["/files/a/b"] = "/files/*path"
 	default:

@@ -4,9 +4,10 @@
 //
 // The route is that of the innermost router that has one, with the prefixes that its groups and subrouters have. It is in the form of
 // the router: "/items/{id}", "/items/:id". Before Go 1.22, and with GODEBUG=httpmuxgo121=1, the patterns of an http.ServeMux have no
-// parameters: "/items/". A request without a route has no attribute, nor has a
-// request whose route is longer than 256 bytes. Paths of a group in echo that has a middleware have the route of the group, such as
-// "/api/*", even if they are not found, because echo adds that.
+// parameters: "/items/". A route of gorilla/mux that is longer than 256 bytes is reported without the patterns of its variables if it has
+// at most 1 KB: "/items/{id}" instead of "/items/{id:[0-9]+}". A request whose route is still longer has no attribute, nor has a request
+// without a route. Paths of a group in echo that has a middleware have the route of the group, such as "/api/*", even if they are not
+// found, because echo adds that.
 //
 // The routes of an http.ServeMux and of gorilla/mux are known when the handler is called. The others are known when the router returns:
 // a request whose handler panics has no route unless the router recovers, except in echo/v5.

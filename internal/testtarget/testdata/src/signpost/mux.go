@@ -5,6 +5,7 @@ package main
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/gorilla/mux"
 )
@@ -21,6 +22,7 @@ func router() http.Handler {
 	r := mux.NewRouter()
 	r.HandleFunc("/hello", with(answer)).Methods("GET")
 	r.HandleFunc("/items/{id:[0-9]+}", with(answer))
+	r.HandleFunc("/long/{name:(?:"+strings.Repeat("[a-z]{3}|", 50)+"x)}/{id}", func(w http.ResponseWriter, r *http.Request) { answer(w, "") })
 	r.PathPrefix("/files/").HandlerFunc(with(answer))
 	api := r.PathPrefix("/api").Subrouter()
 	v1 := api.PathPrefix("/v1").Subrouter()
