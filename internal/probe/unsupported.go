@@ -29,8 +29,8 @@ func (pl *planner) warnVersion(set *Set) {
 		return
 	}
 	path := found.Modules[0].Path
-	for _, m := range buildDeps(pl.bin) {
-		if m.Path == path {
+	for _, m := range buildModules(pl.bin) {
+		if m.Path == path && m.Version != "(devel)" && m.Version != "" {
 			pl.warn("%s: %s of %s is not supported", found.Without, m.Version, path)
 			return
 		}
@@ -38,10 +38,10 @@ func (pl *planner) warnVersion(set *Set) {
 	pl.warn("%s: the executable does not contain the version of %s", found.Without, path)
 }
 
-// buildDeps returns the modules of an executable, as far as it names them.
-func buildDeps(bin *gobin.Binary) []*debug.Module {
+// buildModules returns the modules of an executable, as far as it names them.
+func buildModules(bin *gobin.Binary) []*debug.Module {
 	if info := bin.BuildInfo(); info != nil {
-		return info.Deps
+		return append([]*debug.Module{&info.Main}, info.Deps...)
 	}
 	return nil
 }

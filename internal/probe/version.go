@@ -12,12 +12,15 @@ type version struct {
 	pre     []string // of a pre-release; nil for a release
 }
 
-// moduleVersion returns the version of a module in a program. ok is false if the program does not contain the module,
-// or if its version is unknown because it is the main module or was replaced by another module. If it was replaced by a
-// directory, the required version counts.
+// moduleVersion returns the version of a module in a program. ok is false if the program does not contain the module, or if its version is
+// unknown: because it was replaced by another module, or because it is the main module and was built from a directory of which no version
+// is known, or that was changed after that version. If it was replaced by a directory, the required version counts.
 func moduleVersion(info *debug.BuildInfo, path string) (v version, ok bool) {
 	if info == nil {
 		return v, false
+	}
+	if info.Main.Path == path { // such as that of a tool in the same module
+		return parseMain(info.Main.Version)
 	}
 	for _, m := range info.Deps {
 		if m.Path != path {
@@ -32,6 +35,14 @@ func moduleVersion(info *debug.BuildInfo, path string) (v version, ok bool) {
 		return parseVersion(m.Version)
 	}
 	return v, false
+}
+
+// parseMain parses the version of a main module, which ends with "+dirty" if its directory has changes that are not committed.
+func parseMain(s string) (v version, ok bool) {
+	if _, build, _ := strings.Cut(s, "+"); strings.Contains(build, "dirty") {
+		return version{}, false
+	}
+	return parseVersion(s)
 }
 
 // parseVersion parses the semantic version of a module.

@@ -34,9 +34,16 @@ func TestModuleVersion(t *testing.T) {
 		{Path: "other", Version: "v1.2.5", Replace: &debug.Module{Path: "other", Version: "v1.3.0"}},
 		{Path: "fork", Version: "v1.2.6", Replace: &debug.Module{Path: "example.com/fork", Version: "v1.2.6"}},
 	}}
-	for path, want := range map[string][3]int{"plain": {1, 2, 3}, "local": {1, 2, 4}, "devel": {1, 2, 7}, "other": {1, 3, 0}, "fork": {}, "main": {}, "none": {}} {
+	for path, want := range map[string][3]int{"plain": {1, 2, 3}, "local": {1, 2, 4}, "devel": {1, 2, 7}, "other": {1, 3, 0}, "fork": {}, "main": {1, 0, 0}, "none": {}} {
 		if v, ok := moduleVersion(info, path); v.numbers != want || ok != (want != [3]int{}) {
 			t.Errorf("%s: %v, %t, want %v", path, v, ok, want)
+		}
+	}
+	for version, want := range map[string]bool{"v1.0.0": true, "v2.0.0+incompatible": true, "v1.0.1-0.20260101000000-abcdefabcdef": true,
+		"v1.0.1-0.20260101000000-abcdefabcdef+dirty": false, "v2.0.0+incompatible.dirty": false, "(devel)": false, "": false} {
+		info.Main.Version = version
+		if v, ok := moduleVersion(info, "main"); ok != want {
+			t.Errorf("a main module %q has version %v, %t", version, v, ok)
 		}
 	}
 	if _, ok := moduleVersion(nil, "plain"); ok {
