@@ -55,8 +55,8 @@ func (v *spanView) variable(name string) (text string, ok bool) {
 func (v *spanView) exports(cmd *cobra.Command) error {
 	wanted := false
 	for _, name := range exporting {
-		_, ok := v.variable(name)
-		wanted = wanted || ok
+		text, ok := v.variable(name)
+		wanted = wanted || ok && text != "none" // none selects no exporter, and leaves the other signal at its default
 	}
 	if !wanted {
 		return nil

@@ -257,6 +257,11 @@ func TestSpansConsole(t *testing.T) {
 	if r.status != exitDone || strings.Contains(r.out, "SpanContext") || strings.Count(r.errOut, "SpanContext") != 4 {
 		t.Errorf("with --json: %+v", r)
 	}
+	// Metrics are not exported to the default endpoint because of a variable that only says that spans are not.
+	r = runEnv(t, newSpans(), map[string]string{"OTEL_TRACES_EXPORTER": "none"}, "spans", "app", "-q", "--json")
+	if r.status != exitDone || r.errOut != "" || strings.Contains(r.out, `"exported"`) {
+		t.Errorf("without an exporter: %+v", r)
+	}
 }
 
 // failingWriter fails from a number of calls on.
