@@ -50,11 +50,17 @@ func (d *database) system() attribute.KeyValue {
 
 // part takes a string in the connector. It is of the connector only if the type has it there.
 func (d *database) part(part uint64, text string) {
+	port := int(part >> 32)
+	part &= 1<<32 - 1
 	switch {
 	case part == partDSN && d.connector == dsnConnector:
 		d.address = parseDSN(packageOf(d.driver), text)
 	case part == partPGX && d.connector == "*stdlib.driverConnector":
 		d.address = parseDSN("stdlib", text)
+	case part == partPGXHost && d.connector == "stdlib.connector":
+		d.address.host, d.address.port = text, port
+	case part == partPGXDatabase && d.connector == "stdlib.connector":
+		d.address.database = text
 	case part == partMySQLAddr && d.connector == "*mysql.connector":
 		d.address.setServer(text)
 	case part == partMySQLDatabase && d.connector == "*mysql.connector":

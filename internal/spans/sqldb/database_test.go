@@ -38,6 +38,27 @@ func TestParseDSN(t *testing.T) {
 	}
 }
 
+// TestParts has connectors of each type have the same strings.
+func TestParts(t *testing.T) {
+	parts := map[uint64]string{partDSN: "postgres://u:secret@dsn:1/one", partPGX: "postgres://u:secret@pgx:2/two", partMySQLAddr: "mysql:3", partMySQLDatabase: "three",
+		partPGXHost | 4<<32: "config", partPGXDatabase: "four"}
+	for _, test := range []struct {
+		database
+		want address
+	}{
+		{database{connector: dsnConnector, driver: "*pq.Driver"}, address{"dsn", 1, "one"}}, {database{connector: "*stdlib.driverConnector"}, address{"pgx", 2, "two"}},
+		{database{connector: "*mysql.connector"}, address{"mysql", 3, "three"}}, {database{connector: "stdlib.connector"}, address{"config", 4, "four"}},
+		{database{connector: "*other.connector"}, address{}},
+	} {
+		for part, text := range parts {
+			test.part(part, text)
+		}
+		if test.address != test.want {
+			t.Errorf("%s: %+v, want %+v", test.connector, test.address, test.want)
+		}
+	}
+}
+
 func TestSystems(t *testing.T) {
 	for _, test := range []struct{ connector, driver, want string }{
 		{dsnConnector, "*pq.Driver", "postgresql"}, {"*pq.Connector", "", "postgresql"}, {"*stdlib.driverConnector", "", "postgresql"},

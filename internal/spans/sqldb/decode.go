@@ -45,6 +45,8 @@ const (
 	partPGX
 	partMySQLAddr
 	partMySQLDatabase
+	partPGXHost // and the port, in the upper half of the word
+	partPGXDatabase
 )
 
 // operations are the names of operations that have no statement, and the word before a statement that is only prepared.

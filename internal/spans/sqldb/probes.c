@@ -40,6 +40,9 @@ enum loupe_setting {
 	SETTING_dsn_text,
 	SETTING_dsn_driver,
 	SETTING_pgx_name,
+	SETTING_pgx_host,
+	SETTING_pgx_port,
+	SETTING_pgx_database,
 	SETTING_mysql_config,
 	SETTING_mysql_addr,
 	SETTING_mysql_database,
@@ -95,6 +98,8 @@ enum {
 	PART_PGX,
 	PART_MYSQL_ADDR,
 	PART_MYSQL_DATABASE,
+	PART_PGX_HOST, /* and the port, in the upper half of the word */
+	PART_PGX_DATABASE,
 };
 
 /* A word that need not be readable; 0 if it is not. */
@@ -148,6 +153,8 @@ FUNCTION int send_database(u64 goid, u64 tid, u64 key, u64 itab, u64 data)
 	note_end(&n);
 	read = send_part(goid, tid, key, PART_DSN, data + SETTING(dsn_text));
 	read |= send_part(goid, tid, key, PART_PGX, data + SETTING(pgx_name));
+	read |= send_part(goid, tid, key, PART_PGX_HOST | (word_at(data + SETTING(pgx_port)) & 0xffff) << 32, data + SETTING(pgx_host));
+	send_part(goid, tid, key, PART_PGX_DATABASE, data + SETTING(pgx_database));
 	send_part(goid, tid, key, PART_MYSQL_ADDR, config ? config + SETTING(mysql_addr) : 0);
 	send_part(goid, tid, key, PART_MYSQL_DATABASE, config ? config + SETTING(mysql_database) : 0);
 	return read && type;

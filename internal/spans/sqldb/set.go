@@ -137,6 +137,9 @@ func settings() []probe.Setting {
 		field("tx_dc", "database/sql.Tx.dc"), field("tx_ctx", "database/sql.Tx.ctx"),
 		field("dsn_text", "database/sql.dsnConnector.dsn"), field("dsn_driver", "database/sql.dsnConnector.driver"),
 		at(field("pgx_name", pgx+"v5/stdlib.driverConnector.name", pgx+"v4/stdlib.driverConnector.name"), 8, pgx+"v5", pgx+"v4"),
+		// A stdlib.connector begins with a pgx.ConnConfig, and that with a pgconn.Config.
+		at(field("pgx_host", pgx+"v5/pgconn.Config.Host"), 0, pgx+"v5"), at(field("pgx_port", pgx+"v5/pgconn.Config.Port"), 16, pgx+"v5"),
+		at(field("pgx_database", pgx+"v5/pgconn.Config.Database"), 24, pgx+"v5"),
 		at(field("mysql_config", mysql+".connector.cfg"), 0, mysql), at(field("mysql_addr", mysql+".Config.Addr"), 48, mysql),
 		at(field("mysql_database", mysql+".Config.DBName"), 64, mysql),
 		{Name: "await_start", Value: func(p probe.Program) (uint64, error) {
