@@ -1,6 +1,7 @@
 package sqldb
 
 import (
+	"bytes"
 	"cmp"
 
 	"go.opentelemetry.io/otel/codes"
@@ -21,6 +22,7 @@ const (
 	notePart
 	noteEnd
 	noteRetry
+	noteMore
 )
 
 // Operations and flags, as in probes.c.
@@ -61,6 +63,10 @@ type operation struct {
 	flags      uint64
 	retries    int
 	attributes int // number of attributes without those of an error
+
+	key       uint64 // of the database
+	text      []byte // the beginning of the statement, if it is to have more
+	remaining uint64 // bytes of the statement that follow
 }
 
 // decoder reads the notes of the set. The C half writes them in the same order.
@@ -95,6 +101,8 @@ func (d *decoder) decode(n *probe.Note) {
 		d.end(n)
 	case noteRetry:
 		d.retry(n)
+	case noteMore:
+		d.more(n)
 	}
 }
 
@@ -132,7 +140,29 @@ func (d *decoder) begin(n *probe.Note) {
 			}
 		}
 	}
-	d.open[n.G] = &operation{span: s, flags: flags, attributes: len(s.Attributes)}
+	op := &operation{span: s, flags: flags, attributes: len(s.Attributes), key: key}
+	if text.Marks == probe.MarkCut {
+		op.text, op.remaining = bytes.Clone(text.Bytes), text.Length-uint64(len(text.Bytes))
+	}
+	d.open[n.G] = op
+}
+
+// more takes a piece of the statement of the operation that has begun: a long list of columns can be before the first table.
+func (d *decoder) more(n *probe.Note) {
+	piece := n.Text()
+	op := d.current(n.G)
+	if op == nil || piece.Length != op.remaining || piece.Marks&^probe.MarkCut != 0 { // one was lost
+		return
+	}
+	op.text = append(op.text, piece.Bytes...)
+	op.remaining -= uint64(len(piece.Bytes))
+	op.span.Attributes = nil
+	text := probe.Text{Bytes: op.text, Length: uint64(len(op.text)) + op.remaining}
+	if op.remaining > 0 {
+		text.Marks = probe.MarkCut
+	}
+	d.describe(op.span, op.flags, op.key, text)
+	op.attributes = len(op.span.Attributes)
 }
 
 // describe sets the name and the attributes of an operation that begins.

@@ -66,7 +66,10 @@ enum loupe_table_id {
  */
 TABLE(databases, 1)
 
-enum { DESCRIPTIONS = 8 }; /* of a database, at most */
+enum {
+	DESCRIPTIONS = 8, /* of a database, at most */
+	MAX_PIECES = 4,   /* of a statement: those after the first one are only for its summary, and few statements have them */
+};
 
 /* Kinds of notes. */
 enum {
@@ -75,6 +78,7 @@ enum {
 	PART,
 	END,
 	RETRY,
+	MORE, /* of the text of a statement that has begun */
 };
 
 /* Operations, and flags. */
@@ -160,6 +164,18 @@ FUNCTION int send_database(u64 goid, u64 tid, u64 key, u64 itab, u64 data)
 	return read && type;
 }
 
+/* Sends a piece of a statement. */
+FUNCTION int send_more(u64 goid, u64 tid, u64 text, u64 length)
+{
+	struct note n;
+
+	if (!note_begin(&n, MORE, tid, goid, 0))
+		return 0;
+	note_text(&n, text, length);
+	note_end(&n);
+	return 0;
+}
+
 /* What begins an operation. */
 struct start {
 	u64 g, operation, db;
@@ -201,6 +217,9 @@ FUNCTION int begin_operation(const struct start *s)
 	note_contexts(&n, s->passed);
 	note_text(&n, s->text, s->length);
 	note_end(&n);
+	for (u32 i = 1; i < MAX_PIECES; i++)
+		if (s->length > i * LOUPE_TEXT && !(s->length >> 47))
+			send_more(gr.id, tid, s->text + i * LOUPE_TEXT, s->length - i * LOUPE_TEXT);
 	return 0;
 }
 

@@ -5,6 +5,9 @@
 // connection turns out to be bad. Operations on a Tx or a Conn begin where the method has the connection. A query ends when its rows
 // can be read: the time in which the program reads them is not part of it.
 //
+// The summary of a statement, which is the name of the span, is that of its first 4 KB: the columns of a query can be long. At most 1 KB of
+// the text is reported.
+//
 // An operation makes up to three attempts. If the last one cannot get a connection, nothing reports its end: its span ends with the
 // next operation of the goroutine or with the span around it, and is marked as unobserved. The error of a rollback is not reported if
 // the package rolls back because the context of the transaction has ended. On amd64 engine inline reports the errors of statements in

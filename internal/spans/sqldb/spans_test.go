@@ -269,6 +269,8 @@ var steps = []step{
 	{"do db exec empty", "ok", []string{"postgresql" + books}},
 	{"do db exec binary", "ok", []string{"SELECT \uFFFD" + books + " | operation.name=SELECT | collection.name=\uFFFD | query.summary=SELECT \uFFFD" +
 		" | query.text=SELECT\x00\uFFFD FROM \x01\uFFFD"}},
+	{"do db query wide", "ok", []string{query("SELECT", "wide", books, "SELECT "+strings.Repeat("a, ", 339))}},
+	{"do db query wider", "ok", []string{"SELECT wider" + books + " | query.summary=SELECT wider | query.text=SELECT " + strings.Repeat("a, ", 339)}},
 	{"do db query huge", "ok", []string{"SELECT huge" + books + " | query.summary=SELECT huge | query.text=SELECT * FROM huge WHERE a = ?"}},
 
 	// Both idle connections are bad, and there is no other. Nothing reports the end of the last attempt.

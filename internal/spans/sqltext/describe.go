@@ -10,13 +10,16 @@ import (
 
 // A Text is a statement as a program sends it.
 type Text struct {
-	Bytes      []byte
+	Bytes      []byte // as much of it as is known; at most MaxReported bytes of it are reported
 	Cut        bool   // it has more text
 	Parameters bool   // its values are parameters, so its literals are no secrets
 	Verb       string // precedes the operation of a statement that is not executed yet, such as "PREPARE"; or empty
 	Omit       bool   // do not report the text
 	Unparsed   bool   // do not report what is in the text: its operation, its table and its summary
 }
+
+// MaxReported is the length of the longest text that a span has, in bytes. What follows is only for the summary.
+const MaxReported = 1024
 
 // Describe sets the name of a span and its attributes of a statement. The attribute db.system.name must have been set.
 func Describe(s *spans.Span, t Text) {
@@ -47,6 +50,7 @@ func Describe(s *spans.Span, t Text) {
 
 // Reported returns the text that a span may have.
 func (t Text) Reported(system string) string {
+	t.Bytes = t.Bytes[:min(len(t.Bytes), MaxReported)]
 	if t.Parameters {
 		return strings.ToValidUTF8(string(t.Bytes), "\uFFFD")
 	}

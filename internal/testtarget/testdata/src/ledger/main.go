@@ -5,7 +5,7 @@
 //	do HANDLE OPERATION STATEMENT...  performs an operation, then `ok` or `failed TEXT`. Each ? in the statement has an argument.
 //	                 The handles are db, plain (a driver without optional methods), custom (a connector), conn, tx, stmt (of db),
 //	                 txstmt (of tx). The operations are query, row, exec, prepare, begin, ping, commit, rollback, close
-//	                 The statements huge, binary and empty stand for unusual texts
+//	                 The statements huge, wide, wider, binary and empty stand for unusual texts
 //	trouble KIND N   makes the next N operations of the driver fail: error, code, bad, wrapped, skip, sleep, panic; or the next N
 //	                 connections: refused
 //	timeout MS       bounds the next operation; 0: its context is canceled
@@ -154,6 +154,10 @@ func statement(text string) string {
 	switch text {
 	case "huge":
 		return "SELECT * FROM huge WHERE a = '" + strings.Repeat("x", 1<<20) + "'"
+	case "wide":
+		return "SELECT " + strings.Repeat("a, ", 500) + "b FROM wide"
+	case "wider":
+		return "SELECT " + strings.Repeat("a, ", 1000) + "b FROM wider WHERE a = '" + strings.Repeat("x", 2000) + "'"
 	case "binary":
 		return "SELECT\x00\xff\xfe FROM \x01\x80"
 	case "empty":
