@@ -28,6 +28,14 @@
 //	github.com/nats-io/nats-server/v2 v2.15.2   nats-server  1.27.4   message broker, full symbols
 //	golang.org/x/tools/gopls v0.24.0            gopls        1.27.4   language server, no DWARF
 //
+// Servers are programs with libraries that send and serve requests, stripped, for tests of spans:
+//
+//	go.etcd.io/etcd/server/v3 v3.7.3                  1.27.4   gRPC
+//	github.com/distribution/distribution/v3 v3.1.2    1.27.4   go-redis, gorilla/mux; uses Redis
+//	github.com/FerretDB/FerretDB v1.24.2              1.27.4   pgx; serves MongoDB's protocol and uses PostgreSQL
+//	miniflux.app/v2 v2.3.5                            1.27.4   database/sql with lib/pq; uses PostgreSQL
+//	github.com/smallstep/certificates v0.30.2         1.26.11  chi, database/sql, HTTP/2; uses PostgreSQL
+//
 // The OpenTelemetry Collector is built by its own builder (v0.155.0), for package testcollector. It is not among Programs.
 //
 // The programs are kept in the directory loupe-realtarget of the user's cache

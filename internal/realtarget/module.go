@@ -22,6 +22,14 @@ type Module struct {
 	Dir           string // of the main package inside the module; "" for its root
 	Go            string // the release that builds it: "1.27.4"
 	Ldflags       string // flags for the linker
+
+	// Required builds the program as a package that another module requires. The go command installs no package of a module whose
+	// go.mod file replaces modules.
+	Required bool
+
+	// Files are the contents of files by their paths in the module, which the module lacks because its developers generate them. The
+	// program is then built from a copy, as the main module.
+	Files map[string]string
 }
 
 // Package returns the import path of the main package.
@@ -53,11 +61,36 @@ func (m Module) get(dir, name string) error {
 	if err != nil {
 		return err
 	}
-	if minor < minorInstallVersion {
+	if minor < minorInstallVersion || m.Files != nil {
 		return m.buildCopy(dir, name)
 	}
-	env := append(m.env(), "GOBIN="+dir)
-	return run(dir, env, "go", "install", "-ldflags="+m.Ldflags, m.Package()+"@"+m.Version)
+	if m.Required {
+		return m.buildRequired(dir, name)
+	}
+	bin := filepath.Join(dir, "bin")
+	if err := run(dir, append(m.env(), "GOBIN="+bin), "go", "install", "-ldflags="+m.Ldflags, m.Package()+"@"+m.Version); err != nil {
+		return err
+	}
+	installed, err := os.ReadDir(bin) // the go command chooses the name
+	if err != nil || len(installed) != 1 {
+		return fmt.Errorf("go install left %d files instead of one: %w", len(installed), err)
+	}
+	return os.Rename(filepath.Join(bin, installed[0].Name()), filepath.Join(dir, name))
+}
+
+// buildRequired builds the program in a module that requires that of the program and nothing else.
+func (m Module) buildRequired(dir, name string) error {
+	work, err := os.MkdirTemp(dir, "module-")
+	if err != nil {
+		return err
+	}
+	for _, args := range [][]string{{"mod", "init", "example.com/build"}, {"get", m.Package() + "@" + m.Version},
+		{"build", "-ldflags=" + m.Ldflags, "-o", filepath.Join(dir, name), m.Package()}} {
+		if err := run(work, m.env(), "go", args...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // buildCopy builds the program like its developers do, as the main module. The
@@ -76,6 +109,11 @@ func (m Module) buildCopy(dir, name string) error {
 	src := filepath.Join(dir, "src")
 	if err := os.CopyFS(src, os.DirFS(zip.Dir)); err != nil {
 		return err
+	}
+	for path, content := range m.Files {
+		if err := os.WriteFile(filepath.Join(src, path), []byte(content), 0o644); err != nil {
+			return err
+		}
 	}
 	return run(src, m.env(), "go", "build", "-ldflags="+m.Ldflags, "-o", filepath.Join(dir, name), "./"+m.Dir)
 }

@@ -1,7 +1,9 @@
 package realtarget
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -57,6 +59,14 @@ type plan struct {
 	// access is the file with a line of JSON for each request; "" if the
 	// program writes no such file.
 	access string
+	// ready is a URL that is answered when the program is; "" if that of
+	// the profiles is.
+	ready string
+	// tls is how clients verify the program; nil if it serves without TLS.
+	tls *tls.Config
+	// serves is the address at which it serves clients, for tests that
+	// have clients of their own; "" otherwise.
+	serves string
 	// monitor is the URL of the pages about the server itself; "" if it has
 	// no such pages.
 	monitor string
@@ -72,15 +82,23 @@ type plan struct {
 type site struct {
 	dir   string
 	addrs [4]string
+	// backend is the address of the server that the program uses.
+	backend string
 }
 
 // Start runs the program and waits until it answers. It is stopped when the test
 // ends; it also ends, by SIGKILL, when the test process does.
 func (s Spec) Start(tb testing.TB) *Process {
 	tb.Helper()
+	return s.StartWith(tb, "")
+}
+
+// StartWith is like Start for a program that uses another server. backend is its address, or its URL.
+func (s Spec) StartWith(tb testing.TB, backend string) *Process {
+	tb.Helper()
 	exe := s.Path(tb)
 	for attempt := 1; ; attempt++ {
-		p, err := s.start(tb, exe)
+		p, err := s.start(tb, exe, backend)
 		if err == nil {
 			return p
 		}
@@ -93,15 +111,17 @@ func (s Spec) Start(tb testing.TB) *Process {
 // errAddressInUse is what a program ends with that finds its port taken.
 var errAddressInUse = errors.New("a port is taken")
 
-func (s Spec) start(tb testing.TB, exe string) (*Process, error) {
+func (s Spec) start(tb testing.TB, exe, backend string) (*Process, error) {
 	at, err := newSite(tb)
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{tb: tb, spec: s, log: filepath.Join(at.dir, "log"), ended: make(chan struct{}), web: newWebClient()}
+	at.backend = backend
+	p := &Process{tb: tb, spec: s, log: filepath.Join(at.dir, "log"), ended: make(chan struct{})}
 	if p.plan, err = s.plan(at); err != nil {
 		return nil, err
 	}
+	p.web = newTLSClient(p.plan.tls)
 	logFile, err := os.Create(p.log)
 	if err != nil {
 		return nil, err
@@ -186,7 +206,10 @@ func (p *Process) prepare() error {
 	ctx, cancel := context.WithTimeout(context.Background(), readyTime)
 	defer cancel()
 	steps := []func(context.Context) error{
-		func(ctx context.Context) error { _, err := fetch(ctx, p.web, p.plan.pprof+"/cmdline"); return err },
+		func(ctx context.Context) error {
+			_, err := fetch(ctx, p.web, cmp.Or(p.plan.ready, p.plan.pprof+"/cmdline"))
+			return err
+		},
 		p.inviteGuests,
 	}
 	for _, step := range steps {

@@ -42,6 +42,20 @@ func Programs() []Spec {
 	}
 }
 
+// Servers returns servers that use libraries of which Loupe makes spans. They are not among Programs. All of them are stripped.
+// The build of the last one takes longer than that of the others.
+func Servers() []Spec {
+	const flags = "-s -w"
+	return []Spec{
+		{"etcd-3.7", Module{Path: "go.etcd.io/etcd/server/v3", Version: "v3.7.3", Go: "1.27.4", Ldflags: flags, Required: true}, planEtcdServer},
+		{"registry", Module{Path: "github.com/distribution/distribution/v3", Version: "v3.1.2", Dir: "cmd/registry", Go: "1.27.4", Ldflags: flags}, planRegistry},
+		{"ferretdb", Module{Path: "github.com/FerretDB/FerretDB", Version: "v1.24.2", Dir: "cmd/ferretdb", Go: "1.27.4", Ldflags: flags,
+			Files: map[string]string{"build/version/version.txt": "v1.24.2\n"}}, planFerretDB},
+		{"miniflux", Module{Path: "miniflux.app/v2", Version: "v2.3.5", Go: "1.27.4", Ldflags: flags}, planMiniflux},
+		{"step-ca", Module{Path: "github.com/smallstep/certificates", Version: "v0.30.2", Dir: "cmd/step-ca", Go: "1.26.11", Ldflags: flags}, planStepCA},
+	}
+}
+
 // Chosen returns the programs that tests are to run with: all of them if LOUPE_RELEASES chooses all releases, and one server of
 // Debian's otherwise. The test logs what it leaves out.
 func Chosen(tb testing.TB) []Spec {

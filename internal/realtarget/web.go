@@ -3,14 +3,18 @@ package realtarget
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net/http"
 )
 
 // newWebClient returns an HTTP client with connections of its own.
-func newWebClient() *http.Client {
-	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1}}
+func newWebClient() *http.Client { return newTLSClient(nil) }
+
+// newTLSClient does the same for a server that is verified by a configuration.
+func newTLSClient(config *tls.Config) *http.Client {
+	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1, TLSClientConfig: config, ForceAttemptHTTP2: config != nil}}
 }
 
 // fetch returns the body of a URL.
@@ -24,6 +28,7 @@ type ask struct {
 	header      http.Header
 	body        string
 	want        string // part of the right answer
+	status      int    // of the right answer; 0 if it is a success
 }
 
 // exchange sends a request and returns the answer's body. An answer that is no
@@ -45,7 +50,7 @@ func exchange(ctx context.Context, web *http.Client, a ask) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", a.method, a.url, err)
 	}
-	if resp.StatusCode/100 != 2 || !bytes.Contains(body, []byte(a.want)) {
+	if a.status != resp.StatusCode && (a.status != 0 || resp.StatusCode/100 != 2) || !bytes.Contains(body, []byte(a.want)) {
 		return nil, fmt.Errorf("%s %s: %s: %.200q, which lacks %q or success", a.method, a.url, resp.Status, body, a.want)
 	}
 	return body, nil
