@@ -96,6 +96,8 @@ truth: testdeps
 	go test -run TestCPUTruth -v -timeout 1h . -cpu.all
 	go test -run TestBooks -v -timeout 1h . -books.all -books.for 2s
 	go test -run TestBooks -v -timeout 1h . -books.all -books.for 2s -engine inline
+	go test -run TestSpansRealServers -v -timeout 1h . -servers.all
+	go test -run TestSpansRealServers -v -timeout 1h . -servers.all -engine inline
 
 ## torture: attaches and detaches engine inline repeatedly, for TORTURE in each of some 40 busy programs; kills tracers; with 10s or more also at each system call, attaches each engine 1,000 times, and counts the spans of 100,000 requests
 torture: testdeps

@@ -11,6 +11,9 @@
 //	refused          reads from a server that does not exist
 //	inside OPERATION COLLECTION  the same as do, in a request of HTTP
 //	load G N         makes N requests of HTTP in each of G goroutines. A request inserts, finds and deletes
+//	server ADDRESS   from now on, operations are those on another server, which is a real one
+//	use G N          the same as load, with requests that a real server answers: each goroutine has a collection of its own, in which
+//	                 a request inserts three documents and one of them again, which fails, finds, updates, counts and deletes them
 //	counts           answers with the numbers of commands that the server has received, as in `find=2 insert=1`
 //	address          answers with the address of the server
 package main
@@ -81,6 +84,15 @@ func main() {
 		"pooled": func(args []string) string {
 			return load(server.URL+"/pooled?do=insert,find,delete&on=loads", number(args[0]), number(args[1]))
 		},
+		"server": func(args []string) string {
+			var err error
+			c.client, err = connect("mongodb://"+args[0]+"/?directConnection=true", 30*time.Second)
+			check(err)
+			return answer(c.perform(context.Background(), "ping", ""))
+		},
+		"use": func(args []string) string {
+			return load(server.URL+"?do=fill,again,find,update,count,delete&on=used%d", number(args[0]), number(args[1]))
+		},
 		"counts":  func([]string) string { return c.peer.counts() },
 		"address": func([]string) string { return c.peer.address },
 	})
@@ -121,6 +133,14 @@ func (c *curator) perform(ctx context.Context, operation, name string) (err erro
 	switch operation {
 	case "insert":
 		_, err = on.InsertOne(ctx, one)
+	case "fill":
+		for id := 1; id <= 3 && err == nil; id++ {
+			_, err = on.InsertOne(ctx, document{{Key: "_id", Value: id}})
+		}
+	case "again":
+		if _, again := on.InsertOne(ctx, one); again == nil {
+			err = fmt.Errorf("a document is there twice")
+		}
 	case "unacknowledged":
 		if _, err = unacknowledged(db, name).InsertOne(ctx, one); err != nil && strings.Contains(err.Error(), "unacknowledged") {
 			err = nil
@@ -176,6 +196,7 @@ func load(url string, goroutines, rounds int) string {
 	var mu sync.Mutex
 	failed := "load"
 	for i := 0; i < goroutines; i++ {
+		url := strings.Replace(url, "%d", strconv.Itoa(i), 1)
 		all.Add(1)
 		go func() {
 			defer all.Done()
