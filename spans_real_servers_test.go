@@ -39,7 +39,7 @@ const (
 	libraryMongo = "go.mongodb.org/mongo-driver"
 )
 
-var allServers = flag.Bool("servers.all", false, "also compare the spans of servers whose builds take long")
+var allServers = flag.Bool("servers.all", false, "also compare the spans of servers whose builds take long, and attach to each server 20 times before")
 
 // TestSpansRealServers compares the spans of servers that were not written for Loupe, under load, with what they and the databases that they
 // use have counted or logged. Before that, it attaches and detaches while they serve.
@@ -120,8 +120,16 @@ func attachTally(t *testing.T, pid int, opt loupe.SpanOptions, book *tally) (end
 func serverLoad(t *testing.T, p *realtarget.Process, opt loupe.SpanOptions, book *tally) {
 	t.Helper()
 	load := p.StartLoad()
-	for range 5 {
-		s := attach(t, p.PID(), loupe.Options{Spans: loupe.SpanOptions{Handle: func(*spans.Span) {}, Propagation: opt.Propagation}})
+	cycles := 4
+	if *allServers {
+		cycles = 20
+	}
+	for i := range cycles {
+		passing := loupe.SpanOptions{Handle: func(*spans.Span) {}}
+		if i%2 == 0 {
+			passing.Propagation = opt.Propagation
+		}
+		s := attach(t, p.PID(), loupe.Options{Spans: passing})
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
