@@ -10,7 +10,7 @@ import (
 type Statement struct {
 	Summary    string // operations and their targets: "INSERT orders SELECT carts"
 	Operation  string // the operation if there is one, as the text has it
-	Collection string // the target if there is one
+	Collection string // the target if there is one, and it is a table or a view
 }
 
 const (
@@ -48,7 +48,7 @@ func Parse(text []byte, system string, cut bool) Statement {
 	s := Statement{Summary: p.summary.String()}
 	if p.operations == 1 && !cut {
 		s.Operation = p.operation
-		if p.targets == 1 && !p.with {
+		if p.targets == 1 && !p.with && !p.other {
 			s.Collection = p.target
 		}
 	}
@@ -62,6 +62,7 @@ type parser struct {
 	operations, targets int
 	operation, target   string // the first ones
 	with                bool   // the statement begins with common table expressions, whose names look like tables
+	other               bool   // the target is no table
 	full                bool
 
 	previous string            // the keyword before, in upper case; "" if the token before was not a word
@@ -178,6 +179,7 @@ func (p *parser) keyword(word, text string) bool {
 		if p.operations == 1 && p.targets == 0 && schema[strings.ToUpper(p.operation)] {
 			p.add(text)
 			p.awaits = p.addTarget
+			p.other = word != "TABLE" && word != "VIEW"
 		}
 	case "IF", "NOT", "EXISTS", "ONLY", "LATERAL", "AS":
 		// between a keyword and the name, or between a name and its alias
