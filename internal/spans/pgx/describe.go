@@ -39,18 +39,18 @@ func (d *decoder) readStart(n *probe.Note) start {
 	return s
 }
 
-// readable returns the text at an address, given what a probe has read of it. Engine uprobe cannot read a constant that the program has
-// not accessed yet.
+// readable returns the text at an address, given what a probe has read of it. It reads constants, of which the probe does not know more:
+// engine uprobe cannot read one that the program has not accessed yet, and no engine reads all of a long one.
 func (d *decoder) readable(at uint64, t probe.Text) probe.Text {
-	if t.Marks&probe.MarkUnreadable == 0 {
+	if t.Marks&(probe.MarkUnreadable|probe.MarkCut) == 0 {
 		return t
 	}
-	text, err := d.constant(at, int(min(t.Length, maxText)))
+	text, err := d.constant(at, int(min(t.Length, maxConstant)))
 	if err != nil {
 		return t
 	}
 	t.Bytes, t.Marks = text, 0
-	if t.Length > maxText {
+	if t.Length > maxConstant {
 		t.Marks = probe.MarkCut
 	}
 	return t
@@ -88,10 +88,10 @@ type statement struct {
 	text      probe.Text
 }
 
-// What the C half reports: the number of statements of a batch, and the bytes of a text.
+// maxStatements is the number of statements of a batch that the C half reports, maxConstant the number of bytes that are read of a constant.
 const (
 	maxStatements = 8
-	maxText       = 1024
+	maxConstant   = 4096
 )
 
 func (d *decoder) readStatement(n *probe.Note) statement {

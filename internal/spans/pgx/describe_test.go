@@ -1,6 +1,9 @@
 package pgx
 
 import (
+	"errors"
+	"reflect"
+	"strings"
 	"testing"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -43,6 +46,39 @@ func TestDescribeText(t *testing.T) {
 		if got := valueOf(s, semconv.DBQueryTextKey); s.Name != test.name || got != test.reported {
 			t.Errorf("%q: %q with text %q, want %q, %q", test.text, s.Name, got, test.name, test.reported)
 		}
+	}
+}
+
+// TestReadable reads texts that a probe has not read, or not completely.
+func TestReadable(t *testing.T) {
+	const constant = 0x400000
+	long := "SELECT " + strings.Repeat("a, ", 500) + "b FROM orders"
+	d := newDecoder(nil, Options{Constant: func(addr uint64, size int) ([]byte, error) {
+		if addr != constant || size > len(long) {
+			return nil, errors.New("no constant")
+		}
+		return []byte(long[:size]), nil
+	}})
+	length := uint64(len(long))
+	for _, test := range []struct {
+		name string
+		at   uint64
+		text probe.Text
+		want probe.Text
+	}{
+		{"read", constant, probe.Text{Bytes: []byte("SELECT 1"), Length: 8}, probe.Text{Bytes: []byte("SELECT 1"), Length: 8}},
+		{"not read", constant, probe.Text{Length: 6, Marks: probe.MarkUnreadable}, probe.Text{Bytes: []byte("SELECT"), Length: 6}},
+		{"cut", constant, probe.Text{Bytes: []byte(long[:1024]), Length: length, Marks: probe.MarkCut}, probe.Text{Bytes: []byte(long), Length: length}},
+		{"on the heap", 0xc000000000, probe.Text{Bytes: []byte(long[:1024]), Length: length, Marks: probe.MarkCut},
+			probe.Text{Bytes: []byte(long[:1024]), Length: length, Marks: probe.MarkCut}},
+	} {
+		if got := d.readable(test.at, test.text); !reflect.DeepEqual(got, test.want) {
+			t.Errorf("%s: %+v", test.name, got)
+		}
+	}
+	s := described(&operation{op: opExec, start: start{text: d.readable(constant, probe.Text{Length: length, Marks: probe.MarkCut})}})
+	if got := valueOf(s, semconv.DBQueryTextKey); s.Name != "SELECT orders" || got != long[:1024] {
+		t.Errorf("%q with text %q", s.Name, got)
 	}
 }
 

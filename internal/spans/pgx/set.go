@@ -17,6 +17,8 @@
 // literals. If the program executes a statement by the name that it was prepared with, this is the text of the statement, unless it
 // was prepared before it could be observed. The name of a batch has what all of its statements have in common, if these are few.
 //
+// The summary of a statement, which is the name of the span, is that of its first KB, or of its first 4 KB if it is a constant.
+//
 // If package database/sql performs the operation, by package stdlib of the module, there is only the span of set sqldb.
 //
 // Not reported are Ping since v5.4.0, which is an Exec before, the values and columns of a copy, and what a program does by package pgconn
