@@ -30,6 +30,7 @@ type Declaration struct {
 	Modules []Module
 
 	Funcs  []string // functions to attach to; functions that the executable does not have are ignored
+	Addrs  []uint64 // entries of further functions, in the image
 	Place  Place
 	Callee string // AtCall, AfterCall: the function that is called
 

@@ -327,11 +327,18 @@ func (pl *planner) add(d *Declaration) error {
 	}
 	probe := Probe{Set: set, ID: id, Program: d.Program, Kinds: d.Kinds, Place: d.Place, Without: d.Without, Requires: d.Requires, Lends: d.Lends, declared: d,
 		Reads: d.Reads, Untimed: d.Fence == Untimed, Fence: d.Fence == Fenced || d.Fence == FenceProc && pl.plan.Config.Procs != 0}
+	var funcs []gobin.Func
 	for _, name := range d.Funcs {
-		f, ok := pl.bin.LookupFunc(name)
-		if !ok {
-			continue
+		if f, ok := pl.bin.LookupFunc(name); ok {
+			funcs = append(funcs, f)
 		}
+	}
+	for _, addr := range d.Addrs {
+		if f, ok := pl.bin.FuncForPC(addr); ok && f.Entry == addr {
+			funcs = append(funcs, f)
+		}
+	}
+	for _, f := range funcs {
 		if err := pl.addIn(&probe, d, f); err != nil {
 			pl.warn("%s: %v", d.Without, err)
 			return nil
@@ -372,9 +379,13 @@ func (pl *planner) addReturns(probe *Probe, d *Declaration, f gobin.Func) error 
 	if err != nil {
 		return err
 	}
+	// All places of a probe must have the same settings: earlier places are used if all returns have one, at the same depth.
+	early := len(returns) > 0 && !slices.ContainsFunc(returns, func(r insn.Return) bool {
+		return r.Early == nil || r.Early.SPMoved != returns[0].Early.SPMoved
+	})
 	for _, r := range returns {
 		site := r.Site
-		if r.Early != nil {
+		if early {
 			site = *r.Early
 		}
 		site.GReg = insn.GReg(pl.bin.Arch(), pl.bin.Version().Minor)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/cilium/ebpf/link"
@@ -23,6 +24,7 @@ func (e *Engine) attachAll() error {
 	defer e.mu.Unlock()
 	var attached []probe.Probe
 	var first error
+	var expensive []string
 	for _, p := range e.plan.Probes {
 		if p.Requires != "" && !slices.ContainsFunc(attached, func(q probe.Probe) bool { return q.Set == p.Set && q.Program == p.Requires }) {
 			continue
@@ -36,7 +38,7 @@ func (e *Engine) attachAll() error {
 			continue
 		}
 		if s := p.Sites[0]; !s.At.Emulated {
-			e.warn(event.WarnCost, "%s is probed at an instruction that the kernel does not emulate: about 12 µs per hit instead of 0.6 µs", s.Func)
+			expensive = append(expensive, s.Func)
 		}
 		attached = append(attached, p)
 		e.links = append(e.links, links...)
@@ -45,8 +47,29 @@ func (e *Engine) attachAll() error {
 		return first
 	}
 	e.plan.Probes = attached
+	e.warnCost(expensive)
 	e.watchExec()
 	return nil
+}
+
+// maxNamed is the number of functions that a warning names.
+const maxNamed = 3
+
+// warnCost warns about the functions that have probes at expensive instructions.
+func (e *Engine) warnCost(funcs []string) {
+	slices.Sort(funcs)
+	funcs = slices.Compact(funcs)
+	names, verb := strings.Join(funcs[:min(len(funcs), maxNamed)], ", "), "is"
+	switch n := len(funcs); {
+	case n == 0:
+		return
+	case n > maxNamed:
+		names += fmt.Sprintf(" and %d more", n-maxNamed)
+		fallthrough
+	case n > 1:
+		verb = "are"
+	}
+	e.warn(event.WarnCost, "%s %s probed at an instruction that the kernel does not emulate: about 12 µs per hit instead of 0.6 µs", names, verb)
 }
 
 // watchExec attaches the program that reports an exec of the process.
