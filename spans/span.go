@@ -64,7 +64,7 @@ type Ending uint8
 // The endings.
 const (
 	Returned   Ending = iota // the operation returned
-	Panicked                 // its goroutine ended before it returned: by a panic or by runtime.Goexit
+	Panicked                 // a panic or runtime.Goexit ended it before it returned
 	Unobserved               // its end was not observed
 )
 

@@ -32,6 +32,7 @@ func (t *Tracker) Enter(s, parent *spans.Span, root bool, named *spans.Span) *sp
 		g.losses = t.loss.count
 	}
 	g.open = append(g.open, s)
+	g.listed = true
 	t.entered[s] = true
 	t.counts.begun.Add(1)
 	if family := familyOf(s); family != Unknown {

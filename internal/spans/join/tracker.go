@@ -49,7 +49,8 @@ type Tracker struct {
 	detached   map[object]*spans.Span
 	latest     map[uint64]*spans.Span      // by goroutine: the detached span after which it has begun no other
 	presumed   map[*spans.Span]int64       // when those have probably ended: see Presume
-	entered    map[*spans.Span]bool        // those of Enter and Made that have not ended
+	entered    map[*spans.Span]bool        // those of Enter, Made and Call that have not ended
+	calls      map[*spans.Span]bool        // of these, those of Call
 	replaced   map[*spans.Span]bool        // open spans that have the identity of one of the program
 	made       map[trace.SpanID]*Made      // spans of the program that have not ended
 	madeOrder  []*Made                     // in the order of their starts; those that have ended are among them
@@ -103,6 +104,10 @@ type goroutine struct {
 	since    int64       // when class began
 	returned bool        // from a system call, by the last event
 	sending  uint64      // the channel at which it waits until another goroutine receives, or 0
+
+	// listed is set if the filter of the probes may list the goroutine, so that it must be released when it has no more spans. That of
+	// a goroutine whose only spans are those of Call does not.
+	listed bool
 }
 
 // NewTracker returns a Tracker without spans.
@@ -111,6 +116,7 @@ func NewTracker(o Options) *Tracker {
 		presumed: map[*spans.Span]int64{}, entered: map[*spans.Span]bool{}, replaced: map[*spans.Span]bool{}, made: map[trace.SpanID]*Made{},
 		above: map[*spans.Span]*spans.Span{}, passed: passed{map[uint64]*spans.Span{}, map[*spans.Span][]uint64{}},
 		leaving: leaving{since: map[uint64]int64{}}, handOffs: map[uint64]handOff{},
+		calls: map[*spans.Span]bool{},
 		rules: gostate.RulesFor(o.Kinds.Union(event.KindsOf(event.GoStatus)), 0), waits: o.Kinds.Has(event.GoBlock)}
 }
 
@@ -547,7 +553,7 @@ func (t *Tracker) create(e *event.Event) {
 	}
 	g := t.add(e.G, e.Time)
 	t.inherit(g, scope)
-	g.created, g.within, g.since = t.loss.count, true, e.Time
+	g.created, g.within, g.since, g.listed = t.loss.count, true, e.Time, true
 	g.enter(e)
 	if r := creator.request; r != nil {
 		g.request, g.child = r, true
@@ -560,9 +566,11 @@ func (t *Tracker) create(e *event.Event) {
 // for an operation that was sent goes on.
 func (t *Tracker) exit(g *goroutine, at int64) {
 	for _, s := range slices.Backward(g.open) {
-		if t.entered[s] || s.Work == nil && t.heirs[s] > 0 {
+		if call := t.calls[s]; !call && (t.entered[s] || s.Work == nil && t.heirs[s] > 0) {
 			continue
 		}
+		delete(t.entered, s)
+		delete(t.calls, s)
 		ending := spans.Unobserved
 		_, presumed := t.presumed[s]
 		switch {
@@ -595,4 +603,5 @@ func (t *Tracker) Close() {
 	clear(t.replaced)
 	clear(t.made)
 	t.madeOrder = nil
+	clear(t.calls)
 }
