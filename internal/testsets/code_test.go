@@ -8,6 +8,8 @@ import (
 	"github.com/loupe-go/loupe/internal/probe/csrc"
 	"github.com/loupe-go/loupe/internal/probe/malloc"
 	"github.com/loupe-go/loupe/internal/spans/franz"
+	"github.com/loupe-go/loupe/internal/spans/functions"
+	"github.com/loupe-go/loupe/internal/spans/functions/unwind"
 	"github.com/loupe-go/loupe/internal/spans/grpc"
 	"github.com/loupe-go/loupe/internal/spans/kafkago"
 	"github.com/loupe-go/loupe/internal/spans/mongo"
@@ -45,6 +47,8 @@ func TestCode(t *testing.T) {
 		"router":       {router.Code(), 1},
 		"otelapi":      {otelapi.Code(), 1},
 		"otelsdk":      {otelsdk.Code(), 1},
+		"functions":    {functions.Code(), 1},
+		"unwind":       {unwind.Code(), 0},
 	} {
 		n, _ := c.code.Native("amd64")
 		calls := 0
