@@ -36,7 +36,10 @@ func (o Options) observed(p *goproc.Process, engine probe.Engine, running bool) 
 		want.Sets = append(want.Sets, s.allocs.probes())
 	}
 	if o.Spans.Handle != nil {
-		s.spans = newSpanSets(o.Spans, p, want.Kinds)
+		var err error
+		if s.spans, err = newSpanSets(o.Spans, p, want.Kinds); err != nil {
+			return want, s, err
+		}
 		want.Sets = append(want.Sets, s.spans.probes...)
 		want.Requests = true
 		if _, changes := engine.(*inline.Engine); changes && o.Spans.Propagation != nil {
@@ -59,6 +62,9 @@ func opened(s *probe.Session, with sets, err error) (*Session, error) {
 	if with.spans != nil {
 		with.spans.session = s
 		if w, ok := builtWarning(with.spans.binary); ok {
+			s.Warn(w)
+		}
+		for _, w := range with.spans.warnings {
 			s.Warn(w)
 		}
 		if with.spans.silent {

@@ -26,8 +26,8 @@ func (w *world) makes(g, traceID, id uint64, kind trace.SpanKind, family Family,
 	return s
 }
 
-// send begins a request of a library that is sent.
-func (w *world) send(g uint64, attributes ...attribute.KeyValue) *spans.Span {
+// request begins a request of a library that is sent.
+func (w *world) request(g uint64, attributes ...attribute.KeyValue) *spans.Span {
 	return w.tracker.Begin(&spans.Span{G: g, Library: "lib", Kind: client, Start: w.tick(), Attributes: attributes})
 }
 
@@ -65,7 +65,7 @@ func TestMadeServer(t *testing.T) {
 	}
 	second := w.makes(1, 9, 2, server, Unknown, own.Context)
 	inner := w.makes(1, 9, 3, trace.SpanKindInternal, Unknown, second.Context)
-	query := w.send(1, dbQuery)
+	query := w.request(1, dbQuery)
 	if !isChild(query, inner, spans.RuleGoroutine) || query.Exported {
 		t.Errorf("%+v is not in the span of the program", query)
 	}
@@ -73,7 +73,7 @@ func TestMadeServer(t *testing.T) {
 	w.tracker.MadeEnded(inner.Context.SpanID(), w.tick())
 	w.tracker.MadeEnded(inner.Context.SpanID(), w.tick())
 	w.create(2, 1)
-	if query := w.send(2, dbQuery); !isChild(query, second, spans.RuleCreator) {
+	if query := w.request(2, dbQuery); !isChild(query, second, spans.RuleCreator) {
 		t.Errorf("%+v is not in the span of the creator", query)
 	} else {
 		w.end(query)
@@ -115,13 +115,13 @@ func TestMadeClient(t *testing.T) {
 	w := newWorld(t, nil)
 	around := w.makes(1, 9, 1, client, HTTP, none)
 	for range 2 { // attempts
-		sent := w.send(1, httpRequest)
+		sent := w.request(1, httpRequest)
 		if !is(sent, around) {
 			t.Errorf("%+v is not that of the program", sent)
 		}
 		w.end(sent)
 	}
-	query := w.send(1, dbQuery)
+	query := w.request(1, dbQuery)
 	if !isChild(query, around, spans.RuleGoroutine) || query.Exported {
 		t.Errorf("%+v of another family is not in the span of the program", query)
 	}
@@ -136,7 +136,7 @@ func TestMadeClient(t *testing.T) {
 		w.tracker.MadeEnded(contextOf(9, id).SpanID(), w.tick())
 	}
 	w.end(query)
-	call := w.send(2, rpcCall)
+	call := w.request(2, rpcCall)
 	w.tracker.Detach(call, 100)
 	if own := w.makes(2, 9, 5, client, RPC, none); !is(call, own) {
 		t.Errorf("%+v was detached, and does not have the identity of the span in it", call)
@@ -182,7 +182,7 @@ func TestCarries(t *testing.T) {
 	request := w.tracker.Begin(&spans.Span{G: 1, Library: "lib", Kind: server, Start: w.tick(), Parent: remote})
 	inner := w.makes(1, 9, 1, trace.SpanKindInternal, Unknown, none)
 	carrying := func(header trace.SpanContext) *spans.Span {
-		s := w.send(1, httpRequest)
+		s := w.request(1, httpRequest)
 		w.tracker.Carries(s, header.WithRemote(true))
 		w.end(s)
 		return s
@@ -217,7 +217,7 @@ func TestMadeUnsampled(t *testing.T) {
 	request := w.begin(1, server, "request")
 	own := &spans.Span{G: 1, Own: true, Kind: server, Start: w.tick(), Context: contextOf(9, 1).WithTraceFlags(0)}
 	w.tracker.Made(Made{Span: own, Exported: true})
-	query := w.send(1, dbQuery)
+	query := w.request(1, dbQuery)
 	if request.Context.IsSampled() || query.Context.IsSampled() || !isChild(query, request, spans.RuleGoroutine) {
 		t.Errorf("%+v in %+v is sampled", query, request)
 	}
@@ -262,7 +262,7 @@ func TestDescribes(t *testing.T) {
 		t.Error("two spans describe the request")
 	}
 	call := w.tracker.Enter(&spans.Span{G: 1, Own: true, Library: "x/otelhttp", Kind: client, Start: w.tick()}, nil, false)
-	first, second := w.send(1, httpRequest), w.send(1, httpRequest)
+	first, second := w.request(1, httpRequest), w.request(1, httpRequest)
 	if !isChild(first, request, spans.RuleGoroutine) || first.Context.SpanID() != call.Context.SpanID() || first.Exported || !isChild(second, first, spans.RuleGoroutine) {
 		t.Errorf("%+v does not stand for the span around it", first)
 	}
