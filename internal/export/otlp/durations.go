@@ -26,6 +26,7 @@ const (
 	DBClient                          // db.client.operation.duration
 	MessagingClient                   // messaging.client.operation.duration
 	MessagingProcess                  // messaging.process.duration
+	Function                          // loupe.go.function.duration
 	operations
 )
 
@@ -33,6 +34,9 @@ const (
 var (
 	buckets   = []float64{0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10}
 	dbBuckets = []float64{0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10}
+
+	// functionBuckets are those of the durations of calls, for which there is no convention.
+	functionBuckets = []float64{0.000001, 0.00001, 0.0001, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10}
 )
 
 // Durations records durations of operations as histograms, whose counts are the rates of operations and, by the
@@ -66,6 +70,9 @@ func NewDurations(provider metric.MeterProvider, version string) (*Durations, er
 	keep(DBClient)(dbconv.NewClientOperationDuration(m, db))
 	keep(MessagingClient)(messagingconv.NewClientOperationDuration(m, usual))
 	keep(MessagingProcess)(messagingconv.NewProcessDuration(m, usual))
+	calls, err := m.Float64Histogram("loupe.go.function.duration", metric.WithUnit("s"), metric.WithDescription("Duration of calls of selected functions."),
+		metric.WithExplicitBucketBoundaries(functionBuckets...))
+	d.histograms[Function], failed = calls, errors.Join(failed, err)
 	if failed != nil {
 		return nil, fmt.Errorf("cannot create the metrics of durations: %w", failed)
 	}

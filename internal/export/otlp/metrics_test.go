@@ -27,6 +27,7 @@ var conventions = map[Operation]struct {
 	DBClient:         {"db.client.operation.duration", dbBuckets},
 	MessagingClient:  {"messaging.client.operation.duration", buckets},
 	MessagingProcess: {"messaging.process.duration", buckets},
+	Function:         {"loupe.go.function.duration", functionBuckets},
 }
 
 // record records each operation in several goroutines: its number plus 1, times each goroutine.

@@ -220,6 +220,7 @@ func TestMeasured(t *testing.T) {
 		"rpc.system.name":     {trace.SpanKindServer, otlp.RPCServer, true},
 		"db.system.name":      {trace.SpanKindClient, otlp.DBClient, true},
 		"messaging.system":    {trace.SpanKindConsumer, otlp.MessagingProcess, true},
+		"code.function.name":  {trace.SpanKindInternal, otlp.Function, true},
 		"other":               {trace.SpanKindServer, 0, false},
 	} {
 		op, set, ok := measured(span(1, 0, test.kind, true, attribute.String(key, "x"), attribute.String("url.path", "/")))

@@ -27,6 +27,7 @@ var measures = []struct {
 		semconv.DBQuerySummaryKey, semconv.DBResponseStatusCodeKey, semconv.ErrorTypeKey, semconv.ServerAddressKey, semconv.ServerPortKey)},
 	{semconv.MessagingSystemKey, trace.SpanKindConsumer, otlp.MessagingProcess, messagingKeys},
 	{semconv.MessagingSystemKey, trace.SpanKindUnspecified, otlp.MessagingClient, messagingKeys},
+	{semconv.CodeFunctionNameKey, trace.SpanKindInternal, otlp.Function, keys(semconv.CodeFunctionNameKey, semconv.ErrorTypeKey)},
 }
 
 var (
