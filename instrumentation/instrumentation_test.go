@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/pprof"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,6 +24,7 @@ import (
 	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testcollector"
 	"github.com/loupe-go/loupe/internal/testtarget"
+	"github.com/loupe-go/loupe/spans"
 )
 
 type keyValue = otelattribute.KeyValue
@@ -61,6 +63,23 @@ func TestPID(t *testing.T) {
 				t.Errorf("%+v", s)
 			}
 		})
+	}
+}
+
+// TestFunctions observes calls of a function, and a process that does not have it.
+func TestFunctions(t *testing.T) {
+	p := startWeb(t, webPath(t))
+	w := newWatch(t, instrumentation.WithPID(p.PID()), instrumentation.WithEngine(loupe.EngineUprobe), instrumentation.WithFunctions("net/http.(*ServeMux).ServeHTTP")).run()
+	p.get("/hello")
+	list := w.take(2)
+	i := slices.IndexFunc(list, func(s *spans.Span) bool { return s.Name == "net/http.(*ServeMux).ServeHTTP" })
+	if len(list) != 2 || i < 0 || list[i].Parent.SpanID() != list[1-i].Context.SpanID() {
+		t.Errorf("%+v", list)
+	}
+	w.end()
+	missing := newWatch(t, instrumentation.WithPID(p.PID()), instrumentation.WithFunctions("main.missing"))
+	if err := missing.Load(t.Context()); !errors.Is(err, loupe.ErrSelection) {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -37,6 +37,7 @@ type config struct {
 	noBreakdown bool
 	noQueryText bool
 	noParsing   bool // of statements
+	functions   []string
 
 	exports  *otlp.Config // nil: spans are not exported
 	disabled bool         // nothing is observed because OTEL_SDK_DISABLED is true
@@ -121,6 +122,12 @@ func WithoutQueryText() Option {
 // false of OTEL_GO_AUTO_PARSE_DB_STATEMENT does the same.
 func WithoutQueryParsing() Option {
 	return func(c *config) { c.noParsing = true }
+}
+
+// WithFunctions also makes spans of the calls of functions of the programs, given by patterns: see loupe.SpanOptions.Functions. A program
+// without a function that matches cannot be observed. WithFunctions may be used more than once.
+func WithFunctions(patterns ...string) Option {
+	return func(c *config) { c.functions = append(c.functions, patterns...) }
 }
 
 // closeTimeout is how long Close waits for the end of the observation and for the exports.
