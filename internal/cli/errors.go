@@ -86,7 +86,7 @@ func exitStatus(err error) int {
 		return exitDone
 	case errors.As(err, &reported):
 		return reported.status
-	case errors.As(err, &usage):
+	case errors.As(err, &usage), errors.Is(err, loupe.ErrSelection):
 		return exitUsage
 	case errors.Is(err, context.Canceled):
 		return exitFailed

@@ -30,6 +30,7 @@ type spanFlags struct {
 	interval time.Duration
 	top      int
 	noWork   bool
+	funcs    []string
 	otlp     string
 	service  string
 
@@ -84,9 +85,17 @@ go.mongodb.org/mongo-driver (v1.16 and later, v2); the Kafka clients
 segmentio/kafka-go, twmb/franz-go and IBM/sarama (which only sends); and the
 spans that a program makes by the OpenTelemetry API without an SDK.
 
+--func adds spans of calls of the program's own functions, by their full names
+as in stack traces. * matches any text, except after an opening parenthesis:
+'main.(*Store).*' are the methods of *main.Store. If the executable has debug
+information, the spans have the parameters and the results of the calls: do not
+select functions whose parameters are secret. A call costs the target about
+15 µs with engine uprobe, and less than 1 µs with engine inline.
+
 ` + liveTargetHelp,
 		Example: `  loupe spans 1234
   loupe spans orders --slower-than 100ms
+  loupe spans orders --func 'main.(*Store).*' --func main.checkout
   loupe spans orders --json | jq 'select(.kind == "server") | .attributes'
   loupe spans -- ./orders -port 8080`,
 		Args:              targetArgs(false),
@@ -101,6 +110,7 @@ spans that a program makes by the OpenTelemetry API without an SDK.
 	f.IntVar(&flags.top, "top", 20, "print at most `N` operations; 0 prints all")
 	f.StringVar(&flags.otlp, "otlp", "", "export spans and metrics by OTLP to this `ENDPOINT`, such as http://localhost:4318")
 	f.StringVar(&flags.service, "service", "", "`NAME` of the service in exported spans; by default that of the executable")
+	f.StringArrayVar(&flags.funcs, "func", nil, "also trace the calls of functions that match `PATTERN`; can be repeated")
 	f.BoolVar(&flags.noWork, "no-breakdown", false, "do not observe how requests spend their time, which is cheaper")
 	propagate := f.Bool("propagate", true, "with engine inline, add traceparent headers to the requests that the program sends")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -115,7 +125,7 @@ spans that a program makes by the OpenTelemetry API without an SDK.
 			return err
 		}
 		opt := flags.live.options(v.a)
-		opt.Spans = loupe.SpanOptions{Handle: v.handle, NoWork: flags.noWork, Propagation: v.propagation()}
+		opt.Spans = loupe.SpanOptions{Handle: v.handle, NoWork: flags.noWork, Functions: flags.funcs, Propagation: v.propagation()}
 		if v.controller != nil {
 			opt.Spans.Sample = v.sample
 		}

@@ -163,8 +163,22 @@ func TestSpansOptions(t *testing.T) {
 	sys := newSpans()
 	r := run(t, sys, "spans", "42", "--no-breakdown", "--stack", "3", "--engine", "inline", "--buffer", "1MiB")
 	opt := sys.stream.options
-	if r.status != exitDone || !opt.Spans.NoWork || opt.Spans.Sample != nil || opt.StackDepth != 3 || opt.Engine != loupe.EngineInline || opt.BufferBytes != 1<<20 || opt.Log == nil {
+	if r.status != exitDone || !opt.Spans.NoWork || opt.Spans.Sample != nil || len(opt.Spans.Functions) != 0 || opt.StackDepth != 3 || opt.Engine != loupe.EngineInline || opt.BufferBytes != 1<<20 || opt.Log == nil {
 		t.Errorf("%+v, %+v", r, opt)
+	}
+}
+
+// TestSpansFunctions selects functions.
+func TestSpansFunctions(t *testing.T) {
+	sys := newSpans()
+	r := run(t, sys, "spans", "42", "--func", "main.(*Store).*", "--func", "main.f,g")
+	if got := sys.stream.options.Spans.Functions; r.status != exitDone || !slices.Equal(got, []string{"main.(*Store).*", "main.f,g"}) {
+		t.Errorf("%+v, %q", r, got)
+	}
+	sys.stream.attachErr = fmt.Errorf("process 42: %w: no function of the program matches %q", loupe.ErrSelection, "main.f")
+	want := "loupe: process 42: cannot select functions: no function of the program matches \"main.f\"\n"
+	if r := run(t, sys, "spans", "42", "--func", "main.f"); r.status != exitUsage || r.errOut != want {
+		t.Errorf("%+v, want %q", r, want)
 	}
 }
 
