@@ -1,9 +1,11 @@
 package functions_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -101,4 +103,63 @@ func TestHot(t *testing.T) {
 			o.expect("returns", signs, "main.sign (n=-1)→(negative)", "main.sign (n=0)→(zero)", "main.sign (n=1)→(positive)")
 		})
 	}
+}
+
+// TestAttachAgain attaches and detaches while functions are called: the program makes all of its calls, and what is reported is right.
+func TestAttachAgain(t *testing.T) {
+	target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "smith", Go: testtarget.Latest()}))
+	engines := []loupe.Engine{loupe.EngineInline}
+	if os.Getuid() == 0 {
+		engines = append(engines, loupe.EngineUprobe)
+	}
+	times := 1
+	if testtarget.Complete() {
+		times = 5
+	}
+	target.Command("start")
+	names := []string{"main.sends", "main.receives", "main.recovers", "main.fails", "main.outer", "main.recurse", "main.exits"}
+	for range times {
+		for _, engine := range engines {
+			ended := attachFor(t, target.PID(), engine, names, 500)
+			t.Logf("%s: %d spans", engine, ended)
+		}
+	}
+	target.Command("stop")
+	var counts map[string]int
+	if err := json.Unmarshal([]byte(target.Command("counts")), &counts); err != nil {
+		t.Fatal(err)
+	}
+	if counts["main.sends"] == 0 || counts["main.sends"] != counts["main.receives"] || counts["main.exits"]%3 != 0 || counts["main.recovers"] == 0 {
+		t.Errorf("calls %v", counts)
+	}
+}
+
+// attachFor observes functions until a number of spans has ended, and returns how many that were.
+func attachFor(t *testing.T, pid int, engine loupe.Engine, names []string, enough int) int {
+	t.Helper()
+	ended := 0
+	var s *loupe.Session
+	handle := func(span *spans.Span) {
+		if ended++; ended == enough {
+			go s.Detach()
+		}
+		if !slices.Contains(names, span.Name) || span.End < span.Start {
+			t.Errorf("%+v", span)
+		}
+		for _, a := range span.Attributes {
+			if n := a.Value.AsInt64(); a.Key == "loupe.go.arg.n" && (n < 0 || n > 300) {
+				t.Errorf("%s(%d)", span.Name, n)
+			}
+		}
+	}
+	s, err := loupe.Attach(t.Context(), loupe.PID(pid), loupe.Options{Engine: engine, Spans: loupe.SpanOptions{Functions: names, Handle: handle}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range s.Events() {
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	return ended
 }

@@ -4,6 +4,7 @@
 //
 //	address       answers with the address of its server
 //	run NAME N    calls functions in the way that NAME names, N times, and answers when they have returned
+//	start, stop   begins and ends to call functions, panic, end goroutines and move stacks, all at the same time
 //	counts        answers with the number of calls of each function so far, as JSON
 //	values        answers with the addresses that were passed to functions, as JSON
 //
@@ -71,6 +72,7 @@ func main() {
 	ways := map[string]func(*store, int){"values": values, "recursion": recursion, "growth": growth, "panics": panics, "nested": nestedPanics, "goexit": goexit,
 		"returns": returns, "generic": generic, "closures": closures, "inlined": inlined, "naps": naps, "many": many, "small": small, "hot": hot, "deferred": deferred,
 		"assembled": callsAssembled, "methods": methods}
+	var stop, ended chan bool
 	serve(false, map[string]command{
 		"address": func([]string) string { return "address " + server.Listener.Addr().String() },
 		"run": func(args []string) string {
@@ -82,6 +84,19 @@ func main() {
 			}()
 			<-done
 			return "done"
+		},
+		"start": func([]string) string {
+			stop, ended = make(chan bool), make(chan bool)
+			go func() {
+				defer close(ended)
+				churn(s, stop)
+			}()
+			return "started"
+		},
+		"stop": func([]string) string {
+			close(stop)
+			<-ended
+			return "stopped"
 		},
 		"counts": func([]string) string { return marshal(calls) },
 		"values": func([]string) string { return marshal(addresses) },
@@ -332,6 +347,27 @@ func many(_ *store, n int) {
 			defer wg.Done()
 			for i := 0; i < n; i++ {
 				receives(c)
+			}
+		}()
+	}
+	wg.Wait()
+}
+
+// churn calls functions, panics, ends goroutines and moves stacks at the same time, until stop is closed.
+func churn(s *store, stop chan bool) {
+	var wg sync.WaitGroup
+	for _, way := range []func(*store, int){panics, goexit, growth, many} {
+		way := way
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for {
+				way(s, 1)
+				select {
+				case <-stop:
+					return
+				default:
+				}
 			}
 		}()
 	}
