@@ -14,6 +14,7 @@ import (
 
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/codepatch"
+	"github.com/loupe-go/loupe/internal/codepatch/insn"
 	"github.com/loupe-go/loupe/internal/probe"
 	"github.com/loupe-go/loupe/internal/probe/csrc"
 	"github.com/loupe-go/loupe/internal/ptrace"
@@ -263,6 +264,9 @@ func (e *Engine) spotsAt(p *probe.Probe) ([]spot, error) {
 			return nil, fmt.Errorf("%s: %w", site.Func, err)
 		}
 		if why := e.unfit(d, spots); why != "" {
+			if site.At.Kind == insn.SiteReturn && !d.Durable {
+				why = "a return from a small frame has no instruction that a jump can replace; engine uprobe can observe it"
+			}
 			return nil, fmt.Errorf("%s: %w: %s", site.Func, codepatch.ErrRefused, why)
 		}
 		spots = append(spots, spot{*p, site, entry + e.plan.Bias, d})
