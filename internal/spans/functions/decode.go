@@ -107,6 +107,11 @@ func (d *decoder) returned(f *Function, depth uint64, n *probe.Note) {
 		return
 	}
 	span := s.calls[last].span
+	if span.End != 0 { // its goroutine was thought to have ended
+		d.pop(s)
+		d.settle(n.G, s)
+		return
+	}
 	for i := range f.results {
 		r := d.read(n, &f.results[i])
 		span.Set(r.attribute)
