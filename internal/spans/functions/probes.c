@@ -78,7 +78,7 @@ FUNCTION int note_value(struct loupe_note *to, struct value *v)
 	if (!to || !v)
 		return 0;
 
-	struct note n = {to, v->position};
+	struct note n = {to, v->position, LOUPE_PAYLOAD};
 
 	switch (v->form) {
 	case FORM_WORD:

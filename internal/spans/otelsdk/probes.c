@@ -76,7 +76,7 @@ FUNCTION int note_key(struct loupe_note *to, struct keys *k)
 	if (!to || !k)
 		return 0;
 
-	struct note n = {to, k->position};
+	struct note n = {to, k->position, LOUPE_PAYLOAD};
 
 	if (k->left && !read_foreign(key, sizeof(key), k->at) && key[1] >= sizeof(first) && !(key[1] >> 32) && read_foreign(&first, sizeof(first), key[0]))
 		first = 0;

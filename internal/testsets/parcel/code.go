@@ -14,7 +14,7 @@ var code = csrc.Code{
 	Tables:   []string(nil),
 	EBPF:     csrc.Objects(ebpfAMD64, ebpfARM64),
 	AMD64: csrc.Native{
-		Code: nativeAMD64, Settings: 0x2000, SettingsSize: 568, Page: 4096, StackUse: 352,
+		Code: nativeAMD64, Settings: 0x2000, SettingsSize: 592, Page: 4096, StackUse: 352,
 		Probes: []uint32{
 			0x0, // send
 		},
@@ -25,7 +25,7 @@ var code = csrc.Code{
 		},
 	},
 	ARM64: csrc.Native{
-		Code: nativeARM64, Settings: 0x10000, SettingsSize: 568, Page: 65536, StackUse: 368,
+		Code: nativeARM64, Settings: 0x10000, SettingsSize: 592, Page: 65536, StackUse: 368,
 		Probes: []uint32{
 			0x0, // send
 		},
