@@ -261,7 +261,7 @@ func TestDescribes(t *testing.T) {
 	if w.tracker.Describes(own(server, httpRequest)) != nil {
 		t.Error("two spans describe the request")
 	}
-	call := w.tracker.Enter(&spans.Span{G: 1, Own: true, Library: "x/otelhttp", Kind: client, Start: w.tick()}, nil, false)
+	call := w.tracker.Enter(&spans.Span{G: 1, Own: true, Library: "x/otelhttp", Kind: client, Start: w.tick()}, nil, false, nil)
 	first, second := w.request(1, httpRequest), w.request(1, httpRequest)
 	if !isChild(first, request, spans.RuleGoroutine) || first.Context.SpanID() != call.Context.SpanID() || first.Exported || !isChild(second, first, spans.RuleGoroutine) {
 		t.Errorf("%+v does not stand for the span around it", first)
