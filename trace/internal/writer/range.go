@@ -236,13 +236,23 @@ func (w *Writer) operationLog(e *event.Event) {
 	w.emit(m, raw.EvUserLog, 0, w.string(e.Kind.String()), w.operation(e.Object, e.Value), w.stack(e.Stack))
 }
 
+// someone returns the thread of an event that any goroutine can write, on which one runs: that of the event, if it has one.
+func (w *Writer) someone(e *event.Event) *thread {
+	if e.G == 0 || e.G >= guestID {
+		return w.user()
+	}
+	_, m := w.runs(e)
+	return m
+}
+
 // userTask takes UserTaskBegin and UserTaskEnd.
 func (w *Writer) userTask(e *event.Event) {
 	if e.Task() < 0 {
 		w.stats.Skipped[e.Kind]++
 		return
 	}
-	_, m := w.runs(e)
+	m := w.someone(e)
+	defer w.leave(m)
 	id, stack := uint64(e.Task()), w.stack(e.Stack)
 	if w.tasks[id] {
 		if e.Kind == event.UserTaskBegin {
@@ -291,7 +301,8 @@ func (w *Writer) userRegion(e *event.Event) {
 
 // userLog takes UserLog.
 func (w *Writer) userLog(e *event.Event) {
-	_, m := w.runs(e)
+	m := w.someone(e)
+	defer w.leave(m)
 	category, text := w.string(e.Category()), w.string(e.Text)
 	w.emit(m, raw.EvUserLog, uint64(max(e.Task(), 0)), category, text, w.stack(e.Stack))
 }

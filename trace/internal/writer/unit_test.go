@@ -50,6 +50,8 @@ func lines(t *testing.T, opt Options, events ...event.Event) (text []string, sta
 			text = append(text, fmt.Sprintf("%d G%d %v %s", int64(ev.Time())-streamStart, ev.Goroutine(), ev.Kind(), ev.Range().Name))
 		case xtrace.EventRegionBegin, xtrace.EventRegionEnd:
 			text = append(text, fmt.Sprintf("%d G%d %v %s", int64(ev.Time())-streamStart, ev.Goroutine(), ev.Kind(), ev.Region().Type))
+		case xtrace.EventTaskBegin, xtrace.EventTaskEnd:
+			text = append(text, fmt.Sprintf("%d G%d %v %s", int64(ev.Time())-streamStart, ev.Goroutine(), ev.Kind(), ev.Task().Type))
 		case xtrace.EventLog:
 			text = append(text, fmt.Sprintf("%d G%d %s: %s", int64(ev.Time())-streamStart, ev.Goroutine(), ev.Log().Category, ev.Log().Message))
 		}
@@ -421,5 +423,22 @@ func TestWriterCoroutineEnds(t *testing.T) {
 		"4000 G1 Waiting->Runnable", "4001 G2 Running->NotExist", "5000 G1 Runnable->Running")
 	if stats.Repaired != 0 || stats.Bridged != 0 {
 		t.Errorf("stats %+v", stats)
+	}
+}
+
+// TestWriterTasks ends tasks of which the goroutine is unknown: on one that runs, or else on one of the Writer's own.
+func TestWriterTasks(t *testing.T) {
+	task := func(kind event.Kind, id int64, g uint64, tid int32) event.Event {
+		return event.Event{Kind: kind, Value: id, G: g, TID: tid, Text: "task"}
+	}
+	text, stats := lines(t, Options{}, stream(status(7, event.StateRunning, 1),
+		task(event.UserTaskBegin, 1, 7, 1), task(event.UserTaskBegin, 2, 7, 1), task(event.UserTaskEnd, 1, 0, 0), on(1, event.GoBlock, 7),
+		event.Event{Kind: event.UserLog, Value: 2, Reason: "status", Text: "ok"}, task(event.UserTaskEnd, 2, 0, 0))...)
+	const own = "G4611686018427387904"
+	expectLines(t, text, "1001 G7 Undetermined->Running", "1002 G7 TaskBegin task", "2000 G7 TaskBegin task", "3000 G7 TaskEnd task", "4000 G7 Running->Waiting",
+		"5002 "+own+" NotExist->Runnable", "5003 "+own+" Runnable->Running", "5004 "+own+" status: ok", "5005 "+own+" Running->Waiting system goroutine wait",
+		"6000 "+own+" Waiting->Runnable", "6001 "+own+" Runnable->Running", "6002 "+own+" TaskEnd task", "6003 "+own+" Running->Waiting system goroutine wait")
+	if stats.Repaired != 0 || len(stats.Skipped) != 0 {
+		t.Errorf("%+v", stats)
 	}
 }

@@ -149,7 +149,8 @@ var (
 	// operations are the kinds that have no equivalent in a trace and are written as messages.
 	operations = event.KindsAll.Without(event.KindsTrace.Union(event.KindsOf(event.GoSwitch, event.Exec)))
 	// needsG are the kinds about a goroutine.
-	needsG = event.KindsGoroutine.Union(event.KindsSyscall, operations, event.KindsUser).Without(event.KindsOf(event.CPUSample))
+	needsG = event.KindsGoroutine.Union(event.KindsSyscall, operations, event.KindsUser).
+		Without(event.KindsOf(event.CPUSample, event.UserTaskBegin, event.UserTaskEnd, event.UserLog))
 )
 
 // handle writes an event.
