@@ -24,7 +24,7 @@ func (t *Tracker) Call(s *spans.Span) *spans.Span {
 	}
 	g.open = append(g.open, s)
 	t.entered[s], t.calls[s] = true, true
-	t.counts.begun.Add(1)
+	t.begun(s)
 	return s
 }
 

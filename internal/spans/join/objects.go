@@ -41,6 +41,7 @@ func (t *Tracker) Detach(s *spans.Span, address uint64) {
 	g.open = slices.Delete(g.open, i, i+1)
 	t.detached[key] = s
 	t.latest[s.G] = s
+	t.left(s)
 	t.settle(g, true)
 }
 

@@ -34,7 +34,7 @@ func (t *Tracker) Enter(s, parent *spans.Span, root bool, named *spans.Span) *sp
 	g.open = append(g.open, s)
 	g.listed = true
 	t.entered[s] = true
-	t.counts.begun.Add(1)
+	t.begun(s)
 	if family := familyOf(s); family != Unknown {
 		t.made[s.Context.SpanID()] = &Made{Span: s, Family: family}
 	}

@@ -18,6 +18,9 @@ type Options struct {
 	// Handle receives each span when it ends, in the goroutine that calls the Tracker.
 	Handle func(*spans.Span)
 
+	// Begun is called for each span when it has begun, and Left when it goes on but not on its goroutine. They may be nil.
+	Begun, Left func(*spans.Span)
+
 	// Kinds are the kinds of events that are observed. If they include those of waits, a goroutine belongs to the span in which it
 	// was created until that has ended and the goroutine waits for another one. Otherwise it belongs to the span until that has ended.
 	Kinds event.Kinds
@@ -246,7 +249,7 @@ func (t *Tracker) Begin(s *spans.Span, passed ...uint64) *spans.Span {
 		g.losses = t.loss.count
 	}
 	g.open = append(g.open, s)
-	t.counts.begun.Add(1)
+	t.begun(s)
 	return s
 }
 
@@ -254,6 +257,21 @@ func (t *Tracker) Begin(s *spans.Span, passed ...uint64) *spans.Span {
 func (t *Tracker) attach(s, parent *spans.Span, rule spans.Rule) {
 	s.Parent, s.Rule = parent.Context, rule
 	t.above[s] = parent
+}
+
+// begun notes that a span has begun.
+func (t *Tracker) begun(s *spans.Span) {
+	t.counts.begun.Add(1)
+	if t.opt.Begun != nil {
+		t.opt.Begun(s)
+	}
+}
+
+// left notes that a span goes on, but not on its goroutine.
+func (t *Tracker) left(s *spans.Span) {
+	if t.opt.Left != nil {
+		t.opt.Left(s)
+	}
 }
 
 // identify gives a span its context, given its parent.
@@ -370,6 +388,7 @@ func (t *Tracker) Leave(s *spans.Span, at int64) {
 	if g := t.goroutines[s.G]; g != nil {
 		g.open = slices.DeleteFunc(g.open, func(o *spans.Span) bool { return o == s })
 	}
+	t.left(s)
 }
 
 // End ends a span, and those that were begun in it on the same goroutine and have not ended. Messages that the goroutine processes are
