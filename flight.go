@@ -10,6 +10,7 @@ import (
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/export"
 	"github.com/loupe-go/loupe/internal/record"
+	"github.com/loupe-go/loupe/internal/spans/tasks"
 )
 
 // Conditions are reasons to end a flight recording. A zero field is no condition.
@@ -86,6 +87,7 @@ type FlightRecorder struct {
 
 	mu      sync.Mutex // guards the other fields
 	kept    *record.Flight
+	names   *tasks.Names // holds back what is kept; nil if there are no tasks
 	trigger *record.Trigger
 	events  uint64
 	found   record.Finding
@@ -132,6 +134,11 @@ func (f *FlightRecorder) Record(source EventSource) error {
 	checks.Go(func() { f.check(done, source) })
 	defer checks.Wait()
 	defer close(done)
+	if s, ok := source.(*Session); ok {
+		f.mu.Lock()
+		f.names = s.names()
+		f.mu.Unlock()
+	}
 	for e := range source.Events() {
 		if over, err := f.add(e); err != nil {
 			return err
@@ -141,7 +148,37 @@ func (f *FlightRecorder) Record(source EventSource) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if err := f.settle(); err != nil {
+		return err
+	}
 	return f.kept.Close()
+}
+
+// keep keeps an event, or holds it back until the names of tasks are known. The conditions do not wait for that. The caller holds the
+// lock.
+func (f *FlightRecorder) keep(e *event.Event) error {
+	if f.names == nil {
+		return f.kept.Write(e)
+	}
+	var err error
+	f.names.Add(e, func(e *event.Event) bool {
+		err = f.kept.Write(e)
+		return err == nil
+	})
+	return err
+}
+
+// settle keeps the events that are held back. The caller holds the lock.
+func (f *FlightRecorder) settle() error {
+	if f.names == nil {
+		return nil
+	}
+	var err error
+	f.names.Flush(func(e *event.Event) bool {
+		err = f.kept.Write(e)
+		return err == nil
+	})
+	return err
 }
 
 // add adds an event and reports whether it was the last one.
@@ -152,7 +189,7 @@ func (f *FlightRecorder) add(e *event.Event) (over bool, err error) {
 		return true, nil
 	}
 	f.events++
-	if err := f.kept.Write(e); err != nil {
+	if err := f.keep(e); err != nil {
 		return true, err
 	}
 	if f.opt.When.Any() && !f.found.Met() {
@@ -205,6 +242,9 @@ func (f *FlightRecorder) Found() Finding {
 func (f *FlightRecorder) Take() (*Flight, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if err := f.settle(); err != nil {
+		return nil, err
+	}
 	stretch, err := f.kept.Take()
 	if err != nil {
 		return nil, err

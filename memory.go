@@ -52,11 +52,15 @@ func newMemorySampler(s *Session) *memorySampler {
 	if s.opt.Kinds.Intersect(event.KindsMemory).IsEmpty() {
 		return nil
 	}
+	kinds := s.opt.Kinds
+	if s.opt.Spans.Tasks {
+		kinds = kinds.Union(event.KindsUser)
+	}
 	every := s.opt.MemoryInterval
 	if every == 0 {
 		every = DefaultMemoryInterval
 	}
-	return &memorySampler{read: s.Memory, kinds: s.opt.Kinds, every: every, pid: int32(s.PID()), began: s.began,
+	return &memorySampler{read: s.Memory, kinds: kinds, every: every, pid: int32(s.PID()), began: s.began,
 		collected: make(chan struct{}, 1), taken: map[event.Kind]uint64{}}
 }
 

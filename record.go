@@ -90,7 +90,11 @@ func Record(w io.Writer, events iter.Seq[*event.Event], opt RecordOptions) (Reco
 // [Session.Err] reports whether the events ended early, and [Session.Stats] how many were lost.
 func (s *Session) Record(w io.Writer, opt RecordOptions) (Recording, error) {
 	s.describe(&opt)
-	return Record(w, s.Events(), opt)
+	names, events := s.names(), s.Events()
+	if names != nil {
+		events = names.Events(events)
+	}
+	return Record(w, events, opt)
 }
 
 // describe sets the options that describe the program, unless they are set.

@@ -80,6 +80,15 @@ func goFormat(t *testing.T) *export.Format {
 // expectTool expects go tool trace of a release to read a trace.
 func expectTool(t *testing.T, release string, data []byte) {
 	t.Helper()
+	out := toolOutput(t, release, data)
+	if n := strings.Count(out, "GoCreate") + strings.Count(out, "NotExist->"); n == 0 {
+		t.Errorf("go tool trace shows no creation: %.1000s", out)
+	}
+}
+
+// toolOutput returns the events that go tool trace of a release prints.
+func toolOutput(t *testing.T, release string, data []byte) string {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "recorded")
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
@@ -90,9 +99,7 @@ func expectTool(t *testing.T, release string, data []byte) {
 	if err != nil {
 		t.Fatalf("%v: %v", cmd.Args, err)
 	}
-	if n := bytes.Count(out, []byte("GoCreate")) + bytes.Count(out, []byte("NotExist->")); n == 0 {
-		t.Errorf("%v shows no creation: %.1000s", cmd.Args, out)
-	}
+	return string(out)
 }
 
 // toolFlag returns the flag that makes go tool trace print events.

@@ -129,8 +129,6 @@ func (o Options) withEngine(open func(probe.Engine) (*Session, error)) (*Session
 // check refuses options that make no sense.
 func (o Options) check() error {
 	switch {
-	case o.Spans.Propagation != nil && !(o.Spans.Propagation.Omit >= 0 && o.Spans.Propagation.Omit <= 1):
-		return fmt.Errorf("Spans.Propagation.Omit is %v: must be between 0 and 1", o.Spans.Propagation.Omit)
 	case o.StackDepth > MaxStackDepth:
 		return fmt.Errorf("stack depth %d is too large: the maximum is %d", o.StackDepth, MaxStackDepth)
 	case o.MinBlock < 0:
@@ -152,7 +150,7 @@ func (o Options) check() error {
 	case o.Clock != "" && o.Clock != ClockAuto && o.Clock != ClockPrecise && o.Clock != ClockCoarse:
 		return fmt.Errorf("unknown clock %q: must be one of auto, precise, coarse", o.Clock)
 	}
-	return nil
+	return o.Spans.problem(o.Kinds)
 }
 
 // Bounds of the buffer. The kernel wants whole pages.
@@ -219,6 +217,9 @@ func (s *Session) Stats() event.Stats {
 	stats := s.probes.Stats()
 	if s.memory != nil {
 		s.memory.count(&stats)
+	}
+	if s.spans != nil {
+		s.spans.count(&stats)
 	}
 	return stats
 }

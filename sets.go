@@ -35,13 +35,13 @@ func (o Options) observed(p *goproc.Process, engine probe.Engine, running bool) 
 	if s.allocs != nil {
 		want.Sets = append(want.Sets, s.allocs.probes())
 	}
-	if o.Spans.Handle != nil {
+	if o.Spans.made() {
 		var err error
 		if s.spans, err = newSpanSets(o.Spans, p, want.Kinds); err != nil {
 			return want, s, err
 		}
 		want.Sets = append(want.Sets, s.spans.probes...)
-		want.Requests = true
+		want.Requests = !o.Spans.Tasks
 		if _, changes := engine.(*inline.Engine); changes && o.Spans.Propagation != nil {
 			want.Propagate = o.Spans.Propagation.probes()
 		}

@@ -28,6 +28,7 @@ import (
 	"github.com/loupe-go/loupe/internal/spans/router"
 	"github.com/loupe-go/loupe/internal/spans/sarama"
 	"github.com/loupe-go/loupe/internal/spans/sqldb"
+	"github.com/loupe-go/loupe/internal/spans/tasks"
 	"github.com/loupe-go/loupe/spans"
 )
 
@@ -35,12 +36,20 @@ import (
 //
 // Operations in secret mode (package runtime/secret) are reported without names, addresses and statements.
 //
-// A session with spans observes only goroutines that serve a request, and those that these create, from the begin of the request
-// on. The events of Options.Kinds are reported for these goroutines only.
+// Without Tasks, a session with spans observes only goroutines that serve a request, and those that these create, from the begin of the
+// request on. The events of Options.Kinds are reported for these goroutines only.
 type SpanOptions struct {
 	// Handle receives each span when it ends. It is called while [Session.Events] is being iterated, by the same goroutine, and may
-	// keep the span. If Handle is nil, no spans are made. A span with Exported set should not be exported: the program does that itself.
+	// keep the span. If neither Handle nor Tasks is set, no spans are made. A span with Exported set
+	// should not be exported: the program does that itself.
 	Handle func(*spans.Span)
+
+	// Tasks adds the spans to the events, as tasks and regions of runtime/trace, so that recordings show them. A task has the name of
+	// the span, and messages with its trace ID, its span ID and, at the end, its status. While a goroutine is in the span, it is
+	// in a region of the same name. [Session.Record] and [FlightRecorder] wait up to a second for the route of a request, which is
+	// part of the name; [Session.Events] does not. Options.Kinds must include event.KindsGoroutine or be empty, and is about all
+	// goroutines. Tasks excludes Propagation.
+	Tasks bool
 
 	// Sample decides whether a new span is sampled, which its context then says. Handle also receives spans that are not. If
 	// Sample is nil, spans without a parent are sampled, others if their parent is.
@@ -134,16 +143,37 @@ func (o SpanOptions) kinds(engine probe.Engine) event.Kinds {
 
 // withSpanKinds returns the options with the kinds that request spans require, unless others are set, and with the buffer for these.
 func (o Options) withSpanKinds(engine probe.Engine) Options {
-	if o.Spans.Handle != nil && o.Kinds.IsEmpty() {
+	switch {
+	case !o.Kinds.IsEmpty() || !o.Spans.made():
+	case o.Spans.Tasks:
+		o.Kinds = event.KindsDefault
+	default:
 		o.Kinds = o.Spans.kinds(engine)
 		o.BufferBytes = cmp.Or(o.BufferBytes, DefaultSpanBufferBytes)
 	}
 	return o
 }
 
+// made reports whether spans are made.
+func (o SpanOptions) made() bool { return o.Handle != nil || o.Tasks }
+
+// problem says what is wrong with the options, given the kinds of events that are observed; it is nil if nothing is.
+func (o SpanOptions) problem(kinds event.Kinds) error {
+	switch {
+	case o.Propagation != nil && !(o.Propagation.Omit >= 0 && o.Propagation.Omit <= 1):
+		return fmt.Errorf("Spans.Propagation.Omit is %v: must be between 0 and 1", o.Propagation.Omit)
+	case o.Tasks && o.Propagation != nil:
+		return errors.New("Spans.Tasks and Spans.Propagation exclude each other")
+	case o.Tasks && !kinds.IsEmpty() && !kinds.Contains(event.KindsGoroutine):
+		return fmt.Errorf("Spans.Tasks requires Kinds with %v", event.KindsGoroutine.Without(kinds))
+	}
+	return nil
+}
+
 // spanSets are the sets of probes that report requests.
 type spanSets struct {
 	tracker *join.Tracker
+	tasks   *tasks.Recorder // nil without SpanOptions.Tasks
 	probes  []*probe.Set
 	session *probe.Session
 	binary  *gobin.Binary
@@ -155,13 +185,24 @@ type spanSets struct {
 // newSpanSets returns the sets for a process. kinds are the kinds of events that are observed.
 func newSpanSets(o SpanOptions, p *goproc.Process, kinds event.Kinds) (*spanSets, error) {
 	s := &spanSets{binary: p.Binary()}
-	s.tracker = join.NewTracker(join.Options{PID: int32(p.PID()), Handle: o.Handle, Sample: o.Sample, Kinds: kinds,
+	opt := join.Options{PID: int32(p.PID()), Handle: o.Handle, Sample: o.Sample, Kinds: kinds,
 		Release: func(g uint64) { s.session.Unlist(g) }, InGap: func() bool { return s.session.InGap() },
 		Unbuffered: p.Unbuffered,
 		Alive: func() ([]uint64, int64, error) {
 			alive, err := p.Alive()
 			return alive, time.Now().UnixNano(), err
-		}})
+		}}
+	if o.Tasks {
+		s.tasks = tasks.NewRecorder(opt.PID)
+		opt.Begun, opt.Left, opt.Release = s.tasks.Begin, s.tasks.Leave, nil
+		opt.Handle = func(ended *spans.Span) {
+			s.tasks.End(ended)
+			if o.Handle != nil {
+				o.Handle(ended)
+			}
+		}
+	}
+	s.tracker = join.NewTracker(opt)
 	s.probes = []*probe.Set{
 		nethttp.New(s.tracker, p.TypeName),
 		router.New(s.tracker),
@@ -179,20 +220,34 @@ func newSpanSets(o SpanOptions, p *goproc.Process, kinds event.Kinds) (*spanSets
 	var own *probe.Set
 	own = otelapi.New(s.tracker, p, func() bool { return s.session.Attached(own, otelapi.End) })
 	s.probes = append(s.probes, own, otelsdk.New(s.tracker, p))
-	if len(o.Functions) == 0 {
-		return s, nil
+	if len(o.Functions) > 0 {
+		list, warnings, err := functions.Find(p.Binary(), o.Functions)
+		if err != nil {
+			return nil, fmt.Errorf("process %d: %w", p.PID(), err)
+		}
+		s.warnings = warnings
+		s.probes = append(s.probes, functions.Sets(list, s.tracker, p)...)
 	}
-	list, warnings, err := functions.Find(p.Binary(), o.Functions)
-	if err != nil {
-		return nil, fmt.Errorf("process %d: %w", p.PID(), err)
+	if s.tasks != nil {
+		for _, set := range s.probes {
+			s.follow(set)
+		}
 	}
-	s.warnings = warnings
-	s.probes = append(s.probes, functions.Sets(list, s.tracker, p)...)
 	return s, nil
 }
 
 // ErrSelection reports that [SpanOptions.Functions] selects no function that can be observed, or too many.
 var ErrSelection = functions.ErrSelection
+
+// follow makes the tasks know the place of each note of a set.
+func (s *spanSets) follow(set *probe.Set) {
+	decode := set.Decode
+	set.Decode = func(n *probe.Note) {
+		s.tasks.Note(n.G, n.TID, n.Time)
+		decode(n)
+		s.tasks.Noted()
+	}
+}
 
 // attached reports whether any request is reported.
 func (s *spanSets) attached(session *probe.Session) bool {
@@ -211,6 +266,9 @@ func (s *spanSets) attached(session *probe.Session) bool {
 
 // events returns an iterator that passes events to the tracker before they are yielded.
 func (s *spanSets) events(events iter.Seq[*event.Event]) iter.Seq[*event.Event] {
+	if s.tasks != nil {
+		return s.withTasks(events)
+	}
 	return func(yield func(*event.Event) bool) {
 		defer s.tracker.Close()
 		for e := range events {
@@ -219,6 +277,49 @@ func (s *spanSets) events(events iter.Seq[*event.Event]) iter.Seq[*event.Event] 
 			}
 		}
 	}
+}
+
+// withTasks does the same, and adds the events of tasks.
+func (s *spanSets) withTasks(events iter.Seq[*event.Event]) iter.Seq[*event.Event] {
+	return func(yield func(*event.Event) bool) {
+		over := false
+		all := func(list []event.Event) bool {
+			for i := range list {
+				over = over || !yield(&list[i])
+			}
+			return !over
+		}
+		for e := range events {
+			s.tasks.Before(e)
+			s.tracker.Event(e)
+			if !all(s.tasks.Ready(e)) || !yield(e) || !all(s.tasks.After(e)) {
+				over = true
+				break
+			}
+		}
+		s.tracker.Close()
+		all(s.tasks.Rest())
+	}
+}
+
+// count adds the events of tasks to the counts of events.
+func (s *spanSets) count(stats *event.Stats) {
+	if s.tasks == nil {
+		return
+	}
+	for kind, n := range s.tasks.Counts() {
+		stats.Kinds[kind] = event.Counts{Produced: n, Received: n}
+		stats.Events += n
+	}
+}
+
+// names returns what holds events back until the names of tasks are known, or nil if there are no tasks. It must be called before
+// the events are iterated.
+func (s *Session) names() *tasks.Names {
+	if s.spans == nil || s.spans.tasks == nil {
+		return nil
+	}
+	return s.spans.tasks.Names()
 }
 
 // SpanFunctions returns the functions of the program that have probes for spans, sorted by name. It returns nil if the session makes
@@ -247,7 +348,7 @@ type SpanCounts struct {
 }
 
 // errNoSpans reports a session that makes no spans.
-var errNoSpans = errors.New("the session makes no spans: set Options.Spans.Handle")
+var errNoSpans = errors.New("the session makes no spans: set Options.Spans.Handle or Options.Spans.Tasks")
 
 // SpanCounts returns the numbers of spans so far. It may be called at any time and from any goroutine.
 func (s *Session) SpanCounts() (SpanCounts, error) {

@@ -55,7 +55,8 @@ type Event struct {
 	// HeapGoalBytes, AllocatedBytes, AllocatedObjects, Missing and Task return it by its meaning.
 	Value int64
 
-	// Text is set for the kinds in KindsUser. It is text from the program: the type of a task or a region, or a message.
+	// Text is set for the kinds in KindsUser. It is text from the program: the type of a task or a region, or a message. For
+	// requests it is the name of the span, or part of the span.
 	Text string
 }
 

@@ -42,7 +42,7 @@ const (
 	Lost // events before this one were lost
 	Exec // the process has executed another program (execve(2)); earlier events say nothing about it
 
-	// Kinds that only execution traces contain.
+	// Kinds that execution traces contain. A live process has them, except samples, if its session makes tasks of request spans.
 
 	UserTaskBegin   // a runtime/trace task begins
 	UserTaskEnd     // a runtime/trace task ends

@@ -107,7 +107,8 @@ var (
 	// runtime, without a probe. If they are observed, HeapAlloc is sampled too.
 	KindsMemory = GroupMemory.Kinds()
 	// KindsUser contains the kinds for annotations that the program makes with runtime/trace, and for samples of the CPU
-	// profiler. Only execution traces have events of these kinds.
+	// profiler. Probes do not observe these kinds: events are from execution traces, or of the requests of a live process
+	// (loupe.SpanOptions.Tasks).
 	KindsUser = GroupUser.Kinds()
 	// KindsDefault contains the kinds that are observed by default.
 	KindsDefault = KindsGoroutine.Union(KindsGC)

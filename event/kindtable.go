@@ -52,7 +52,7 @@ const (
 	GroupSyscall   Group = "syscall"   // system calls and calls of C code
 	GroupChannel   Group = "chan"      // channel operations, including operations that do not block
 	GroupLock      Group = "lock"      // operations on contended locks and semaphores
-	GroupUser      Group = "user"      // annotations that the program makes with runtime/trace, and CPU samples
+	GroupUser      Group = "user"      // annotations that the program makes with runtime/trace, and CPU samples; requests, as such annotations
 	GroupStream    Group = "stream"    // marks about the stream itself, which are always reported
 )
 

@@ -222,6 +222,7 @@ func TestMadeUnsampled(t *testing.T) {
 		t.Errorf("%+v in %+v is sampled", query, request)
 	}
 	w.tracker.Made(Made{Span: &spans.Span{G: 3, Own: true, Kind: client, Start: w.tick(), Context: contextOf(8, 1).WithTraceFlags(0)}, Exported: true})
+	w.pass(2 * releaseAfter)
 	if len(w.released) != 1 || w.released[0] != 3 {
 		t.Errorf("released: %v", w.released)
 	}
