@@ -25,6 +25,7 @@ type recordFlags struct {
 	kinds  kindsFlag
 	every  time.Duration // Options.MemoryInterval
 	system bool
+	spans  bool
 	last   time.Duration
 	memory byteSize
 	when   loupe.Conditions
@@ -57,6 +58,12 @@ program started are sampled every --memory-interval, from the memory of the
 program and at no cost to it. Timelines show them as counters. --kinds default
 leaves them out, except the heap size at each garbage collection.
 
+--spans adds the requests that the program serves and sends, as tasks and
+regions of runtime/trace: "go tool trace" lists them as user-defined tasks and
+regions, timelines draw them. A task has the name of the span of the request
+("loupe spans --help" lists the supported libraries), and messages with its
+trace ID, its span ID and its status.
+
 --kinds default,memory,syscall adds system calls. Events that the trace format
 does not have (--kinds chan,lock, and the allocation counters) are written as
 messages.
@@ -79,6 +86,7 @@ reports the time that the file covers.
 		Example: `  loupe record 1234 -o orders.trace --duration 10s && go tool trace orders.trace
   loupe record orders -o orders.trace --kinds default,memory,syscall
   loupe record orders -o orders.pftrace --format perfetto --duration 5s
+  loupe record orders -o orders.trace --spans --duration 10s
   loupe record orders -o slow.trace --last 30s --when-blocked 500ms
   loupe record -o start.trace -- ./orders -port 8080`,
 		Args:              targetArgs(false),
@@ -92,6 +100,7 @@ reports the time that the file covers.
 	f.Var(&flags.kinds, "kinds", "record these `KINDS` of events, separated by commas (loupe trace --help lists them)")
 	addMemoryInterval(f, &flags.every)
 	f.BoolVar(&flags.system, "system", false, "include goroutines of the Go runtime")
+	f.BoolVar(&flags.spans, "spans", false, "add the requests that the program serves and sends, as tasks and regions")
 	f.DurationVar(&flags.last, "last", 0, "keep only the newest events, up to this age; write them at the end, on SIGUSR1, or when a condition is met")
 	f.Var(&flags.memory, "memory", "with --last: use at most `SIZE` of memory for events")
 	f.DurationVar(&flags.after, "after", time.Second, "with --last: continue for this time after a condition is met")
@@ -112,6 +121,7 @@ reports the time that the file covers.
 		defer out.Discard()
 		opt := flags.live.options(a)
 		opt.Kinds, opt.System, opt.Procs, opt.MemoryInterval = flags.kinds.kinds, flags.system, true, flags.every
+		opt.Spans.Tasks = flags.spans
 		return a.observe(cmd, args, opt, flags.live.duration, func(ctx context.Context, s session) error {
 			return a.record(ctx, s, format, &flags, out)
 		})
@@ -139,6 +149,9 @@ func (f *recordFlags) check(formats export.Table) (*export.Format, error) {
 	case f.last > 0 && f.output == "-":
 		return nil, errors.New("--last cannot write to stdout: use -o FILE")
 	}
+	if missing := event.KindsGoroutine.Without(f.kinds.kinds); f.spans && !missing.IsEmpty() {
+		return nil, fmt.Errorf("--spans requires --kinds with %s", missing)
+	}
 	if missing := f.when.Kinds().Without(f.kinds.kinds); !missing.IsEmpty() {
 		return nil, fmt.Errorf("the --when conditions require --kinds with %s", missing)
 	}
@@ -152,8 +165,9 @@ type recordJSON struct {
 	Seconds    float64 `json:"seconds"` // that the file covers
 	Events     uint64  `json:"events"`  // observed, in all
 	Lost       uint64  `json:"lost"`
-	Goroutines int     `json:"goroutines"` // that the file has
-	Alive      int     `json:"alive"`      // of them: at the end
+	Goroutines int     `json:"goroutines"`      // that the file has
+	Alive      int     `json:"alive"`           // of them: at the end
+	Spans      uint64  `json:"spans,omitempty"` // observed, in all
 	Bytes      int64   `json:"bytes"`
 	Why        string  `json:"why,omitempty"` // the condition that was met
 }
@@ -174,15 +188,23 @@ func (a *app) record(ctx context.Context, s session, format *export.Format, flag
 	}
 	done.Bytes = out.Bytes()
 	done.Events, done.Goroutines, done.Alive = written.Events, written.Goroutines, written.Alive
-	return a.recorded(s, &done)
+	return a.recorded(s, flags, &done)
 }
 
 // recorded tells what was written.
-func (a *app) recorded(s session, done *recordJSON) error {
+func (a *app) recorded(s session, flags *recordFlags, done *recordJSON) error {
 	s.Close() // for the final numbers; an error comes again when the session is ended
 	stats := s.Stats()
 	done.Lost = stats.Lost
 	a.tellLoss(stats)
+	if flags.spans {
+		counts, err := s.SpanCounts()
+		if err != nil {
+			return err
+		}
+		done.Spans = counts.Begun
+		a.tellSpanLoss(&counts)
+	}
 	if done.File == "-" {
 		return nil
 	}
@@ -195,8 +217,12 @@ func (a *app) recorded(s session, done *recordJSON) error {
 
 func (a *app) tellRecorded(done *recordJSON) {
 	covered := report.ShortTime(time.Duration(done.Seconds * float64(time.Second)))
-	a.note("wrote %s of events (%s, %s alive at the end) to %s, %s%s", covered, english.Count(done.Goroutines, "goroutine"), english.Number(done.Alive), done.File, english.Size(done.Bytes),
-		viewer(done.Format, done.File))
+	spans := ""
+	if done.Spans > 0 {
+		spans = ", " + english.Count(done.Spans, "span")
+	}
+	a.note("wrote %s of events (%s, %s alive at the end%s) to %s, %s%s", covered, english.Count(done.Goroutines, "goroutine"), english.Number(done.Alive), spans, done.File,
+		english.Size(done.Bytes), viewer(done.Format, done.File))
 }
 
 // create begins an output file.

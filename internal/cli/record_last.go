@@ -51,7 +51,7 @@ func (a *app) recordLast(ctx context.Context, s session, format *export.Format, 
 		return err
 	}
 	written.Why = findingText(&found)
-	return a.recorded(s, written)
+	return a.recorded(s, flags, written)
 }
 
 // findingText returns which condition was met, by which goroutine and where; it is empty if none was.

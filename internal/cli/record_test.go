@@ -20,6 +20,7 @@ import (
 
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/spans/join"
 	"github.com/loupe-go/loupe/internal/testcmd"
 )
 
@@ -80,6 +81,25 @@ func TestRecord(t *testing.T) {
 	}
 }
 
+// TestRecordSpans checks what is asked for, and what is reported.
+func TestRecordSpans(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "app.trace")
+	sys := newStream()
+	sys.stream.spanCounts = loupe.SpanCounts{Counts: join.Counts{Begun: 5, Ended: 4, Open: 1, Unobserved: 2}}
+	r := run(t, sys, "record", "app", "-o", file, "--spans")
+	if r.status != exitDone || !strings.Contains(r.errOut, "(2 goroutines, 1 alive at the end, 5 spans) to "+file) || !strings.Contains(r.errOut, "loupe: 2 spans with an unknown end\n") {
+		t.Errorf("status %d, stderr %q", r.status, r.errOut)
+	}
+	if opt := sys.stream.options; !opt.Spans.Tasks || opt.Kinds != event.KindsDefault.Union(event.KindsMemory) {
+		t.Errorf("the session has %+v", opt)
+	}
+	r = run(t, sys, "record", "app", "-o", file, "--spans", "--last", "1s", "--json")
+	var done recordJSON
+	if err := json.Unmarshal([]byte(r.out), &done); err != nil || done.Spans != 5 {
+		t.Errorf("%+v, %v, stderr %q", done, err, r.errOut)
+	}
+}
+
 func TestRecordUsage(t *testing.T) {
 	for _, test := range []struct{ line, want string }{
 		{"record app", "missing -o FILE"},
@@ -90,6 +110,7 @@ func TestRecordUsage(t *testing.T) {
 		{"record app -o f --last -1s", "must not be negative"},
 		{"record app -o f --last 1s --when-goroutines 5 --kinds GoBlock", "require --kinds with GoStatus,GoCreate"},
 		{"record app -o f --kinds nonsense", "nonsense"},
+		{"record app -o f --spans --kinds gc", "--spans requires --kinds with GoStatus,GoCreate"},
 		{"record app -o f --memory-interval 1ms", "--memory-interval 1ms is too short"},
 		{"record app -o f --stack 1000", "--stack 1000 is too large"},
 	} {

@@ -329,7 +329,10 @@ func (v *spanView) finish(s session, sum *report.SpanSummary) error {
 		err = v.blocked(err, counts.Ended)
 	}
 	v.mu.Unlock() // which the loss on stderr may need
-	v.tellLoss(&counts)
+	v.a.tellSpanLoss(&counts)
+	if n := v.trees.Dropped(); n > 0 {
+		fmt.Fprintf(v.a.Stderr, "loupe: %s omitted from single requests: too many requests at once\n", english.Count(n, "span"))
+	}
 	v.a.tellLoss(stats)
 	return err
 }
@@ -342,19 +345,19 @@ func (v *spanView) blocked(err error, ended uint64) error {
 	return fmt.Errorf("%w: %s and the summary were not written", err, english.Count(ended-v.out.written, "span"))
 }
 
-// tellLoss reports what is missing in the spans.
-func (v *spanView) tellLoss(c *loupe.SpanCounts) {
+// tellSpanLoss reports what is missing in the spans.
+func (a *app) tellSpanLoss(c *loupe.SpanCounts) {
 	say := func(n uint64, format string) {
 		if n > 0 {
-			fmt.Fprintf(v.a.Stderr, "loupe: "+format+"\n", english.Count(n, "span"))
+			fmt.Fprintf(a.Stderr, "loupe: "+format+"\n", english.Count(n, "span"))
 		}
 	}
 	if c.Notes.Lost > 0 {
-		fmt.Fprintf(v.a.Stderr, "loupe: %s of begins and ends lost: the buffer was full; increase --buffer\n", english.Count(c.Notes.Lost, "report"))
+		fmt.Fprintf(a.Stderr, "loupe: %s of begins and ends lost: the buffer was full; increase --buffer\n", english.Count(c.Notes.Lost, "report"))
 	}
 	say(c.Unobserved, "%s with an unknown end")
 	if c.Routes.Lost > 0 {
-		fmt.Fprintf(v.a.Stderr, "loupe: %s of routes lost: the buffer was full; increase --buffer\n", english.Count(c.Routes.Lost, "report"))
+		fmt.Fprintf(a.Stderr, "loupe: %s of routes lost: the buffer was full; increase --buffer\n", english.Count(c.Routes.Lost, "report"))
 	}
 	if c.Notes.Lost > 0 { // otherwise they began before the observation
 		say(c.Strays, "%s not reported: the begin was before the observation, or was lost")
@@ -363,14 +366,13 @@ func (v *spanView) tellLoss(c *loupe.SpanCounts) {
 		fmt.Fprintf(v.a.Stderr, "loupe: the tracestate or the baggage of %s is not carried on\n", english.Count(c.NoState, "request"))
 	}
 	if c.NoHeader > 0 {
-		fmt.Fprintf(v.a.Stderr, "loupe: %s sent without a traceparent header\n", english.Count(c.NoHeader, "request"))
+		fmt.Fprintf(a.Stderr, "loupe: %s sent without a traceparent header\n", english.Count(c.NoHeader, "request"))
 	}
 	if v.controller != nil {
 		say(c.Own, "%s not exported: the program exports them itself")
 	}
 	say(c.Mismatched, "%s not reported: data with an unexpected layout")
 	if c.Unlisted > 0 {
-		fmt.Fprintf(v.a.Stderr, "loupe: %s of requests not observed: too many at once\n", english.Count(c.Unlisted, "goroutine"))
+		fmt.Fprintf(a.Stderr, "loupe: %s of requests not observed: too many at once\n", english.Count(c.Unlisted, "goroutine"))
 	}
-	say(v.trees.Dropped(), "%s omitted from single requests: too many requests at once")
 }
