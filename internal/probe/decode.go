@@ -19,6 +19,9 @@ type decoder struct {
 	offset   int64 // from the monotonic clock to Unix time, in nanoseconds
 	kinds    event.Kinds
 
+	allocated func(goroutine, bytes, objects uint64) // Want.Allocated
+	packed    bool                                   // records of waits have numbers for it
+
 	waitReasons, traceReasons, stwReasons []string
 	lockOffset                            uint64 // of a channel's lock in the channel
 
@@ -76,6 +79,7 @@ func newDecoder(p *goproc.Process, engine Engine, plan *Plan, offset int64) *dec
 		waitReasons: p.Binary().WaitReasons(), stwReasons: l.Strings("runtime.stwReasonStrings"),
 		traceReasons: l.Strings("runtime.traceBlockReasonStrings"),
 		stacks:       map[uint64]*event.Stack{}, origins: map[originKey]*event.Origin{},
+		allocated: plan.Want.Allocated, packed: plan.Want.PacksAllocated(),
 		sets: plan.Want.Sets, noted: make([]SetCounts, len(plan.Want.Sets)),
 	}
 	if f, ok := l.Field("runtime.hchan.lock"); ok {
@@ -121,6 +125,9 @@ func (d *decoder) decode(raw []byte, yield func(*event.Event) bool) bool {
 	clearEvent(ev)
 	ev.Time, ev.Kind, ev.PID, ev.TID = int64(r.Time)+d.offset, event.Kind(r.Kind), d.pid, int32(r.Tid)
 	ev.G, ev.Stack = r.G, d.stack(r.Stack)
+	if d.allocated != nil {
+		d.account(r)
+	}
 	if r.Kind == csrc.KindSwitch {
 		return d.yieldSwitch(r, yield)
 	}
@@ -128,6 +135,27 @@ func (d *decoder) decode(raw []byte, yield func(*event.Event) bool) bool {
 		return true
 	}
 	return yield(ev)
+}
+
+// account passes on what a goroutine has allocated.
+func (d *decoder) account(r *csrc.Record) {
+	if r.Kind == uint8(event.GoDestroy) {
+		d.allocated(r.G, r.Value, r.Arg)
+	}
+	if !d.packed {
+		return
+	}
+	g := r.G
+	switch r.Kind {
+	case uint8(event.GoUnblock):
+		g = r.Arg
+	case uint8(event.GoBlock), uint8(event.GoSyscallBegin), csrc.KindSwitch:
+	default:
+		return
+	}
+	if g != 0 && r.Value != 0 {
+		d.allocated(g, r.Value&(1<<csrc.BytesBits-1), r.Value>>csrc.BytesBits)
+	}
 }
 
 // clearEvent clears an event. Assigning an empty event is slower, because each pointer has a write barrier.
@@ -150,7 +178,9 @@ func (d *decoder) fill(ev *event.Event, r *csrc.Record, raw []byte) bool {
 		d.fillCreate(ev, c)
 	case event.GoBlock:
 		ev.Reason, ev.TraceReason = text(d.waitReasons, r.Reason, "wait reason"), text(d.traceReasons, r.TraceReason, "")
-		ev.Value = int64(r.Value)
+		if !d.packed {
+			ev.Value = int64(r.Value)
+		}
 		if ev.Reason == "chan receive" || ev.Reason == "chan send" {
 			ev.Object = r.Arg - d.lockOffset
 		}
@@ -172,6 +202,7 @@ func (d *decoder) fill(ev *event.Event, r *csrc.Record, raw []byte) bool {
 		if r.Flags&csrc.FlagHasReason != 0 {
 			ev.Reason = text(d.stwReasons, r.Reason, "stop reason")
 		}
+	case event.GoSyscallBegin:
 	default:
 		ev.Object, ev.Value = r.Arg, int64(r.Value)
 	}

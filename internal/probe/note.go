@@ -108,6 +108,9 @@ func (d *decoder) note(r *csrc.Record, raw []byte) {
 	n := &d.current
 	*n = Note{Time: int64(r.Time) + d.offset, G: r.G, TID: int32(r.Tid), What: r.Reason, Marks: Marks(r.Flags), Stack: d.stack(r.Stack), payload: raw[recordSize:size]}
 	counts.mark(n.Marks)
+	if d.allocated != nil {
+		d.allocated(r.G, r.Value, r.Arg)
+	}
 	d.sets[i].Decode(n)
 	if n.short {
 		counts.Garbled++

@@ -33,10 +33,18 @@ type Want struct {
 	// (follow_begin in C), and the goroutines that these create. Goroutines and System do not apply.
 	Requests bool
 
+	// Allocated receives what a goroutine of a request has allocated since the request began, or since the goroutine was created, with
+	// each of its notes, and when it blocks, wakes another one, enters a system call or ends. It is called by the goroutine that iterates over Events, before the note or the
+	// event is. It requires Requests, and a set that counts: malloc.ByRequest. It may be nil.
+	Allocated func(goroutine, bytes, objects uint64)
+
 	// Propagate selects the probes that write the contexts of spans to the requests that the program sends. It requires an engine
 	// that can change the target, and Requests.
 	Propagate *Propagate
 }
+
+// PacksAllocated reports whether the records of waits have what their goroutine has allocated, instead of the length of the wait.
+func (w *Want) PacksAllocated() bool { return w.Allocated != nil && w.MinBlock == 0 }
 
 // Propagate is how the spans whose contexts are written are sampled. The probes must decide that.
 type Propagate struct {

@@ -190,6 +190,9 @@ func (pl *planner) setFilters(p Program) {
 	switch {
 	case w.Requests:
 		c.OnlyListed, c.Follow = 1, 1
+		if w.Allocated != nil {
+			c.Allocated = 1
+		}
 	case len(w.Goroutines) > 0:
 		c.OnlyListed = 1
 		pl.plan.Goroutines = w.Goroutines

@@ -57,6 +57,7 @@ const struct loupe_context *type_context __attribute__((unused));
 const struct loupe_loans *type_loans __attribute__((unused));
 const struct loupe_carried *type_carried __attribute__((unused));
 const enum loupe_loan_limit *type_loan_limit __attribute__((unused));
+const struct loupe_allocated_entry *type_allocated_entry __attribute__((unused));
 
 #define CONFIG(field) config.field
 #define SET(field) set.field
@@ -119,6 +120,14 @@ struct {
 
 /* For all IDs with the same remainder, how many of them are in this map. Most goroutines are not listed, and need not be looked up. */
 struct loupe_filter filter SEC(".data.filter") = {};
+
+/* What listed goroutines have allocated, if that is counted. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, u64);
+	__type(value, struct loupe_allocated);
+} allocated SEC(".maps");
 
 /* Start functions of the runtime's own goroutines. */
 struct {
@@ -356,10 +365,18 @@ INLINE int is_listed(u64 goid)
 	return filter.listed[goid % LOUPE_FILTER] && bpf_map_lookup_elem(&listed, &goid) != 0;
 }
 
+INLINE struct loupe_allocated *allocated_find(u64 goid) { return bpf_map_lookup_elem(&allocated, &goid); }
+
 INLINE void list_add(u64 goid)
 {
 	u8 one = 1;
 
+	if (CONFIG(allocated) && !allocated_find(goid)) {
+		struct loupe_allocated none = {};
+
+		if (bpf_map_update_elem(&allocated, &goid, &none, BPF_ANY))
+			__sync_fetch_and_add(&control.unlisted, 1);
+	}
 	if (goid < LOUPE_SMALL_IDS) {
 		control.small[goid] = 1;
 		return;
@@ -377,6 +394,8 @@ INLINE void list_add(u64 goid)
 
 INLINE void list_remove(u64 goid)
 {
+	if (CONFIG(allocated))
+		bpf_map_delete_elem(&allocated, &goid);
 	if (goid < LOUPE_SMALL_IDS)
 		control.small[goid] = 0;
 	else if (filter.listed[goid % LOUPE_FILTER] && !bpf_map_delete_elem(&listed, &goid))

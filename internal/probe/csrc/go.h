@@ -536,6 +536,23 @@ INLINE void allocator(struct goroutine *gr, u64 g, u64 *top, u64 *fp)
 #define CALLER(probe) (SITE(probe).sp_moved ? stack_pointer(ctx) : REGISTER(ctx, regs[30]))
 #endif
 
+/* What a goroutine has allocated since it was listed; 0 if that is unknown. */
+INLINE const struct loupe_allocated *allocated_by(u64 goid)
+{
+	return CONFIG(allocated) ? allocated_find(goid) : 0;
+}
+
+/* Adds that to a record of the goroutine. */
+INLINE void fill_allocated(struct loupe_record *r, u64 goid)
+{
+	const struct loupe_allocated *sums = allocated_by(goid);
+
+	if (!sums)
+		return;
+	r->value = sums->bytes;
+	r->arg = sums->objects;
+}
+
 INLINE struct loupe_record *fill(struct loupe_record *r, u32 kind, u32 tid, u64 goid)
 {
 	r->time = event_time(goid);

@@ -127,6 +127,12 @@ enum loupe_context_flag {
 	LOUPE_OWN_BAGGAGE = 8, /* or a baggage */
 };
 
+/* What a goroutine has allocated; key 0: a free entry. */
+struct loupe_allocated_entry {
+	u64 goid;
+	struct loupe_allocated sums;
+};
+
 /*
  * Settings; fixed while probes are attached. Tables have a power of two of entries, at least LOUPE_WINDOW_ENTRIES; a mask is
  * the number of entries minus one.
@@ -153,6 +159,8 @@ struct loupe_native {
 	u64 seed;          /* of IDs, secret */
 	u64 sample_bound;  /* a new trace is sampled if the second word of its ID, shifted right by one, is below */
 	u64 sample_parent; /* 1: spans with a parent are sampled if that is */
+
+	u64 allocated, allocated_mask; /* struct loupe_allocated_entry, in shared memory; 0: allocations are not counted */
 
 	struct loupe_config config;
 };

@@ -33,6 +33,7 @@ enum loupe_limit {
 	LOUPE_MAX_PROBES = 384, /* of all sets together */
 	LOUPE_MAX_RECORD = 8192, /* bytes */
 	LOUPE_RESULTS = 4, /* result words that a probe can read */
+	LOUPE_BYTES_BITS = 40, /* of the bytes in a word with allocated bytes and objects: see struct loupe_record */
 };
 
 /* How to read registers at one probe's site. */
@@ -102,6 +103,7 @@ struct loupe_config {
 	u8 stw_reason;      /* stopTheWorldWithSema has an argument with the reason */
 	u8 procs;           /* report the P that a goroutine starts on */
 	u8 systemstack_frameless; /* systemstack has no frame */
+	u8 allocated;       /* with follow: what listed goroutines allocate is counted, and is in their records */
 
 	/* Byte offsets in the runtime's structs. */
 	u32 g_goid, g_m, g_stack, g_sched_pc, g_sched_sp, g_sched_lr, g_sched_bp, g_startpc, g_gopc, g_parent, g_coroarg, g_coroexit;
@@ -129,7 +131,16 @@ enum loupe_flag {
 	LOUPE_HAS_REASON = 16, /* STWBegin: reason is valid */
 };
 
-/* One event. */
+/* What a goroutine has allocated since it was listed. */
+struct loupe_allocated {
+	u64 bytes, objects;
+};
+
+/*
+ * One event. With loupe_config.allocated, records of notes and of GoDestroy have the bytes and the objects that their goroutine has
+ * allocated in value and arg. Those of GoBlock, GoSyscallBegin and LOUPE_KIND_SWITCH have both in value, and GoUnblock has those of
+ * the other goroutine, unless min_block is set: the objects above LOUPE_BYTES_BITS bits with the bytes, each at most what fits.
+ */
 struct loupe_record {
 	u64 time; /* CLOCK_MONOTONIC, ns */
 	u64 g;    /* goroutine ID */

@@ -19,6 +19,7 @@ type (
 	Context   = ProbesLoupeContext
 	Loans     = ProbesLoupeLoans
 	Carried   = ProbesLoupeCarried
+	Allocated = ProbesLoupeAllocatedEntry
 )
 
 // Sizes of lanes.h.

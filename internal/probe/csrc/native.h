@@ -390,6 +390,48 @@ FUNCTION u64 *set_find(u64 table, u64 mask, u64 key, int add)
 	return 0;
 }
 
+/* The entry of a goroutine, or a free entry that was claimed for it; 0 if there is neither. Only the goroutine itself writes the sums. */
+FUNCTION struct loupe_allocated_entry *allocated_entry(u64 goid, int add)
+{
+	struct loupe_allocated_entry *table = (struct loupe_allocated_entry *)native.allocated;
+	u64 first = table_first(goid);
+
+	for (u32 i = 0; table && i < LOUPE_WINDOW_ENTRIES; i++) {
+		struct loupe_allocated_entry *e = &table[(first + i) & native.allocated_mask];
+
+		if (__atomic_load_n(&e->goid, __ATOMIC_RELAXED) == goid)
+			return e;
+	}
+	for (u32 i = 0; table && add && i < LOUPE_WINDOW_ENTRIES; i++) {
+		struct loupe_allocated_entry *e = &table[(first + i) & native.allocated_mask];
+		u64 free = 0;
+
+		if (__atomic_compare_exchange_n(&e->goid, &free, goid, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+			e->sums.bytes = e->sums.objects = 0;
+			return e;
+		}
+	}
+	return 0;
+}
+
+INLINE struct loupe_allocated *allocated_find(u64 goid)
+{
+	struct loupe_allocated_entry *e = allocated_entry(goid, 0);
+
+	return e ? &e->sums : 0;
+}
+
+/* Begins to count. Returns 0 if there is no room. */
+INLINE int allocated_begin(u64 goid) { return allocated_entry(goid, 1) != 0; }
+
+INLINE void allocated_end(u64 goid)
+{
+	struct loupe_allocated_entry *e = allocated_entry(goid, 0);
+
+	if (e)
+		__atomic_store_n(&e->goid, 0, __ATOMIC_RELEASE);
+}
+
 #define HAS_CONTEXTS 1
 
 /* The low bits of the key of a goroutine's entry in the table of contexts. Other keys are addresses, which are multiples of 8. */
@@ -509,6 +551,8 @@ INLINE void list_add(u64 goid)
 {
 	struct loupe_control *c = &SHARED()->control;
 
+	if (CONFIG(allocated) && !allocated_begin(goid))
+		__atomic_fetch_add(&c->unlisted, 1, __ATOMIC_RELAXED);
 	if (goid < LOUPE_SMALL_IDS) {
 		__atomic_store_n(&c->small[goid], 1, __ATOMIC_RELAXED);
 		return;
@@ -520,6 +564,8 @@ INLINE void list_add(u64 goid)
 
 INLINE void list_remove(u64 goid)
 {
+	if (CONFIG(allocated))
+		allocated_end(goid);
 	if (goid < LOUPE_SMALL_IDS) {
 		if (!__atomic_load_n(&SHARED()->control.small[goid], __ATOMIC_RELAXED))
 			return;

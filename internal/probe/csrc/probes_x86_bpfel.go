@@ -13,13 +13,14 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-type ProbesLoupeCarried struct {
-	_             structs.HostLayout
-	Number        uint64
-	StateLength   uint32
-	BaggageLength uint32
-	State         [256]uint8
-	Baggage       [496]uint8
+type ProbesLoupeAllocatedEntry struct {
+	_    structs.HostLayout
+	Goid uint64
+	Sums struct {
+		_       structs.HostLayout
+		Bytes   uint64
+		Objects uint64
+	}
 }
 
 type ProbesLoupeConfig struct {
@@ -45,7 +46,7 @@ type ProbesLoupeConfig struct {
 	StwReason            uint8
 	Procs                uint8
 	SystemstackFrameless uint8
-	_                    [1]byte
+	Allocated            uint8
 	G_goid               uint32
 	G_m                  uint32
 	G_stack              uint32
@@ -76,18 +77,16 @@ type ProbesLoupeConfig struct {
 	TraceReasonPreempted uint32
 	SelectCases          uint32
 	SelectRecvs          uint32
-	G_secret             uint32
+	_                    [4]byte
 }
 
 type ProbesLoupeContext struct {
-	_       structs.HostLayout
-	Key     uint64
-	Trace   [2]uint64
-	Span    uint64
-	Flags   uint64
-	About   uint64
-	Carried uint64
-	Unused  uint64
+	_     structs.HostLayout
+	Key   uint64
+	Trace [2]uint64
+	Span  uint64
+	Flags uint64
+	About uint64
 }
 
 type ProbesLoupeControl struct {
@@ -114,11 +113,6 @@ type ProbesLoupeCreate struct {
 	R       ProbesLoupeRecord
 	Gopc    uint64
 	Startpc uint64
-}
-
-type ProbesLoupeFilter struct {
-	_      structs.HostLayout
-	Listed [8192]uint32
 }
 
 type ProbesLoupeFlag uint32
@@ -156,10 +150,9 @@ type ProbesLoupeLaneLimit uint32
 const (
 	ProbesLoupeLaneLimitLOUPE_LANE_SPAN      ProbesLoupeLaneLimit = 16384
 	ProbesLoupeLaneLimitLOUPE_LANE_TOP       ProbesLoupeLaneLimit = 64
-	ProbesLoupeLaneLimitLOUPE_STACK_USE      ProbesLoupeLaneLimit = 3216
+	ProbesLoupeLaneLimitLOUPE_STACK_USE      ProbesLoupeLaneLimit = 3200
 	ProbesLoupeLaneLimitLOUPE_BUCKET         ProbesLoupeLaneLimit = 8
 	ProbesLoupeLaneLimitLOUPE_TIMES          ProbesLoupeLaneLimit = 32768
-	ProbesLoupeLaneLimitLOUPE_CARRIED        ProbesLoupeLaneLimit = 8192
 	ProbesLoupeLaneLimitLOUPE_WINDOW_ENTRIES ProbesLoupeLaneLimit = 16
 	ProbesLoupeLaneLimitLOUPE_IMAGE_PARTS    ProbesLoupeLaneLimit = 4
 )
@@ -172,7 +165,6 @@ const (
 	ProbesLoupeLimitLOUPE_G_HEAD      ProbesLoupeLimit = 24
 	ProbesLoupeLimitLOUPE_WINDOW      ProbesLoupeLimit = 1024
 	ProbesLoupeLimitLOUPE_SMALL_IDS   ProbesLoupeLimit = 4008
-	ProbesLoupeLimitLOUPE_FILTER      ProbesLoupeLimit = 8192
 	ProbesLoupeLimitLOUPE_LARGE_SETS  ProbesLoupeLimit = 64
 	ProbesLoupeLimitLOUPE_LARGE_SHIFT ProbesLoupeLimit = 10
 	ProbesLoupeLimitLOUPE_KIND_STACK  ProbesLoupeLimit = 255
@@ -182,25 +174,8 @@ const (
 	ProbesLoupeLimitLOUPE_MAX_PROBES  ProbesLoupeLimit = 384
 	ProbesLoupeLimitLOUPE_MAX_RECORD  ProbesLoupeLimit = 8192
 	ProbesLoupeLimitLOUPE_RESULTS     ProbesLoupeLimit = 4
+	ProbesLoupeLimitLOUPE_BYTES_BITS  ProbesLoupeLimit = 40
 )
-
-type ProbesLoupeLoanLimit uint32
-
-const (
-	ProbesLoupeLoanLimitLOUPE_LOANS_HEAD  ProbesLoupeLoanLimit = 4096
-	ProbesLoupeLoanLimitLOUPE_LARGE_LOANS ProbesLoupeLoanLimit = 64
-	ProbesLoupeLoanLimitLOUPE_LARGE_LOAN  ProbesLoupeLoanLimit = 2048
-	ProbesLoupeLoanLimitLOUPE_SMALL_LOANS ProbesLoupeLoanLimit = 16384
-	ProbesLoupeLoanLimitLOUPE_SMALL_LOAN  ProbesLoupeLoanLimit = 128
-)
-
-type ProbesLoupeLoans struct {
-	_      structs.HostLayout
-	Hint   uint64
-	Large  uint64
-	Unused [6]uint64
-	Small  [256]uint64
-}
 
 type ProbesLoupeMark uint32
 
@@ -209,37 +184,35 @@ const (
 	ProbesLoupeMarkLOUPE_UNREADABLE ProbesLoupeMark = 2
 	ProbesLoupeMarkLOUPE_IMPOSSIBLE ProbesLoupeMark = 4
 	ProbesLoupeMarkLOUPE_FULL       ProbesLoupeMark = 8
-	ProbesLoupeMarkLOUPE_SECRET     ProbesLoupeMark = 16
 )
 
 type ProbesLoupeNative struct {
-	_            structs.HostLayout
-	Shared       uint64
-	Lanes        uint64
-	LanesEnd     uint64
-	Known        uint64
-	KnownMask    uint64
-	Times        uint64
-	Listed       uint64
-	ListedMask   uint64
-	Starts       uint64
-	StartsMask   uint64
-	Waits        uint64
-	WaitsMask    uint64
-	Pid          uint64
-	Arenas       uint64
-	ArenaBase    uint64
-	ArenaSpans   uint64
-	Image        [8]uint64
-	Contexts     uint64
-	ContextsMask uint64
-	Carried      uint64
-	Baggage      uint64
-	Loans        uint64
-	Seed         uint64
-	SampleBound  uint64
-	SampleParent uint64
-	Config       ProbesLoupeConfig
+	_             structs.HostLayout
+	Shared        uint64
+	Lanes         uint64
+	LanesEnd      uint64
+	Known         uint64
+	KnownMask     uint64
+	Times         uint64
+	Listed        uint64
+	ListedMask    uint64
+	Starts        uint64
+	StartsMask    uint64
+	Waits         uint64
+	WaitsMask     uint64
+	Pid           uint64
+	Arenas        uint64
+	ArenaBase     uint64
+	ArenaSpans    uint64
+	Image         [8]uint64
+	Contexts      uint64
+	ContextsMask  uint64
+	Seed          uint64
+	SampleBound   uint64
+	SampleParent  uint64
+	Allocated     uint64
+	AllocatedMask uint64
+	Config        ProbesLoupeConfig
 }
 
 type ProbesLoupeProbe uint32
@@ -248,37 +221,36 @@ const (
 	ProbesLoupeProbePROBE_gopark                   ProbesLoupeProbe = 0
 	ProbesLoupeProbePROBE_ready                    ProbesLoupeProbe = 1
 	ProbesLoupeProbePROBE_casgstatus               ProbesLoupeProbe = 2
-	ProbesLoupeProbePROBE_borrowCasgstatus         ProbesLoupeProbe = 3
-	ProbesLoupeProbePROBE_execute                  ProbesLoupeProbe = 4
-	ProbesLoupeProbePROBE_goschedImpl              ProbesLoupeProbe = 5
-	ProbesLoupeProbePROBE_goschedM                 ProbesLoupeProbe = 6
-	ProbesLoupeProbePROBE_goschedguardedM          ProbesLoupeProbe = 7
-	ProbesLoupeProbePROBE_gopreemptM               ProbesLoupeProbe = 8
-	ProbesLoupeProbePROBE_preemptPark              ProbesLoupeProbe = 9
-	ProbesLoupeProbePROBE_newprocRunqput           ProbesLoupeProbe = 10
-	ProbesLoupeProbePROBE_newproc1Casgstatus       ProbesLoupeProbe = 11
-	ProbesLoupeProbePROBE_newcoro                  ProbesLoupeProbe = 12
-	ProbesLoupeProbePROBE_goyieldM                 ProbesLoupeProbe = 13
-	ProbesLoupeProbePROBE_goexit0                  ProbesLoupeProbe = 14
-	ProbesLoupeProbePROBE_coroswitchM              ProbesLoupeProbe = 15
-	ProbesLoupeProbePROBE_reentersyscall           ProbesLoupeProbe = 16
-	ProbesLoupeProbePROBE_entersyscallblock        ProbesLoupeProbe = 17
-	ProbesLoupeProbePROBE_exitsyscall              ProbesLoupeProbe = 18
-	ProbesLoupeProbePROBE_makechan                 ProbesLoupeProbe = 19
-	ProbesLoupeProbePROBE_chansend                 ProbesLoupeProbe = 20
-	ProbesLoupeProbePROBE_chanrecv                 ProbesLoupeProbe = 21
-	ProbesLoupeProbePROBE_closechan                ProbesLoupeProbe = 22
-	ProbesLoupeProbePROBE_selectgo                 ProbesLoupeProbe = 23
-	ProbesLoupeProbePROBE_semacquire1              ProbesLoupeProbe = 24
-	ProbesLoupeProbePROBE_semrelease1              ProbesLoupeProbe = 25
-	ProbesLoupeProbePROBE_gcBgMarkStartWorkers     ProbesLoupeProbe = 26
-	ProbesLoupeProbePROBE_gcMarkTermination        ProbesLoupeProbe = 27
-	ProbesLoupeProbePROBE_gcSweep                  ProbesLoupeProbe = 28
-	ProbesLoupeProbePROBE_stopTheWorldWithSema     ProbesLoupeProbe = 29
-	ProbesLoupeProbePROBE_startTheWorldWithSema    ProbesLoupeProbe = 30
-	ProbesLoupeProbePROBE_gcAssistAlloc1GcDrainN   ProbesLoupeProbe = 31
-	ProbesLoupeProbePROBE_gcAssistAlloc1Casgstatus ProbesLoupeProbe = 32
-	ProbesLoupeProbePROBE_COUNT                    ProbesLoupeProbe = 33
+	ProbesLoupeProbePROBE_execute                  ProbesLoupeProbe = 3
+	ProbesLoupeProbePROBE_goschedImpl              ProbesLoupeProbe = 4
+	ProbesLoupeProbePROBE_goschedM                 ProbesLoupeProbe = 5
+	ProbesLoupeProbePROBE_goschedguardedM          ProbesLoupeProbe = 6
+	ProbesLoupeProbePROBE_gopreemptM               ProbesLoupeProbe = 7
+	ProbesLoupeProbePROBE_preemptPark              ProbesLoupeProbe = 8
+	ProbesLoupeProbePROBE_newprocRunqput           ProbesLoupeProbe = 9
+	ProbesLoupeProbePROBE_newproc1Casgstatus       ProbesLoupeProbe = 10
+	ProbesLoupeProbePROBE_newcoro                  ProbesLoupeProbe = 11
+	ProbesLoupeProbePROBE_goyieldM                 ProbesLoupeProbe = 12
+	ProbesLoupeProbePROBE_goexit0                  ProbesLoupeProbe = 13
+	ProbesLoupeProbePROBE_coroswitchM              ProbesLoupeProbe = 14
+	ProbesLoupeProbePROBE_reentersyscall           ProbesLoupeProbe = 15
+	ProbesLoupeProbePROBE_entersyscallblock        ProbesLoupeProbe = 16
+	ProbesLoupeProbePROBE_exitsyscall              ProbesLoupeProbe = 17
+	ProbesLoupeProbePROBE_makechan                 ProbesLoupeProbe = 18
+	ProbesLoupeProbePROBE_chansend                 ProbesLoupeProbe = 19
+	ProbesLoupeProbePROBE_chanrecv                 ProbesLoupeProbe = 20
+	ProbesLoupeProbePROBE_closechan                ProbesLoupeProbe = 21
+	ProbesLoupeProbePROBE_selectgo                 ProbesLoupeProbe = 22
+	ProbesLoupeProbePROBE_semacquire1              ProbesLoupeProbe = 23
+	ProbesLoupeProbePROBE_semrelease1              ProbesLoupeProbe = 24
+	ProbesLoupeProbePROBE_gcBgMarkStartWorkers     ProbesLoupeProbe = 25
+	ProbesLoupeProbePROBE_gcMarkTermination        ProbesLoupeProbe = 26
+	ProbesLoupeProbePROBE_gcSweep                  ProbesLoupeProbe = 27
+	ProbesLoupeProbePROBE_stopTheWorldWithSema     ProbesLoupeProbe = 28
+	ProbesLoupeProbePROBE_startTheWorldWithSema    ProbesLoupeProbe = 29
+	ProbesLoupeProbePROBE_gcAssistAlloc1GcDrainN   ProbesLoupeProbe = 30
+	ProbesLoupeProbePROBE_gcAssistAlloc1Casgstatus ProbesLoupeProbe = 31
+	ProbesLoupeProbePROBE_COUNT                    ProbesLoupeProbe = 32
 )
 
 type ProbesLoupeRecord struct {
@@ -310,9 +282,7 @@ type ProbesLoupeShared struct {
 	Control      ProbesLoupeControl
 	Missed       [384]uint64
 	ContextsFull uint64
-	Carried      uint64
-	Closing      uint64
-	_            [40]byte
+	_            [56]byte
 	Ticks        uint64
 	_            [56]byte
 }
@@ -372,6 +342,7 @@ type ProbesLoupeWaitEntry struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	ProbesMapAllocated                      = "allocated"
 	ProbesMapCounts                         = "counts"
 	ProbesMapEvents                         = "events"
 	ProbesMapListed                         = "listed"
@@ -380,7 +351,6 @@ const (
 	ProbesMapSystemStarts                   = "system_starts"
 	ProbesMapWaits                          = "waits"
 	ProbesMapWindows                        = "windows"
-	ProbesProgProbeBorrowCasgstatus         = "probe_borrow_casgstatus"
 	ProbesProgProbeCasgstatus               = "probe_casgstatus"
 	ProbesProgProbeChanrecv                 = "probe_chanrecv"
 	ProbesProgProbeChansend                 = "probe_chansend"
@@ -416,18 +386,14 @@ const (
 	ProbesProgProcessExec                   = "process_exec"
 	ProbesVarConfig                         = "config"
 	ProbesVarControl                        = "control"
-	ProbesVarFilter                         = "filter"
 	ProbesVarSet                            = "set"
-	ProbesVarTypeCarried                    = "type_carried"
+	ProbesVarTypeAllocatedEntry             = "type_allocated_entry"
 	ProbesVarTypeContext                    = "type_context"
 	ProbesVarTypeCreate                     = "type_create"
-	ProbesVarTypeFilter                     = "type_filter"
 	ProbesVarTypeFlag                       = "type_flag"
 	ProbesVarTypeLane                       = "type_lane"
 	ProbesVarTypeLaneLimit                  = "type_lane_limit"
 	ProbesVarTypeLimit                      = "type_limit"
-	ProbesVarTypeLoanLimit                  = "type_loan_limit"
-	ProbesVarTypeLoans                      = "type_loans"
 	ProbesVarTypeMark                       = "type_mark"
 	ProbesVarTypeNative                     = "type_native"
 	ProbesVarTypeProbe                      = "type_probe"
@@ -481,7 +447,6 @@ type ProbesSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type ProbesProgramSpecs struct {
-	ProbeBorrowCasgstatus         *ebpf.ProgramSpec `ebpf:"probe_borrow_casgstatus"`
 	ProbeCasgstatus               *ebpf.ProgramSpec `ebpf:"probe_casgstatus"`
 	ProbeChanrecv                 *ebpf.ProgramSpec `ebpf:"probe_chanrecv"`
 	ProbeChansend                 *ebpf.ProgramSpec `ebpf:"probe_chansend"`
@@ -521,6 +486,7 @@ type ProbesProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type ProbesMapSpecs struct {
+	Allocated    *ebpf.MapSpec `ebpf:"allocated"`
 	Counts       *ebpf.MapSpec `ebpf:"counts"`
 	Events       *ebpf.MapSpec `ebpf:"events"`
 	Listed       *ebpf.MapSpec `ebpf:"listed"`
@@ -535,29 +501,25 @@ type ProbesMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type ProbesVariableSpecs struct {
-	Config        *ebpf.VariableSpec `ebpf:"config"`
-	Control       *ebpf.VariableSpec `ebpf:"control"`
-	Filter        *ebpf.VariableSpec `ebpf:"filter"`
-	Set           *ebpf.VariableSpec `ebpf:"set"`
-	TypeCarried   *ebpf.VariableSpec `ebpf:"type_carried"`
-	TypeContext   *ebpf.VariableSpec `ebpf:"type_context"`
-	TypeCreate    *ebpf.VariableSpec `ebpf:"type_create"`
-	TypeFilter    *ebpf.VariableSpec `ebpf:"type_filter"`
-	TypeFlag      *ebpf.VariableSpec `ebpf:"type_flag"`
-	TypeLane      *ebpf.VariableSpec `ebpf:"type_lane"`
-	TypeLaneLimit *ebpf.VariableSpec `ebpf:"type_lane_limit"`
-	TypeLimit     *ebpf.VariableSpec `ebpf:"type_limit"`
-	TypeLoanLimit *ebpf.VariableSpec `ebpf:"type_loan_limit"`
-	TypeLoans     *ebpf.VariableSpec `ebpf:"type_loans"`
-	TypeMark      *ebpf.VariableSpec `ebpf:"type_mark"`
-	TypeNative    *ebpf.VariableSpec `ebpf:"type_native"`
-	TypeProbe     *ebpf.VariableSpec `ebpf:"type_probe"`
-	TypeRing      *ebpf.VariableSpec `ebpf:"type_ring"`
-	TypeShared    *ebpf.VariableSpec `ebpf:"type_shared"`
-	TypeStack     *ebpf.VariableSpec `ebpf:"type_stack"`
-	TypeTable     *ebpf.VariableSpec `ebpf:"type_table"`
-	TypeText      *ebpf.VariableSpec `ebpf:"type_text"`
-	TypeWaitEntry *ebpf.VariableSpec `ebpf:"type_wait_entry"`
+	Config             *ebpf.VariableSpec `ebpf:"config"`
+	Control            *ebpf.VariableSpec `ebpf:"control"`
+	Set                *ebpf.VariableSpec `ebpf:"set"`
+	TypeAllocatedEntry *ebpf.VariableSpec `ebpf:"type_allocated_entry"`
+	TypeContext        *ebpf.VariableSpec `ebpf:"type_context"`
+	TypeCreate         *ebpf.VariableSpec `ebpf:"type_create"`
+	TypeFlag           *ebpf.VariableSpec `ebpf:"type_flag"`
+	TypeLane           *ebpf.VariableSpec `ebpf:"type_lane"`
+	TypeLaneLimit      *ebpf.VariableSpec `ebpf:"type_lane_limit"`
+	TypeLimit          *ebpf.VariableSpec `ebpf:"type_limit"`
+	TypeMark           *ebpf.VariableSpec `ebpf:"type_mark"`
+	TypeNative         *ebpf.VariableSpec `ebpf:"type_native"`
+	TypeProbe          *ebpf.VariableSpec `ebpf:"type_probe"`
+	TypeRing           *ebpf.VariableSpec `ebpf:"type_ring"`
+	TypeShared         *ebpf.VariableSpec `ebpf:"type_shared"`
+	TypeStack          *ebpf.VariableSpec `ebpf:"type_stack"`
+	TypeTable          *ebpf.VariableSpec `ebpf:"type_table"`
+	TypeText           *ebpf.VariableSpec `ebpf:"type_text"`
+	TypeWaitEntry      *ebpf.VariableSpec `ebpf:"type_wait_entry"`
 }
 
 // ProbesObjects contains all objects after they have been loaded into the kernel.
@@ -580,6 +542,7 @@ func (o *ProbesObjects) Close() error {
 //
 // It can be passed to LoadProbesObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ProbesMaps struct {
+	Allocated    *ebpf.Map `ebpf:"allocated"`
 	Counts       *ebpf.Map `ebpf:"counts"`
 	Events       *ebpf.Map `ebpf:"events"`
 	Listed       *ebpf.Map `ebpf:"listed"`
@@ -592,6 +555,7 @@ type ProbesMaps struct {
 
 func (m *ProbesMaps) Close() error {
 	return _ProbesClose(
+		m.Allocated,
 		m.Counts,
 		m.Events,
 		m.Listed,
@@ -607,36 +571,31 @@ func (m *ProbesMaps) Close() error {
 //
 // It can be passed to LoadProbesObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ProbesVariables struct {
-	Config        *ebpf.Variable `ebpf:"config"`
-	Control       *ebpf.Variable `ebpf:"control"`
-	Filter        *ebpf.Variable `ebpf:"filter"`
-	Set           *ebpf.Variable `ebpf:"set"`
-	TypeCarried   *ebpf.Variable `ebpf:"type_carried"`
-	TypeContext   *ebpf.Variable `ebpf:"type_context"`
-	TypeCreate    *ebpf.Variable `ebpf:"type_create"`
-	TypeFilter    *ebpf.Variable `ebpf:"type_filter"`
-	TypeFlag      *ebpf.Variable `ebpf:"type_flag"`
-	TypeLane      *ebpf.Variable `ebpf:"type_lane"`
-	TypeLaneLimit *ebpf.Variable `ebpf:"type_lane_limit"`
-	TypeLimit     *ebpf.Variable `ebpf:"type_limit"`
-	TypeLoanLimit *ebpf.Variable `ebpf:"type_loan_limit"`
-	TypeLoans     *ebpf.Variable `ebpf:"type_loans"`
-	TypeMark      *ebpf.Variable `ebpf:"type_mark"`
-	TypeNative    *ebpf.Variable `ebpf:"type_native"`
-	TypeProbe     *ebpf.Variable `ebpf:"type_probe"`
-	TypeRing      *ebpf.Variable `ebpf:"type_ring"`
-	TypeShared    *ebpf.Variable `ebpf:"type_shared"`
-	TypeStack     *ebpf.Variable `ebpf:"type_stack"`
-	TypeTable     *ebpf.Variable `ebpf:"type_table"`
-	TypeText      *ebpf.Variable `ebpf:"type_text"`
-	TypeWaitEntry *ebpf.Variable `ebpf:"type_wait_entry"`
+	Config             *ebpf.Variable `ebpf:"config"`
+	Control            *ebpf.Variable `ebpf:"control"`
+	Set                *ebpf.Variable `ebpf:"set"`
+	TypeAllocatedEntry *ebpf.Variable `ebpf:"type_allocated_entry"`
+	TypeContext        *ebpf.Variable `ebpf:"type_context"`
+	TypeCreate         *ebpf.Variable `ebpf:"type_create"`
+	TypeFlag           *ebpf.Variable `ebpf:"type_flag"`
+	TypeLane           *ebpf.Variable `ebpf:"type_lane"`
+	TypeLaneLimit      *ebpf.Variable `ebpf:"type_lane_limit"`
+	TypeLimit          *ebpf.Variable `ebpf:"type_limit"`
+	TypeMark           *ebpf.Variable `ebpf:"type_mark"`
+	TypeNative         *ebpf.Variable `ebpf:"type_native"`
+	TypeProbe          *ebpf.Variable `ebpf:"type_probe"`
+	TypeRing           *ebpf.Variable `ebpf:"type_ring"`
+	TypeShared         *ebpf.Variable `ebpf:"type_shared"`
+	TypeStack          *ebpf.Variable `ebpf:"type_stack"`
+	TypeTable          *ebpf.Variable `ebpf:"type_table"`
+	TypeText           *ebpf.Variable `ebpf:"type_text"`
+	TypeWaitEntry      *ebpf.Variable `ebpf:"type_wait_entry"`
 }
 
 // ProbesPrograms contains all programs after they have been loaded into the kernel.
 //
 // It can be passed to LoadProbesObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ProbesPrograms struct {
-	ProbeBorrowCasgstatus         *ebpf.Program `ebpf:"probe_borrow_casgstatus"`
 	ProbeCasgstatus               *ebpf.Program `ebpf:"probe_casgstatus"`
 	ProbeChanrecv                 *ebpf.Program `ebpf:"probe_chanrecv"`
 	ProbeChansend                 *ebpf.Program `ebpf:"probe_chansend"`
@@ -674,7 +633,6 @@ type ProbesPrograms struct {
 
 func (p *ProbesPrograms) Close() error {
 	return _ProbesClose(
-		p.ProbeBorrowCasgstatus,
 		p.ProbeCasgstatus,
 		p.ProbeChanrecv,
 		p.ProbeChansend,

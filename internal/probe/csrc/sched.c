@@ -5,6 +5,17 @@
  * The life of goroutines (runtime/proc.go).
  */
 
+/* What a goroutine has allocated, in one word. */
+INLINE u64 allocated_packed(u64 goid)
+{
+	const u64 most_bytes = (1ull << LOUPE_BYTES_BITS) - 1, most_objects = (1ull << (64 - LOUPE_BYTES_BITS)) - 1;
+	const struct loupe_allocated *a = allocated_by(goid);
+
+	if (!a)
+		return 0;
+	return (a->objects < most_objects ? a->objects : most_objects) << LOUPE_BYTES_BITS | (a->bytes < most_bytes ? a->bytes : most_bytes);
+}
+
 COMMON void emit(u32 kind, u32 tid, u64 goid, u64 arg, u64 stack)
 {
 	struct loupe_record *r = begin(kind, tid, goid);
@@ -13,6 +24,8 @@ COMMON void emit(u32 kind, u32 tid, u64 goid, u64 arg, u64 stack)
 		return;
 	r->arg = arg;
 	r->stack = stack;
+	if (kind == GoUnblock || kind == GoSyscallBegin)
+		r->value = allocated_packed(kind == GoUnblock ? arg : goid);
 	commit(r);
 }
 
@@ -37,6 +50,7 @@ COMMON void block(u32 tid, u64 goid, u8 reason, u8 trace_reason, u64 lock, u64 s
 	r->reason = reason;
 	r->trace_reason = trace_reason;
 	r->arg = lock;
+	r->value = allocated_packed(goid);
 	r->stack = stack;
 	commit(r);
 }
@@ -190,12 +204,14 @@ COMMON void destroy(u32 tid, u64 goid)
 		return;
 	}
 
-	int report = wanted(goid);
+	struct loupe_record *r = wanted(goid) ? begin(GoDestroy, tid, goid) : 0;
 
+	if (r) {
+		fill_allocated(r, goid);
+		commit(r);
+	}
 	if (CONFIG(skip_listed) || CONFIG(follow))
 		list_remove(goid);
-	if (report)
-		emit(GoDestroy, tid, goid, 0, 0);
 }
 
 INLINE int is_dead(u32 status)
@@ -444,6 +460,7 @@ PROBE(coroswitch_m)
 	r->arg = to;
 	r->reason = CONFIG(reason_coroutine);
 	r->flags = exits ? LOUPE_SWITCH_EXIT : 0;
+	r->value = allocated_packed(from.id);
 	r->stack = stack;
 	commit(r);
 	return 0;

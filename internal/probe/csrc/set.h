@@ -138,6 +138,7 @@ INLINE int note_begin_in(struct note *n, u64 room, u8 what, u32 tid, u64 goid, u
 	n->to->r.stack = stack;
 	if (in_secret())
 		n->to->r.flags |= LOUPE_SECRET;
+	fill_allocated(&n->to->r, goid);
 	return 1;
 }
 

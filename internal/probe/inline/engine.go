@@ -110,6 +110,9 @@ func (e *Engine) prepare() error {
 	// The region is twice the requested size, because at most half of the lanes are in use.
 	geometry := GeometryFor(runtime.NumCPU(), 2*e.plan.Want.BufferBytes, e.plan.Room())
 	geometry.Tables = e.plan.TableBytes
+	if e.plan.Want.Allocated != nil {
+		geometry.Allocated = geometry.Listed
+	}
 	propagate := e.propagate(&geometry)
 	e.program, err = NewProgram(Options{
 		Arch: e.plan.Arch(), Config: e.plan.Config, Sets: e.plan.Sets, PID: pid, Starts: e.plan.SystemStarts, Clock: e.clock,
@@ -343,6 +346,7 @@ func (e *Engine) begin(mem []byte, at uint64) (err error) {
 		e.clock.count(&e.region.shared.Ticks)
 	}
 	e.reader = NewReader(e.region, e.clock)
+	e.reader.packed = e.plan.Want.PacksAllocated()
 	if err := e.region.List(e.plan.Goroutines); err != nil {
 		return err
 	}

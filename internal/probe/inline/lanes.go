@@ -49,6 +49,7 @@ const (
 type Reader struct {
 	region *Region
 	clock  *Clock
+	packed bool // values of waits are not their lengths: see probe.Want.Allocated
 	lanes  []readLane
 	order  []*readLane // heap of lanes with records, oldest record first
 
@@ -286,13 +287,15 @@ func (r *Reader) convert(rec *csrc.Record) {
 	if r.clock.coarse {
 		r.doubts.add(r.clock.Doubt(ticks))
 	}
-	if isWait(rec) {
+	if r.isWait(rec) {
 		rec.Value = r.clock.Nanos(ticks+rec.Value) - rec.Time
 	}
 }
 
 // isWait reports whether a record is about a complete wait. The value of such a record is the length of the wait.
-func isWait(rec *csrc.Record) bool { return rec.Kind == uint8(event.GoBlock) && rec.Value != 0 }
+func (r *Reader) isWait(rec *csrc.Record) bool {
+	return rec.Kind == uint8(event.GoBlock) && rec.Value != 0 && !r.packed
+}
 
 // noteLoss records the events that a lane has lost in a gap that ends at a key. If it is lastKey, the gap ends now.
 func (r *Reader) noteLoss(l *readLane, lost uint32, end uint64) {
@@ -326,7 +329,7 @@ func (r *Reader) next(l *readLane) bool {
 	if q.next() {
 		rec := q.record()
 		l.key = rec.Time
-		if isWait(rec) {
+		if r.isWait(rec) {
 			l.key += rec.Value
 		}
 		r.noteLoss(l, rec.Lost, l.key)

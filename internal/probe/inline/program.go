@@ -80,6 +80,9 @@ func NewProgram(o Options) (*Program, error) {
 	for i, part := range o.Stable.Image[:min(len(o.Stable.Image), len(s.Image)/2)] { // others are read by system calls
 		s.Image[2*i], s.Image[2*i+1] = part.Start, part.Size
 	}
+	if o.Geometry.Allocated > 0 {
+		s.AllocatedMask = uint64(o.Geometry.Allocated - 1)
+	}
 	if o.Geometry.Contexts > 0 {
 		var seed [8]byte
 		rand.Read(seed[:]) // never fails
@@ -192,6 +195,9 @@ func (p *Program) Private(program, region uint64) []byte {
 	s.Listed = region + uint64(g.listed())
 	if g.Contexts > 0 {
 		s.Contexts, s.Carried = region+uint64(g.contexts()), region+uint64(g.carried())
+	}
+	if g.Allocated > 0 {
+		s.Allocated = region + uint64(g.allocated())
 	}
 	s.Starts = program + uint64(p.startsAt)
 	s.Known = program + uint64(p.knownAt)

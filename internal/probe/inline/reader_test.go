@@ -405,10 +405,10 @@ func TestGeometry(t *testing.T) {
 		processors, buffer, listed int
 		want                       Geometry
 	}{
-		{1, 1 << 20, 0, Geometry{4, 1 << 18, 1 << 15, 0, 0}},
-		{2, 1 << 24, 100000, Geometry{4, 1 << 22, 1 << 20, 0, 0}},
-		{96, 1 << 24, 0, Geometry{256, 1 << 16, 1 << 15, 0, 0}},
-		{1 << 20, 1, 1 << 40, Geometry{maxLanes, minRing, maxListed, 0, 0}},
+		{1, 1 << 20, 0, Geometry{4, 1 << 18, 1 << 15, 0, 0, 0}},
+		{2, 1 << 24, 100000, Geometry{4, 1 << 22, 1 << 20, 0, 0, 0}},
+		{96, 1 << 24, 0, Geometry{256, 1 << 16, 1 << 15, 0, 0, 0}},
+		{1 << 20, 1, 1 << 40, Geometry{maxLanes, minRing, maxListed, 0, 0, 0}},
 	} {
 		g := GeometryFor(c.processors, c.buffer, c.listed)
 		if g != c.want || g.check() != nil {

@@ -18,7 +18,8 @@ type Geometry struct {
 	Listed int // goroutines with large IDs that the filter has room for; a power of two
 	Tables int // bytes of each lane's tables of counters
 
-	Contexts int // contexts of spans; a power of two, or 0
+	Contexts  int // contexts of spans; a power of two, or 0
+	Allocated int // goroutines whose allocations are counted; a power of two, or 0
 }
 
 // Bounds of a Geometry.
@@ -52,8 +53,10 @@ func powerOfTwo(n, least, most int) bool {
 }
 
 func (g Geometry) check() error {
-	if g.Contexts != 0 && !powerOfTwo(g.Contexts, csrc.TableWindow, maxListed) {
-		return fmt.Errorf("invalid geometry: %d contexts", g.Contexts)
+	for what, n := range map[string]int{"contexts": g.Contexts, "goroutines that allocate": g.Allocated} {
+		if n != 0 && !powerOfTwo(n, csrc.TableWindow, maxListed) {
+			return fmt.Errorf("invalid geometry: %d %s", n, what)
+		}
 	}
 	if !powerOfTwo(g.Lanes, minLanes, maxLanes) || !powerOfTwo(g.Ring, minRing, maxRing) ||
 		!powerOfTwo(g.Listed, csrc.TableWindow, maxListed) || g.Tables < 0 || g.Tables > csrc.MaxTables || g.Tables%8 != 0 {
@@ -77,8 +80,16 @@ func (g Geometry) contexts() int { return alignUp(g.tables()+g.Lanes*g.Tables, 6
 
 // Size returns the number of bytes of the region.
 func (g Geometry) Size() int {
-	if g.Contexts == 0 {
+	if g.Contexts == 0 && g.Allocated == 0 {
 		return g.tables() + g.Lanes*g.Tables
+	}
+	return g.allocated() + g.Allocated*int(unsafe.Sizeof(csrc.Allocated{}))
+}
+
+// allocated returns the place of what goroutines allocate.
+func (g Geometry) allocated() int {
+	if g.Contexts == 0 {
+		return g.contexts()
 	}
 	return g.carried() + csrc.CarriedEntries*int(unsafe.Sizeof(csrc.Carried{}))
 }
@@ -99,6 +110,7 @@ type Region struct {
 	listed []uint64
 	lanes  []*csrc.Lane
 	scopes []csrc.Context
+	sums   []csrc.Allocated
 	used   []atomic.Bool // the lanes that hits have taken, as far as Table knows
 }
 
@@ -115,6 +127,9 @@ func NewRegion(mem []byte, g Geometry) (*Region, error) {
 	r.listed = unsafe.Slice((*uint64)(unsafe.Pointer(&mem[g.listed()])), g.Listed)
 	if g.Contexts > 0 {
 		r.scopes = unsafe.Slice((*csrc.Context)(unsafe.Pointer(&mem[g.contexts()])), g.Contexts)
+	}
+	if g.Allocated > 0 {
+		r.sums = unsafe.Slice((*csrc.Allocated)(unsafe.Pointer(&mem[g.allocated()])), g.Allocated)
 	}
 	for i := range g.Lanes {
 		r.lanes = append(r.lanes, (*csrc.Lane)(unsafe.Pointer(&mem[g.lanes()+i*csrc.LaneSpan])))
@@ -201,6 +216,10 @@ func (r *Region) Unlist(goroutine uint64) {
 	first, mask := setFirst(goroutine), uint64(len(r.listed)-1)
 	for i := range uint64(csrc.TableWindow) {
 		atomic.CompareAndSwapUint64(&r.listed[(first+i)&mask], goroutine, 0)
+	}
+	mask = uint64(len(r.sums) - 1)
+	for i := range uint64(min(csrc.TableWindow, len(r.sums))) {
+		atomic.CompareAndSwapUint64(&r.sums[(first+i)&mask].Goid, goroutine, 0)
 	}
 	if len(r.scopes) == 0 {
 		return

@@ -4,6 +4,9 @@
 //
 // The central type is [Set]. Its tables are polled through the session that has it; [Set.Read] returns their contents.
 //
+// With [ByRequest] the set counts the allocations of goroutines in requests instead, in sums that the records of these have:
+// probe.Want.Allocated receives them.
+//
 // # What is counted
 //
 // Every call with a size other than 0 is one object, as in runtime.MemStats.Mallocs. Bytes are those of

@@ -45,6 +45,7 @@ enum loupe_table_id {
 enum by {
 	BY_GOROUTINE = 1,
 	BY_PLACE = 2,
+	BY_REQUEST = 4, /* only: listed goroutines, in the sums that records have (loupe_config.allocated) */
 };
 
 enum {
@@ -264,6 +265,22 @@ INLINE int is_inner(struct regs *ctx)
 	return caller - SETTING(outer) < SETTING(outer_size) || caller - SETTING(outer2) < SETTING(outer2_size);
 }
 
+/* Counts an allocation of a goroutine of a request, whose g may be a thread's own. */
+INLINE void count_request(u64 g, struct allocation *a)
+{
+	struct loupe_allocated *sums;
+	u64 goid = goid_of(g);
+
+	if (!goid)
+		goid = goid_of(user_g(g));
+	sums = goid && is_listed(goid) ? allocated_find(goid) : 0;
+	if (!sums)
+		return;
+	measure(a, g);
+	sums->bytes += a->bytes;
+	sums->objects++;
+}
+
 /* func mallocgc(size uintptr, typ *_type, needzero bool) unsafe.Pointer, and the functions like it for one size class */
 PROBE(mallocgc)
 {
@@ -279,6 +296,10 @@ PROBE(mallocgc)
 	if (!a.size || is_inner(ctx))
 		return 0;
 	g = CURRENT_G(mallocgc);
+	if (SETTING(by) == BY_REQUEST) {
+		count_request(g, &a);
+		return 0;
+	}
 	measure(&a, g);
 
 	top = CALLER(mallocgc);

@@ -18,6 +18,10 @@ type By uint8
 const (
 	ByGoroutine By = 1 << iota // the goroutine, and the go statement that created it
 	ByPlace                    // the stack, the type and the size class
+
+	// ByRequest counts the allocations of goroutines of requests, in the sums that probe.Want.Allocated receives. It excludes the
+	// others, and Read has no counts.
+	ByRequest
 )
 
 // Names and limits of the tables in the C half.
@@ -56,6 +60,10 @@ type Set struct {
 // New returns a set. At least one bit of Options.By must be set.
 func New(o Options) *Set {
 	s := &Set{by: o.By, stacks: map[uint64]*event.Stack{}}
+	maxGoroutines, maxCreators, maxPlaces := maxGoroutines, maxCreators, maxPlaces
+	if o.By == ByRequest {
+		maxGoroutines, maxCreators, maxPlaces = 1, 1, 1
+	}
 	s.Probes = &probe.Set{
 		Name: "allocations", Code: &code, Probes: declarations(), Settings: settings(o.By), Decode: s.decode,
 		Tables: []probe.Table{

@@ -203,14 +203,21 @@ func (e *Engine) List(goroutines []uint64) error {
 // Unlist implements probe.Engine.
 func (e *Engine) Unlist(goroutine uint64) error {
 	e.control.c.Unlist(goroutine)
-	if goroutine < csrc.SmallIDs {
-		return nil
+	var maps []string
+	if goroutine >= csrc.SmallIDs {
+		maps = append(maps, csrc.ProbesMapListed)
 	}
-	switch err := e.maps()[csrc.ProbesMapListed].Delete(goroutine); {
-	case err == nil:
-		e.filter.add(goroutine, -1)
-	case !errors.Is(err, ebpf.ErrKeyNotExist):
-		return fmt.Errorf("removing goroutine %d from the filter: %w", goroutine, err)
+	if e.plan.Want.Allocated != nil {
+		maps = append(maps, csrc.ProbesMapAllocated)
+	}
+	for _, name := range maps {
+		switch err := e.maps()[name].Delete(goroutine); {
+		case errors.Is(err, ebpf.ErrKeyNotExist):
+		case err != nil:
+			return fmt.Errorf("removing goroutine %d from the filter: %w", goroutine, err)
+		case name == csrc.ProbesMapListed:
+			e.filter.add(goroutine, -1)
+		}
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ const minFilter = 1 << 12
 const maxWaits = 1 << 20
 
 // shared are the maps of the runtime's set that all sets use.
-var shared = []string{".data.control", ".data.filter", csrc.ProbesMapCounts, csrc.ProbesMapEvents, csrc.ProbesMapListed, csrc.ProbesMapRecentStacks,
+var shared = []string{".data.control", ".data.filter", csrc.ProbesMapAllocated, csrc.ProbesMapCounts, csrc.ProbesMapEvents, csrc.ProbesMapListed, csrc.ProbesMapRecentStacks,
 	csrc.ProbesMapStacks, csrc.ProbesMapSystemStarts, csrc.ProbesMapWaits, csrc.ProbesMapWindows}
 
 // spec returns the programs of a set of the plan, with its settings.
@@ -63,6 +63,9 @@ func (e *Engine) spec(set int) (*ebpf.CollectionSpec, error) {
 func (e *Engine) size(spec *ebpf.CollectionSpec) {
 	spec.Maps[csrc.ProbesMapEvents].MaxEntries = uint32(e.plan.Want.BufferBytes)
 	spec.Maps[csrc.ProbesMapListed].MaxEntries = uint32(max(minFilter, 2*e.plan.Room()))
+	if e.plan.Want.Allocated != nil {
+		spec.Maps[csrc.ProbesMapAllocated].MaxEntries = spec.Maps[csrc.ProbesMapListed].MaxEntries
+	}
 	spec.Maps[csrc.ProbesMapSystemStarts].MaxEntries = uint32(max(1, len(e.plan.SystemStarts)))
 	if e.plan.Want.MinBlock > 0 && e.plan.Want.Kinds.Has(event.GoBlock) {
 		spec.Maps[csrc.ProbesMapWaits].MaxEntries = maxWaits
