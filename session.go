@@ -100,12 +100,13 @@ func (o Options) withEngine(open func(probe.Engine) (*Session, error)) (*Session
 		{EngineUprobe, func() probe.Engine { return uprobe.New(uprobe.Options{Log: o.Log, SingleUprobes: o.singleUprobes}) }},
 		{EngineInline, func() probe.Engine { return inline.New(o.Log, inline.Source(o.Clock)) }},
 	}
-	if o.Engine == EngineInline || o.Allocs.By != 0 && o.Engine != EngineUprobe {
+	each := o.Allocs.By != 0 || o.Spans.Allocs // each allocation is counted
+	if o.Engine == EngineInline || each && o.Engine != EngineUprobe {
 		slices.Reverse(engines)
 	}
 	first, second := engines[0], engines[1]
 	s, err := open(first.of())
-	if err == nil && o.Allocs.By != 0 {
+	if err == nil && each {
 		s.warnAllocs(first.name, o.Engine)
 	}
 	if err == nil || o.Engine == first.name || !errors.Is(err, probe.ErrPermission) && !errors.Is(err, probe.ErrUnsupported) {
@@ -137,6 +138,8 @@ func (o Options) check() error {
 		return fmt.Errorf("MemoryInterval is %v: must not be negative", o.MemoryInterval)
 	case o.SampleOneIn < 0:
 		return fmt.Errorf("SampleOneIn is %d: must not be negative", o.SampleOneIn)
+	case o.Spans.Allocs && (o.Allocs.By != 0 || o.Allocs.Sample):
+		return errors.New("Spans.Allocs and Allocs exclude each other")
 	case o.Allocs.Sample && o.Allocs.By != 0:
 		return errors.New("Allocs.Sample and Allocs.By exclude each other")
 	case o.Allocs.By&^(AllocsByGoroutine|AllocsByPlace) != 0:

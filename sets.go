@@ -42,6 +42,9 @@ func (o Options) observed(p *goproc.Process, engine probe.Engine, running bool) 
 		}
 		want.Sets = append(want.Sets, s.spans.probes...)
 		want.Requests = !o.Spans.Tasks
+		if s.spans.allocs != nil {
+			want.Sets, want.Allocated = append(want.Sets, s.spans.allocs.Probes), s.spans.tracker.Allocated
+		}
 		if _, changes := engine.(*inline.Engine); changes && o.Spans.Propagation != nil {
 			want.Propagate = o.Spans.Propagation.probes()
 		}
@@ -66,6 +69,9 @@ func opened(s *probe.Session, with sets, err error) (*Session, error) {
 		}
 		for _, w := range with.spans.warnings {
 			s.Warn(w)
+		}
+		if with.spans.allocs != nil && with.spans.allocs.Attached(s) {
+			with.spans.tracker.CountAllocations()
 		}
 		if with.spans.silent {
 			s.Warn(event.Warnf(event.WarnMissing, "requests that the program sends carry no traceparent header: engine uprobe does not change the target; use engine inline"))

@@ -13,6 +13,7 @@ import (
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/probe"
 	"github.com/loupe-go/loupe/internal/probe/inline"
+	"github.com/loupe-go/loupe/internal/probe/malloc"
 	"github.com/loupe-go/loupe/internal/spans/franz"
 	"github.com/loupe-go/loupe/internal/spans/functions"
 	"github.com/loupe-go/loupe/internal/spans/functions/unwind"
@@ -98,6 +99,10 @@ type SpanOptions struct {
 	// have not been sent. If there are some then, 2 MB of memory stay in the program.
 	Propagation *Propagation
 
+	// Allocs counts what a request allocates: spans.Work.Allocated. Each allocation of the program costs some nanoseconds more with
+	// [EngineInline], which EngineAuto then prefers, and 1 µs or more with engine uprobe. It excludes Tasks and Options.Allocs.
+	Allocs bool
+
 	// Syscalls includes the time in system calls and in C code in the breakdown with engine uprobe. Otherwise this time counts as
 	// running. It costs the target about 6 µs for each system call of a request, and less for others. [EngineInline] always
 	// includes it, for about 1 µs. Syscalls applies if neither NoWork nor Options.Kinds is set.
@@ -164,6 +169,8 @@ func (o SpanOptions) problem(kinds event.Kinds) error {
 		return fmt.Errorf("Spans.Propagation.Omit is %v: must be between 0 and 1", o.Propagation.Omit)
 	case o.Tasks && o.Propagation != nil:
 		return errors.New("Spans.Tasks and Spans.Propagation exclude each other")
+	case o.Tasks && o.Allocs:
+		return errors.New("Spans.Tasks and Spans.Allocs exclude each other")
 	case o.Tasks && !kinds.IsEmpty() && !kinds.Contains(event.KindsGoroutine):
 		return fmt.Errorf("Spans.Tasks requires Kinds with %v", event.KindsGoroutine.Without(kinds))
 	}
@@ -174,6 +181,7 @@ func (o SpanOptions) problem(kinds event.Kinds) error {
 type spanSets struct {
 	tracker *join.Tracker
 	tasks   *tasks.Recorder // nil without SpanOptions.Tasks
+	allocs  *malloc.Set     // nil without SpanOptions.Allocs
 	probes  []*probe.Set
 	session *probe.Session
 	binary  *gobin.Binary
@@ -203,6 +211,9 @@ func newSpanSets(o SpanOptions, p *goproc.Process, kinds event.Kinds) (*spanSets
 		}
 	}
 	s.tracker = join.NewTracker(opt)
+	if o.Allocs {
+		s.allocs = malloc.New(malloc.Options{By: malloc.ByRequest})
+	}
 	s.probes = []*probe.Set{
 		nethttp.New(s.tracker, p.TypeName),
 		router.New(s.tracker),

@@ -51,9 +51,20 @@ type Work struct {
 	Created int   // number of these
 	Holder  Holder
 
+	// Allocated is what the goroutine of the request has allocated until the span ended, and those that were started for it. Of one that
+	// was running when the span ended, it may lack what that had allocated since it had last waited, or had woken another one. Allocated
+	// is nil if allocations are not counted.
+	Allocated *Allocations
+
 	// Uncertain reports that events may have been lost while the request was served. The times up to the next event of a
 	// goroutine may then belong to other classes. Their sum is exact if the end of the span was observed.
 	Uncertain bool
+}
+
+// Allocations are objects on the heap.
+type Allocations struct {
+	Bytes   uint64 // with what the runtime rounds sizes up to, as in runtime.MemStats.TotalAlloc
+	Objects uint64 // as in runtime.MemStats.Mallocs
 }
 
 // Holder is who held the lock for which a request waited longest.
@@ -63,7 +74,7 @@ type Holder struct {
 	Func string        // the function in which it released it; empty: unknown
 }
 
-// Attributes returns the work as attributes of a span. Times are in seconds. Classes without time are omitted, but not the time
+// Attributes returns the work as attributes of a span. Times are in seconds, allocations in bytes and objects. Classes without time are omitted, but not the time
 // that the request was running.
 func (w *Work) Attributes() []attribute.KeyValue {
 	var list []attribute.KeyValue
@@ -78,6 +89,9 @@ func (w *Work) Attributes() []attribute.KeyValue {
 	if w.Created > 0 {
 		list = append(list, attribute.Int("loupe.go.goroutines.started", w.Created))
 		add("loupe.go.goroutines.", &w.Started)
+	}
+	if a := w.Allocated; a != nil {
+		list = append(list, attribute.Int64("loupe.go.allocated", int64(a.Bytes)), attribute.Int64("loupe.go.allocations", int64(a.Objects)))
 	}
 	if w.Uncertain {
 		list = append(list, attribute.Bool("loupe.go.uncertain", true))

@@ -65,6 +65,8 @@ type Tracker struct {
 	counts     counts
 	rules      gostate.Rules
 	waits      bool // Options.Kinds includes waits
+	allocs     bool // allocations are counted
+	latest     allocated
 	loss       loss
 }
 
@@ -111,6 +113,8 @@ type goroutine struct {
 	// listed is set if the filter of the probes may list the goroutine, so that it must be released when it has no more spans. That of
 	// a goroutine whose only spans are those of Call does not.
 	listed bool
+
+	allocated spans.Allocations // as of the last note or event that had it
 }
 
 // NewTracker returns a Tracker without spans.
@@ -242,7 +246,7 @@ func (t *Tracker) Begin(s *spans.Span, passed ...uint64) *spans.Span {
 		t.identify(s)
 	}
 	if s.Kind == trace.SpanKindServer || s.Kind == trace.SpanKindConsumer {
-		g.serve(s, t.loss.count)
+		t.serve(g, s)
 	}
 	t.describe(g, s, chosen)
 	if len(g.open) == 0 {
@@ -315,8 +319,8 @@ func (t *Tracker) adopt(s, parent *spans.Span, rule spans.Rule) {
 // none is the parent of the root of a trace.
 var none trace.SpanContext
 
-// serve begins to account what the goroutine does to a request, unless it serves one already. losses is the number of losses so far.
-func (g *goroutine) serve(s *spans.Span, losses uint64) {
+// serve begins to account what a goroutine does to a request, unless it serves one already.
+func (t *Tracker) serve(g *goroutine, s *spans.Span) {
 	if g.request != nil && !g.child {
 		return
 	}
@@ -325,7 +329,11 @@ func (g *goroutine) serve(s *spans.Span, losses uint64) {
 		g.request.forget(g)
 	}
 	s.Work = &spans.Work{}
-	g.request, g.child, g.since = &request{span: s, losses: losses}, false, s.Start
+	if t.allocs {
+		s.Work.Allocated = &spans.Allocations{}
+	}
+	g.allocated = t.latest.of(g.id)
+	g.request, g.child, g.since = &request{span: s, losses: t.loss.count}, false, s.Start
 	g.state, g.class = gostate.Running, spans.Running
 }
 

@@ -29,6 +29,7 @@
 //	                  that redirect to it (redirected); on connections of their own (new); by HTTP/2, also with these (http2, http2own,
 //	                  http2long, http2post); with tracestate and baggage headers of its own (ownstate, http2ownstate)
 //	/send?n=N&as=HOW&to=carried  sends requests for /carried
+//	/allocate/HOW/N   allocates N objects, and answers with how many bytes and objects that was; see allocate.go
 //	/truth/KIND/N     does something in a region "request N" of the trace; see truth.go
 //
 // The command `trace FILE` records an execution trace until `stop`.
@@ -101,6 +102,7 @@ func newWeb() *web {
 	mux.HandleFunc("/carried", carried)
 	mux.HandleFunc("/redirect", func(rw http.ResponseWriter, r *http.Request) { http.Redirect(rw, r, "/received", http.StatusFound) })
 	mux.HandleFunc("/send", func(rw http.ResponseWriter, r *http.Request) { w.send(rw, r) })
+	mux.HandleFunc("/allocate/", func(rw http.ResponseWriter, r *http.Request) { w.allocate(rw, r) })
 	mux.HandleFunc("/truth/", func(rw http.ResponseWriter, r *http.Request) { w.truth.serve(rw, r) })
 	w.plain = httptest.NewServer(mux)
 	w.tls = httptest.NewUnstartedServer(mux)
