@@ -161,9 +161,9 @@ loupe: 7 events were lost: the buffer was full; increase --buffer or select fewe
 // TestSpansOptions looks at what the session is asked for.
 func TestSpansOptions(t *testing.T) {
 	sys := newSpans()
-	r := run(t, sys, "spans", "42", "--no-breakdown", "--stack", "3", "--engine", "inline", "--buffer", "1MiB")
+	r := run(t, sys, "spans", "42", "--allocs", "--no-breakdown", "--stack", "3", "--engine", "inline", "--buffer", "1MiB")
 	opt := sys.stream.options
-	if r.status != exitDone || !opt.Spans.NoWork || opt.Spans.Sample != nil || len(opt.Spans.Functions) != 0 || opt.StackDepth != 3 || opt.Engine != loupe.EngineInline || opt.BufferBytes != 1<<20 || opt.Log == nil {
+	if r.status != exitDone || !opt.Spans.NoWork || !opt.Spans.Allocs || opt.Spans.Sample != nil || len(opt.Spans.Functions) != 0 || opt.StackDepth != 3 || opt.Engine != loupe.EngineInline || opt.BufferBytes != 1<<20 || opt.Log == nil {
 		t.Errorf("%+v, %+v", r, opt)
 	}
 }

@@ -218,3 +218,26 @@ func TestSpanSummary(t *testing.T) {
 		}
 	}
 }
+
+// TestAllocated shows what requests allocate, if it is counted.
+func TestAllocated(t *testing.T) {
+	table := routes.NewTable(4)
+	var b bytes.Buffer
+	for i := range uint64(2) {
+		s := sampleSpan(1, 0, trace.SpanKindServer, "GET /items/{id}", 0, 100)
+		s.Work = &spans.Work{Own: spans.Times{spans.Running: 100}, Allocated: &spans.Allocations{Bytes: 2048 + 2048*i, Objects: 1 + 20*i}}
+		table.Add(s)
+		if err := (Waterfall{Tree: &tree.Tree{Root: s}}).Text(&b, term.Style{}, 80); err != nil {
+			t.Fatal(err)
+		}
+	}
+	table.Add(sampleSpan(2, 0, trace.SpanKindClient, "GET", 0, 100))
+	if err := (&Routes{Routes: table.Routes(), Elapsed: time.Second}).Text(&b, term.Style{}, 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"\n  allocated 2.0 KiB in 1 object\n", "\n  allocated 4.0 KiB in 21 objects\n", "   MAX  ALLOCATED  KIND    OPERATION", "100µs    3.0 KiB  server  GET /items/{id}", "100µs             client  GET"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in %s", want, b.String())
+		}
+	}
+}

@@ -129,6 +129,9 @@ func writeWork(w io.Writer, style term.Style, width int, s *spans.Span) {
 		times += "; uncertain: events were lost"
 	}
 	fmt.Fprintln(w, term.Clip("  "+times, width))
+	if a := s.Work.Allocated; a != nil {
+		fmt.Fprintln(w, term.Clip("  "+allocatedText(a), width))
+	}
 	if h := s.Work.Holder; h.Wait > 0 && (h.G != 0 || h.Func != "") {
 		held := "goroutine " + fmt.Sprint(h.G)
 		if h.Func != "" {
@@ -139,6 +142,11 @@ func writeWork(w io.Writer, style term.Style, width int, s *spans.Span) {
 	if n := s.Work.Created; n > 0 {
 		fmt.Fprintln(w, style.Dim(term.Clip("  "+english.Count(n, "goroutine")+" started: "+timesText(&s.Work.Started, s.Work.Started.Total()), width)))
 	}
+}
+
+// allocatedText returns what a request has allocated.
+func allocatedText(a *spans.Allocations) string {
+	return fmt.Sprintf("allocated %s in %s", english.Size(int64(a.Bytes)), english.Count(a.Objects, "object"))
 }
 
 // timesText lists times, the longest first, and which part of a total they are.
@@ -214,14 +222,32 @@ func (r *Routes) Text(out io.Writer, style term.Style, width int) error {
 
 // table returns the first n operations.
 func (r *Routes) table(n int) *table {
-	t := &table{head: []string{"COUNT", "/S", "ERRORS", "P50", "P99", "MAX", "KIND", "OPERATION", "SPENT"},
-		right: map[int]bool{0: true, 1: true, 2: true, 3: true, 4: true, 5: true}}
+	numbers := []string{"COUNT", "/S", "ERRORS", "P50", "P99", "MAX"}
+	counted := slices.ContainsFunc(r.Routes, func(row *routes.Route) bool { return row.Allocated != nil })
+	if counted {
+		numbers = append(numbers, "ALLOCATED")
+	}
+	t := &table{head: append(numbers, "KIND", "OPERATION", "SPENT"), right: map[int]bool{}}
+	for i := range numbers {
+		t.right[i] = true
+	}
 	for _, row := range r.Routes[:n] {
-		name := cmp.Or(row.Name, "other operations of "+row.Library)
-		t.add(english.Number(row.Count), english.Rate(perSecond(row.Count, r.Elapsed)), english.Number(row.Errors), ShortTime(row.Durations.Quantile(0.5)),
-			ShortTime(row.Durations.Quantile(0.99)), ShortTime(row.Durations.Max()), kindWords[row.Kind], name, sharesText(&row.Own))
+		cells := []string{english.Number(row.Count), english.Rate(perSecond(row.Count, r.Elapsed)), english.Number(row.Errors), ShortTime(row.Durations.Quantile(0.5)),
+			ShortTime(row.Durations.Quantile(0.99)), ShortTime(row.Durations.Max())}
+		if counted {
+			cells = append(cells, averageText(row))
+		}
+		t.add(append(cells, kindWords[row.Kind], cmp.Or(row.Name, "other operations of "+row.Library), sharesText(&row.Own))...)
 	}
 	return t
+}
+
+// averageText returns what a request of an operation allocates on average; it is empty if that is unknown.
+func averageText(row *routes.Route) string {
+	if row.Allocated == nil {
+		return ""
+	}
+	return english.Size(int64(row.Allocated.Bytes / max(row.Count, 1)))
 }
 
 // shown returns the number of operations that are shown, if each takes a number of lines.

@@ -23,7 +23,7 @@ func (t *Tracker) CountAllocations() { t.allocs = true }
 // that reports it.
 func (t *Tracker) Allocated(id, bytes, objects uint64) {
 	now := spans.Allocations{Bytes: bytes, Objects: objects}
-	t.latest = allocated{id, now}
+	t.allocated = allocated{id, now}
 	g := t.goroutines[id]
 	if g == nil {
 		return

@@ -66,7 +66,7 @@ type Tracker struct {
 	rules      gostate.Rules
 	waits      bool // Options.Kinds includes waits
 	allocs     bool // allocations are counted
-	latest     allocated
+	allocated  allocated
 	loss       loss
 }
 
@@ -332,7 +332,7 @@ func (t *Tracker) serve(g *goroutine, s *spans.Span) {
 	if t.allocs {
 		s.Work.Allocated = &spans.Allocations{}
 	}
-	g.allocated = t.latest.of(g.id)
+	g.allocated = t.allocated.of(g.id)
 	g.request, g.child, g.since = &request{span: s, losses: t.loss.count}, false, s.Start
 	g.state, g.class = gostate.Running, spans.Running
 }

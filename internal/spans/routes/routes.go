@@ -24,6 +24,9 @@ type Route struct {
 	// Own, Started and Created are the sums of spans.Work.
 	Own, Started spans.Times
 	Created      uint64
+
+	// Allocated is the sum of Work.Allocated; nil if that is not counted.
+	Allocated *spans.Allocations
 }
 
 type key struct {
@@ -64,7 +67,20 @@ func (t *Table) Add(s *spans.Span) {
 			r.Started[c] += w.Started[c]
 		}
 		r.Created += uint64(w.Created)
+		r.allocate(w.Allocated)
 	}
+}
+
+// allocate adds what a span has allocated, if that is known.
+func (r *Route) allocate(a *spans.Allocations) {
+	if a == nil {
+		return
+	}
+	if r.Allocated == nil {
+		r.Allocated = &spans.Allocations{}
+	}
+	r.Allocated.Bytes += a.Bytes
+	r.Allocated.Objects += a.Objects
 }
 
 // Routes returns the operations: servers first, and the most frequent ones of a kind first.
