@@ -203,7 +203,7 @@ func (a *app) recorded(s session, flags *recordFlags, done *recordJSON) error {
 			return err
 		}
 		done.Spans = counts.Begun
-		a.tellSpanLoss(&counts)
+		a.tellSpanLoss(&counts, false)
 	}
 	if done.File == "-" {
 		return nil

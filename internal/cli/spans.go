@@ -335,7 +335,7 @@ func (v *spanView) finish(s session, sum *report.SpanSummary) error {
 		err = v.blocked(err, counts.Ended)
 	}
 	v.mu.Unlock() // which the loss on stderr may need
-	v.a.tellSpanLoss(&counts)
+	v.a.tellSpanLoss(&counts, v.controller != nil)
 	if n := v.trees.Dropped(); n > 0 {
 		fmt.Fprintf(v.a.Stderr, "loupe: %s omitted from single requests: too many requests at once\n", english.Count(n, "span"))
 	}
@@ -351,8 +351,8 @@ func (v *spanView) blocked(err error, ended uint64) error {
 	return fmt.Errorf("%w: %s and the summary were not written", err, english.Count(ended-v.out.written, "span"))
 }
 
-// tellSpanLoss reports what is missing in the spans.
-func (a *app) tellSpanLoss(c *loupe.SpanCounts) {
+// tellSpanLoss reports what is missing in the spans. exported is whether they were exported.
+func (a *app) tellSpanLoss(c *loupe.SpanCounts, exported bool) {
 	say := func(n uint64, format string) {
 		if n > 0 {
 			fmt.Fprintf(a.Stderr, "loupe: "+format+"\n", english.Count(n, "span"))
@@ -369,12 +369,12 @@ func (a *app) tellSpanLoss(c *loupe.SpanCounts) {
 		say(c.Strays, "%s not reported: the begin was before the observation, or was lost")
 	}
 	if c.NoState > 0 {
-		fmt.Fprintf(v.a.Stderr, "loupe: the tracestate or the baggage of %s is not carried on\n", english.Count(c.NoState, "request"))
+		fmt.Fprintf(a.Stderr, "loupe: the tracestate or the baggage of %s is not carried on\n", english.Count(c.NoState, "request"))
 	}
 	if c.NoHeader > 0 {
 		fmt.Fprintf(a.Stderr, "loupe: %s sent without a traceparent header\n", english.Count(c.NoHeader, "request"))
 	}
-	if v.controller != nil {
+	if exported {
 		say(c.Own, "%s not exported: the program exports them itself")
 	}
 	say(c.Mismatched, "%s not reported: data with an unexpected layout")

@@ -23,6 +23,15 @@ type ProbesLoupeAllocatedEntry struct {
 	}
 }
 
+type ProbesLoupeCarried struct {
+	_             structs.HostLayout
+	Number        uint64
+	StateLength   uint32
+	BaggageLength uint32
+	State         [256]uint8
+	Baggage       [496]uint8
+}
+
 type ProbesLoupeConfig struct {
 	_                    structs.HostLayout
 	Tgid                 uint32
@@ -77,16 +86,18 @@ type ProbesLoupeConfig struct {
 	TraceReasonPreempted uint32
 	SelectCases          uint32
 	SelectRecvs          uint32
-	_                    [4]byte
+	G_secret             uint32
 }
 
 type ProbesLoupeContext struct {
-	_     structs.HostLayout
-	Key   uint64
-	Trace [2]uint64
-	Span  uint64
-	Flags uint64
-	About uint64
+	_       structs.HostLayout
+	Key     uint64
+	Trace   [2]uint64
+	Span    uint64
+	Flags   uint64
+	About   uint64
+	Carried uint64
+	Unused  uint64
 }
 
 type ProbesLoupeControl struct {
@@ -113,6 +124,11 @@ type ProbesLoupeCreate struct {
 	R       ProbesLoupeRecord
 	Gopc    uint64
 	Startpc uint64
+}
+
+type ProbesLoupeFilter struct {
+	_      structs.HostLayout
+	Listed [8192]uint32
 }
 
 type ProbesLoupeFlag uint32
@@ -150,9 +166,10 @@ type ProbesLoupeLaneLimit uint32
 const (
 	ProbesLoupeLaneLimitLOUPE_LANE_SPAN      ProbesLoupeLaneLimit = 16384
 	ProbesLoupeLaneLimitLOUPE_LANE_TOP       ProbesLoupeLaneLimit = 64
-	ProbesLoupeLaneLimitLOUPE_STACK_USE      ProbesLoupeLaneLimit = 3200
+	ProbesLoupeLaneLimitLOUPE_STACK_USE      ProbesLoupeLaneLimit = 3216
 	ProbesLoupeLaneLimitLOUPE_BUCKET         ProbesLoupeLaneLimit = 8
 	ProbesLoupeLaneLimitLOUPE_TIMES          ProbesLoupeLaneLimit = 32768
+	ProbesLoupeLaneLimitLOUPE_CARRIED        ProbesLoupeLaneLimit = 8192
 	ProbesLoupeLaneLimitLOUPE_WINDOW_ENTRIES ProbesLoupeLaneLimit = 16
 	ProbesLoupeLaneLimitLOUPE_IMAGE_PARTS    ProbesLoupeLaneLimit = 4
 )
@@ -165,6 +182,7 @@ const (
 	ProbesLoupeLimitLOUPE_G_HEAD      ProbesLoupeLimit = 24
 	ProbesLoupeLimitLOUPE_WINDOW      ProbesLoupeLimit = 1024
 	ProbesLoupeLimitLOUPE_SMALL_IDS   ProbesLoupeLimit = 4008
+	ProbesLoupeLimitLOUPE_FILTER      ProbesLoupeLimit = 8192
 	ProbesLoupeLimitLOUPE_LARGE_SETS  ProbesLoupeLimit = 64
 	ProbesLoupeLimitLOUPE_LARGE_SHIFT ProbesLoupeLimit = 10
 	ProbesLoupeLimitLOUPE_KIND_STACK  ProbesLoupeLimit = 255
@@ -177,6 +195,24 @@ const (
 	ProbesLoupeLimitLOUPE_BYTES_BITS  ProbesLoupeLimit = 40
 )
 
+type ProbesLoupeLoanLimit uint32
+
+const (
+	ProbesLoupeLoanLimitLOUPE_LOANS_HEAD  ProbesLoupeLoanLimit = 4096
+	ProbesLoupeLoanLimitLOUPE_LARGE_LOANS ProbesLoupeLoanLimit = 64
+	ProbesLoupeLoanLimitLOUPE_LARGE_LOAN  ProbesLoupeLoanLimit = 2048
+	ProbesLoupeLoanLimitLOUPE_SMALL_LOANS ProbesLoupeLoanLimit = 16384
+	ProbesLoupeLoanLimitLOUPE_SMALL_LOAN  ProbesLoupeLoanLimit = 128
+)
+
+type ProbesLoupeLoans struct {
+	_      structs.HostLayout
+	Hint   uint64
+	Large  uint64
+	Unused [6]uint64
+	Small  [256]uint64
+}
+
 type ProbesLoupeMark uint32
 
 const (
@@ -184,6 +220,7 @@ const (
 	ProbesLoupeMarkLOUPE_UNREADABLE ProbesLoupeMark = 2
 	ProbesLoupeMarkLOUPE_IMPOSSIBLE ProbesLoupeMark = 4
 	ProbesLoupeMarkLOUPE_FULL       ProbesLoupeMark = 8
+	ProbesLoupeMarkLOUPE_SECRET     ProbesLoupeMark = 16
 )
 
 type ProbesLoupeNative struct {
@@ -207,6 +244,9 @@ type ProbesLoupeNative struct {
 	Image         [8]uint64
 	Contexts      uint64
 	ContextsMask  uint64
+	Carried       uint64
+	Baggage       uint64
+	Loans         uint64
 	Seed          uint64
 	SampleBound   uint64
 	SampleParent  uint64
@@ -221,36 +261,37 @@ const (
 	ProbesLoupeProbePROBE_gopark                   ProbesLoupeProbe = 0
 	ProbesLoupeProbePROBE_ready                    ProbesLoupeProbe = 1
 	ProbesLoupeProbePROBE_casgstatus               ProbesLoupeProbe = 2
-	ProbesLoupeProbePROBE_execute                  ProbesLoupeProbe = 3
-	ProbesLoupeProbePROBE_goschedImpl              ProbesLoupeProbe = 4
-	ProbesLoupeProbePROBE_goschedM                 ProbesLoupeProbe = 5
-	ProbesLoupeProbePROBE_goschedguardedM          ProbesLoupeProbe = 6
-	ProbesLoupeProbePROBE_gopreemptM               ProbesLoupeProbe = 7
-	ProbesLoupeProbePROBE_preemptPark              ProbesLoupeProbe = 8
-	ProbesLoupeProbePROBE_newprocRunqput           ProbesLoupeProbe = 9
-	ProbesLoupeProbePROBE_newproc1Casgstatus       ProbesLoupeProbe = 10
-	ProbesLoupeProbePROBE_newcoro                  ProbesLoupeProbe = 11
-	ProbesLoupeProbePROBE_goyieldM                 ProbesLoupeProbe = 12
-	ProbesLoupeProbePROBE_goexit0                  ProbesLoupeProbe = 13
-	ProbesLoupeProbePROBE_coroswitchM              ProbesLoupeProbe = 14
-	ProbesLoupeProbePROBE_reentersyscall           ProbesLoupeProbe = 15
-	ProbesLoupeProbePROBE_entersyscallblock        ProbesLoupeProbe = 16
-	ProbesLoupeProbePROBE_exitsyscall              ProbesLoupeProbe = 17
-	ProbesLoupeProbePROBE_makechan                 ProbesLoupeProbe = 18
-	ProbesLoupeProbePROBE_chansend                 ProbesLoupeProbe = 19
-	ProbesLoupeProbePROBE_chanrecv                 ProbesLoupeProbe = 20
-	ProbesLoupeProbePROBE_closechan                ProbesLoupeProbe = 21
-	ProbesLoupeProbePROBE_selectgo                 ProbesLoupeProbe = 22
-	ProbesLoupeProbePROBE_semacquire1              ProbesLoupeProbe = 23
-	ProbesLoupeProbePROBE_semrelease1              ProbesLoupeProbe = 24
-	ProbesLoupeProbePROBE_gcBgMarkStartWorkers     ProbesLoupeProbe = 25
-	ProbesLoupeProbePROBE_gcMarkTermination        ProbesLoupeProbe = 26
-	ProbesLoupeProbePROBE_gcSweep                  ProbesLoupeProbe = 27
-	ProbesLoupeProbePROBE_stopTheWorldWithSema     ProbesLoupeProbe = 28
-	ProbesLoupeProbePROBE_startTheWorldWithSema    ProbesLoupeProbe = 29
-	ProbesLoupeProbePROBE_gcAssistAlloc1GcDrainN   ProbesLoupeProbe = 30
-	ProbesLoupeProbePROBE_gcAssistAlloc1Casgstatus ProbesLoupeProbe = 31
-	ProbesLoupeProbePROBE_COUNT                    ProbesLoupeProbe = 32
+	ProbesLoupeProbePROBE_borrowCasgstatus         ProbesLoupeProbe = 3
+	ProbesLoupeProbePROBE_execute                  ProbesLoupeProbe = 4
+	ProbesLoupeProbePROBE_goschedImpl              ProbesLoupeProbe = 5
+	ProbesLoupeProbePROBE_goschedM                 ProbesLoupeProbe = 6
+	ProbesLoupeProbePROBE_goschedguardedM          ProbesLoupeProbe = 7
+	ProbesLoupeProbePROBE_gopreemptM               ProbesLoupeProbe = 8
+	ProbesLoupeProbePROBE_preemptPark              ProbesLoupeProbe = 9
+	ProbesLoupeProbePROBE_newprocRunqput           ProbesLoupeProbe = 10
+	ProbesLoupeProbePROBE_newproc1Casgstatus       ProbesLoupeProbe = 11
+	ProbesLoupeProbePROBE_newcoro                  ProbesLoupeProbe = 12
+	ProbesLoupeProbePROBE_goyieldM                 ProbesLoupeProbe = 13
+	ProbesLoupeProbePROBE_goexit0                  ProbesLoupeProbe = 14
+	ProbesLoupeProbePROBE_coroswitchM              ProbesLoupeProbe = 15
+	ProbesLoupeProbePROBE_reentersyscall           ProbesLoupeProbe = 16
+	ProbesLoupeProbePROBE_entersyscallblock        ProbesLoupeProbe = 17
+	ProbesLoupeProbePROBE_exitsyscall              ProbesLoupeProbe = 18
+	ProbesLoupeProbePROBE_makechan                 ProbesLoupeProbe = 19
+	ProbesLoupeProbePROBE_chansend                 ProbesLoupeProbe = 20
+	ProbesLoupeProbePROBE_chanrecv                 ProbesLoupeProbe = 21
+	ProbesLoupeProbePROBE_closechan                ProbesLoupeProbe = 22
+	ProbesLoupeProbePROBE_selectgo                 ProbesLoupeProbe = 23
+	ProbesLoupeProbePROBE_semacquire1              ProbesLoupeProbe = 24
+	ProbesLoupeProbePROBE_semrelease1              ProbesLoupeProbe = 25
+	ProbesLoupeProbePROBE_gcBgMarkStartWorkers     ProbesLoupeProbe = 26
+	ProbesLoupeProbePROBE_gcMarkTermination        ProbesLoupeProbe = 27
+	ProbesLoupeProbePROBE_gcSweep                  ProbesLoupeProbe = 28
+	ProbesLoupeProbePROBE_stopTheWorldWithSema     ProbesLoupeProbe = 29
+	ProbesLoupeProbePROBE_startTheWorldWithSema    ProbesLoupeProbe = 30
+	ProbesLoupeProbePROBE_gcAssistAlloc1GcDrainN   ProbesLoupeProbe = 31
+	ProbesLoupeProbePROBE_gcAssistAlloc1Casgstatus ProbesLoupeProbe = 32
+	ProbesLoupeProbePROBE_COUNT                    ProbesLoupeProbe = 33
 )
 
 type ProbesLoupeRecord struct {
@@ -282,7 +323,9 @@ type ProbesLoupeShared struct {
 	Control      ProbesLoupeControl
 	Missed       [384]uint64
 	ContextsFull uint64
-	_            [56]byte
+	Carried      uint64
+	Closing      uint64
+	_            [40]byte
 	Ticks        uint64
 	_            [56]byte
 }
@@ -351,6 +394,7 @@ const (
 	ProbesMapSystemStarts                   = "system_starts"
 	ProbesMapWaits                          = "waits"
 	ProbesMapWindows                        = "windows"
+	ProbesProgProbeBorrowCasgstatus         = "probe_borrow_casgstatus"
 	ProbesProgProbeCasgstatus               = "probe_casgstatus"
 	ProbesProgProbeChanrecv                 = "probe_chanrecv"
 	ProbesProgProbeChansend                 = "probe_chansend"
@@ -386,14 +430,19 @@ const (
 	ProbesProgProcessExec                   = "process_exec"
 	ProbesVarConfig                         = "config"
 	ProbesVarControl                        = "control"
+	ProbesVarFilter                         = "filter"
 	ProbesVarSet                            = "set"
 	ProbesVarTypeAllocatedEntry             = "type_allocated_entry"
+	ProbesVarTypeCarried                    = "type_carried"
 	ProbesVarTypeContext                    = "type_context"
 	ProbesVarTypeCreate                     = "type_create"
+	ProbesVarTypeFilter                     = "type_filter"
 	ProbesVarTypeFlag                       = "type_flag"
 	ProbesVarTypeLane                       = "type_lane"
 	ProbesVarTypeLaneLimit                  = "type_lane_limit"
 	ProbesVarTypeLimit                      = "type_limit"
+	ProbesVarTypeLoanLimit                  = "type_loan_limit"
+	ProbesVarTypeLoans                      = "type_loans"
 	ProbesVarTypeMark                       = "type_mark"
 	ProbesVarTypeNative                     = "type_native"
 	ProbesVarTypeProbe                      = "type_probe"
@@ -447,6 +496,7 @@ type ProbesSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type ProbesProgramSpecs struct {
+	ProbeBorrowCasgstatus         *ebpf.ProgramSpec `ebpf:"probe_borrow_casgstatus"`
 	ProbeCasgstatus               *ebpf.ProgramSpec `ebpf:"probe_casgstatus"`
 	ProbeChanrecv                 *ebpf.ProgramSpec `ebpf:"probe_chanrecv"`
 	ProbeChansend                 *ebpf.ProgramSpec `ebpf:"probe_chansend"`
@@ -503,14 +553,19 @@ type ProbesMapSpecs struct {
 type ProbesVariableSpecs struct {
 	Config             *ebpf.VariableSpec `ebpf:"config"`
 	Control            *ebpf.VariableSpec `ebpf:"control"`
+	Filter             *ebpf.VariableSpec `ebpf:"filter"`
 	Set                *ebpf.VariableSpec `ebpf:"set"`
 	TypeAllocatedEntry *ebpf.VariableSpec `ebpf:"type_allocated_entry"`
+	TypeCarried        *ebpf.VariableSpec `ebpf:"type_carried"`
 	TypeContext        *ebpf.VariableSpec `ebpf:"type_context"`
 	TypeCreate         *ebpf.VariableSpec `ebpf:"type_create"`
+	TypeFilter         *ebpf.VariableSpec `ebpf:"type_filter"`
 	TypeFlag           *ebpf.VariableSpec `ebpf:"type_flag"`
 	TypeLane           *ebpf.VariableSpec `ebpf:"type_lane"`
 	TypeLaneLimit      *ebpf.VariableSpec `ebpf:"type_lane_limit"`
 	TypeLimit          *ebpf.VariableSpec `ebpf:"type_limit"`
+	TypeLoanLimit      *ebpf.VariableSpec `ebpf:"type_loan_limit"`
+	TypeLoans          *ebpf.VariableSpec `ebpf:"type_loans"`
 	TypeMark           *ebpf.VariableSpec `ebpf:"type_mark"`
 	TypeNative         *ebpf.VariableSpec `ebpf:"type_native"`
 	TypeProbe          *ebpf.VariableSpec `ebpf:"type_probe"`
@@ -573,14 +628,19 @@ func (m *ProbesMaps) Close() error {
 type ProbesVariables struct {
 	Config             *ebpf.Variable `ebpf:"config"`
 	Control            *ebpf.Variable `ebpf:"control"`
+	Filter             *ebpf.Variable `ebpf:"filter"`
 	Set                *ebpf.Variable `ebpf:"set"`
 	TypeAllocatedEntry *ebpf.Variable `ebpf:"type_allocated_entry"`
+	TypeCarried        *ebpf.Variable `ebpf:"type_carried"`
 	TypeContext        *ebpf.Variable `ebpf:"type_context"`
 	TypeCreate         *ebpf.Variable `ebpf:"type_create"`
+	TypeFilter         *ebpf.Variable `ebpf:"type_filter"`
 	TypeFlag           *ebpf.Variable `ebpf:"type_flag"`
 	TypeLane           *ebpf.Variable `ebpf:"type_lane"`
 	TypeLaneLimit      *ebpf.Variable `ebpf:"type_lane_limit"`
 	TypeLimit          *ebpf.Variable `ebpf:"type_limit"`
+	TypeLoanLimit      *ebpf.Variable `ebpf:"type_loan_limit"`
+	TypeLoans          *ebpf.Variable `ebpf:"type_loans"`
 	TypeMark           *ebpf.Variable `ebpf:"type_mark"`
 	TypeNative         *ebpf.Variable `ebpf:"type_native"`
 	TypeProbe          *ebpf.Variable `ebpf:"type_probe"`
@@ -596,6 +656,7 @@ type ProbesVariables struct {
 //
 // It can be passed to LoadProbesObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ProbesPrograms struct {
+	ProbeBorrowCasgstatus         *ebpf.Program `ebpf:"probe_borrow_casgstatus"`
 	ProbeCasgstatus               *ebpf.Program `ebpf:"probe_casgstatus"`
 	ProbeChanrecv                 *ebpf.Program `ebpf:"probe_chanrecv"`
 	ProbeChansend                 *ebpf.Program `ebpf:"probe_chansend"`
@@ -633,6 +694,7 @@ type ProbesPrograms struct {
 
 func (p *ProbesPrograms) Close() error {
 	return _ProbesClose(
+		p.ProbeBorrowCasgstatus,
 		p.ProbeCasgstatus,
 		p.ProbeChanrecv,
 		p.ProbeChansend,

@@ -102,7 +102,7 @@ func main() {
 		},
 		"ended": e.ended,
 		"retried": func(args []string) string {
-			c := e.open(kgo.RecordRetries(5))
+			c := e.open(kgo.RecordRetries(5), kgo.MetadataMinAge(20*time.Millisecond))
 			defer c.Close()
 			return result(c.ProduceSync(background, records(args[0], number(args[1]))...))
 		},
