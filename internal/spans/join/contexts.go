@@ -89,7 +89,7 @@ func (t *Tracker) partOf(s, outer *spans.Span) bool {
 	if s == outer {
 		return true
 	}
-	if s == nil || t.entered[s] {
+	if s == nil || t.entered[s] && !t.unnamed(s) {
 		return false
 	}
 	for above := t.above[s]; above != nil; above = t.above[above] {
@@ -98,4 +98,11 @@ func (t *Tracker) partOf(s, outer *spans.Span) bool {
 		}
 	}
 	return false
+}
+
+// unnamed reports whether no context names a span that Begin has not begun: a call of a function, or a span that the program makes by an
+// SDK. What the goroutine does then is part of it, if it is part of what a context names.
+func (t *Tracker) unnamed(s *spans.Span) bool {
+	m := t.made[s.Context.SpanID()]
+	return t.calls[s] || m != nil && m.Span == s && m.Recorded
 }

@@ -109,8 +109,27 @@ func (t *Tracker) Made(m Made) {
 	if len(g.open) == 0 {
 		g.losses = t.loss.count
 	}
+	if parent := t.openParent(g, s.Parent.SpanID()); parent != nil {
+		t.above[s] = parent
+	}
 	g.open = append(g.open, s)
 	t.entered[s] = true
+}
+
+// openParent returns the open span with an ID that a goroutine is in, or in which it was created; or else the program's own one; or nil.
+func (t *Tracker) openParent(g *goroutine, id trace.SpanID) *spans.Span {
+	for _, s := range slices.Backward(g.open) {
+		if s.Context.SpanID() == id {
+			return s
+		}
+	}
+	if s := g.inherited; s != nil && s.End == 0 && s.Context.SpanID() == id {
+		return s
+	}
+	if m := t.made[id]; m != nil && !m.replaces {
+		return m.Span
+	}
+	return nil
 }
 
 // ruleOf returns why a context that the program has given to its own span is the parent.

@@ -24,7 +24,7 @@ const wrapped = 27
 // NewModule returns the sets for requests that package golang.org/x/net/http2 serves and sends: used directly, or by net/http if the
 // program has configured that. They report requests like those of [New], which the tracker also has.
 func NewModule(t *join.Tracker, typeName func(addr uint64) (string, error), bin *gobin.Binary) []*probe.Set {
-	d := &decoder{tracker: t, typeName: typeName, prefaces: map[uint64]bool{}}
+	d := newDecoder(t, typeName)
 	list := []*probe.Set{{Name: pkg, Code: &code, Settings: moduleSettings(), Decode: d.decode, Probes: moduleProbes()}}
 	// Handlers get requests from net/http, but not by way of serverHandler. Other programs do not require the probe.
 	if _, ok := bin.LookupFunc(pkg + ".(*Server).serveConn"); ok && bin.Version().Minor >= wrapped {

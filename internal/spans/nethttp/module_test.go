@@ -214,13 +214,13 @@ func (o *tandem) checkSent(base, scheme string) {
 			to, toScheme = o.tls, "https"
 		}
 		received := "server GET /received 200 2 " + toScheme
-		switch {
-		case how == "own":
-			received += " by header"
-		case o.propagates:
+		if o.propagates || how == "own" {
 			received += " by header in client GET"
 		}
 		sent := fmt.Sprintf("client GET %s/received 200 2 by %s in server GET /send", to, rule)
+		if how == "own" { // the span is the program's own, in the trace that its header has
+			sent = strings.TrimSuffix(sent, " in server GET /send")
+		}
 		want := slices.Concat(slices.Repeat([]string{sent}, n), slices.Repeat([]string{received}, n), []string{"server GET /send 200 2 " + scheme})
 		slices.Sort(want)
 		if got := describe(o.take(2*n + 1)); !slices.Equal(got, want) {
