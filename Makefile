@@ -24,6 +24,8 @@ TORTURE     ?= 1m
 RELEASES    ?= few
 # Tests of package loupe that choose the engines themselves, or use none: they need not run once more with engine inline.
 INLINE_ANYWAY = ^(TestTorture|TestInline|TestForeign|TestClose(Frozen|BesideDebugger)|TestBlockedInNamespace|TestTwoEngines|TestSingleUprobes|TestLibrary|TestCoarse|TestAlloc|TestCPU|TestWall|TestHeapProfile|TestContentionProfiles|TestRealHeap|TestProfileOff|TestSiteAllocs|TestMemory(Events|Recorded|Only)$$)
+# With few releases, those of the rest that run once more with engine inline: of each subject the ones that compare most.
+INLINE_FEW = ^(TestTruth|TestSpan|TestCounts|TestRecord|TestStacks|TestSample|TestMinBlock|TestGoroutineFilter|TestExec|TestFork|TestKill|TestTargetDies|TestBooks)
 ARCH        ?= arm64
 KERNEL      ?= linux-image-$(ARCH)
 
@@ -37,12 +39,12 @@ build:
 generate: checkdeps
 	go generate ./internal/probe/... ./internal/perf ./internal/testsets/... ./internal/spans/...
 
-## test: all tests, those of live events with both engines, with targets of a few Go releases or RELEASES=all; lists the tests that were skipped and why; with CI=true none may be
+## test: all tests, those of live events with both engines (most of them with RELEASES=all), with targets of a few Go releases or RELEASES=all; lists the tests that were skipped and why; with CI=true none may be
 test: export LOUPE_RELEASES = $(RELEASES)
 test: export CGO_ENABLED = 0 # as make build, and so that packages are compiled once
 test: testdeps
 	{ go test -json -vet=off -ldflags=-w -timeout 45m $(TESTFLAGS) $(TEST) && first=0 || first=$$?; \
-	  $(if $(filter ./... .,$(TEST)),go test -json -vet=off -ldflags=-w -timeout 45m -skip '$(INLINE_ANYWAY)' $(TESTFLAGS) . -engine inline &&) exit $$first; } | go run ./internal/testreport
+	  $(if $(filter ./... .,$(TEST)),go test -json -vet=off -ldflags=-w -timeout 45m $(if $(filter few,$(RELEASES)),-run '$(INLINE_FEW)') -skip '$(INLINE_ANYWAY)' $(TESTFLAGS) . -engine inline &&) exit $$first; } | go run ./internal/testreport
 
 ## testdeps: installs the packages that the tests require if run as root, otherwise prints the command
 testdeps:
