@@ -34,13 +34,39 @@ func handler(n int) {
 // stuck sends to a channel that nobody reads.
 func stuck() { make(chan int) <- 1 }
 
+// Store has the prices of orders.
+type Store struct{ prices map[int]float64 }
+
+// Get returns a price.
+//
+//go:noinline
+func (s *Store) Get(id int) (float64, error) {
+	price, ok := s.prices[id]
+	if !ok {
+		return 0, fmt.Errorf("no order %d", id)
+	}
+	return price, nil
+}
+
+// checkout returns what an order costs.
+//
+//go:noinline
+func checkout(s *Store, id int) string {
+	price, err := s.Get(id)
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("%.2f", price)
+}
+
 // serve serves requests, and sends them.
 func serve() {
+	store := &Store{map[int]float64{1: 9.95}}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/slow" {
 			time.Sleep(150 * time.Millisecond)
 		}
-		fmt.Fprintln(w, "ok")
+		fmt.Fprintln(w, checkout(store, len(r.URL.Path)%2+1))
 	}))
 	for n := 0; ; n++ {
 		path := "/order"
