@@ -45,6 +45,7 @@ const stRunnable, stRunning, stSyscall, stWaiting, stDead = 1, 2, 3, 4, 6
 
 func madeUpConfig() csrc.Config {
 	c := csrc.Config{
+		G_secret:   csrc.NoField,
 		StackDepth: 32, Kinds: event.KindsAll.Words(), RegAbi: 1, SelectCases: 3, SelectRecvs: 4, Procs: 1,
 		G_goid: atGoid, G_m: atGoM, G_stack: atStack, G_schedBp: atSchedBP,
 		G_schedPc: atSchedPC, G_schedSp: atSchedSP, G_schedLr: atSchedLR, G_startpc: atStartpc, G_gopc: atGopc,
