@@ -33,7 +33,7 @@ type chain struct {
 
 	server string // name of the program's spans of requests that it serves
 
-	exact bool // constants of the program can be read in any case
+	exact bool // constants of the program can be read in any case, and its exporter names itself
 
 	mu    sync.Mutex
 	spans []*spans.Span // of Loupe
@@ -42,7 +42,7 @@ type chain struct {
 // start starts the processes, with an argument, and observes them.
 func start(t *testing.T, spec testtarget.Spec, argument string, opt loupe.Options) *chain {
 	t.Helper()
-	c := &chain{t: t, exact: opt.Engine == loupe.EngineInline, received: testcollector.Receive(t, nil)}
+	c := &chain{t: t, exact: opt.Engine == loupe.EngineInline && !strings.Contains(spec.Tags, "old"), received: testcollector.Receive(t, nil)}
 	opt.Spans.Handle = func(s *spans.Span) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -416,11 +416,12 @@ func TestModes(t *testing.T) {
 			}
 			c.complete()
 		})
-		mode(t, "unexported", opt.Engine, loupe.EngineInline, func(t *testing.T) {
-			c := start(t, spec, "unexported", opt)
-			c.get("stored-1", "")
-			_, exported := c.take(11)
-			c.expect(tree(exported, ""), `loupe server GET /orders/{id}
+		if !strings.Contains(v.tags, "old") { // that SDK fails without a processor
+			mode(t, "unexported", opt.Engine, loupe.EngineInline, func(t *testing.T) {
+				c := start(t, spec, "unexported", opt)
+				c.get("stored-1", "")
+				_, exported := c.take(11)
+				c.expect(tree(exported, ""), `loupe server GET /orders/{id}
   loupe internal store
     loupe client INSERT orders
   loupe client loupe.test.Stock/Reserve
@@ -432,8 +433,9 @@ func TestModes(t *testing.T) {
           loupe internal store
             loupe client INSERT orders
 `)
-			c.complete()
-		})
+				c.complete()
+			})
+		}
 		mode(t, "apart", opt.Engine, "", func(t *testing.T) {
 			c := start(t, spec, "apart", opt)
 			c.server = v.server

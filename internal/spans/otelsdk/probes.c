@@ -140,13 +140,16 @@ INLINE void own_begins(u64 goid, u64 kind)
 INLINE void own_begun(u64 goid, u64 span, const struct ids *ids)
 {
 #if HAS_CONTEXTS
-	struct loupe_context *scope, *own, *end;
+	struct loupe_context *scope, *passed, *own, *end;
 
 	if (!native.contexts || !ids->span)
 		return;
 	scope = context_find(context_key(goid, CONTEXT_SCOPE), 1);
+	passed = scope && scope->about ? context_find(scope->about, 0) : 0; /* by a context.Context that is derived from that of the request */
 	if (scope)
 		copy_ids(scope, ids);
+	if (passed)
+		copy_ids(passed, ids);
 	own = context_find(context_key(goid, CONTEXT_OWN), 0);
 	end = own && span ? context_find(span, 1) : 0;
 	if (end) {
