@@ -284,6 +284,7 @@ func (e *envoy) poll(args []string) string {
 		for end := time.Now().Add(10 * time.Second); int(c.BufferedFetchRecords()) < n && time.Now().Before(end); {
 			time.Sleep(time.Millisecond)
 		}
+		time.Sleep(50 * time.Millisecond) // until all brokers' fetches can be polled
 		for got < n {
 			calls++
 			got += len(c.PollFetches(background).Records())
