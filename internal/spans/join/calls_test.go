@@ -98,4 +98,12 @@ func TestCallRelease(t *testing.T) {
 	if len(released) != 1 || released[2] != 1 || len(tracker.goroutines) != 0 {
 		t.Errorf("released %v", released)
 	}
+	now := 8 + 2*releaseAfter
+	around := beginCall(tracker, 3, now)
+	tracker.End(beginClient(tracker, 3, now+1), now+2)
+	tracker.Return(around, now+3, spans.Returned)
+	tracker.Event(&event.Event{Kind: event.GoStart, G: 99, Time: now + 4 + 2*releaseAfter})
+	if released[3] != 1 || len(tracker.goroutines) != 0 {
+		t.Errorf("released %v after a call with a request in it", released)
+	}
 }

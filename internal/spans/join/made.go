@@ -113,6 +113,7 @@ func (t *Tracker) Made(m Made) {
 		t.above[s] = parent
 	}
 	g.open = append(g.open, s)
+	g.listed = true
 	t.entered[s] = true
 }
 
@@ -285,7 +286,9 @@ func (t *Tracker) endMade(m *Made, at int64) {
 		return // it replaces a span, and never was one by itself
 	}
 	delete(t.entered, s)
-	if !m.replaces {
+	if m.replaces {
+		t.forget(s)
+	} else {
 		t.counts.begun.Add(1)
 		t.finish(s, at)
 	}

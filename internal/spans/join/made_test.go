@@ -46,7 +46,7 @@ func is(s, own *spans.Span) bool {
 func (w *world) empty() {
 	w.t.Helper()
 	k := w.tracker
-	if n := len(k.goroutines) + len(k.entered) + len(k.replaced) + len(k.made) + len(k.detached) + len(k.latest); n != 0 {
+	if n := len(k.goroutines) + len(k.entered) + len(k.replaced) + len(k.made) + len(k.detached) + len(k.latest) + len(k.above) + len(k.passed.spans); n != 0 {
 		w.t.Errorf("%d entries remain: %+v", n, k)
 	}
 	if c := k.Counts(); c.Open != 0 || int(c.Ended) != len(w.ended) {

@@ -247,6 +247,8 @@ func (t *Tracker) Begin(s *spans.Span, passed ...uint64) *spans.Span {
 	}
 	if s.Kind == trace.SpanKindServer || s.Kind == trace.SpanKindConsumer {
 		t.serve(g, s)
+	} else {
+		g.listed = true
 	}
 	t.describe(g, s, chosen)
 	if len(g.open) == 0 {
