@@ -41,8 +41,8 @@ import (
 // request on. The events of Options.Kinds are reported for these goroutines only.
 type SpanOptions struct {
 	// Handle receives each span when it ends. It is called while [Session.Events] is being iterated, by the same goroutine, and may
-	// keep the span. If neither Handle nor Tasks is set, no spans are made. A span with Exported set
-	// should not be exported: the program does that itself.
+	// keep the span. If neither Handle nor Tasks is set, no spans are made. A span with Exported set should not be exported: the program
+	// does that itself.
 	Handle func(*spans.Span)
 
 	// Tasks adds the spans to the events, as tasks and regions of runtime/trace, so that recordings show them. A task has the name of

@@ -50,8 +50,8 @@ type Goroutine struct {
 	// share it.
 	Stack []StackFrame
 
-	// Labels holds the profiler labels that the program has set with runtime/pprof. It is nil if there are none, and in secret
-	// mode (package runtime/secret). It must not be modified, because goroutines share it.
+	// Labels holds the profiler labels that the program has set with runtime/pprof. It is nil if the goroutine has no labels or is in
+	// secret mode (package runtime/secret). It must not be modified, because goroutines share it.
 	Labels map[string]string
 
 	// StackEnd is the address of the outer end of the stack, and StackHash a hash of the contents of the stack. Only hashes

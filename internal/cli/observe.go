@@ -30,8 +30,8 @@ type liveFlags struct {
 	buffer   byteSize
 }
 
-// add adds the flags to a command. duration is how long it observes unless told otherwise; 0 until Ctrl-C. The default of the buffer is
-// the size that is set.
+// add adds the flags to a command. By default it observes for the given duration, or until Ctrl-C if that is 0, with a buffer of
+// f.buffer, or of loupe.DefaultBufferBytes if that is 0.
 func (f *liveFlags) add(cmd *cobra.Command, duration time.Duration) {
 	f.buffer = cmp.Or(f.buffer, loupe.DefaultBufferBytes)
 	flags := cmd.Flags()
