@@ -202,7 +202,7 @@ func newSpanSets(o SpanOptions, p *goproc.Process, kinds event.Kinds) (*spanSets
 		}}
 	if o.Tasks {
 		s.tasks = tasks.NewRecorder(opt.PID)
-		opt.Begun, opt.Left, opt.Release = s.tasks.Begin, s.tasks.Leave, nil
+		opt.Begun, opt.Left, opt.Dropped, opt.Release = s.tasks.Begin, s.tasks.Leave, s.tasks.End, nil
 		opt.Handle = func(ended *spans.Span) {
 			s.tasks.End(ended)
 			if o.Handle != nil {

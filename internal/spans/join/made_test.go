@@ -249,6 +249,9 @@ func TestMadeNeverEnded(t *testing.T) {
 // TestDescribes begins spans by an API without an SDK.
 func TestDescribes(t *testing.T) {
 	w := newWorld(t, nil)
+	begun := map[*spans.Span]bool{}
+	w.tracker.opt.Begun = func(s *spans.Span) { begun[s] = true }
+	w.tracker.opt.Dropped = func(s *spans.Span) { delete(begun, s) }
 	own := func(kind trace.SpanKind, attributes ...attribute.KeyValue) *spans.Span {
 		return &spans.Span{G: 1, Own: true, Library: "own", Kind: kind, Start: w.tick(), Attributes: attributes}
 	}
@@ -274,5 +277,11 @@ func TestDescribes(t *testing.T) {
 	w.empty()
 	if len(w.ended) != 3 {
 		t.Errorf("ended: %+v", w.ended)
+	}
+	for _, s := range w.ended {
+		delete(begun, s)
+	}
+	if len(begun) != 0 {
+		t.Errorf("%d spans have begun and neither ended nor been dropped", len(begun))
 	}
 }

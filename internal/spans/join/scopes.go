@@ -80,6 +80,9 @@ func (t *Tracker) Exit(s *spans.Span, at int64) {
 		s.End = max(at, s.Start)
 		t.forget(s)
 		t.counts.begun.Add(^uint64(0)) // a span of a library stands for it
+		if t.opt.Dropped != nil {
+			t.opt.Dropped(s)
+		}
 	} else {
 		t.finish(s, at)
 	}

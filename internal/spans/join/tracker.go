@@ -18,8 +18,9 @@ type Options struct {
 	// Handle receives each span when it ends, in the goroutine that calls the Tracker.
 	Handle func(*spans.Span)
 
-	// Begun is called for each span when it has begun, and Left when it goes on but not on its goroutine. They may be nil.
-	Begun, Left func(*spans.Span)
+	// Begun is called for each span when it has begun, Left when it goes on but not on its goroutine, and Dropped instead of Handle when
+	// it ends and the span of a library stands for it. They may be nil.
+	Begun, Left, Dropped func(*spans.Span)
 
 	// Kinds are the kinds of events that are observed. If they include those of waits, a goroutine belongs to the span in which it
 	// was created until that has ended and the goroutine waits for another one. Otherwise it belongs to the span until that has ended.
