@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"path/filepath"
 	"sync/atomic"
 
 	"google.golang.org/grpc"
@@ -16,19 +15,12 @@ import (
 
 // planEtcdServer runs an etcd of one member. The load are RPCs of every kind that gRPC has, and RPCs that fail.
 func planEtcdServer(at *site) (*plan, error) {
-	base, peer := "http://"+at.addrs[0], "http://"+at.addrs[1]
-	return &plan{
-		args: []string{
-			"--name=one", "--data-dir=" + filepath.Join(at.dir, "data"),
-			"--listen-client-urls=" + base, "--advertise-client-urls=" + base,
-			"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=one=" + peer,
-			"--enable-pprof",
-		},
-		pprof:   base + "/debug/pprof",
-		metrics: base + "/metrics",
-		connect: func(context.Context) (client, error) { return dialEtcd(at.addrs[0]) },
-		guests:  3, loaders: 8,
-	}, nil
+	p, err := planEtcd(at)
+	if err != nil {
+		return nil, err
+	}
+	p.connect, p.loaders = func(context.Context) (client, error) { return dialEtcd(at.addrs[0]) }, 8
+	return p, nil
 }
 
 // etcdClients is the number of clients so far: each has keys and a lease of its own.
