@@ -1,7 +1,6 @@
 package functions_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -9,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +16,7 @@ import (
 
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/spans/spanstest"
 	"github.com/loupe-go/loupe/internal/testtarget"
 	"github.com/loupe-go/loupe/spans"
 )
@@ -58,68 +57,32 @@ func each(t *testing.T, test func(t *testing.T, o *observed), releases ...string
 
 // observed is a session with a target.
 type observed struct {
-	*loupe.Session
+	*spanstest.Session
 	t      *testing.T
 	target *testtarget.Process
 	spec   testtarget.Spec
 	engine loupe.Engine
 	url    string
 	total  int // spans that were taken
-
-	mu    sync.Mutex
-	spans []*spans.Span
 }
 
-// observe begins to observe a target.
 func observe(t *testing.T, spec testtarget.Spec, engine loupe.Engine, opt loupe.Options) *observed {
 	t.Helper()
 	o := &observed{t: t, target: testtarget.Start(t, testtarget.Build(t, spec)), spec: spec, engine: engine}
 	o.url = "http://" + strings.Fields(o.target.Command("address"))[1]
-	ctx, stop := context.WithCancel(context.Background())
-	opt.Engine, opt.Spans.Handle = engine, o.add
-	s, err := loupe.Attach(ctx, loupe.PID(o.target.PID()), opt)
-	if err != nil {
-		stop()
-		t.Fatal(err)
-	}
-	o.Session = s
-	var done sync.WaitGroup
-	done.Go(func() {
-		for range s.Events() {
-		}
-	})
-	t.Cleanup(func() {
-		http.DefaultClient.CloseIdleConnections()
-		stop()
-		done.Wait()
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	opt.Engine = engine
+	o.Session = spanstest.Attach(t, o.target.PID(), opt)
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
 	return o
-}
-
-func (o *observed) add(s *spans.Span) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.spans = append(o.spans, s)
 }
 
 // take waits for n spans and returns all that have ended since the last call, in the order of their begins.
 func (o *observed) take(n int) []*spans.Span {
 	o.t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
-		o.mu.Lock()
-		if len(o.spans) >= n || time.Now().After(end) {
-			list := o.spans
-			o.spans = nil
-			o.mu.Unlock()
-			o.total += len(list)
-			slices.SortStableFunc(list, func(a, b *spans.Span) int { return int(a.Start - b.Start) })
-			return list
-		}
-		o.mu.Unlock()
-	}
+	list := o.Take(n)
+	o.total += len(list)
+	slices.SortStableFunc(list, func(a, b *spans.Span) int { return int(a.Start - b.Start) })
+	return list
 }
 
 // counts returns the numbers of calls that the program has counted, of functions that are observed.

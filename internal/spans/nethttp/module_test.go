@@ -1,7 +1,6 @@
 package nethttp_test
 
 import (
-	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -10,13 +9,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"go.opentelemetry.io/otel/codes"
 
 	"github.com/loupe-go/loupe"
+	"github.com/loupe-go/loupe/internal/spans/spanstest"
 	"github.com/loupe-go/loupe/internal/testtarget"
 	"github.com/loupe-go/loupe/spans"
 )
@@ -39,14 +37,11 @@ func specs() []testtarget.Spec {
 
 // A tandem is a process of the program that is observed.
 type tandem struct {
-	*loupe.Session
+	*spanstest.Session
 	t          *testing.T
 	plain, tls string // addresses
 	client     *http.Client
 	propagates bool
-
-	mu  sync.Mutex
-	got []*spans.Span
 }
 
 func observe(t *testing.T, spec testtarget.Spec, engine loupe.Engine) *tandem {
@@ -58,57 +53,26 @@ func observe(t *testing.T, spec testtarget.Spec, engine loupe.Engine) *tandem {
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true)
 	o.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, Protocols: protocols}}
-	opt := loupe.Options{Engine: engine, Spans: loupe.SpanOptions{Handle: o.add}}
+	opt := loupe.Options{Engine: engine}
 	if o.propagates {
 		opt.Spans.Propagation = &loupe.Propagation{}
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	var err error
-	if o.Session, err = loupe.Attach(ctx, loupe.PID(target.PID()), opt); err != nil {
-		stop()
-		t.Fatal(err)
-	}
+	o.Session = spanstest.Attach(t, target.PID(), opt)
+	t.Cleanup(o.client.CloseIdleConnections)
 	for _, w := range o.Warnings() {
 		t.Log(w)
 	}
-	var done sync.WaitGroup
-	done.Go(func() {
-		for range o.Events() {
-		}
-	})
-	t.Cleanup(func() {
-		o.client.CloseIdleConnections()
-		stop()
-		done.Wait()
-		if err := o.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 	return o
 }
 
-func (o *tandem) add(s *spans.Span) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.got = append(o.got, s)
-}
-
-// take waits for n spans and returns them. No others follow.
+// take waits for n spans, of which there must be no more.
 func (o *tandem) take(n int) []*spans.Span {
 	o.t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
-		o.mu.Lock()
-		list := o.got
-		if len(list) >= n || time.Now().After(end) {
-			o.got = nil
-			o.mu.Unlock()
-			if len(list) != n {
-				o.t.Fatalf("%d spans, want %d: %q", len(list), n, describe(list))
-			}
-			return list
-		}
-		o.mu.Unlock()
+	list := o.Take(n)
+	if len(list) != n {
+		o.t.Fatalf("%d spans, want %d: %q", len(list), n, describe(list))
 	}
+	return list
 }
 
 // describe returns what spans say and their parents, sorted.

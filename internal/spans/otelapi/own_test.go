@@ -110,7 +110,7 @@ func checkClient(t *testing.T, o *observed) {
 		t.Fatal(err)
 	}
 	resp.Body.Close()
-	list := o.take(5)
+	list := o.Take(5)
 	for _, s := range list {
 		s.Attributes = nil
 	}
@@ -131,7 +131,7 @@ func checkPooled(t *testing.T, o *observed) {
 		t.Fatal(err)
 	}
 	resp.Body.Close()
-	list := o.take(10)
+	list := o.Take(10)
 	for _, s := range list {
 		s.Attributes = nil
 	}
@@ -177,7 +177,7 @@ func TestParallel(t *testing.T) {
 			})
 		}
 		all.Wait()
-		list := o.take(4 * clients * requests)
+		list := o.Take(4 * clients * requests)
 		byID := map[trace.SpanID]*spans.Span{}
 		for _, s := range list {
 			byID[s.Context.SpanID()] = s

@@ -1,7 +1,6 @@
 package otelapi_test
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -9,15 +8,14 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/internal/spans/nethttp"
+	"github.com/loupe-go/loupe/internal/spans/spanstest"
 	"github.com/loupe-go/loupe/internal/testtarget"
 	"github.com/loupe-go/loupe/spans"
 )
@@ -77,61 +75,18 @@ func each(t *testing.T, test func(t *testing.T, o *observed)) {
 
 // observed is a session with a target.
 type observed struct {
-	*loupe.Session
+	*spanstest.Session
 	t      *testing.T
 	target *testtarget.Process
 	url    string
-	done   sync.WaitGroup
-
-	mu    sync.Mutex
-	spans []*spans.Span
 }
 
-// observe begins to observe a target.
 func observe(t *testing.T, target *testtarget.Process, engine loupe.Engine) *observed {
 	t.Helper()
 	o := &observed{t: t, target: target, url: "http://" + strings.Fields(target.Command("address"))[1]}
-	ctx, stop := context.WithCancel(context.Background())
-	s, err := loupe.Attach(ctx, loupe.PID(target.PID()), loupe.Options{Engine: engine, Spans: loupe.SpanOptions{Handle: o.add}})
-	if err != nil {
-		stop()
-		t.Fatal(err)
-	}
-	o.Session = s
-	o.done.Go(func() {
-		for range s.Events() {
-		}
-	})
-	t.Cleanup(func() {
-		http.DefaultClient.CloseIdleConnections()
-		stop()
-		o.done.Wait()
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	o.Session = spanstest.Attach(t, target.PID(), loupe.Options{Engine: engine})
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
 	return o
-}
-
-func (o *observed) add(s *spans.Span) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.spans = append(o.spans, s)
-}
-
-// take waits for n spans and returns all that have ended since the last call.
-func (o *observed) take(n int) []*spans.Span {
-	o.t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
-		o.mu.Lock()
-		if len(o.spans) >= n || time.Now().After(end) {
-			list := o.spans
-			o.spans = nil
-			o.mu.Unlock()
-			return list
-		}
-		o.mu.Unlock()
-	}
 }
 
 // get sends a request for a path, and returns the spans that it makes, and the one of the request.
@@ -142,7 +97,7 @@ func (o *observed) get(path string, n int) (own []*spans.Span, request *spans.Sp
 		io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
 	}
-	for _, s := range o.take(n + 1) {
+	for _, s := range o.Take(n + 1) {
 		if s.Library == nethttp.Library && s.Kind == trace.SpanKindServer {
 			request = s
 			continue

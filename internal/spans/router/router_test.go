@@ -1,7 +1,6 @@
 package router_test
 
 import (
-	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -11,12 +10,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/spans/spanstest"
 	"github.com/loupe-go/loupe/internal/testtarget"
 	"github.com/loupe-go/loupe/spans"
 )
@@ -87,68 +86,25 @@ func each(t *testing.T, test func(t *testing.T, v version, o *observed)) {
 
 // observed is a session with a target.
 type observed struct {
-	*loupe.Session
+	*spanstest.Session
 	t          *testing.T
 	plain, tls string // addresses
 	client     *http.Client
-
-	mu    sync.Mutex
-	spans []*spans.Span
 }
 
-// observe begins to observe a target.
 func observe(t *testing.T, target *testtarget.Process, engine loupe.Engine) *observed {
 	t.Helper()
 	words := strings.Fields(target.Command("address"))
 	o := &observed{t: t, plain: "http://" + words[1], tls: "https://" + words[2]}
 	o.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 100}}
-	ctx, stop := context.WithCancel(context.Background())
-	s, err := loupe.Attach(ctx, loupe.PID(target.PID()), loupe.Options{Engine: engine, Spans: loupe.SpanOptions{Handle: o.add}})
-	if err != nil {
-		stop()
-		t.Fatal(err)
-	}
-	o.Session = s
-	for _, w := range s.Warnings() {
+	o.Session = spanstest.Attach(t, target.PID(), loupe.Options{Engine: engine})
+	t.Cleanup(o.client.CloseIdleConnections)
+	for _, w := range o.Warnings() {
 		if w.Kind != event.WarnTimes && w.Kind != event.WarnState { // not every machine has a reliable counter, or is idle
 			t.Errorf("warning: %s", w)
 		}
 	}
-	var done sync.WaitGroup
-	done.Go(func() {
-		for range s.Events() {
-		}
-	})
-	t.Cleanup(func() {
-		o.client.CloseIdleConnections()
-		stop()
-		done.Wait()
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 	return o
-}
-
-func (o *observed) add(s *spans.Span) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.spans = append(o.spans, s)
-}
-
-// take waits for n spans and returns all that have ended since the last call.
-func (o *observed) take(n int) []*spans.Span {
-	o.t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
-		o.mu.Lock()
-		if len(o.spans) >= n || time.Now().After(end) {
-			list := o.spans
-			o.spans = nil
-			o.mu.Unlock()
-			return list
-		}
-		o.mu.Unlock()
-	}
 }
 
 // send sends a request, and returns the status of the response, or 0, and the route in it.
@@ -232,7 +188,7 @@ func (o *observed) check(method, base, path, way, route string, status int) {
 	if status == 0 {
 		want += " panicked"
 	}
-	for _, s := range o.take(1) {
+	for _, s := range o.Take(1) {
 		if got := describe(s); got != want {
 			o.t.Errorf("%s %s%s by way %q: %s, want %s", method, base[:5], path, way, got, want)
 		}
@@ -317,7 +273,7 @@ func TestParallel(t *testing.T) {
 			})
 		}
 		all.Wait()
-		for _, s := range o.take(clients * requests) {
+		for _, s := range o.Take(clients * requests) {
 			path := ""
 			for _, a := range s.Attributes {
 				if a.Key == "url.path" {
