@@ -66,7 +66,7 @@ func TestLiveTopAllocs(t *testing.T) {
 	testcmd.UntilSeen(t, 500*time.Millisecond, func(interval time.Duration) error { return checkTopAllocs(t, pid, interval) })
 	m := newTerminal(t, 120, 30)
 	over := onTerminal(t, m, machine{}, nil, "top", pid, "--interval", "200ms", "--buffer", "64MiB", "--allocs")
-	m.await("memory     heap ", "GC cycles", "ALLOC/S", "GC BY ALLOC")
+	m.await("memory     heap ", "GC cycles", "ALLOC/S", "GC BY ALLOC", "▸") // Enter needs a row
 	m.press("\r")
 	m.await(" allocated ", "objects/s", "GC wait")
 	m.press("q")
