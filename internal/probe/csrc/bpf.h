@@ -118,7 +118,6 @@ struct {
 	__type(value, u8);
 } listed SEC(".maps");
 
-/* For all IDs with the same remainder, how many of them are in this map. Most goroutines are not listed, and need not be looked up. */
 struct loupe_filter filter SEC(".data.filter") = {};
 
 /* What listed goroutines have allocated, if that is counted. */

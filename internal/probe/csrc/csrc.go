@@ -2,6 +2,7 @@ package csrc
 
 import (
 	"encoding/binary"
+	"sync/atomic"
 	"unsafe"
 )
 
@@ -24,20 +25,24 @@ type (
 	Probe   = ProbesLoupeProbe
 )
 
-// List notes a goroutine that the filter lists. One with a large ID must be in the engine's own set before.
+// List notes a goroutine that the filter lists, if its ID is small.
 func (c *ProbesLoupeControl) List(goroutine uint64) {
 	if goroutine < SmallIDs {
 		c.Small[goroutine] = 1
-	} else {
-		c.Large[goroutine>>ProbesLoupeLimitLOUPE_LARGE_SHIFT%uint64(len(c.Large))] = 1
 	}
 }
 
-// Unlist notes that the filter no longer lists a goroutine. One with a large ID is still in the engine's own set.
+// Unlist notes that the filter no longer lists a goroutine, if its ID is small.
 func (c *ProbesLoupeControl) Unlist(goroutine uint64) {
 	if goroutine < SmallIDs {
 		c.Small[goroutine] = 0
 	}
+}
+
+// Add changes the number of listed goroutines whose large IDs have the same remainder as one. A number that is too large costs time, one
+// that is too small loses events.
+func (f *ProbesLoupeFilter) Add(goroutine uint64, n int) {
+	atomic.AddUint32(&f.Listed[goroutine%uint64(len(f.Listed))], uint32(n))
 }
 
 // Sizes and marks of loupe.h.

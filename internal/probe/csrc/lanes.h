@@ -70,6 +70,8 @@ struct loupe_shared {
 
 	/* A separate cache line: with the coarse clock all hits write it. */
 	u64 ticks __attribute__((aligned(64))); /* counts hits, and samples of the reader */
+
+	struct loupe_filter filter;
 };
 
 /* A current wait and its goroutine; 0: a free entry. */

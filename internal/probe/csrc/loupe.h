@@ -22,10 +22,8 @@ enum loupe_limit {
 	LOUPE_NO_FIELD = 0xffffffff, /* the release does not have the field */
 	LOUPE_G_HEAD = 24, /* words at the beginning of a g that are read at once */
 	LOUPE_WINDOW = 1024, /* bytes of a stack that are read at once; a power of two */
-	LOUPE_SMALL_IDS = 4008, /* smaller goroutine IDs have a byte each in the filter */
-	LOUPE_FILTER = 8192, /* counters of larger IDs that eBPF programs list; a power of two */
-	LOUPE_LARGE_SETS = 64, /* larger IDs share this many bytes; a power of two */
-	LOUPE_LARGE_SHIFT = 10, /* low bits of an ID that do not select the byte */
+	LOUPE_SMALL_IDS = 4072, /* smaller goroutine IDs have a byte each in the filter */
+	LOUPE_FILTER = 8192, /* counters of larger IDs; a power of two */
 	LOUPE_KIND_STACK = 255, /* a record with the addresses of a stack, not an event */
 	LOUPE_KIND_SWITCH = 254, /* a coroutine switches to another: three events in one */
 	LOUPE_KIND_SET = 128, /* records of the first set other than that of the runtime; further sets have the numbers that follow */
@@ -207,19 +205,15 @@ struct loupe_control {
 	u16 epoch;   /* part of each stack ID: after a change all stacks are sent again */
 	u16 reads;   /* probes in machine code may make system calls that read memory */
 	u64 unlisted; /* goroutines for which the filter had no room */
-	/*
-	 * Whether the filter lists an ID. Nearly all of the runtime's own goroutines have small IDs, or IDs close to each other.
-	 * Machine code looks up a large ID only if the filter lists any ID of its set.
-	 */
-	u8 small[LOUPE_SMALL_IDS];
-	u8 large[LOUPE_LARGE_SETS];
+	u8 small[LOUPE_SMALL_IDS]; /* whether the filter lists an ID: nearly all of the runtime's own goroutines have small ones */
 };
 
-/* How many large IDs with the same remainder the filter of eBPF programs lists. The reader adds to them, too. */
+/*
+ * How many large IDs with the same remainder the filter lists. Most goroutines are not listed: a probe finds that here, in a cache line
+ * that the goroutines created with it share, and need not search the filter itself. The reader adds to them, too.
+ */
 struct loupe_filter {
 	u32 listed[LOUPE_FILTER];
 };
-
-#define LOUPE_LARGE_SET(goid) ((goid) >> LOUPE_LARGE_SHIFT & (LOUPE_LARGE_SETS - 1))
 
 #endif

@@ -538,13 +538,14 @@ INLINE void context_inherit(u64 from, u64 to)
 	own->carried = c->carried;
 }
 
+/* The number of listed goroutines whose IDs have the same remainder: struct loupe_filter. */
+INLINE u32 *listed_like(u64 goid) { return &SHARED()->filter.listed[goid % LOUPE_FILTER]; }
+
 INLINE int is_listed(u64 goid)
 {
-	struct loupe_control *c = &SHARED()->control;
-
 	if (goid < LOUPE_SMALL_IDS)
-		return __atomic_load_n(&c->small[goid], __ATOMIC_RELAXED);
-	return __atomic_load_n(&c->large[LOUPE_LARGE_SET(goid)], __ATOMIC_RELAXED) && set_find(native.listed, native.listed_mask, goid, 0) != 0;
+		return __atomic_load_n(&SHARED()->control.small[goid], __ATOMIC_RELAXED);
+	return __atomic_load_n(listed_like(goid), __ATOMIC_RELAXED) && set_find(native.listed, native.listed_mask, goid, 0) != 0;
 }
 
 INLINE void list_add(u64 goid)
@@ -557,9 +558,13 @@ INLINE void list_add(u64 goid)
 		__atomic_store_n(&c->small[goid], 1, __ATOMIC_RELAXED);
 		return;
 	}
-	if (!set_find(native.listed, native.listed_mask, goid, 1))
-		__atomic_fetch_add(&c->unlisted, 1, __ATOMIC_RELAXED);
-	__atomic_store_n(&c->large[LOUPE_LARGE_SET(goid)], 1, __ATOMIC_RELAXED);
+	if (is_listed(goid))
+		return;
+	__atomic_fetch_add(listed_like(goid), 1, __ATOMIC_RELAXED);
+	if (set_find(native.listed, native.listed_mask, goid, 1))
+		return;
+	__atomic_fetch_sub(listed_like(goid), 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&c->unlisted, 1, __ATOMIC_RELAXED);
 }
 
 INLINE void list_remove(u64 goid)
@@ -574,11 +579,11 @@ INLINE void list_remove(u64 goid)
 		return;
 	}
 
-	u64 *entry = set_find(native.listed, native.listed_mask, goid, 0);
+	u64 *entry = __atomic_load_n(listed_like(goid), __ATOMIC_RELAXED) ? set_find(native.listed, native.listed_mask, goid, 0) : 0, old = goid;
 
-	if (!entry)
+	if (!entry || !__atomic_compare_exchange_n(entry, &old, 0, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		return;
-	__atomic_store_n(entry, 0, __ATOMIC_RELAXED);
+	__atomic_fetch_sub(listed_like(goid), 1, __ATOMIC_RELAXED);
 	context_forget(goid);
 }
 

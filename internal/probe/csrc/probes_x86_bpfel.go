@@ -108,8 +108,7 @@ type ProbesLoupeControl struct {
 	Epoch    uint16
 	Reads    uint16
 	Unlisted uint64
-	Small    [4008]uint8
-	Large    [64]uint8
+	Small    [4072]uint8
 }
 
 type ProbesLoupeCount struct {
@@ -181,10 +180,8 @@ const (
 	ProbesLoupeLimitLOUPE_NO_FIELD    ProbesLoupeLimit = 4294967295
 	ProbesLoupeLimitLOUPE_G_HEAD      ProbesLoupeLimit = 24
 	ProbesLoupeLimitLOUPE_WINDOW      ProbesLoupeLimit = 1024
-	ProbesLoupeLimitLOUPE_SMALL_IDS   ProbesLoupeLimit = 4008
+	ProbesLoupeLimitLOUPE_SMALL_IDS   ProbesLoupeLimit = 4072
 	ProbesLoupeLimitLOUPE_FILTER      ProbesLoupeLimit = 8192
-	ProbesLoupeLimitLOUPE_LARGE_SETS  ProbesLoupeLimit = 64
-	ProbesLoupeLimitLOUPE_LARGE_SHIFT ProbesLoupeLimit = 10
 	ProbesLoupeLimitLOUPE_KIND_STACK  ProbesLoupeLimit = 255
 	ProbesLoupeLimitLOUPE_KIND_SWITCH ProbesLoupeLimit = 254
 	ProbesLoupeLimitLOUPE_KIND_SET    ProbesLoupeLimit = 128
@@ -327,6 +324,7 @@ type ProbesLoupeShared struct {
 	Closing      uint64
 	_            [40]byte
 	Ticks        uint64
+	Filter       ProbesLoupeFilter
 	_            [56]byte
 }
 

@@ -25,8 +25,8 @@ func (w *world) goroutines() []uint64 {
 }
 
 func TestFilters(t *testing.T) {
-	ids := []uint64{5, 7, 100, 4079, 4080, 4081, 1 << 20, 1<<20 + 4096, 1 << 40}
-	listed := map[uint64]bool{7: true, 4079: true, 4081: true, 1 << 20: true, 1 << 40: true}
+	ids := []uint64{5, 7, 100, 4071, 4072, 4073, 4074, 1 << 20, 1<<20 + 4096, 1<<20 + 8192, 1 << 40}
+	listed := map[uint64]bool{7: true, 4071: true, 4073: true, 1 << 20: true, 1 << 40: true}
 	for _, c := range []struct {
 		name   string
 		change func(*csrc.Config)
@@ -102,6 +102,21 @@ func TestSystemGoroutines(t *testing.T) {
 			t.Errorf("goroutine %d is still in the filter", entry)
 		}
 	}
+	w.checkCounters(t)
+}
+
+// checkCounters fails the test if the numbers of listed goroutines are not those of the filter.
+func (w *world) checkCounters(t *testing.T) {
+	t.Helper()
+	var want csrc.Filter
+	for _, entry := range w.region.listed {
+		if entry != 0 {
+			want.Add(entry, 1)
+		}
+	}
+	if w.region.shared.Filter != want {
+		t.Error("the filter counts other goroutines than it lists")
+	}
 }
 
 // TestFilterFull: goroutines of the runtime that the filter has no room for are counted, as the reader's own are refused.
@@ -122,6 +137,10 @@ func TestFilterFull(t *testing.T) {
 	if err := w.region.List([]uint64{10000, 50000}); err == nil {
 		t.Error("a full filter took another goroutine")
 	}
+	w.checkCounters(t)
+	w.region.Unlist(10000)
+	w.region.Unlist(10000)
+	w.checkCounters(t)
 }
 
 // TestMinBlock: only waits that were long are told, when they are over, with the time that they began.

@@ -161,7 +161,10 @@ next:
 	for size := csrc.TableWindow; ; size *= 2 {
 		table := make([]uint64, size)
 		for _, pc := range starts {
-			if pc != 0 && !setAdd(table, pc) {
+			if pc == 0 {
+				continue
+			}
+			if ok, _ := setAdd(table, pc); !ok {
 				continue next
 			}
 		}

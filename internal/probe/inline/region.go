@@ -66,7 +66,7 @@ func (g Geometry) check() error {
 }
 
 // Places in the region, from its beginning.
-func (g Geometry) listed() int { return 2 * 4096 }
+func (g Geometry) listed() int { return alignUp(int(unsafe.Sizeof(csrc.Shared{})), 4096) }
 func (g Geometry) lanes() int  { return alignUp(g.listed()+8*g.Listed, csrc.LaneSpan) }
 func (g Geometry) rings() int  { return alignUp(g.lanes()+g.Lanes*csrc.LaneSpan, Alignment) }
 func (g Geometry) stacks() int { return g.rings() + g.Lanes*g.Ring }
@@ -98,8 +98,6 @@ func (g Geometry) allocated() int {
 func (g Geometry) carried() int { return g.contexts() + g.Contexts*int(unsafe.Sizeof(csrc.Context{})) }
 
 func alignUp(n, to int) int { return (n + to - 1) / to * to }
-
-const _ = uint(2*4096 - unsafe.Sizeof(csrc.Shared{})) // it must fit before the filter
 
 // Region is the memory that the target and the reader share, as it is mapped here. What the target writes there is not
 // trusted.
@@ -202,7 +200,7 @@ func (r *Region) NewEpoch() { r.shared.Control.Epoch++ }
 func (r *Region) List(goroutines []uint64) error {
 	c := &r.shared.Control
 	for i, g := range goroutines {
-		if g >= csrc.SmallIDs && !setAdd(r.listed, g) {
+		if g >= csrc.SmallIDs && !r.listLarge(g) {
 			return fmt.Errorf("the filter is full: %d of %d goroutines do not fit", len(goroutines)-i, len(goroutines))
 		}
 		c.List(g)
@@ -210,12 +208,24 @@ func (r *Region) List(goroutines []uint64) error {
 	return nil
 }
 
+// listLarge adds a goroutine with a large ID. It is counted before it can be found.
+func (r *Region) listLarge(goroutine uint64) bool {
+	r.shared.Filter.Add(goroutine, 1)
+	ok, added := setAdd(r.listed, goroutine)
+	if !added {
+		r.shared.Filter.Add(goroutine, -1)
+	}
+	return ok
+}
+
 // Unlist removes a goroutine from these.
 func (r *Region) Unlist(goroutine uint64) {
 	r.shared.Control.Unlist(goroutine)
 	first, mask := setFirst(goroutine), uint64(len(r.listed)-1)
 	for i := range uint64(csrc.TableWindow) {
-		atomic.CompareAndSwapUint64(&r.listed[(first+i)&mask], goroutine, 0)
+		if atomic.CompareAndSwapUint64(&r.listed[(first+i)&mask], goroutine, 0) {
+			r.shared.Filter.Add(goroutine, -1)
+		}
 	}
 	mask = uint64(len(r.sums) - 1)
 	for i := range uint64(min(csrc.TableWindow, len(r.sums))) {
@@ -234,20 +244,20 @@ func (r *Region) Unlist(goroutine uint64) {
 // ContextsFull returns how many contexts of spans the probes found no room for.
 func (r *Region) ContextsFull() uint64 { return atomic.LoadUint64(&r.shared.ContextsFull) }
 
-// setAdd adds a number to a table. set_find (native.h) may access the table at the same time.
-func setAdd(table []uint64, key uint64) bool {
+// setAdd adds a number to a table, which may have it already. set_find (native.h) may access the table at the same time.
+func setAdd(table []uint64, key uint64) (ok, added bool) {
 	first, mask := setFirst(key), uint64(len(table)-1)
 	for i := range uint64(csrc.TableWindow) {
 		if atomic.LoadUint64(&table[(first+i)&mask]) == key {
-			return true
+			return true, false
 		}
 	}
 	for i := range uint64(csrc.TableWindow) {
 		if atomic.CompareAndSwapUint64(&table[(first+i)&mask], 0, key) {
-			return true
+			return true, true
 		}
 	}
-	return false
+	return false, false
 }
 
 // setFirst returns the hash of a number, which modulo the table's size is its first position.

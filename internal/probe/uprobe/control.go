@@ -50,8 +50,7 @@ func (p *controlPage) newEpoch() { p.c.Epoch++ }
 
 func (p *controlPage) close() error { return unix.Munmap(p.page) }
 
-// filterPages is the memory with the numbers of large IDs that the filter lists (struct loupe_filter). A number that is too large costs
-// time, one that is too small loses events.
+// filterPages is the memory with the numbers of large IDs that the filter lists (struct loupe_filter).
 type filterPages struct {
 	pages []byte
 	f     *csrc.Filter
@@ -63,11 +62,6 @@ func newFilterPages(m *ebpf.Map) (*filterPages, error) {
 		return nil, fmt.Errorf("mapping the probes' filter: %w", err)
 	}
 	return &filterPages{pages: pages, f: (*csrc.Filter)(unsafe.Pointer(unsafe.SliceData(pages)))}, nil
-}
-
-// add changes the number of a goroutine.
-func (p *filterPages) add(goroutine uint64, n int) {
-	atomic.AddUint32(&p.f.Listed[goroutine%uint64(len(p.f.Listed))], uint32(n))
 }
 
 func (p *filterPages) close() error { return unix.Munmap(p.pages) }

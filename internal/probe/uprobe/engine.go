@@ -188,7 +188,7 @@ func (e *Engine) List(goroutines []uint64) error {
 	for _, g := range goroutines {
 		if g >= csrc.SmallIDs {
 			large = append(large, g)
-			e.filter.add(g, 1)
+			e.filter.f.Add(g, 1)
 		}
 	}
 	if err := addAll(e.maps()[csrc.ProbesMapListed], large); err != nil {
@@ -216,7 +216,7 @@ func (e *Engine) Unlist(goroutine uint64) error {
 		case err != nil:
 			return fmt.Errorf("removing goroutine %d from the filter: %w", goroutine, err)
 		case name == csrc.ProbesMapListed:
-			e.filter.add(goroutine, -1)
+			e.filter.f.Add(goroutine, -1)
 		}
 	}
 	return nil
