@@ -18,8 +18,8 @@ var releases = [...]string{
 }
 
 // few are the releases that "few" stands for, besides the two newest: those with which most of what Loupe depends on
-// changed. Go 1.17 passes arguments in registers, 1.21 and 1.24 have other traces and maps.
-var few = []string{"1.12", "1.17", "1.21", "1.24"}
+// changed. Go 1.17 passes arguments in registers, 1.24 has other traces and maps than the releases up to 1.20.
+var few = []string{"1.12", "1.17", "1.24"}
 
 // AllVersions returns the Go releases that Loupe supports as targets, oldest first, each as the newest patch of its minor
 // release ("1.12.17").
