@@ -15,6 +15,7 @@ func (t *Tracker) Event(e *event.Event) bool {
 	t.bury(e.Time)
 	t.now = max(t.now, e.Time)
 	t.releaseIdle()
+	t.passHeld(maxHeld)
 	if e.Kind == event.GoDestroy {
 		delete(t.leaving.since, e.G)
 	}

@@ -64,6 +64,7 @@ func (t *Tracker) linkHandOff(s *spans.Span) {
 	}
 	delete(t.handOffs, s.G) // the next work may have come in another way
 	if s.Start-h.at <= handOffLasts && s.Kind != trace.SpanKindServer && s.Kind != trace.SpanKindConsumer {
+		t.keepIdentity(h.from)
 		s.Links, s.LinkRule = slices.Insert(s.Links, 0, h.from.Context), spans.RuleChannel
 	}
 }

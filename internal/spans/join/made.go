@@ -67,6 +67,10 @@ type Made struct {
 	Exported bool   // the SDK exports it, if it is sampled
 
 	replaces bool // spans of libraries have its identity
+
+	// awaits is the operation of which it may turn out to be the span, when it ends: see await. several is set if it cannot be.
+	awaits  *spans.Span
+	several bool
 }
 
 // maxMade bounds the number of spans of the program that have not ended. Older ones may never end.
@@ -79,6 +83,7 @@ const maxMade = 1 << 14
 //     parent; but only the first such span of a request does.
 //   - A client or producer span describes the operation in which it begins or which begins in it, directly and on the same goroutine, if
 //     the attributes of both are of one family. A request whose traceparent header has the context of a client span is described by it.
+//     If the family is unknown at first, the attributes that the span has at its end decide, if there is only one such operation.
 //   - A consumer span describes the message that its goroutine processes, if both have the same parent.
 //
 // Otherwise it is a span like those of Enter, with the context that it has.
@@ -109,6 +114,7 @@ func (t *Tracker) Made(m Made) {
 	if len(g.open) == 0 {
 		g.losses = t.loss.count
 	}
+	t.awaitAround(g, t.made[s.Context.SpanID()])
 	if parent := t.openParent(g, s.Parent.SpanID()); parent != nil {
 		t.above[s] = parent
 	}
@@ -190,10 +196,6 @@ func (t *Tracker) sameOperation(m *Made, s *spans.Span) bool {
 	return kind && outgoing(s.Kind) && m.Family != Unknown && m.Family == familyOf(s) && !t.replaced[s] && (m.Exported || !m.replaces)
 }
 
-func outgoing(kind trace.SpanKind) bool {
-	return kind == trace.SpanKindClient || kind == trace.SpanKindProducer
-}
-
 // replace gives the span of a library the identity of a span of the program. That is not passed on then.
 func (t *Tracker) replace(s *spans.Span, m *Made) {
 	m.replaces = true
@@ -230,8 +232,11 @@ func (t *Tracker) describe(g *goroutine, s *spans.Span, chosen bool) {
 	}
 	served := s.Kind == trace.SpanKindServer && around.Kind == s.Kind && len(g.open) == 0 && m.Family == familyOf(s) && !m.replaces &&
 		s.Parent.SpanID() == around.Parent.SpanID()
-	if served || !chosen && t.sameOperation(m, s) {
+	switch {
+	case served || !chosen && t.sameOperation(m, s):
 		t.replace(s, m)
+	case !chosen:
+		t.await(m, s)
 	}
 }
 
@@ -269,13 +274,14 @@ func (g *goroutine) passesOn(sent *spans.Span, id trace.SpanID) bool {
 	return slices.ContainsFunc(g.open, of) || of(g.inherited) || g.request != nil && of(g.request.span)
 }
 
-// MadeEnded takes the end of a span of Made, by its ID.
-func (t *Tracker) MadeEnded(id trace.SpanID, at int64) {
+// MadeEnded takes the end of a span of Made, by its ID, and the family of the attributes that it has then.
+func (t *Tracker) MadeEnded(id trace.SpanID, at int64, family Family) {
 	m := t.made[id]
 	if m == nil { // it was not recorded, began before the session, or has ended before
 		return
 	}
 	delete(t.made, id)
+	t.decide(m, family)
 	t.endMade(m, at)
 }
 
@@ -313,6 +319,7 @@ func (t *Tracker) keepMade(m *Made, at int64) {
 		t.madeOrder = t.madeOrder[1:]
 		delete(t.made, m.Span.Context.SpanID())
 		m.Span.Ending = spans.Unobserved
+		t.decide(m, Unknown)
 		t.endMade(m, at)
 	}
 }

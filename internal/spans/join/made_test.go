@@ -46,7 +46,7 @@ func is(s, own *spans.Span) bool {
 func (w *world) empty() {
 	w.t.Helper()
 	k := w.tracker
-	if n := len(k.goroutines) + len(k.entered) + len(k.replaced) + len(k.made) + len(k.detached) + len(k.latest) + len(k.above) + len(k.passed.spans); n != 0 {
+	if n := len(k.goroutines) + len(k.entered) + len(k.replaced) + len(k.made) + len(k.detached) + len(k.latest) + len(k.above) + len(k.passed.spans) + len(k.awaited); n != 0 {
 		w.t.Errorf("%d entries remain: %+v", n, k)
 	}
 	if c := k.Counts(); c.Open != 0 || int(c.Ended) != len(w.ended) {
@@ -70,8 +70,8 @@ func TestMadeServer(t *testing.T) {
 		t.Errorf("%+v is not in the span of the program", query)
 	}
 	w.end(query)
-	w.tracker.MadeEnded(inner.Context.SpanID(), w.tick())
-	w.tracker.MadeEnded(inner.Context.SpanID(), w.tick())
+	w.tracker.MadeEnded(inner.Context.SpanID(), w.tick(), Unknown)
+	w.tracker.MadeEnded(inner.Context.SpanID(), w.tick(), Unknown)
 	w.create(2, 1)
 	if query := w.request(2, dbQuery); !isChild(query, second, spans.RuleCreator) {
 		t.Errorf("%+v is not in the span of the creator", query)
@@ -79,9 +79,9 @@ func TestMadeServer(t *testing.T) {
 		w.end(query)
 	}
 	w.event(event.GoDestroy, 2, nil)
-	w.tracker.MadeEnded(own.Context.SpanID(), w.tick())
+	w.tracker.MadeEnded(own.Context.SpanID(), w.tick(), Unknown)
 	w.end(request)
-	w.tracker.MadeEnded(second.Context.SpanID(), w.tick())
+	w.tracker.MadeEnded(second.Context.SpanID(), w.tick(), Unknown)
 	if len(w.ended) != 5 || w.ended[1] != inner || w.ended[3] != request || w.ended[4] != second || !second.Exported || second.Rule != spans.RuleContext {
 		t.Errorf("ended: %+v", w.ended)
 	}
@@ -100,12 +100,12 @@ func TestMadeChild(t *testing.T) {
 	if other := w.makes(2, 8, 5, server, Unknown, contextOf(8, 80).WithRemote(true)); is(request, other) {
 		t.Error("a span with another parent describes the request")
 	}
-	w.tracker.MadeEnded(contextOf(8, 5).SpanID(), w.tick())
+	w.tracker.MadeEnded(contextOf(8, 5).SpanID(), w.tick(), Unknown)
 	if own := w.makes(2, 9, 6, server, Unknown, remote); !is(request, own) {
 		t.Error("a span with the same parent does not describe the request")
 	}
 	w.event(event.GoDestroy, 2, nil)
-	w.tracker.MadeEnded(contextOf(9, 6).SpanID(), w.tick())
+	w.tracker.MadeEnded(contextOf(9, 6).SpanID(), w.tick(), Unknown)
 	w.end(request)
 	w.empty()
 }
@@ -133,7 +133,7 @@ func TestMadeClient(t *testing.T) {
 		t.Errorf("%+v has the identity of the second span in it", query)
 	}
 	for id := range uint64(4) {
-		w.tracker.MadeEnded(contextOf(9, id).SpanID(), w.tick())
+		w.tracker.MadeEnded(contextOf(9, id).SpanID(), w.tick(), Unknown)
 	}
 	w.end(query)
 	call := w.request(2, rpcCall)
@@ -141,7 +141,7 @@ func TestMadeClient(t *testing.T) {
 	if own := w.makes(2, 9, 5, client, RPC, none); !is(call, own) {
 		t.Errorf("%+v was detached, and does not have the identity of the span in it", call)
 	}
-	w.tracker.MadeEnded(contextOf(9, 5).SpanID(), w.tick())
+	w.tracker.MadeEnded(contextOf(9, 5).SpanID(), w.tick(), Unknown)
 	w.end(call)
 	w.empty()
 	if len(w.ended) != 5 { // two attempts, the query, the other span, the call
@@ -164,7 +164,7 @@ func TestMadeBefore(t *testing.T) {
 	if is(other, own) {
 		t.Errorf("%+v has the identity of the span of another call", other)
 	}
-	w.tracker.MadeEnded(own.Context.SpanID(), w.tick())
+	w.tracker.MadeEnded(own.Context.SpanID(), w.tick(), Unknown)
 	w.end(call)
 	w.end(other)
 	w.event(event.GoDestroy, 2, nil)
@@ -205,7 +205,7 @@ func TestCarries(t *testing.T) {
 		t.Errorf("%+v has the header of a span that is sent", s)
 	}
 	for _, own := range []*spans.Span{inner, outer, call} {
-		w.tracker.MadeEnded(own.Context.SpanID(), w.tick())
+		w.tracker.MadeEnded(own.Context.SpanID(), w.tick(), Unknown)
 	}
 	w.end(request)
 	w.empty()

@@ -58,6 +58,8 @@ type Tracker struct {
 	replaced   map[*spans.Span]bool        // open spans that have the identity of one of the program
 	made       map[trace.SpanID]*Made      // spans of the program that have not ended
 	madeOrder  []*Made                     // in the order of their starts; those that have ended are among them
+	awaited    map[*spans.Span]*Made       // operations whose spans those of the program may turn out to be
+	held       []*spans.Span               // of these, those that have ended, oldest first; others that were passed on are among them
 	above      map[*spans.Span]*spans.Span // the parents of open spans, if they were open, too
 	passed     passed
 	leaving    leaving
@@ -124,7 +126,7 @@ func NewTracker(o Options) *Tracker {
 		presumed: map[*spans.Span]int64{}, entered: map[*spans.Span]bool{}, replaced: map[*spans.Span]bool{}, made: map[trace.SpanID]*Made{},
 		above: map[*spans.Span]*spans.Span{}, passed: passed{map[uint64]*spans.Span{}, map[*spans.Span][]uint64{}},
 		leaving: leaving{since: map[uint64]int64{}}, handOffs: map[uint64]handOff{},
-		calls: map[*spans.Span]bool{},
+		calls: map[*spans.Span]bool{}, awaited: map[*spans.Span]*Made{},
 		rules: gostate.RulesFor(o.Kinds.Union(event.KindsOf(event.GoStatus)), 0), waits: o.Kinds.Has(event.GoBlock)}
 }
 
@@ -262,6 +264,7 @@ func (t *Tracker) Begin(s *spans.Span, passed ...uint64) *spans.Span {
 
 // attach sets the parent of a span.
 func (t *Tracker) attach(s, parent *spans.Span, rule spans.Rule) {
+	t.keepIdentity(parent)
 	s.Parent, s.Rule = parent.Context, rule
 	t.above[s] = parent
 }
@@ -312,6 +315,7 @@ func (t *Tracker) adopt(s, parent *spans.Span, rule spans.Rule) {
 		s.Context = s.Context.WithTraceState(s.Parent.TraceState())
 		return
 	case parent != nil:
+		t.keepIdentity(parent)
 		s.Links = append(s.Links, parent.Context)
 	default:
 		t.linkHandOff(s)
@@ -481,13 +485,22 @@ func (t *Tracker) end(g *goroutine, s *spans.Span, at int64) {
 	t.finish(s, at)
 }
 
-// finish sets the end of a span, and passes it on.
+// finish sets the end of a span, and passes it on unless that has to wait for a span of the program.
 func (t *Tracker) finish(s *spans.Span, at int64) {
 	s.End = max(at, s.Start)
 	t.now = max(t.now, s.End)
 	delete(t.presumed, s)
 	t.forget(s)
 	delete(t.replaced, s)
+	if t.awaited[s] != nil {
+		t.hold(s)
+	} else {
+		t.pass(s)
+	}
+}
+
+// pass passes a span on that has ended.
+func (t *Tracker) pass(s *spans.Span) {
 	if s.Exported && s.Context.IsSampled() {
 		t.counts.own.Add(1)
 	}
@@ -506,6 +519,7 @@ func (t *Tracker) finish(s *spans.Span, at int64) {
 // probably ended are passed on.
 func (t *Tracker) Close() {
 	t.confirmAll()
+	t.passHeld(0)
 	clear(t.goroutines)
 	clear(t.heirs)
 	clear(t.detached)
@@ -519,4 +533,5 @@ func (t *Tracker) Close() {
 	clear(t.made)
 	t.madeOrder = nil
 	clear(t.calls)
+	clear(t.awaited)
 }

@@ -280,6 +280,7 @@ func TestChain(t *testing.T) {
 		c.stored()
 		c.spread()
 		c.job(opt.Spans.Propagation != nil)
+		c.bare(opt.Spans.Propagation != nil, strings.Contains(v.tags, "old"))
 		c.complete()
 	})
 }
@@ -371,6 +372,41 @@ func (c *chain) job(propagates bool) {
 		want += "own server GET /orders/{id}\n"
 	}
 	c.expect(tree(exported, ""), want)
+}
+
+// bare has the program send requests in client spans of its own that have no attributes at first. The spans of Loupe are in these, unless
+// attributes that are set later say that both describe the same: SDKs before v1.4.0 do not show these. A request that has got a header
+// with the span of Loupe keeps that.
+func (c *chain) bare(propagates, old bool) {
+	c.t.Helper()
+	c.processes[1].Command("bare")
+	const served = "own server GET /orders/{id}\n"
+	nested := "  loupe client GET\n" + served
+	if propagates {
+		nested = "  loupe client GET\n    " + served
+	}
+	described := served
+	if propagates || old {
+		described = nested
+	}
+	twice := strings.Repeat(nested, 2)
+	statement := ""
+	if old {
+		statement = "  loupe client INSERT orders\n"
+	}
+	n := 19 // 6 spans of the program and 7 operations in them, and 6 requests that the next service serves
+	if described == served {
+		n -= 2
+	}
+	if statement == "" {
+		n--
+	}
+	_, exported := c.take(n)
+	if !propagates { // the two requests that are served are no children of what is sent
+		twice = "  loupe client GET\n  loupe client GET\n" + served + served
+	}
+	c.expect(tree(exported, ""), "own client bare\n"+nested+"own client early\n"+described+"own client late\n"+described+
+		"own client two\n"+twice+"own client statement\n"+statement+"own client other\n"+nested)
 }
 
 // TestDatabase has the program make spans of its statements, too, by otelsql. Its driver makes them within the operations of database/sql.

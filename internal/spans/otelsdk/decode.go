@@ -45,9 +45,7 @@ func (d *decoder) decode(n *probe.Note) {
 	case noteBegun:
 		d.begun(n)
 	case noteEnd:
-		if c := context(n); c.IsValid() {
-			d.tracker.MadeEnded(c.SpanID(), n.Time)
-		}
+		d.end(n)
 	}
 }
 
@@ -81,6 +79,18 @@ func (d *decoder) begun(n *probe.Note) {
 		m.Span.Parent = trace.SpanContext{}
 	}
 	d.tracker.Made(m)
+}
+
+// end reads the span that ends. Those of operations that are sent have their attributes.
+func (d *decoder) end(n *probe.Note) {
+	c, family := context(n), join.Unknown
+	switch trace.SpanKind(n.Word()) {
+	case trace.SpanKindClient, trace.SpanKindProducer:
+		family = d.family(n)
+	}
+	if c.IsValid() {
+		d.tracker.MadeEnded(c.SpanID(), n.Time, family)
+	}
 }
 
 // isRecorded reports whether the type in an itab is *recordingSpan. typ is 0 if a probe could not read it.

@@ -22,6 +22,9 @@ enum loupe_setting {
 	SETTING_config_kind,
 	SETTING_span_context,
 	SETTING_span_parent,
+	SETTING_span_kind,
+	SETTING_span_attributes,
+	SETTING_attributes_slice, /* 1: the attributes are in a slice; 0: in a map, before v1.4.0 */
 	SETTING_other_context, /* of a span that is not recorded */
 	SETTING_context_trace,
 	SETTING_context_span,
@@ -50,7 +53,9 @@ enum {
 	/* abi.Type.Kind_ is the highest byte of the third word. */
 	KIND_POINTER = 22,
 
-	CLIENT = 3, /* trace.SpanKindClient */
+	/* trace.SpanKind */
+	CLIENT = 3,
+	PRODUCER = 4,
 };
 
 /* Adds a text and its address. The Go half reads constants that the program has not accessed yet, so those are no problem of the note. */
@@ -63,10 +68,32 @@ INLINE void note_reference(struct note *n, u64 addr, u64 length)
 	n->to->r.flags = (n->to->r.flags & ~LOUPE_UNREADABLE) | flags;
 }
 
-/* The next key of a list of attributes, and where the next word of the note is. */
+/* The next key of a list of attributes, and where the next word of the note is. sends is set by a key of a request that has a header. */
 struct keys {
-	u64 at, left, position;
+	u64 at, left, position, sends;
 };
+
+#if HAS_CONTEXTS
+/* Whether the first bytes of a key are those of an HTTP request, an RPC or a message. */
+INLINE int of_request(u64 first)
+{
+	const u64 bytes4 = 0xffffffff, bytes5 = 0xffffffffff;
+
+	return (first & bytes5) == 0x2e70747468 /* http. */ || (first & bytes4) == 0x2e6c7275 /* url. */ || (first & bytes4) == 0x2e637072 /* rpc. */ ||
+	       first == 0x6e6967617373656d /* messagin */;
+}
+
+/* Whether the last bytes of the name of a tracer are those of instrumentation whose spans have no attributes at first. */
+INLINE int traces_requests(u64 name, u64 length)
+{
+	u64 last = 0;
+
+	if (length < sizeof(last) || length >> 32 || read_foreign(&last, sizeof(last), name + length - sizeof(last)))
+		return 0;
+	return last == 0x707474686c65746f /* otelhttp */ || last == 0x637072676c65746f /* otelgrpc */ || last == 0x616d617261736c65 /* elsarama */ ||
+	       last >> 24 == 0x6c65746f6b /* kotel */;
+}
+#endif
 
 /* Adds the first bytes of a key, or its address if they cannot be read: two words. */
 FUNCTION int note_key(struct loupe_note *to, struct keys *k)
@@ -80,12 +107,25 @@ FUNCTION int note_key(struct loupe_note *to, struct keys *k)
 
 	if (k->left && !read_foreign(key, sizeof(key), k->at) && key[1] >= sizeof(first) && !(key[1] >> 32) && read_foreign(&first, sizeof(first), key[0]))
 		first = 0;
+#if HAS_CONTEXTS
+	k->sends |= of_request(first);
+#endif
 	note_word(&n, first);
 	note_word(&n, first || key[1] < sizeof(first) ? 0 : key[0]);
 	k->at += KEY_VALUE;
 	k->left -= k->left ? 1 : 0;
 	k->position = n.at;
 	return 0;
+}
+
+/* Adds the keys of a list of attributes. */
+INLINE void note_keys(struct note *n, struct keys *k)
+{
+	k->position = n->at;
+	k->sends = 0;
+	for (u32 i = 0; i < MAX_KEYS; i++)
+		note_key(n->to, k);
+	n->at = k->position;
 }
 
 /* The number of span processors of the tracer's provider: without any, nobody exports the span. 1 if it is not known. */
@@ -120,14 +160,14 @@ INLINE void copy_ids(struct loupe_context *to, const struct ids *from)
 }
 #endif
 
-/* A span of the program begins. Until it ends, requests that a goroutine sends have its context, if it is a client span. */
-INLINE void own_begins(u64 goid, u64 kind)
+/* A span of the program begins. Until it ends, requests that a goroutine sends have its context, if it is a client span of one. */
+INLINE void own_begins(u64 goid, int sends)
 {
 #if HAS_CONTEXTS
 	if (!native.contexts)
 		return;
 	context_take(context_key(goid, CONTEXT_OWN), 0);
-	if (kind == CLIENT) {
+	if (sends) {
 		struct loupe_context *own = context_find(context_key(goid, CONTEXT_OWN), 1);
 
 		if (own)
@@ -201,18 +241,17 @@ PROBE(begin)
 	if (read_foreign(&kind, sizeof(kind), config + SETTING(config_kind)) || read_foreign(attributes, sizeof(attributes), config + SETTING(config_attributes)) ||
 	    read_foreign(scope, sizeof(scope), tracer + SETTING(tracer_name)))
 		n.to->r.flags |= LOUPE_UNREADABLE;
-	own_begins(gr.id, kind);
 	note_word(&n, kind);
 	note_word(&n, processors(tracer));
 	note_reference(&n, ARG(begin, 3, 24), ARG(begin, 4, 32));
 	note_reference(&n, scope[0], scope[1]);
 	k.at = attributes[0];
 	k.left = attributes[1];
-	k.position = n.at;
-	for (u32 i = 0; i < MAX_KEYS; i++)
-		note_key(n.to, &k);
-	n.at = k.position;
+	note_keys(&n, &k);
 	note_end(&n);
+#if HAS_CONTEXTS
+	own_begins(gr.id, kind == CLIENT && (k.sends || traces_requests(scope[0], scope[1])));
+#endif
 	return 0;
 }
 
@@ -266,14 +305,26 @@ PROBE(begun)
 /* func (s *recordingSpan) End(options ...trace.SpanEndOption) */
 PROBE(end)
 {
+	u64 span = ARG(end, 0, 0), attributes[2] = {}, kind = 0;
 	struct goroutine gr;
+	struct keys k;
 	struct ids ids;
 	struct note n;
 
 	NOTE_OR_RETURN(end, END, &n, &gr);
-	own_ends(ARG(end, 0, 0));
-	read_ids(&n, &ids, ARG(end, 0, 0) + SETTING(span_context));
+	own_ends(span);
+	read_ids(&n, &ids, span + SETTING(span_context));
 	note_ids(&n, &ids);
+	if (read_foreign(&kind, sizeof(kind), span + SETTING(span_kind)))
+		kind = 0;
+	note_word(&n, kind);
+	if (kind == CLIENT || kind == PRODUCER) {
+		if (SETTING(attributes_slice) && read_foreign(attributes, sizeof(attributes), span + SETTING(span_attributes)))
+			attributes[1] = 0;
+		k.at = attributes[0];
+		k.left = attributes[1];
+		note_keys(&n, &k);
+	}
 	note_end(&n);
 	return 0;
 }

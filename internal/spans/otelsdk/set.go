@@ -7,6 +7,8 @@
 // alone knows, and says that the program exports it. Other spans of the program are reported with their name, kind, times, parent and
 // tracer, without attributes, events and status: they are the parents of operations, too, and the program exports them.
 //
+// A client or producer span may get its attributes after its start: then those that it has at its end decide, from v1.4.0 of the SDK on.
+//
 // A span that the SDK does not record, because it is not sampled, replaces one of Loupe as well. Otherwise it is ignored. The spans of
 // a provider without a processor are exported by nobody, so Loupe exports them: those that replace one, with its attributes.
 //
@@ -28,6 +30,7 @@ const Library = "go.opentelemetry.io/otel/sdk"
 const (
 	oldest    = 19        // the minor version of the oldest Go release that is supported
 	oldestMod = "v1.0.0"  // the oldest version of the module that is supported
+	slices    = "v1.4.0"  // since then a span has its attributes in a slice
 	pointers  = "v1.15.0" // since then a provider has its processors in an atomic.Pointer
 
 	api     = "go.opentelemetry.io/otel/trace."
@@ -64,7 +67,7 @@ func New(t *join.Tracker, p Process) *probe.Set {
 func probes() []probe.Declaration {
 	context := []string{"span_context", "context_trace", "context_span", "context_flags", "context_remote"}
 	return []probe.Declaration{
-		{Program: "end", Funcs: []string{pkg + ".(*recordingSpan).End"}, Words: 1, Settings: context},
+		{Program: "end", Funcs: []string{pkg + ".(*recordingSpan).End"}, Words: 1, Settings: append([]string{"span_kind", "span_attributes"}, context...)},
 		{Program: "begin", Funcs: []string{newSpan}, Words: 6, Requires: "end",
 			Settings: []string{"tracer_name", "tracer_provider", "provider_processors", "config_attributes", "config_kind"}},
 		{Program: "begun", Funcs: []string{start}, Place: probe.AfterCall, Callee: newSpan, Results: 2, Requires: "begin",
@@ -81,6 +84,8 @@ func settings() []probe.Setting {
 		{Name: "processors_value", Offsets: []probe.Offset{{Module: probe.Module{Path: Library, Until: pointers}, Offset: 1}, {Module: probe.Module{Path: Library, Since: pointers}}}},
 		field("config_attributes", api+"SpanConfig.attributes"), field("config_kind", api+"SpanConfig.spanKind"),
 		field("span_context", pkg+".recordingSpan.spanContext"), field("span_parent", pkg+".recordingSpan.parent"),
+		field("span_kind", pkg+".recordingSpan.spanKind"), field("span_attributes", pkg+".recordingSpan.attributes"),
+		{Name: "attributes_slice", Offsets: []probe.Offset{{Module: probe.Module{Path: Library, Since: slices}, Offset: 1}}},
 		field("other_context", pkg+".nonRecordingSpan.sc"),
 		field("context_trace", api+"SpanContext.traceID"), field("context_span", api+"SpanContext.spanID"),
 		field("context_flags", api+"SpanContext.traceFlags"), field("context_remote", api+"SpanContext.remote"),

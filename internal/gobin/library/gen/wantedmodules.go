@@ -188,6 +188,6 @@ var oldTraceStructs = []wantedStruct{
 var sdkStructs = []wantedStruct{
 	{"go.opentelemetry.io/otel/sdk/trace", "TracerProvider", "spanProcessors"},
 	{"go.opentelemetry.io/otel/sdk/trace", "nonRecordingSpan", "sc"},
-	{"go.opentelemetry.io/otel/sdk/trace", "recordingSpan", "parent spanContext tracer"},
+	{"go.opentelemetry.io/otel/sdk/trace", "recordingSpan", "attributes parent spanContext spanKind tracer"},
 	{"go.opentelemetry.io/otel/sdk/trace", "tracer", "provider instrumentationScope.Name instrumentationLibrary.Name"},
 }

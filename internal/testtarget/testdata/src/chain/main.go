@@ -13,6 +13,7 @@
 //	flush           exports the spans that have ended
 //	headers         answers with the largest number of traceparent headers that a request has had
 //	job             stores an order and requests it from the next service, in a span of its own, by a client without instrumentation
+//	bare            does the same in client spans of its own, which get their attributes later or never
 //
 // The HTTP server serves GET /orders/{id}, the gRPC server the method loupe.test.Stock/Reserve. The last service of a chain knows no order
 // with the ID missing, and fails for the ID broken. Each service stores an order whose ID begins with stored: it executes a statement, in
@@ -93,6 +94,10 @@ func main() {
 			c.job()
 			return "job"
 		},
+		"bare": func([]string) string {
+			c.bare()
+			return "bare"
+		},
 		"flush": func([]string) string {
 			check(flush(context.Background()))
 			return "flush"
@@ -155,6 +160,11 @@ func (c *chain) job() {
 	ctx, end := inner(context.Background(), "job")
 	defer end()
 	c.store(ctx, "stored-by-job")
+	c.request(ctx)
+}
+
+// request requests an order from the next service, by a client without instrumentation.
+func (c *chain) request(ctx context.Context) {
 	c.mu.Lock()
 	url := c.url
 	c.mu.Unlock()
@@ -164,6 +174,22 @@ func (c *chain) job() {
 	check(err)
 	io.Copy(io.Discard, resp.Body)
 	resp.Body.Close()
+}
+
+// bare sends requests in client spans of the program that have no attributes at their starts.
+func (c *chain) bare() {
+	outgoing("bare", "", "", c.request)
+	outgoing("early", "http.request.method", "", c.request)
+	outgoing("late", "", "http.request.method", c.request)
+	outgoing("two", "", "http.request.method", func(ctx context.Context) {
+		c.request(ctx)
+		c.request(ctx)
+	})
+	outgoing("statement", "", "db.system.name", func(ctx context.Context) {
+		_, err := c.db.ExecContext(ctx, "INSERT INTO orders VALUES ($1)", "by-job")
+		check(err)
+	})
+	outgoing("other", "", "db.system.name", c.request)
 }
 
 // handle answers a request with n traceparent headers.
