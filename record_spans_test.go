@@ -37,16 +37,23 @@ func recordWeb(t *testing.T, spec testtarget.Spec, kinds event.Kinds, opt loupe.
 // observeTasks observes program web with its spans while requests are sent. record reads the events.
 func observeTasks(t *testing.T, spec testtarget.Spec, kinds event.Kinds, requests func(w *web), record func(*loupe.Session) error) []*spans.Span {
 	t.Helper()
-	w := &web{t: t, target: testtarget.Start(t, testtarget.Build(t, spec)), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}}
+	return observeTasksOf(t, testtarget.Start(t, testtarget.Build(t, spec)), loupe.Options{Kinds: kinds}, requests, record)
+}
+
+// observeTasksOf does the same with a process of the program and other options.
+func observeTasksOf(t *testing.T, target *testtarget.Process, opt loupe.Options, requests func(w *web), record func(*loupe.Session) error) []*spans.Span {
+	t.Helper()
+	w := &web{t: t, target: target, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}}
 	t.Cleanup(w.target.Stop)
 	t.Cleanup(w.client.CloseIdleConnections)
 	w.plain = strings.Fields(w.target.Command("address"))[1]
-	s := attach(t, w.target.PID(), loupe.Options{Kinds: kinds, Procs: true,
-		Spans: loupe.SpanOptions{Tasks: true, Handle: func(s *spans.Span) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.got = append(w.got, s)
-		}}})
+	opt.Procs, opt.Spans.Tasks = true, true
+	opt.Spans.Handle = func(s *spans.Span) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.got = append(w.got, s)
+	}
+	s := attach(t, w.target.PID(), opt)
 	var err error
 	done := make(chan struct{})
 	go func() {

@@ -46,7 +46,7 @@ type SpanOptions struct {
 	Handle func(*spans.Span)
 
 	// Tasks adds the spans to the events, as tasks and regions of runtime/trace, so that recordings show them. A task has the name of
-	// the span, and messages with its trace ID, its span ID and, at the end, its status. While a goroutine is in the span, it is
+	// the span, and messages with its trace ID, its span ID and, at the end, its status and what Allocs counts. While a goroutine is in the span, it is
 	// in a region of the same name. [Session.Record] and [FlightRecorder] wait up to a second for the route of a request, which is
 	// part of the name; [Session.Events] does not. Options.Kinds must include event.KindsGoroutine or be empty, and is about all
 	// goroutines. Tasks excludes Propagation.
@@ -100,7 +100,8 @@ type SpanOptions struct {
 	Propagation *Propagation
 
 	// Allocs counts what a request allocates: spans.Work.Allocated. Each allocation of the program costs some nanoseconds more with
-	// [EngineInline], which EngineAuto then prefers, and 1 µs or more with engine uprobe. It excludes Tasks and Options.Allocs.
+	// [EngineInline], which EngineAuto then prefers, and 1 µs or more with engine uprobe. With Tasks, the task of a request has a message
+	// with what it has allocated. Allocs excludes Options.Allocs.
 	Allocs bool
 
 	// Syscalls includes the time in system calls and in C code in the breakdown with engine uprobe. Otherwise this time counts as
@@ -169,8 +170,6 @@ func (o SpanOptions) problem(kinds event.Kinds) error {
 		return fmt.Errorf("Spans.Propagation.Omit is %v: must be between 0 and 1", o.Propagation.Omit)
 	case o.Tasks && o.Propagation != nil:
 		return errors.New("Spans.Tasks and Spans.Propagation exclude each other")
-	case o.Tasks && o.Allocs:
-		return errors.New("Spans.Tasks and Spans.Allocs exclude each other")
 	case o.Tasks && !kinds.IsEmpty() && !kinds.Contains(event.KindsGoroutine):
 		return fmt.Errorf("Spans.Tasks requires Kinds with %v", event.KindsGoroutine.Without(kinds))
 	}

@@ -1,6 +1,7 @@
 package loupe_test
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/loupe-go/loupe"
+	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
 	"github.com/loupe-go/loupe/spans"
@@ -129,6 +131,52 @@ func TestSpansAllocsMany(t *testing.T) {
 	}
 }
 
+// TestRecordAllocs records requests that allocate: their tasks have what they have allocated, and those of requests that are sent have
+// nothing. All goroutines are observed.
+func TestRecordAllocs(t *testing.T) {
+	const senders, each = 20, 6
+	for _, spec := range lastWeb(t) {
+		cmd := testcmd.Within(t, 0, testtarget.Build(t, spec))
+		cmd.Env = append(os.Environ(), "GOGC=off")
+		var file bytes.Buffer
+		list := observeTasksOf(t, testtarget.StartCmd(t, cmd), loupe.Options{Spans: loupe.SpanOptions{Allocs: true}}, func(w *web) {
+			var all sync.WaitGroup
+			for i := range senders {
+				all.Go(func() {
+					for j := range each {
+						w.allocate(allocHow[j%len(allocHow)], 40*i)
+					}
+					w.send("GET", "http://"+w.plain+"/many?n=1", "")
+				})
+			}
+			all.Wait()
+		}, func(s *loupe.Session) error {
+			_, err := s.Record(&file, loupe.RecordOptions{})
+			return err
+		})
+		tasks := readTasks(t, file.Bytes())
+		if want := senders * (each + 3); len(list) != want || len(tasks) != want {
+			t.Errorf("%d spans and %d tasks, want %d", len(list), len(tasks), want)
+		}
+		for _, s := range list {
+			task, want := tasks[s.Context.SpanID().String()], ""
+			if s.Kind == trace.SpanKindServer {
+				bytes, objects := allocated(t, s)
+				want = english.Count(bytes, "byte") + " in " + english.Count(objects, "object")
+				if words := strings.Split(attributes(s)["url.path"], "/"); words[1] == "allocate" {
+					n, err := strconv.Atoi(words[3])
+					if err != nil || bytes < n*allocSize || bytes > n*allocSize+allocBytes || objects < n || objects > n+allocObjects {
+						t.Errorf("%v: %d bytes in %d objects, %v", words, bytes, objects, err)
+					}
+				}
+			}
+			if task == nil || task.logs["allocated"] != want {
+				t.Errorf("task %+v, want %q: %v", task, want, describe([]*spans.Span{s}))
+			}
+		}
+	}
+}
+
 // TestSpansAllocsEnds has requests end in other ways.
 func TestSpansAllocsEnds(t *testing.T) {
 	for _, spec := range lastWeb(t) {
@@ -157,8 +205,7 @@ func TestSpansAllocsOff(t *testing.T) {
 		}
 	}
 	for want, opt := range map[string]loupe.Options{
-		"Spans.Allocs and Allocs exclude":      {Allocs: loupe.AllocOptions{By: loupe.AllocsByPlace}, Spans: loupe.SpanOptions{Allocs: true}},
-		"Spans.Tasks and Spans.Allocs exclude": {Spans: loupe.SpanOptions{Tasks: true, Allocs: true}},
+		"Spans.Allocs and Allocs exclude": {Allocs: loupe.AllocOptions{By: loupe.AllocsByPlace}, Spans: loupe.SpanOptions{Allocs: true}},
 	} {
 		if _, err := loupe.Attach(t.Context(), loupe.PID(1), opt); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)

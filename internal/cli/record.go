@@ -26,6 +26,7 @@ type recordFlags struct {
 	every  time.Duration // Options.MemoryInterval
 	system bool
 	spans  bool
+	allocs bool
 	last   time.Duration
 	memory byteSize
 	when   loupe.Conditions
@@ -62,7 +63,10 @@ leaves them out, except the heap size at each garbage collection.
 regions of runtime/trace: "go tool trace" lists them as user-defined tasks and
 regions, timelines draw them. A task has the name of the span of the request
 ("loupe spans --help" lists the supported libraries), and messages with its
-trace ID, its span ID and its status.
+trace ID, its span ID and its status. --allocs adds a message with the bytes and
+objects that the request has allocated, which each allocation of the program
+costs time: some nanoseconds with engine inline, which "auto" then prefers, and
+1 µs or more with engine uprobe.
 
 --kinds default,memory,syscall adds system calls. Events that the trace format
 does not have (--kinds chan,lock, and the allocation counters) are written as
@@ -101,6 +105,7 @@ reports the time that the file covers.
 	addMemoryInterval(f, &flags.every)
 	f.BoolVar(&flags.system, "system", false, "include goroutines of the Go runtime")
 	f.BoolVar(&flags.spans, "spans", false, "add the requests that the program serves and sends, as tasks and regions")
+	f.BoolVar(&flags.allocs, "allocs", false, "with --spans: also count what requests allocate")
 	f.DurationVar(&flags.last, "last", 0, "keep only the newest events, up to this age; write them at the end, on SIGUSR1, or when a condition is met")
 	f.Var(&flags.memory, "memory", "with --last: use at most `SIZE` of memory for events")
 	f.DurationVar(&flags.after, "after", time.Second, "with --last: continue for this time after a condition is met")
@@ -121,7 +126,7 @@ reports the time that the file covers.
 		defer out.Discard()
 		opt := flags.live.options(a)
 		opt.Kinds, opt.System, opt.Procs, opt.MemoryInterval = flags.kinds.kinds, flags.system, true, flags.every
-		opt.Spans.Tasks = flags.spans
+		opt.Spans.Tasks, opt.Spans.Allocs = flags.spans, flags.allocs
 		return a.observe(cmd, args, opt, flags.live.duration, func(ctx context.Context, s session) error {
 			return a.record(ctx, s, format, &flags, out)
 		})
@@ -148,6 +153,9 @@ func (f *recordFlags) check(formats export.Table) (*export.Format, error) {
 		return nil, errors.New("--reason requires --when-blocked")
 	case f.last > 0 && f.output == "-":
 		return nil, errors.New("--last cannot write to stdout: use -o FILE")
+	}
+	if f.allocs && !f.spans {
+		return nil, errors.New("--allocs requires --spans")
 	}
 	if missing := event.KindsGoroutine.Without(f.kinds.kinds); f.spans && !missing.IsEmpty() {
 		return nil, fmt.Errorf("--spans requires --kinds with %s", missing)

@@ -90,7 +90,11 @@ func TestRecordSpans(t *testing.T) {
 	if r.status != exitDone || !strings.Contains(r.errOut, "(2 goroutines, 1 alive at the end, 5 spans) to "+file) || !strings.Contains(r.errOut, "loupe: 2 spans with an unknown end\n") {
 		t.Errorf("status %d, stderr %q", r.status, r.errOut)
 	}
-	if opt := sys.stream.options; !opt.Spans.Tasks || opt.Kinds != event.KindsDefault.Union(event.KindsMemory) {
+	if opt := sys.stream.options; !opt.Spans.Tasks || opt.Spans.Allocs || opt.Kinds != event.KindsDefault.Union(event.KindsMemory) {
+		t.Errorf("the session has %+v", opt)
+	}
+	run(t, sys, "record", "app", "-o", file, "--spans", "--allocs")
+	if opt := sys.stream.options; !opt.Spans.Tasks || !opt.Spans.Allocs {
 		t.Errorf("the session has %+v", opt)
 	}
 	r = run(t, sys, "record", "app", "-o", file, "--spans", "--last", "1s", "--json")
@@ -111,6 +115,7 @@ func TestRecordUsage(t *testing.T) {
 		{"record app -o f --last 1s --when-goroutines 5 --kinds GoBlock", "require --kinds with GoStatus,GoCreate"},
 		{"record app -o f --kinds nonsense", "nonsense"},
 		{"record app -o f --spans --kinds gc", "--spans requires --kinds with GoStatus,GoCreate"},
+		{"record app -o f --allocs", "--allocs requires --spans"},
 		{"record app -o f --memory-interval 1ms", "--memory-interval 1ms is too short"},
 		{"record app -o f --stack 1000", "--stack 1000 is too large"},
 	} {

@@ -34,8 +34,9 @@ type Want struct {
 	Requests bool
 
 	// Allocated receives what a goroutine of a request has allocated since the request began, or since the goroutine was created, with
-	// each of its notes, and when it blocks, wakes another one, enters a system call or ends. It is called by the goroutine that iterates over Events, before the note or the
-	// event is. It requires Requests, and a set that counts: malloc.ByRequest. It may be nil.
+	// each of its notes, and when it blocks, wakes another one, enters a system call or ends. It is called by the goroutine that iterates
+	// over Events, before the note or the event is. It requires a set that counts: malloc.ByRequest. Without Requests, other goroutines
+	// are observed, too, and each allocation takes longer. It may be nil.
 	Allocated func(goroutine, bytes, objects uint64)
 
 	// Propagate selects the probes that write the contexts of spans to the requests that the program sends. It requires an engine
@@ -90,7 +91,7 @@ const requestRoom = 1 << 16
 
 // Room returns the number of goroutines for which the engine's filter must have room at least.
 func (p *Plan) Room() int {
-	if p.Want.Requests {
+	if p.Want.Requests || p.Want.Allocated != nil {
 		return requestRoom
 	}
 	return len(p.Goroutines)

@@ -187,12 +187,12 @@ func (pl *planner) setFilters(p Program) {
 	if w.Procs {
 		c.Procs = 1
 	}
+	if w.Allocated != nil {
+		c.Allocated = 1
+	}
 	switch {
 	case w.Requests:
 		c.OnlyListed, c.Follow = 1, 1
-		if w.Allocated != nil {
-			c.Allocated = 1
-		}
 	case len(w.Goroutines) > 0:
 		c.OnlyListed = 1
 		pl.plan.Goroutines = w.Goroutines

@@ -366,16 +366,23 @@ INLINE int is_listed(u64 goid)
 
 INLINE struct loupe_allocated *allocated_find(u64 goid) { return bpf_map_lookup_elem(&allocated, &goid); }
 
-INLINE void list_add(u64 goid)
+/* Begins to count what a goroutine allocates, unless that has begun. */
+INLINE void allocated_add(u64 goid)
 {
-	u8 one = 1;
-
-	if (CONFIG(allocated) && !allocated_find(goid)) {
+	if (!allocated_find(goid)) {
 		struct loupe_allocated none = {};
 
 		if (bpf_map_update_elem(&allocated, &goid, &none, BPF_ANY))
 			__sync_fetch_and_add(&control.unlisted, 1);
 	}
+}
+
+INLINE void allocated_end(u64 goid) { bpf_map_delete_elem(&allocated, &goid); }
+
+INLINE void list_add(u64 goid)
+{
+	u8 one = 1;
+
 	if (goid < LOUPE_SMALL_IDS) {
 		control.small[goid] = 1;
 		return;
@@ -393,8 +400,6 @@ INLINE void list_add(u64 goid)
 
 INLINE void list_remove(u64 goid)
 {
-	if (CONFIG(allocated))
-		bpf_map_delete_elem(&allocated, &goid);
 	if (goid < LOUPE_SMALL_IDS)
 		control.small[goid] = 0;
 	else if (filter.listed[goid % LOUPE_FILTER] && !bpf_map_delete_elem(&listed, &goid))

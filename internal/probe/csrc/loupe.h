@@ -101,7 +101,7 @@ struct loupe_config {
 	u8 stw_reason;      /* stopTheWorldWithSema has an argument with the reason */
 	u8 procs;           /* report the P that a goroutine starts on */
 	u8 systemstack_frameless; /* systemstack has no frame */
-	u8 allocated;       /* with follow: what listed goroutines allocate is counted, and is in their records */
+	u8 allocated;       /* what goroutines of requests allocate is counted, and is in their records; with follow, they are the listed ones */
 
 	/* Byte offsets in the runtime's structs. */
 	u32 g_goid, g_m, g_stack, g_sched_pc, g_sched_sp, g_sched_lr, g_sched_bp, g_startpc, g_gopc, g_parent, g_coroarg, g_coroexit;

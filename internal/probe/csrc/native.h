@@ -421,8 +421,12 @@ INLINE struct loupe_allocated *allocated_find(u64 goid)
 	return e ? &e->sums : 0;
 }
 
-/* Begins to count. Returns 0 if there is no room. */
-INLINE int allocated_begin(u64 goid) { return allocated_entry(goid, 1) != 0; }
+/* Begins to count, unless that has begun. */
+INLINE void allocated_add(u64 goid)
+{
+	if (!allocated_entry(goid, 1))
+		__atomic_fetch_add(&SHARED()->control.unlisted, 1, __ATOMIC_RELAXED);
+}
 
 INLINE void allocated_end(u64 goid)
 {
@@ -552,8 +556,6 @@ INLINE void list_add(u64 goid)
 {
 	struct loupe_control *c = &SHARED()->control;
 
-	if (CONFIG(allocated) && !allocated_begin(goid))
-		__atomic_fetch_add(&c->unlisted, 1, __ATOMIC_RELAXED);
 	if (goid < LOUPE_SMALL_IDS) {
 		__atomic_store_n(&c->small[goid], 1, __ATOMIC_RELAXED);
 		return;
@@ -569,8 +571,6 @@ INLINE void list_add(u64 goid)
 
 INLINE void list_remove(u64 goid)
 {
-	if (CONFIG(allocated))
-		allocated_end(goid);
 	if (goid < LOUPE_SMALL_IDS) {
 		if (!__atomic_load_n(&SHARED()->control.small[goid], __ATOMIC_RELAXED))
 			return;

@@ -168,6 +168,8 @@ COMMON void create(u32 tid, u64 newg, u64 creator, u64 top, u64 fp, u32 flags)
 		list_add(new.id);
 		return;
 	}
+	if (CONFIG(follow) ? CONFIG(allocated) : allocated_by(goid_of(creator)) != 0)
+		allocated_add(new.id);
 	if (CONFIG(follow)) {
 		list_add(new.id);
 		context_inherit(goid_of(creator), new.id);
@@ -210,6 +212,8 @@ COMMON void destroy(u32 tid, u64 goid)
 		fill_allocated(r, goid);
 		commit(r);
 	}
+	if (CONFIG(allocated))
+		allocated_end(goid);
 	if (CONFIG(skip_listed) || CONFIG(follow))
 		list_remove(goid);
 }

@@ -45,7 +45,7 @@ enum loupe_table_id {
 enum by {
 	BY_GOROUTINE = 1,
 	BY_PLACE = 2,
-	BY_REQUEST = 4, /* only: listed goroutines, in the sums that records have (loupe_config.allocated) */
+	BY_REQUEST = 4, /* only: goroutines of requests, in the sums that records have (loupe_config.allocated) */
 };
 
 enum {
@@ -273,7 +273,7 @@ INLINE void count_request(u64 g, struct allocation *a)
 
 	if (!goid)
 		goid = goid_of(user_g(g));
-	sums = goid && is_listed(goid) ? allocated_find(goid) : 0;
+	sums = goid && (!CONFIG(follow) || is_listed(goid)) ? allocated_find(goid) : 0; /* most goroutines are not listed, which is known quickly */
 	if (!sums)
 		return;
 	measure(a, g);

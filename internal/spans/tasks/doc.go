@@ -5,7 +5,7 @@
 // # Events
 //
 // A span is a task, whose parent is the task of the parent span. The messages of the task are the trace ID and the span ID, and at
-// the end the status. The task begins and ends when the span does.
+// the end the status and what it has allocated, if that is counted. The task begins and ends when the span does.
 //
 // A goroutine is in a region while it is in a span, until the span ends or goes on elsewhere. Regions of a goroutine are nested, as
 // readers of traces require: if a region ends while a later one lasts, that one ends, too, and begins again. A region whose span

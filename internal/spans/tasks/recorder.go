@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/spans"
 )
 
@@ -19,7 +21,8 @@ const (
 	CategoryTraceID = "trace_id"
 	CategorySpanID  = "span_id"
 	CategoryStatus  = "status"
-	CategoryName    = "name" // if the task begins before its name is known
+	CategoryMemory  = "allocated" // if that is counted
+	CategoryName    = "name"      // if the task begins before its name is known
 )
 
 // Limits of what a Recorder keeps.
@@ -176,6 +179,9 @@ func (r *Recorder) End(s *spans.Span) {
 	}
 	r.endRegion(t, s.End)
 	r.log(t, s.End, CategoryStatus, statusOf(s))
+	if s.Work != nil && s.Work.Allocated != nil {
+		r.log(t, s.End, CategoryMemory, fmt.Sprintf("%s in %s", english.Count(s.Work.Allocated.Bytes, "byte"), english.Count(s.Work.Allocated.Objects, "object")))
+	}
 	r.emit(event.UserTaskEnd, t, r.at.g, s.End)
 	r.forget(s.Context.SpanID())
 }

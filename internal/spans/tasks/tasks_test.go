@@ -152,6 +152,7 @@ func TestOwn(t *testing.T) {
 	s := newScene()
 	own, sent := s.span(3, "own", 10), s.span(3, "sent", 20)
 	own.Own = true
+	sent.Work = &spans.Work{Allocated: &spans.Allocations{Bytes: 1234, Objects: 1}}
 	s.note(3, 10, func() { s.r.Begin(own) })
 	s.note(3, 20, func() { s.r.Begin(sent) })
 	s.event(event.GoDestroy, 3, 30)
@@ -167,6 +168,7 @@ func TestOwn(t *testing.T) {
 		40 UserLog g0 task 1 status ok
 		40 UserTaskEnd g0 task 1
 		40 UserLog g0 task 2 status ok
+		40 UserLog g0 task 2 allocated 1,234 bytes in 1 object
 		40 UserTaskEnd g0 task 2`)
 }
 
