@@ -83,6 +83,18 @@ func TestFunctions(t *testing.T) {
 	}
 }
 
+// TestAllocations observes what requests allocate.
+func TestAllocations(t *testing.T) {
+	p := startWeb(t, webPath(t))
+	w := newWatch(t, instrumentation.WithPID(p.PID()), instrumentation.WithAllocations()).run()
+	const objects, size = 1000, 1024
+	p.get(fmt.Sprintf("/allocate/started/%06d", objects))
+	if s := w.take(1)[0]; s.Work == nil || s.Work.Allocated == nil || s.Work.Allocated.Objects < objects || s.Work.Allocated.Bytes < objects*size {
+		t.Errorf("%+v", s.Work)
+	}
+	w.end()
+}
+
 // TestExec observes a process before and after it executes its program again.
 func TestExec(t *testing.T) {
 	testtarget.Whole(t, "programs that execute others")

@@ -35,6 +35,7 @@ type config struct {
 	engine      loupe.Engine
 	log         *slog.Logger
 	noBreakdown bool
+	allocations bool
 	noQueryText bool
 	noParsing   bool // of statements
 	functions   []string
@@ -110,6 +111,12 @@ func WithLogger(log *slog.Logger) Option {
 // WithoutBreakdown omits how requests spend their time, which is cheaper: see loupe.SpanOptions.NoWork.
 func WithoutBreakdown() Option {
 	return func(c *config) { c.noBreakdown = true }
+}
+
+// WithAllocations counts the bytes and objects that each request allocates: see loupe.SpanOptions.Allocs. Each allocation of the programs
+// costs some nanoseconds more with [loupe.EngineInline], which [loupe.EngineAuto] then prefers, and 1 µs or more with engine uprobe.
+func WithAllocations() Option {
+	return func(c *config) { c.allocations = true }
 }
 
 // WithoutQueryText omits the text of statements that programs send to databases: see loupe.SpanOptions.NoQueryText. With [WithEnv], the
