@@ -1,6 +1,6 @@
 // Command spans measures what request spans cost: with Loupe, and with a server that is instrumented by hand.
 //
-//	go run ./bench/spans [-rounds 5] [-time 2s]
+//	go run ./bench/spans [-rounds 5] [-time 2s] [-ways REGEXP]
 //
 // A server is under wrk, with two handlers and two numbers of connections. The ways take turns, and between them the server runs alone,
 // so that a slow phase of the machine affects all of them. Server, wrk and observer share the processors. Loupe's observer is the command
@@ -17,6 +17,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,6 +32,10 @@ func main() {
 	b := &bench{}
 	flag.IntVar(&b.rounds, "rounds", 5, "measurements of each way")
 	flag.DurationVar(&b.time, "time", 2*time.Second, "length of a measurement")
+	flag.Func("ways", "only ways whose name matches this `regexp`", func(text string) (err error) {
+		b.only, err = regexp.Compile(text)
+		return err
+	})
 	flag.Parse()
 	if err := b.run(); err != nil {
 		log.Fatal(err)
@@ -40,7 +46,8 @@ func main() {
 type bench struct {
 	rounds int
 	time   time.Duration
-	dir    string // of executables
+	only   *regexp.Regexp // names of ways; nil: all
+	dir    string         // of executables
 }
 
 // A way is a server with or without an observer.
@@ -48,17 +55,27 @@ type way struct {
 	name   string
 	byHand bool     // the server is instrumented
 	args   []string // of loupe spans; nil: the server is not observed
+	prints string   // what loupe spans prints in addition to requests
 }
 
+// function is one that each request calls, and that both engines can observe.
+const function = "net/http.(*ServeMux).findHandler"
+
+// ways returns the ways that are measured. Those that count allocations or observe calls have the breakdown, and propagate no contexts.
 func (b *bench) ways() []way {
-	return []way{
+	all := []way{
 		{name: "uprobe, without breakdown", args: []string{"--engine", "uprobe", "--no-breakdown"}},
 		{name: "uprobe", args: []string{"--engine", "uprobe"}},
 		{name: "inline, without breakdown", args: []string{"--engine", "inline", "--no-breakdown", "--propagate=false"}},
 		{name: "inline", args: []string{"--engine", "inline", "--propagate=false"}},
 		{name: "inline, propagating contexts", args: []string{"--engine", "inline"}},
+		{name: "uprobe, --allocs", args: []string{"--engine", "uprobe", "--allocs"}, prints: "ALLOC"},
+		{name: "inline, --allocs", args: []string{"--engine", "inline", "--propagate=false", "--allocs"}, prints: "ALLOC"},
+		{name: "uprobe, --func of one call a request", args: []string{"--engine", "uprobe", "--func", function}, prints: function},
+		{name: "inline, --func of one call a request", args: []string{"--engine", "inline", "--propagate=false", "--func", function}, prints: function},
 		{name: "otelhttp by hand", byHand: true},
 	}
+	return slices.DeleteFunc(all, func(w way) bool { return b.only != nil && !b.only.MatchString(w.name) })
 }
 
 func (b *bench) run() (err error) {
@@ -215,8 +232,9 @@ func runWrk(url string, connections int, d time.Duration) (wrk.Result, error) {
 
 // An observer is a process that observes a server; nil: the server is not observed.
 type observer struct {
-	cmd *exec.Cmd
-	out bytes.Buffer // what loupe spans prints at its end
+	cmd    *exec.Cmd
+	out    bytes.Buffer // what loupe spans prints at its end
+	prints string       // see way
 }
 
 // ready is the time after which an observer is attached.
@@ -227,7 +245,7 @@ func (b *bench) observe(w way, pid int) (*observer, error) {
 	if w.args == nil {
 		return nil, nil
 	}
-	o := &observer{cmd: exec.Command(filepath.Join(b.dir, "loupe"), append([]string{"spans", fmt.Sprint(pid)}, w.args...)...)}
+	o := &observer{prints: w.prints, cmd: exec.Command(filepath.Join(b.dir, "loupe"), append([]string{"spans", fmt.Sprint(pid)}, w.args...)...)}
 	o.cmd.Stdout = &o.out
 	if err := o.cmd.Start(); err != nil {
 		return nil, err
@@ -252,8 +270,8 @@ func (o *observer) stop() error {
 		return err
 	}
 	err := o.cmd.Wait()
-	if err == nil && !strings.Contains(o.out.String(), "GET /") {
-		err = fmt.Errorf("loupe spans has observed nothing:\n%s", &o.out)
+	if text := o.out.String(); err == nil && (!strings.Contains(text, "GET /") || !strings.Contains(text, o.prints)) {
+		err = fmt.Errorf("loupe spans has not observed what it was to:\n%s", text)
 	}
 	return err
 }
