@@ -35,6 +35,11 @@ enum {
 	MANY_VALUES = 0xff,
 };
 
+/* The other reasons of a note that a request has no header are those of its set. */
+enum {
+	CARRIED_MISSING = 16, /* it has a header, but not all that it was to carry on */
+};
+
 /* Adds what a request has beside its traceparent header, given the numbers of values and the address of the first tracestate. */
 INLINE void note_carried(struct note *n, const struct loupe_context *c, u32 states, u32 baggages, u64 tracestate)
 {

@@ -324,7 +324,6 @@ enum {
 	FIELDS_UNKNOWN = 1, /* the headers are not a slice in the heap that begins with the method */
 	FIELDS_FULL = 2,    /* the slice has no room */
 	FIELDS_LONG = 3,    /* there are too many headers, or they are too long */
-	CARRIED_MISSING = 16, /* it has a header, but not all that it was to carry on */
 };
 
 INLINE void put(u64 addr, u64 word) { *(volatile u64 *)addr = word; }

@@ -109,27 +109,18 @@ enum {
 	OP_ARGUMENTS = 0x40, /* the statement has arguments */
 };
 
-/* A word that need not be readable; 0 if it is not. Unlike note_read, it does not mark a note. */
-INLINE u64 peek(u64 addr)
-{
-	u64 word = 0;
+/* What need not be readable; 0 if it is not. Unlike note_read, these do not mark a note. */
+#define PEEK(name, type)                                                                       \
+	INLINE type name(u64 addr)                                                             \
+	{                                                                                      \
+		type value = 0;                                                                \
+                                                                                               \
+		return addr < FIRST_PAGE || read_foreign(&value, sizeof(value), addr) ? 0 : value; \
+	}
 
-	return addr < FIRST_PAGE || read_foreign(&word, sizeof(word), addr) ? 0 : word;
-}
-
-INLINE u8 peek_byte(u64 addr)
-{
-	u8 byte = 0;
-
-	return addr < FIRST_PAGE || read_foreign(&byte, sizeof(byte), addr) ? 0 : byte;
-}
-
-INLINE u16 peek_port(u64 addr)
-{
-	u16 port = 0;
-
-	return addr < FIRST_PAGE || read_foreign(&port, sizeof(port), addr) ? 0 : port;
-}
+PEEK(peek, u64)
+PEEK(peek_byte, u8)
+PEEK(peek_port, u16)
 
 /* The type in the itab of an interface value; 0 for nil. */
 INLINE u64 type_in(u64 itab) { return itab ? peek(itab + 8) : 0; }
