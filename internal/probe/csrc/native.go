@@ -28,7 +28,7 @@ const (
 	LaneTop      = int(ProbesLoupeLaneLimitLOUPE_LANE_TOP)
 	StackUse     = int(ProbesLoupeLaneLimitLOUPE_STACK_USE)
 	Times        = int(ProbesLoupeLaneLimitLOUPE_TIMES)
-	ContextScope = 1 // CONTEXT_SCOPE of native.h
+	ContextScope = 1 // as in native.h
 
 	// CarriedEntries is the number of entries of the ring of Carried.
 	CarriedEntries = int(ProbesLoupeLaneLimitLOUPE_CARRIED)

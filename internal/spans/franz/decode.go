@@ -23,7 +23,7 @@ const (
 	noHeader
 )
 
-// maxParents is the number of records of a poll whose headers are searched.
+// maxParents is the number of records of a poll whose headers are searched, as in probes.c.
 const maxParents = 64
 
 // Flags of a poll, as in probes.c.

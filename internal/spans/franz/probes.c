@@ -63,7 +63,7 @@ enum {
 
 enum {
 	STEPS = 256,   /* fetches, topics, partitions and searched records of a poll that are visited */
-	SEARCHED = 64, /* records of a poll whose headers are searched */
+	MAX_PARENTS = 64, /* records of a poll whose headers are searched */
 	FETCH_SIZE = 24,
 	ALL_EQUAL = 1, /* flags of a poll: its records have the same topic, */
 	CUT = 2,       /* and it has more than was visited */
@@ -324,7 +324,7 @@ FUNCTION int visit_next(struct poll *p)
 {
 	if (!p)
 		return 0;
-	if (p->records.left && p->searched < SEARCHED) {
+	if (p->records.left && p->searched < MAX_PARENTS) {
 		search_record(p, peek(next(&p->records, 8)));
 	} else if (p->partitions.left) {
 		visit_partition(p, next(&p->partitions, SETTING(partition_size)));

@@ -30,8 +30,8 @@ enum loupe_table_id {
 
 /* Kinds of notes. */
 enum {
-	CALLED_NOTE,
-	RETURNED_NOTE,
+	NOTE_CALLED,
+	NOTE_RETURNED,
 };
 
 enum {
@@ -43,7 +43,8 @@ enum {
 
 /* Forms of values. */
 enum {
-	FORM_WORD = 1,  /* the first word */
+	FORM_NONE,
+	FORM_WORD,      /* the first word */
 	FORM_STRING,    /* the text; the words are its address and its length */
 	FORM_LENGTH,    /* the second word, the length of a slice */
 	FORM_INTERFACE, /* the type; the first word is that of an interface with methods */
@@ -155,12 +156,12 @@ FUNCTION int note_value(struct loupe_note *to, struct value *v)
 
 PROBE(called)
 {
-	SEND(called, CALLED_NOTE, params);
+	SEND(called, NOTE_CALLED, params);
 	return 0;
 }
 
 PROBE(returned)
 {
-	SEND(returned, RETURNED_NOTE, results);
+	SEND(returned, NOTE_RETURNED, results);
 	return 0;
 }

@@ -69,7 +69,7 @@ enum loupe_table_id {
 enum {
 	SEND_BEGIN,
 	SEND_END,
-	JOIN,
+	JOINS,
 	WRITTEN,
 	ASK,
 	RECEIVE,
@@ -359,7 +359,7 @@ PROBE(join)
 	struct goroutine gr;
 	struct note n;
 
-	NOTE_OR_RETURN(join, JOIN, &n, &gr);
+	NOTE_OR_RETURN(join, JOINS, &n, &gr);
 	note_word(&n, batch);
 	note_word(&n, note_read(&n, batch + SETTING(batch_size)));
 	note_end(&n);

@@ -26,7 +26,7 @@ const (
 )
 
 const (
-	maxContexts = 32      // contexts in a note, as in contexts.h
+	contextsMax = 32      // contexts in a note, as in contexts.h
 	maxOpen     = 1 << 14 // spans that have not ended; older ones may never end
 	maxEvents   = 128     // events of a span, and attributes of a span or an event: the default limits of an SDK
 )
@@ -134,7 +134,7 @@ func (d *decoder) start(n *probe.Note) {
 // parent reads contexts. It returns the first span of the program that they have, or if they have an operation of another library before,
 // that and nil.
 func (d *decoder) parent(n *probe.Note) (parent, request *spans.Span) {
-	for range maxContexts + 1 {
+	for range contextsMax + 1 {
 		context := n.Word()
 		if context == 0 {
 			break

@@ -22,8 +22,8 @@ const (
 	maxKeys = 12 // attributes whose keys are in a note, as in probes.c
 	maxText = 256
 
-	kindPointer = 22 // of a type, as in probes.c
-	flagRemote  = 1 << 8
+	kindPointer = 22     // of a type, as in probes.c
+	flagRemote  = 1 << 8 // of a context, as in probes.c
 )
 
 // decoder reads the notes of the set. The C half writes them in the same order.

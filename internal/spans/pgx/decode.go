@@ -35,11 +35,12 @@ const (
 	opPrepare
 	opBegin
 
-	opMask      = 0x0F
 	opPool      = 0x10
 	opBusy      = 0x20
 	opArguments = 0x40
 )
+
+const opMask = 0x0F // of the operation
 
 // An operation is one that has begun.
 type operation struct {

@@ -15,8 +15,8 @@ import (
 const (
 	noteRoute = iota
 	noteMuxRoute
-	noteParts
-	noteLong
+	noteRouteParts
+	noteLongRoute
 )
 
 // Numbers of parts of a route and of pieces of a long one that a note can have, as in probes.c.
@@ -74,9 +74,9 @@ func (d *decoder) decode(n *probe.Note) {
 		route = d.text(n)
 	case noteMuxRoute:
 		route = nethttp.PathOf(d.text(n))
-	case noteParts:
+	case noteRouteParts:
 		route = d.parts(n)
-	case noteLong:
+	case noteLongRoute:
 		route = d.long(n)
 	}
 	if route == "" {

@@ -91,13 +91,13 @@ func Sent(n *probe.Note) (c trace.SpanContext, silent bool) {
 	return trace.NewSpanContext(config), false
 }
 
-// maxContexts is the number of addresses that Contexts reads at most, as in contexts.h.
-const maxContexts = 32
+// contextsMax is the number of addresses that Contexts reads at most, as in contexts.h.
+const contextsMax = 32
 
 // Contexts reads the addresses of a context.Context and of those that it was made from, innermost first (note_contexts).
 func Contexts(n *probe.Note) []uint64 {
 	var list []uint64
-	for range maxContexts + 1 {
+	for range contextsMax + 1 {
 		addr := n.Word()
 		if addr == 0 {
 			break

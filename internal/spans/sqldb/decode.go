@@ -35,11 +35,12 @@ const (
 	opCommit
 	opRollback
 
-	opMask       = 0x0F
 	opRetries    = 0x10
 	opParameters = 0x20
 	opDiscards   = 0x40
 )
+
+const opMask = 0x0F // of the operation
 
 // Parts of a database, as in probes.c.
 const (
