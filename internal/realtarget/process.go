@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -44,8 +43,8 @@ type Process struct {
 	log    string // file with what the program printed
 	web    *http.Client
 	guests []client
-	ended  chan struct{} // closed when the process was waited for
-	err    error         // of the wait; valid once ended is closed
+	ended  <-chan struct{} // closed when the process was waited for
+	err    error           // of the wait; valid once ended is closed
 	stop   sync.Once
 }
 
@@ -117,7 +116,7 @@ func (s Spec) start(tb testing.TB, exe, backend string) (*Process, error) {
 		return nil, err
 	}
 	at.backend = backend
-	p := &Process{tb: tb, spec: s, log: filepath.Join(at.dir, "log"), ended: make(chan struct{})}
+	p := &Process{tb: tb, spec: s, log: filepath.Join(at.dir, "log")}
 	if p.plan, err = s.plan(at); err != nil {
 		return nil, err
 	}
@@ -177,28 +176,17 @@ func newSite(tb testing.TB) (*site, error) {
 }
 
 // launch starts the process and the goroutine that waits for it.
-func (p *Process) launch() error {
+func (p *Process) launch() (err error) {
 	// A group of its own lets Stop find children that outlive the program.
-	p.cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL}
-	started := make(chan error)
-	go func() {
-		// The kernel sends the death signal when the thread ends that started
-		// the process, so that thread is kept.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := p.cmd.Start()
-		started <- err
-		if err != nil {
-			return
-		}
+	p.cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
+	p.ended, err = testcmd.StartTied(p.cmd, unix.SIGKILL, func() {
 		child.AwaitEnd(p.PID())
 		// Until it is waited for, its number stands for its group and no other.
 		// The group is gone already when there were no children.
 		_ = unix.Kill(-p.PID(), unix.SIGKILL)
 		p.err = p.cmd.Wait()
-		close(p.ended)
-	}()
-	return <-started
+	})
+	return err
 }
 
 // prepare waits until the program answers and brings the guests.

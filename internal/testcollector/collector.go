@@ -61,12 +61,10 @@ func Start(tb testing.TB) *Collector {
 	}
 	defer log.Close()
 	cmd.Stderr = log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
+	ended, err := testcmd.StartTied(cmd, syscall.SIGKILL, func() { _ = cmd.Wait() })
+	if err != nil {
 		tb.Fatal(err)
 	}
-	ended := make(chan struct{})
-	go func() { defer close(ended); _ = cmd.Wait() }()
 	tb.Cleanup(func() { stop(cmd, ended) })
 	for _, addr := range []string{c.HTTP, c.GRPC} {
 		if err := accepts(addr, ended); err != nil {

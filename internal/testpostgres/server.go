@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -127,18 +126,9 @@ func (s *Server) run(exe string, args []string, dir string, as *syscall.Credenti
 	defer log.Close()
 	cmd := testcmd.Within(s.tb, 0, exe, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as, Pdeathsig: syscall.SIGQUIT}
-	started, ended := make(chan error, 1), make(chan struct{})
-	go func() {
-		defer close(ended)
-		runtime.LockOSThread() // the kernel sends the signal when this thread ends
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		if started <- err; err == nil {
-			_ = cmd.Wait()
-		}
-	}()
-	if err := <-started; err != nil {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as}
+	ended, err := testcmd.StartTied(cmd, syscall.SIGQUIT, func() { _ = cmd.Wait() })
+	if err != nil {
 		s.tb.Fatal(err)
 	}
 	s.tb.Cleanup(func() { stop(cmd, ended) })
