@@ -193,7 +193,7 @@ type spanSets struct {
 func newSpanSets(o SpanOptions, p *goproc.Process, kinds event.Kinds) (*spanSets, error) {
 	s := &spanSets{binary: p.Binary()}
 	opt := join.Options{PID: int32(p.PID()), Handle: o.Handle, Sample: o.Sample, Kinds: kinds,
-		Release: func(g uint64) { s.session.Unlist(g) }, InGap: func() bool { return s.session.InGap() },
+		Release: func(g uint64) { s.session.Unlist(g) }, Disown: func(g uint64) { s.session.Disown(g) }, InGap: func() bool { return s.session.InGap() },
 		Unbuffered: p.Unbuffered,
 		Alive: func() ([]uint64, int64, error) {
 			alive, err := p.Alive()
@@ -201,7 +201,7 @@ func newSpanSets(o SpanOptions, p *goproc.Process, kinds event.Kinds) (*spanSets
 		}}
 	if o.Tasks {
 		s.tasks = tasks.NewRecorder(opt.PID)
-		opt.Begun, opt.Left, opt.Dropped, opt.Release = s.tasks.Begin, s.tasks.Leave, s.tasks.End, nil
+		opt.Begun, opt.Left, opt.Dropped, opt.Release = s.tasks.Begin, s.tasks.Leave, s.tasks.End, nil // there is no filter
 		opt.Handle = func(ended *spans.Span) {
 			s.tasks.End(ended)
 			if o.Handle != nil {

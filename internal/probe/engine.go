@@ -48,6 +48,10 @@ type Engine interface {
 	// Unlist removes a goroutine from these.
 	Unlist(goroutine uint64) error
 
+	// Disown makes the requests that a goroutine sends no part of the request in which it was created. If it serves another one
+	// meanwhile, they are part of that.
+	Disown(goroutine uint64)
+
 	// Unlisted returns the number of goroutines for which a filter had no room.
 	Unlisted() uint64
 

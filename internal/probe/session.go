@@ -141,6 +141,10 @@ func (s *Session) Unlist(goroutine uint64) {
 	}
 }
 
+// Disown makes the requests that a goroutine sends no part of the request in which it was created, with Want.Propagate. It is called as
+// Unlist is.
+func (s *Session) Disown(goroutine uint64) { s.engine.Disown(goroutine) }
+
 // InGap reports whether records that precede the current one may be lost although no Lost event separates them from it. It is
 // called by Set.Decode or by the goroutine that iterates over Events.
 func (s *Session) InGap() bool { return s.engine.InGap() }

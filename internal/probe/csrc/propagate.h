@@ -182,10 +182,10 @@ FUNCTION void context_receive(struct loupe_context *to, u64 goid, u64 traceparen
 	scope = context_find(context_key(goid, CONTEXT_SCOPE), 1);
 	if (!scope)
 		return;
-	copy_context(scope, to, to->flags);
 	if (scope->about)
 		context_take(scope->about, 0);
-	scope->about = passed ? passed | CONTEXT_PASSED : 0;
+	scope->about = passed | CONTEXT_PASSED; /* not 0: the reader does not remove it (Region.Disown) */
+	copy_context(scope, to, to->flags);
 	other = passed ? context_find(scope->about, 1) : 0;
 	if (other)
 		copy_context(other, to, to->flags);

@@ -368,6 +368,9 @@ func (e *Engine) Unlist(goroutine uint64) error {
 	return nil
 }
 
+// Disown implements probe.Engine.
+func (e *Engine) Disown(goroutine uint64) { e.region.Disown(goroutine) }
+
 // Unlisted implements probe.Engine.
 func (e *Engine) Unlisted() uint64 {
 	if e.region == nil {

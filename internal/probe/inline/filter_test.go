@@ -1,6 +1,7 @@
 package inline
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -116,6 +117,34 @@ func (w *world) checkCounters(t *testing.T) {
 	}
 	if w.region.shared.Filter != want {
 		t.Error("the filter counts other goroutines than it lists")
+	}
+}
+
+// TestDisown: the context that a goroutine has inherited is removed, that of a request that it serves meanwhile is not.
+func TestDisown(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Geometry.Contexts = csrc.TableWindow })
+	const inherited, serving, other = 5, 5000, 1 << 30
+	key := func(g uint64) uint64 { return g<<3 | uint64(csrc.ContextScope) }
+	for i, g := range []uint64{inherited, serving, other} {
+		w.region.scopes[i].Key, w.region.scopes[i].Span = key(g), g
+	}
+	w.region.scopes[1].About = 4
+	left := func() (list []uint64) {
+		for i := range w.region.scopes {
+			if c := &w.region.scopes[i]; c.Key != 0 {
+				list = append(list, c.Key>>3)
+			}
+		}
+		return list
+	}
+	w.region.Disown(inherited)
+	w.region.Disown(serving)
+	if got := left(); !slices.Equal(got, []uint64{serving, other}) {
+		t.Errorf("contexts of %v are left", got)
+	}
+	w.region.Unlist(serving)
+	if got := left(); !slices.Equal(got, []uint64{other}) {
+		t.Errorf("contexts of %v are left", got)
 	}
 }
 

@@ -231,13 +231,25 @@ func (r *Region) Unlist(goroutine uint64) {
 	for i := range uint64(min(csrc.TableWindow, len(r.sums))) {
 		atomic.CompareAndSwapUint64(&r.sums[(first+i)&mask].Goid, goroutine, 0)
 	}
+	r.takeScope(goroutine, func(*csrc.Context) bool { return true })
+}
+
+// Disown removes the context that a goroutine has inherited, but not that of a request that it serves itself.
+func (r *Region) Disown(goroutine uint64) {
+	r.takeScope(goroutine, func(c *csrc.Context) bool { return atomic.LoadUint64(&c.About) == 0 })
+}
+
+// takeScope removes the context of the request to which a goroutine belongs, if that is to be removed.
+func (r *Region) takeScope(goroutine uint64, remove func(*csrc.Context) bool) {
 	if len(r.scopes) == 0 {
 		return
 	}
 	key := goroutine<<3 | uint64(csrc.ContextScope)
-	first, mask = setFirst(key), uint64(len(r.scopes)-1)
+	first, mask := setFirst(key), uint64(len(r.scopes)-1)
 	for i := range uint64(csrc.TableWindow) {
-		atomic.CompareAndSwapUint64(&r.scopes[(first+i)&mask].Key, key, 0)
+		if c := &r.scopes[(first+i)&mask]; atomic.LoadUint64(&c.Key) == key && remove(c) {
+			atomic.CompareAndSwapUint64(&c.Key, key, 0)
+		}
 	}
 }
 

@@ -222,6 +222,9 @@ func (e *Engine) Unlist(goroutine uint64) error {
 	return nil
 }
 
+// Disown implements probe.Engine. The probes send no contexts.
+func (e *Engine) Disown(uint64) {}
+
 // Unlisted implements probe.Engine.
 func (e *Engine) Unlisted() uint64 {
 	if e.control == nil {

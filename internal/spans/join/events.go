@@ -45,7 +45,7 @@ func (t *Tracker) Event(e *event.Event) bool {
 	case event.GoBlock:
 		if g.idle(e) {
 			t.remove(g)
-			t.release(e.G)
+			t.disown(e.G)
 			return true
 		}
 		g.sending = 0
@@ -78,7 +78,7 @@ func (g *goroutine) check(e *event.Event, rules *gostate.Rules) {
 func (t *Tracker) create(e *event.Event) {
 	creator := t.goroutines[e.Parent]
 	if creator == nil {
-		t.leave(e.G) // the probes follow it, because they have followed its creator
+		t.disown(e.G) // the probes follow it, because they follow its creator, which may have been in a request
 		return
 	}
 	scope, _ := t.scope(creator)

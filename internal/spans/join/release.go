@@ -46,6 +46,14 @@ type leave struct {
 	since int64
 }
 
+// disown notes that a goroutine no longer belongs to the request in which it was created.
+func (t *Tracker) disown(id uint64) {
+	if t.opt.Disown != nil {
+		t.opt.Disown(id)
+	}
+	t.leave(id)
+}
+
 // leave notes that a goroutine is in no span any more.
 func (t *Tracker) leave(id uint64) {
 	if t.opt.Release == nil {

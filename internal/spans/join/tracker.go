@@ -26,8 +26,11 @@ type Options struct {
 	// was created until that has ended and the goroutine waits for another one. Otherwise it belongs to the span until that has ended.
 	Kinds event.Kinds
 
-	// Release is called for a goroutine that does not belong to a request any more, although it is alive. It may be nil.
-	Release func(goroutine uint64)
+	// Disown is called for a goroutine that does not belong to the request any more in which it was created, although it is alive: what it
+	// sends is not part of that. Release is called later, when it has been in no span for some time, and for goroutines that never will
+	// be: the probes need not report it. Meanwhile it may have begun another operation that the Tracker does not know yet, and the
+	// goroutines that it creates for that must be reported. They may be nil.
+	Disown, Release func(goroutine uint64)
 
 	// Sample decides whether a span is sampled. If it is nil, spans without a parent are sampled, others if their parent is.
 	Sample func(*spans.Span) bool
@@ -462,8 +465,8 @@ func (t *Tracker) settle(g *goroutine, listed bool) {
 	t.remove(g)
 	switch {
 	case !listed:
-	case within: // the requests that it sends must not be part of that trace any more
-		t.release(id)
+	case within:
+		t.disown(id)
 	default:
 		t.leave(id)
 	}

@@ -21,12 +21,13 @@ type world struct {
 	now      int64
 	ended    []*spans.Span
 	released []uint64
+	disowned []uint64
 }
 
 func newWorld(t *testing.T, change func(*Options)) *world {
 	w := &world{t: t}
 	o := Options{PID: 7, Kinds: allKinds, Handle: func(s *spans.Span) { w.ended = append(w.ended, s) },
-		Release: func(g uint64) { w.released = append(w.released, g) }}
+		Release: func(g uint64) { w.released = append(w.released, g) }, Disown: func(g uint64) { w.disowned = append(w.disowned, g) }}
 	if change != nil {
 		change(&o)
 	}
@@ -177,8 +178,8 @@ func TestWorkers(t *testing.T) {
 			if got := isChild(s, request, spans.RuleCreator); got != c.child || !got && s.Rule != spans.RuleRoot {
 				t.Errorf("parent %v by rule %q; want a child: %v", s.Parent, s.Rule, c.child)
 			}
-			if released := slices.Contains(w.released, 2); released == c.child {
-				t.Errorf("released %v", w.released)
+			if disowned := slices.Contains(w.disowned, 2); disowned == c.child || len(w.released) > 0 {
+				t.Errorf("disowned %v, released %v", w.disowned, w.released)
 			}
 		})
 	}
