@@ -16,6 +16,7 @@ import (
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/spans/grpc"
+	"github.com/loupe-go/loupe/internal/spans/spanstest"
 	"github.com/loupe-go/loupe/internal/testtarget"
 	"github.com/loupe-go/loupe/spans"
 )
@@ -66,16 +67,11 @@ func each(t *testing.T, test func(t *testing.T, v version, o *observed)) {
 		}
 		for _, release := range releases {
 			for _, stripped := range []bool{false, true} {
-				for _, engine := range []loupe.Engine{loupe.EngineUprobe, loupe.EngineInline} {
-					spec := v.spec(release, stripped)
-					t.Run(fmt.Sprintf("%s/%s", engine, spec), func(t *testing.T) {
-						if engine == loupe.EngineUprobe && os.Getuid() != 0 {
-							t.Skip("eBPF requires root")
-						}
-						target := testtarget.Start(t, testtarget.Build(t, spec))
-						test(t, v, observe(t, target, engine, v.name == versions[len(versions)-1].name))
-					})
-				}
+				spec := v.spec(release, stripped)
+				spanstest.Run(t, spec, spanstest.Engines(), func(t *testing.T, engine loupe.Engine) {
+					target := testtarget.Start(t, testtarget.Build(t, spec))
+					test(t, v, observe(t, target, engine, v.name == versions[len(versions)-1].name))
+				})
 			}
 		}
 	}

@@ -1,13 +1,11 @@
 package redis_test
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,9 +13,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/loupe-go/loupe"
-	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/spans/nethttp"
 	"github.com/loupe-go/loupe/internal/spans/redis"
+	"github.com/loupe-go/loupe/internal/spans/spanstest"
 	"github.com/loupe-go/loupe/internal/testtarget"
 	"github.com/loupe-go/loupe/spans"
 )
@@ -41,7 +39,7 @@ var versions = []version{
 }
 
 // fewVersions are those that are tested unless all releases are, with the newest Go release, and the engines.
-var fewVersions = map[string][]loupe.Engine{"8.11": {loupe.EngineInline}, "9.23": {loupe.EngineUprobe, loupe.EngineInline}}
+var fewVersions = map[string][]loupe.Engine{"8.11": {loupe.EngineInline}, "9.23": spanstest.Engines()}
 
 // library returns the module.
 func (v version) library() string {
@@ -63,15 +61,12 @@ func (v version) spec(release string, stripped bool) testtarget.Spec {
 // A target is a program with connected clients, which is observed.
 type target struct {
 	*testtarget.Process
-	*loupe.Session
+	*spanstest.Session
 	t       *testing.T
 	version version
 	release string
 	servers *servers
-	done    sync.WaitGroup
-
-	mu  sync.Mutex
-	all []*spans.Span
+	all     []*spans.Span
 }
 
 // each runs a test with each version, Go release, build and engine. several is that of startServers.
@@ -84,7 +79,7 @@ func each(t *testing.T, opt loupe.SpanOptions, several bool, test func(o *target
 	for _, v := range versions {
 		engines := fewVersions[v.name]
 		if all {
-			engines = []loupe.Engine{loupe.EngineUprobe, loupe.EngineInline}
+			engines = spanstest.Engines()
 		}
 		releases := []string{testtarget.Latest()}
 		if all {
@@ -92,14 +87,9 @@ func each(t *testing.T, opt loupe.SpanOptions, several bool, test func(o *target
 		}
 		for i, release := range releases {
 			spec := v.spec(release, i%2 == v.major%2)
-			for _, engine := range engines {
-				t.Run(fmt.Sprintf("%s/%s", engine, spec), func(t *testing.T) {
-					if engine == loupe.EngineUprobe && os.Getuid() != 0 {
-						t.Skip("eBPF requires root")
-					}
-					test(observe(t, &target{t: t, version: v, release: release, servers: s}, spec, engine, opt))
-				})
-			}
+			spanstest.Run(t, spec, engines, func(t *testing.T, engine loupe.Engine) {
+				test(observe(t, &target{t: t, version: v, release: release, servers: s}, spec, engine, opt))
+			})
 		}
 	}
 }
@@ -109,40 +99,15 @@ func observe(t *testing.T, o *target, spec testtarget.Spec, engine loupe.Engine,
 	o.servers.clear(t)
 	o.Process = testtarget.Start(t, testtarget.Build(t, spec))
 	o.Command(strings.Join([]string{"connect", o.servers.main, o.servers.socket, o.servers.cluster, o.servers.other, o.servers.sentinel}, " "))
-	opt.Handle = func(s *spans.Span) {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		o.all = append(o.all, s)
-	}
-	var err error
-	o.Session, err = loupe.Attach(context.Background(), loupe.PID(o.Process.PID()), loupe.Options{Engine: engine, Spans: opt, BufferBytes: 16 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, w := range o.Warnings() {
-		if w.Kind != event.WarnTimes && w.Kind != event.WarnState { // not every machine has a reliable counter, or is idle
-			t.Errorf("warning %q", w)
-		}
-	}
-	o.done.Go(func() {
-		for range o.Events() {
-		}
-	})
-	t.Cleanup(func() {
-		if err := o.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	o.Session = spanstest.Attach(t, o.Process.PID(), loupe.Options{Engine: engine, Spans: opt, BufferBytes: 16 << 20})
+	o.NoWarnings()
 	return o
 }
 
 // end ends the observation and returns the spans of the client in the order of their starts.
 func (o *target) end() []*spans.Span {
 	o.t.Helper()
-	if err := o.Detach(); err != nil {
-		o.t.Error(err)
-	}
-	o.done.Wait()
+	o.all = o.End()
 	c, err := o.SpanCounts()
 	open := c.Open > 0 && o.servers.cluster == "" // clients with several servers send commands at any time
 	if err != nil || open || c.Mismatched > 0 || c.Strays > 0 || c.Notes.Lost > 0 || c.Notes.Garbled > 0 || c.Notes.Full > 0 ||

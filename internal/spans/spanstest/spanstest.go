@@ -5,18 +5,38 @@ package spanstest
 
 import (
 	"context"
+	"os"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/loupe-go/loupe"
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/testtarget"
 	"github.com/loupe-go/loupe/spans"
 )
+
+// Engines are both engines.
+func Engines() []loupe.Engine { return []loupe.Engine{loupe.EngineUprobe, loupe.EngineInline} }
+
+// Run runs a test of a build with each of some engines. eBPF requires root.
+func Run(t *testing.T, spec testtarget.Spec, engines []loupe.Engine, test func(t *testing.T, engine loupe.Engine)) {
+	t.Helper()
+	for _, engine := range engines {
+		t.Run(string(engine)+"/"+spec.String(), func(t *testing.T) {
+			if engine == loupe.EngineUprobe && os.Getuid() != 0 {
+				t.Skip("eBPF requires root")
+			}
+			test(t, engine)
+		})
+	}
+}
 
 // A Session observes a process until the test ends, and keeps the spans that have ended.
 type Session struct {
 	*loupe.Session
-	t testing.TB
+	t    testing.TB
+	done sync.WaitGroup // the goroutine that iterates over the events
 
 	mu    sync.Mutex
 	spans []*spans.Span
@@ -35,14 +55,13 @@ func Attach(t testing.TB, pid int, opt loupe.Options) *Session {
 		t.Fatal(err)
 	}
 	o.Session = s
-	var done sync.WaitGroup
-	done.Go(func() {
+	o.done.Go(func() {
 		for range s.Events() {
 		}
 	})
 	t.Cleanup(func() {
 		stop()
-		done.Wait()
+		o.done.Wait()
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
@@ -54,6 +73,26 @@ func (o *Session) add(s *spans.Span) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.spans = append(o.spans, s)
+}
+
+// NoWarnings fails the test if there are warnings, except for those that are about the machine.
+func (o *Session) NoWarnings() {
+	o.t.Helper()
+	for _, w := range o.Warnings() {
+		if w.Kind != event.WarnTimes && w.Kind != event.WarnState { // not every machine has a reliable counter, or is idle
+			o.t.Errorf("warning: %s", w)
+		}
+	}
+}
+
+// End ends the observation, and returns all spans that have ended since the last call of Take.
+func (o *Session) End() []*spans.Span {
+	o.t.Helper()
+	if err := o.Detach(); err != nil {
+		o.t.Error(err)
+	}
+	o.done.Wait()
+	return o.Take(0)
 }
 
 // patience is how long Take waits.

@@ -2,14 +2,12 @@ package sqldb_test
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"os"
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,7 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/loupe-go/loupe"
-	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/spans/spanstest"
 	"github.com/loupe-go/loupe/internal/spans/sqldb"
 	"github.com/loupe-go/loupe/internal/testtarget"
 	"github.com/loupe-go/loupe/spans"
@@ -60,59 +58,33 @@ func (l *ledger) commands(lines ...string) {
 // each runs a test with each engine on each build.
 func each(t *testing.T, specs []testtarget.Spec, test func(t *testing.T, target *ledger)) {
 	for _, spec := range specs {
-		for _, engine := range []loupe.Engine{loupe.EngineUprobe, loupe.EngineInline} {
-			t.Run(string(engine)+"/"+spec.String(), func(t *testing.T) {
-				if engine == loupe.EngineUprobe && os.Getuid() != 0 {
-					t.Skip("eBPF needs root")
-				}
-				test(t, &ledger{testtarget.Start(t, testtarget.Build(t, spec)), spec, engine})
-			})
-		}
+		spanstest.Run(t, spec, spanstest.Engines(), func(t *testing.T, engine loupe.Engine) {
+			test(t, &ledger{testtarget.Start(t, testtarget.Build(t, spec)), spec, engine})
+		})
 	}
 }
 
 // An observation collects the spans of a target.
 type observation struct {
-	*loupe.Session
-	t    *testing.T
-	done sync.WaitGroup
-	all  []*spans.Span
+	*spanstest.Session
+	t   *testing.T
+	all []*spans.Span
 }
 
 func observe(t *testing.T, target *ledger, opt loupe.SpanOptions) *observation {
 	t.Helper()
-	o := &observation{t: t}
-	opt.Handle = func(s *spans.Span) { o.all = append(o.all, s) }
-	var err error
-	o.Session, err = loupe.Attach(context.Background(), loupe.PID(target.PID()), loupe.Options{Engine: target.engine, Spans: opt, BufferBytes: 16 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, w := range o.Warnings() {
-		if w.Kind != event.WarnTimes && w.Kind != event.WarnState { // not every machine has a reliable counter, or is idle
-			t.Errorf("warning %q", w)
-		}
-	}
-	o.done.Go(func() {
-		for range o.Events() {
-		}
-	})
+	o := &observation{t: t, Session: spanstest.Attach(t, target.PID(), loupe.Options{Engine: target.engine, Spans: opt, BufferBytes: 16 << 20})}
+	o.NoWarnings()
 	return o
 }
 
 // end returns the spans of database/sql in the order of their ends.
 func (o *observation) end() []*spans.Span {
 	o.t.Helper()
-	if err := o.Detach(); err != nil {
-		o.t.Error(err)
-	}
-	o.done.Wait()
+	o.all = o.End()
 	c, err := o.SpanCounts()
 	if err != nil || c.Mismatched > 0 || c.Notes.Lost > 0 || c.Notes.Garbled > 0 || c.Notes.Full > 0 || c.Notes.Unreadable > 0 {
 		o.t.Errorf("%+v, %v", c, err)
-	}
-	if err := o.Close(); err != nil {
-		o.t.Error(err)
 	}
 	return slices.DeleteFunc(slices.Clone(o.all), func(s *spans.Span) bool { return s.Library != sqldb.Library })
 }
