@@ -107,12 +107,13 @@ func TestMadeLateMany(t *testing.T) {
 	open := w.makes(1, 9, 2, client, Unknown, none)
 	late := w.request(1, httpRequest)
 	w.end(late)
-	w.pass(holdsLast + 1)
-	w.event(event.GoDestroy, 5, nil)
+	w.now += holdsLast + 1
+	other := w.request(2, dbQuery)
 	if len(w.ended) != 4 || w.ended[3] != late || !isChild(late, open, spans.RuleGoroutine) {
 		t.Errorf("ended: %+v", w.ended)
 	}
 	w.tracker.MadeEnded(open.Context.SpanID(), w.tick(), HTTP)
+	w.end(other)
 	w.empty()
 	var many []*spans.Span
 	for id := range uint64(maxHeld + 2) {

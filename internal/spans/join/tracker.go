@@ -230,6 +230,7 @@ func (r *request) forget(g *goroutine) {
 // context.Context that the program passes to the operation and of those that it was made from, innermost first: see Pass.
 func (t *Tracker) Begin(s *spans.Span, passed ...uint64) *spans.Span {
 	t.now = max(t.now, s.Start)
+	t.passHeld(maxHeld)
 	g := t.add(s.G, s.Start)
 	delete(t.latest, s.G)
 	s.PID = t.opt.PID
