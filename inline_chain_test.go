@@ -95,8 +95,8 @@ func linksOf(all []*spans.Span) map[string][]hop {
 	return traces
 }
 
-// observedChain starts three stripped services and observes them, with a process of Loupe for all of them.
-func observedChain(t *testing.T) (*links, func(n int) []*spans.Span) {
+// observedChain starts three stripped services, or has Loupe start them, and observes them, with a process of Loupe for all of them.
+func observedChain(t *testing.T, started bool) (*links, func(n int) []*spans.Span) {
 	t.Helper()
 	var mu sync.Mutex
 	var all []*spans.Span
@@ -107,8 +107,16 @@ func observedChain(t *testing.T) (*links, func(n int) []*spans.Span) {
 	}
 	var processes []*testtarget.Process
 	for _, release := range []string{"1.23.12", "1.27.4", "1.26.11"} {
-		p := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "chain", Go: release, Stripped: true, Flags: "-modfile=plain.mod"}))
-		s := attach(t, p.PID(), loupe.Options{Engine: loupe.EngineInline, Spans: loupe.SpanOptions{Handle: handle, Propagation: &loupe.Propagation{}}})
+		path := testtarget.Build(t, testtarget.Spec{Program: "chain", Go: release, Stripped: true, Flags: "-modfile=plain.mod"})
+		opt := loupe.Options{Engine: loupe.EngineInline, Spans: loupe.SpanOptions{Handle: handle, Propagation: &loupe.Propagation{}}}
+		var p *testtarget.Process
+		var s *loupe.Session
+		if started {
+			p, s = startObserved(t, testcmd.Within(t, 0, path), opt)
+		} else {
+			p = testtarget.Start(t, path)
+			s = attach(t, p.PID(), opt)
+		}
 		go func() {
 			for range s.Events() {
 			}
@@ -130,9 +138,14 @@ func observedChain(t *testing.T) (*links, func(n int) []*spans.Span) {
 }
 
 // TestInlineChain has requests pass three stripped services, by HTTP and by gRPC, many at once: each one is a trace.
-func TestInlineChain(t *testing.T) {
+func TestInlineChain(t *testing.T) { checkChain(t, false) }
+
+// TestInlineChainStarted does so with services that Loupe starts.
+func TestInlineChainStarted(t *testing.T) { checkChain(t, true) }
+
+func checkChain(t *testing.T, started bool) {
 	const clients, each = 20, 10
-	chain, take := observedChain(t)
+	chain, take := observedChain(t, started)
 	var wg sync.WaitGroup
 	for i := range clients {
 		wg.Go(func() {
@@ -193,7 +206,7 @@ func TestInlineChainSDK(t *testing.T) {
 		processes = append(processes, testtarget.StartCmd(t, cmd))
 	}
 	byHand := connect(t, processes...)
-	chain, take := observedChain(t)
+	chain, take := observedChain(t, false)
 	differ := map[string]bool{}
 	for id, status := range map[string]int{"7": 200, "missing": 404, "broken": 500} {
 		before := len(r.Spans())

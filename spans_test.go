@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/loupe-go/loupe"
+	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
 	"github.com/loupe-go/loupe/spans"
 )
@@ -71,18 +73,54 @@ func observeWeb(t *testing.T, target *testtarget.Process, opt loupe.Options) *we
 	t.Helper()
 	w := &web{t: t, target: target}
 	t.Cleanup(w.target.Stop)
-	words := strings.Fields(w.target.Command("address"))
-	w.plain, w.tls = words[1], words[2]
-	w.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}}
-	t.Cleanup(w.client.CloseIdleConnections)
+	w.watch(&opt)
+	w.session = attach(t, w.target.PID(), opt)
+	w.read()
+	return w
+}
+
+// launchWeb has Loupe start the program, which requests some URLs first.
+func launchWeb(t *testing.T, spec testtarget.Spec, opt loupe.Options, urls ...string) *web {
+	t.Helper()
+	w := &web{t: t}
+	w.watch(&opt)
+	w.target, w.session = startObserved(t, testcmd.Within(t, 0, testtarget.Build(t, spec), urls...), opt)
+	w.read()
+	return w
+}
+
+// startObserved has Loupe start a target.
+func startObserved(t *testing.T, cmd *exec.Cmd, opt loupe.Options) (*testtarget.Process, *loupe.Session) {
+	t.Helper()
+	var s *loupe.Session
+	target := testtarget.StartBy(t, cmd, func() (err error) {
+		if s, err = attachTo(context.Background(), loupe.Command(cmd), opt); err != nil {
+			return err
+		}
+		t.Cleanup(func() { s.Close() })
+		return nil
+	})
+	return target, s
+}
+
+// watch has the spans of the program collected.
+func (w *web) watch(opt *loupe.Options) {
 	opt.Spans.Handle = func(s *spans.Span) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.got = append(w.got, s)
 	}
-	w.session = attach(t, w.target.PID(), opt)
+}
+
+// read asks the program for its addresses, and begins to read the events.
+func (w *web) read() {
+	w.t.Helper()
+	words := strings.Fields(w.target.Command("address"))
+	w.plain, w.tls = words[1], words[2]
+	w.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}}
+	w.t.Cleanup(w.client.CloseIdleConnections)
 	for _, warning := range w.session.Warnings() {
-		t.Log(warning)
+		w.t.Log(warning)
 	}
 	w.done = make(chan struct{})
 	go func() {
@@ -91,8 +129,7 @@ func observeWeb(t *testing.T, target *testtarget.Process, opt loupe.Options) *we
 			w.stop()
 		}
 	}()
-	t.Cleanup(w.detach)
-	return w
+	w.t.Cleanup(w.detach)
 }
 
 // detach ends the observation. All spans have been reported when it returns.

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/loupe-go/loupe/internal/codepatch/insn"
@@ -24,6 +26,15 @@ type HeapMap struct {
 	Arenas uint64 // address of the array of pointers to heapArena structs: element 0 of mheap.arenas
 	Base   uint64 // added to an address, and then divided by the size of an arena: the index
 	Spans  uint64 // offset of heapArena.spans, the array of pointers to mspan structs by page
+
+	Starting StartingHeap // if Arenas is 0 because the runtime is starting
+}
+
+// StartingHeap is what code in a process requires to find the map of its heap itself, when the runtime has goroutines: as heapMap does.
+type StartingHeap struct {
+	Arenas               uint64    // address of element 0 of mheap.arenas
+	Faults               [2]uint64 // addresses of settings, int32, that make freed memory unreadable unless they are 0; 0: no setting
+	SpanStart, SpanPages uint64    // offsets of mspan.startAddr and mspan.npages
 }
 
 // An Extent is a range of addresses.
@@ -37,13 +48,18 @@ const (
 )
 
 // StableMemory returns the readable memory of the process. The error is why its heap is unknown; the image is valid nevertheless.
+// While the runtime is starting, the heap is not known yet: call it again later.
 func (p *Process) StableMemory() (StableMemory, error) {
 	maps, err := p.maps()
 	if err != nil {
 		return StableMemory{}, err
 	}
 	s := StableMemory{Image: p.image(maps)}
-	if s.Heap, err = p.heapMap(); err != nil {
+	s.Heap, err = p.heapMap()
+	if errors.Is(err, errStarting) {
+		s.Heap, err = p.startingHeap(s.Image)
+	}
+	if err != nil {
 		return s, fmt.Errorf("process %d: the pages of its heap are unknown: %w", p.pid, err)
 	}
 	return s, nil
@@ -97,27 +113,13 @@ func (p *Process) heapMap() (HeapMap, error) {
 // keepsPages returns an error if the runtime may make pages of the heap unreadable (the callers of sysFault, and sysUnusedOS). It
 // has read its settings before it has goroutines, and never changes these settings.
 func (p *Process) keepsPages() error {
-	bin := p.main.bin
-	minor := bin.Version().Minor
-	if minor > gobin.NewestMinor {
-		return fmt.Errorf("the runtime of %s is unknown", bin.GoVersion())
+	settings, err := p.faultSettings()
+	if err != nil {
+		return err
 	}
-	// Go 1.20 and later. The linker includes the function in programs that use package arena. With the experiment, plugins can use it.
-	_, ok := bin.LookupFunc("runtime.(*mheap).allocUserArenaChunk")
-	if ok || strings.Contains(bin.GoVersion(), "arenas") {
-		return errors.New("the program can use package arena, which makes freed memory unreadable")
-	}
-	settings := []string{"efence"}
-	if minor >= 18 {
-		settings = append(settings, "harddecommit")
-	}
-	for _, name := range settings {
-		addr, ok := bin.Setting(name)
-		if !ok {
-			return fmt.Errorf("the variable with the setting %s of GODEBUG cannot be found", name)
-		}
+	for name, addr := range settings {
 		var value [4]byte
-		if err := p.mem.read(value[:], addr+p.main.bias); err != nil {
+		if err := p.mem.read(value[:], addr); err != nil {
 			return err
 		}
 		if n := int32(binary.LittleEndian.Uint32(value[:])); n != 0 {
@@ -127,27 +129,89 @@ func (p *Process) keepsPages() error {
 	return nil
 }
 
-func (p *Process) findHeapMap() (h HeapMap, err error) {
+// faultSettings returns the addresses of the settings that make pages of the heap unreadable unless they are 0.
+func (p *Process) faultSettings() (map[string]uint64, error) {
+	bin := p.main.bin
+	minor := bin.Version().Minor
+	if minor > gobin.NewestMinor {
+		return nil, fmt.Errorf("the runtime of %s is unknown", bin.GoVersion())
+	}
+	// Go 1.20 and later. The linker includes the function in programs that use package arena. With the experiment, plugins can use it.
+	_, ok := bin.LookupFunc("runtime.(*mheap).allocUserArenaChunk")
+	if ok || strings.Contains(bin.GoVersion(), "arenas") {
+		return nil, errors.New("the program can use package arena, which makes freed memory unreadable")
+	}
+	names := []string{"efence"}
+	if minor >= 18 {
+		names = append(names, "harddecommit")
+	}
+	settings := map[string]uint64{}
+	for _, name := range names {
+		addr, ok := bin.Setting(name)
+		if !ok {
+			return nil, fmt.Errorf("the variable with the setting %s of GODEBUG cannot be found", name)
+		}
+		settings[name] = addr + p.main.bias
+	}
+	return settings, nil
+}
+
+// startingHeap returns what is known of the heap before the runtime has goroutines. What code in the process reads of it without a check
+// is in the image.
+func (p *Process) startingHeap(image []Extent) (HeapMap, error) {
+	settings, err := p.faultSettings()
+	if err != nil {
+		return HeapMap{}, err
+	}
+	h, at, err := p.heapLayout()
+	if err != nil {
+		return HeapMap{}, err
+	}
+	r := fieldReader{layout: p.layout}
+	h.Starting = StartingHeap{Arenas: at, SpanStart: uint64(r.need("runtime.mspan.startAddr")), SpanPages: uint64(r.need("runtime.mspan.npages"))}
+	if r.err != nil {
+		return HeapMap{}, r.err
+	}
+	words := append(slices.Collect(maps.Values(settings)), at)
+	copy(h.Starting.Faults[:], words[:len(settings)])
+	for _, addr := range words {
+		if !slices.ContainsFunc(image, func(e Extent) bool { return addr-e.Start < e.Size && e.Size-(addr-e.Start) >= 8 }) {
+			return HeapMap{}, fmt.Errorf("the variable at %#x is not in the executable", addr)
+		}
+	}
+	return h, nil
+}
+
+func (p *Process) findHeapMap() (HeapMap, error) {
+	h, at, err := p.heapLayout()
+	if err != nil {
+		return HeapMap{}, err
+	}
+	h.Arenas, err = p.mem.u64(at)
+	return h, err
+}
+
+// heapLayout returns the map without Arenas, and the address at which the runtime stores that.
+func (p *Process) heapLayout() (h HeapMap, arenas uint64, err error) {
 	for name, want := range map[string]int64{"runtime.heapArenaBytes": arenaBytes, "runtime._PageSize": pageBytes} {
 		if n, ok := p.layout.Const(name); ok && n != want {
-			return h, fmt.Errorf("%s is %d", name, n)
+			return HeapMap{}, 0, fmt.Errorf("%s is %d", name, n)
 		}
 	}
 	mheap := p.main.bin.Globals().Mheap
 	if mheap == 0 {
-		return h, errors.New("the address of runtime.mheap_ could not be found")
+		return HeapMap{}, 0, errors.New("the address of runtime.mheap_ could not be found")
 	}
 	r := fieldReader{layout: p.layout}
-	arenas := mheap + p.main.bias + uint64(r.need("runtime.mheap.arenas"))
+	arenas = mheap + p.main.bias + uint64(r.need("runtime.mheap.arenas"))
 	h.Spans = uint64(r.need("runtime.heapArena.spans"))
 	if r.err != nil {
-		return HeapMap{}, r.err
+		return HeapMap{}, 0, r.err
 	}
 	if p.main.bin.Arch() == insn.AMD64 {
 		h.Base = 1 << 47 // arenaBaseOffset, negated (runtime/malloc.go)
 	}
-	h.Arenas, err = p.mem.u64(arenas)
-	return h, err
+	return h, arenas, nil
 }
 
 // checkSpan checks that the span for the page of a g contains the g.

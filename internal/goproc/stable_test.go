@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unsafe"
@@ -241,7 +242,7 @@ func TestStableMemoryNewer(t *testing.T) {
 // addrOf returns the address of a variable on the heap.
 func addrOf[T any](p *T) uint64 { return uint64(uintptr(unsafe.Pointer(p))) }
 
-// TestStableMemoryStarting reads the memory of a program that has no goroutines yet.
+// TestStableMemoryStarting reads the memory of a program that has no goroutines yet: it says where the map of the heap will be.
 func TestStableMemoryStarting(t *testing.T) {
 	p, err := Open(os.Getpid(), Options{})
 	if err != nil {
@@ -251,10 +252,27 @@ func TestStableMemoryStarting(t *testing.T) {
 	none := new(uint64)
 	p.rt.allglen, p.rt.allgptr = addrOf(none), addrOf(none)
 	s, err := p.StableMemory()
-	if err == nil || !strings.Contains(err.Error(), "starting") || s.Heap != (HeapMap{}) {
+	if err != nil || s.Heap.Arenas != 0 {
 		t.Errorf("%+v, %v", s, err)
 	}
 	p.checkImage(t, s.Image)
+	h, err := p.findHeapMap()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if arenas, err := p.mem.u64(s.Heap.Starting.Arenas); err != nil || arenas != h.Arenas || s.Heap.Base != h.Base || s.Heap.Spans != h.Spans {
+		t.Errorf("the map is at %#x, %v; %+v, want %+v", arenas, err, s.Heap, h)
+	}
+	var names []string
+	for _, name := range []string{"efence", "harddecommit"} {
+		addr, ok := p.main.bin.Setting(name)
+		if ok && slices.Contains(s.Heap.Starting.Faults[:], addr+p.main.bias) {
+			names = append(names, name)
+		}
+	}
+	if len(names) != 2 {
+		t.Errorf("%+v has the settings %q", s.Heap.Starting, names)
+	}
 }
 
 // TestStableImage maps the executable of this process once more: the mapping is not part of the image, since the program may unmap it.

@@ -52,6 +52,24 @@ func Start(tb testing.TB, path string, args ...string) *Process {
 // environment, another user or namespaces. Its standard streams are set here.
 func StartCmd(tb testing.TB, cmd *exec.Cmd) *Process {
 	tb.Helper()
+	wait := func() error {
+		child.AwaitEnd(cmd.Process.Pid)
+		return cmd.Wait()
+	}
+	return startBy(tb, cmd, cmd.Start, wait)
+}
+
+// StartBy is StartCmd for a command that start starts, and that is waited for elsewhere: its status is not examined.
+func StartBy(tb testing.TB, cmd *exec.Cmd, start func() error) *Process {
+	tb.Helper()
+	return startBy(tb, cmd, start, func() error {
+		child.AwaitEnd(cmd.Process.Pid)
+		return nil
+	})
+}
+
+func startBy(tb testing.TB, cmd *exec.Cmd, start, wait func() error) *Process {
+	tb.Helper()
 	p := &Process{tb: tb, cmd: cmd, stderr: new(head), ended: make(chan struct{})}
 	// The pipes are made here rather than by os/exec, so that waiting for the
 	// process and reading its last words do not get in each other's way.
@@ -68,7 +86,7 @@ func StartCmd(tb testing.TB, cmd *exec.Cmd) *Process {
 	p.in, p.out, p.lines = in, out, bufio.NewReader(out)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, p.stderr
 	cmd.WaitDelay = 10 * time.Second // to read what it has said, on a busy machine
-	err = cmd.Start()
+	err = start()
 	stdin.Close()
 	stdout.Close()
 	if err != nil {
@@ -77,8 +95,7 @@ func StartCmd(tb testing.TB, cmd *exec.Cmd) *Process {
 		tb.Fatalf("testtarget: start %s: %v", cmd.Path, err)
 	}
 	go func() {
-		child.AwaitEnd(p.PID())
-		p.err = cmd.Wait()
+		p.err = wait()
 		close(p.ended)
 	}()
 	tb.Cleanup(p.Stop)

@@ -14,7 +14,7 @@ var code = csrc.Code{
 	Tables:   []string(nil),
 	EBPF:     csrc.Objects(ebpfAMD64, ebpfARM64),
 	AMD64: csrc.Native{
-		Code: nativeAMD64, Settings: 0x2000, SettingsSize: 584, Page: 4096, StackUse: 248,
+		Code: nativeAMD64, Settings: 0x2000, SettingsSize: 624, Page: 4096, StackUse: 248,
 		Probes: []uint32{
 			0x0,   // mProf_Malloc
 			0x4c0, // mProf_Malloc_m
@@ -27,7 +27,7 @@ var code = csrc.Code{
 		},
 	},
 	ARM64: csrc.Native{
-		Code: nativeARM64, Settings: 0x10000, SettingsSize: 584, Page: 65536, StackUse: 224,
+		Code: nativeARM64, Settings: 0x10000, SettingsSize: 624, Page: 65536, StackUse: 224,
 		Probes: []uint32{
 			0x0,   // mProf_Malloc
 			0x4dc, // mProf_Malloc_m

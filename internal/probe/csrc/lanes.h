@@ -26,6 +26,7 @@ enum loupe_lane_limit {
 	LOUPE_CARRIED = 8192,    /* entries of the ring of struct loupe_carried */
 	LOUPE_WINDOW_ENTRIES = 16, /* entries of a hash table that are searched for one key */
 	LOUPE_IMAGE_PARTS = 4,     /* parts of the executable that probes read by loads */
+	LOUPE_NO_ARENAS = 1,       /* loupe_shared.arenas: the heap stays unknown */
 };
 
 /* The write end of a ring. A record that does not fit before the ring's end is written at its start. */
@@ -67,6 +68,7 @@ struct loupe_shared {
 	u64 contexts_full; /* contexts of spans for which there was no room */
 	u64 carried;       /* the number of the newest struct loupe_carried */
 	u64 closing;       /* probes lend no more memory to the program: struct loupe_loans */
+	u64 arenas;        /* loupe_native.arenas if the program had not started yet: 0 until it is known, LOUPE_NO_ARENAS for good */
 
 	/* A separate cache line: with the coarse clock all hits write it. */
 	u64 ticks __attribute__((aligned(64))); /* counts hits, and samples of the reader */
@@ -151,6 +153,9 @@ struct loupe_native {
 	u64 arenas;              /* goproc.HeapMap: address of the heapArena structs by index; 0: unknown */
 	u64 arena_base;          /* added to an address before its index is computed */
 	u64 arena_spans;         /* offset of heapArena.spans */
+	u64 arenas_at;           /* the runtime stores arenas here when it starts (goproc.StartingHeap); 0: arenas is final */
+	u64 span_start, span_pages; /* offsets of mspan.startAddr and npages */
+	u64 faults[2];           /* addresses of settings that make memory unreadable unless they are 0: u32 */
 	u64 image[2 * LOUPE_IMAGE_PARTS]; /* start and size of the parts of the executable */
 
 	/* The contexts of spans: struct loupe_context, in shared memory. 0: the requests that the program sends get no headers. */

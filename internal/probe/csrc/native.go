@@ -37,7 +37,10 @@ const (
 	LoansSize = int(ProbesLoupeLoanLimitLOUPE_LOANS_HEAD + ProbesLoupeLoanLimitLOUPE_LARGE_LOANS*ProbesLoupeLoanLimitLOUPE_LARGE_LOAN +
 		ProbesLoupeLoanLimitLOUPE_SMALL_LOANS*ProbesLoupeLoanLimitLOUPE_SMALL_LOAN)
 	TableWindow = int(ProbesLoupeLaneLimitLOUPE_WINDOW_ENTRIES)
-	MaxProbes   = int(ProbesLoupeLimitLOUPE_MAX_PROBES) // of all sets together
+
+	// NoArenas says that the heap of a program stays unknown (Shared.Arenas).
+	NoArenas  = uint64(ProbesLoupeLaneLimitLOUPE_NO_ARENAS)
+	MaxProbes = int(ProbesLoupeLimitLOUPE_MAX_PROBES) // of all sets together
 )
 
 // Code is the C half of a set of probes, compiled. Package flatten makes it.

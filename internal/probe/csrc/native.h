@@ -166,23 +166,71 @@ enum {
 	PAGES = 1 << (ARENA_SHIFT - PAGE_SHIFT), /* of an arena */
 };
 
+/* Reads memory by a system call of the process on itself, if that is allowed. Returns nonzero if the memory cannot be read. */
+FUNCTION int read_checked(void *dst, u32 size, u64 addr)
+{
+	u64 local[2] = {(u64)dst, size}, remote[2] = {addr, size};
+
+	return !__atomic_load_n(&SHARED()->control.reads, __ATOMIC_RELAXED) || read_process(native.pid, local, remote) != size;
+}
+
+/*
+ * Finds the heap of a program that had not started when the probes were put there, as goproc.StableMemory does it from outside, with the
+ * current g. The reader does the same, but a program can send its first request before. Returns 0 while the heap is unknown.
+ */
+FUNCTION u64 learn_arenas(void)
+{
+	u64 g = lane()->g, page = (g + native.arena_base) >> PAGE_SHIFT, arenas = *(volatile u64 *)native.arenas_at;
+	u64 arena, span, start, pages, none = 0;
+
+	if (!arenas)
+		return 0;
+	for (u32 i = 0; i < 2; i++)
+		if (native.faults[i] && *(volatile u32 *)native.faults[i])
+			return 0;
+	if (read_checked(&arena, 8, arenas + (page >> (ARENA_SHIFT - PAGE_SHIFT)) * 8) || !arena ||
+	    read_checked(&span, 8, arena + native.arena_spans + (page & (PAGES - 1)) * 8) || !span ||
+	    read_checked(&start, 8, span + native.span_start) || read_checked(&pages, 8, span + native.span_pages) || g < start || (g - start) >> PAGE_SHIFT >= pages)
+		return 0;
+	/* The reader may have found out that the heap must not be used. */
+	__atomic_compare_exchange_n(&SHARED()->arenas, &none, arenas, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+	return none && none != arenas ? 0 : arenas;
+}
+
+/* The address of the heapArena structs by index; 0: unknown. */
+INLINE u64 heap_arenas(void)
+{
+	u64 arenas;
+
+	if (native.arenas || !native.arenas_at)
+		return native.arenas;
+	arenas = __atomic_load_n(&SHARED()->arenas, __ATOMIC_RELAXED);
+	return arenas == LOUPE_NO_ARENAS ? 0 : arenas ? arenas : learn_arenas();
+}
+
 /*
  * Whether the runtime has stored a span for a page of its address space. It has mapped the page before, and keeps it readable: see
  * goproc.StableMemory. It never frees the two arrays, and other threads replace whole words in them.
  */
-INLINE int has_span(u64 page)
+INLINE int has_span(u64 arenas, u64 page)
 {
-	u64 arena = *(volatile u64 *)(native.arenas + (page >> (ARENA_SHIFT - PAGE_SHIFT)) * 8);
+	u64 arena = *(volatile u64 *)(arenas + (page >> (ARENA_SHIFT - PAGE_SHIFT)) * 8);
 
 	return arena && *(volatile u64 *)(arena + native.arena_spans + (page & (PAGES - 1)) * 8);
+}
+
+/* Whether all of size bytes below USER_END, at most a page, belong to the heap. */
+INLINE int in_heap(u64 addr, u64 size)
+{
+	u64 first = (addr + native.arena_base) >> PAGE_SHIFT, last = (addr + native.arena_base + size - 1) >> PAGE_SHIFT, arenas = heap_arenas();
+
+	return arenas && last - first <= 1 && has_span(arenas, first) && (last == first || has_span(arenas, last));
 }
 
 /* Whether all of size bytes below USER_END belong to the heap, or to a part of the executable. */
 INLINE int readable(u64 addr, u64 size)
 {
-	u64 first = (addr + native.arena_base) >> PAGE_SHIFT, last = (addr + native.arena_base + size - 1) >> PAGE_SHIFT;
-
-	if (native.arenas && last - first <= 1 && has_span(first) && (last == first || has_span(last)))
+	if (in_heap(addr, size))
 		return 1;
 	for (u32 i = 0; i < LOUPE_IMAGE_PARTS; i++) {
 		u64 at = addr - native.image[2 * i];
@@ -211,17 +259,13 @@ INLINE void copy(void *dst, u32 size, u64 addr)
  */
 FUNCTION int read_foreign(void *dst, u32 size, u64 addr)
 {
-	u64 local[2] = {(u64)dst, size}, remote[2] = {addr, size};
-
 	if (addr - 0x10000 >= USER_END - 0x10000)
 		return 1;
 	if (addr + size <= USER_END && readable(addr, size)) {
 		copy(dst, size, addr);
 		return 0;
 	}
-	if (!__atomic_load_n(&SHARED()->control.reads, __ATOMIC_RELAXED))
-		return 1;
-	return read_process(native.pid, local, remote) != size;
+	return read_checked(dst, size, addr);
 }
 
 /*

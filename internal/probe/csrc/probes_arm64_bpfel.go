@@ -171,6 +171,7 @@ const (
 	ProbesLoupeLaneLimitLOUPE_CARRIED        ProbesLoupeLaneLimit = 8192
 	ProbesLoupeLaneLimitLOUPE_WINDOW_ENTRIES ProbesLoupeLaneLimit = 16
 	ProbesLoupeLaneLimitLOUPE_IMAGE_PARTS    ProbesLoupeLaneLimit = 4
+	ProbesLoupeLaneLimitLOUPE_NO_ARENAS      ProbesLoupeLaneLimit = 1
 )
 
 type ProbesLoupeLimit uint32
@@ -238,6 +239,10 @@ type ProbesLoupeNative struct {
 	Arenas        uint64
 	ArenaBase     uint64
 	ArenaSpans    uint64
+	ArenasAt      uint64
+	SpanStart     uint64
+	SpanPages     uint64
+	Faults        [2]uint64
 	Image         [8]uint64
 	Contexts      uint64
 	ContextsMask  uint64
@@ -322,7 +327,8 @@ type ProbesLoupeShared struct {
 	ContextsFull uint64
 	Carried      uint64
 	Closing      uint64
-	_            [40]byte
+	Arenas       uint64
+	_            [32]byte
 	Ticks        uint64
 	Filter       ProbesLoupeFilter
 	_            [56]byte

@@ -322,9 +322,7 @@ FUNCTION void context_post(struct loupe_context *to, u64 goid, u64 about, int ow
 /* Whether memory belongs to the target's heap, so that it can be written. */
 INLINE int heap_memory(u64 addr, u64 size)
 {
-	u64 first = (addr + native.arena_base) >> PAGE_SHIFT, last = (addr + native.arena_base + size - 1) >> PAGE_SHIFT;
-
-	return native.arenas && addr >= 0x10000 && addr < USER_END - size && last - first <= 1 && has_span(first) && (last == first || has_span(last));
+	return addr >= 0x10000 && addr < USER_END - size && in_heap(addr, size);
 }
 
 #else

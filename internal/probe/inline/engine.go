@@ -1,6 +1,7 @@
 package inline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -135,10 +136,11 @@ func (e *Engine) propagate(g *Geometry) probe.Propagate {
 	if p == nil {
 		return probe.Propagate{}
 	}
-	if e.reads.stable.Heap.Arenas == 0 {
-		e.warn(event.WarnMissing, "requests that the program sends carry no traceparent header: the heap of the program is unknown")
+	if e.reads.stable.Heap.Arenas == 0 && !e.reads.starting() {
+		e.warnings = append(e.warnings, noHeaders(cmp.Or(e.reads.unknown, errors.New("the heap of the program is unknown"))))
 		return probe.Propagate{}
 	}
+	e.reads.propagates = true
 	g.Contexts = contextRoom
 	return *p
 }
@@ -166,16 +168,19 @@ func (e *Engine) chooseReads() error {
 	}
 	var err error
 	r.stable, r.unknown = e.plan.StableMemory()
+	if r.starting() {
+		r.again = e.plan.StableMemory
+	}
 	if r.calls, err = r.allowed(); err != nil || r.unknown == nil {
 		return err
 	}
 	if r.calls {
-		e.warn(event.WarnCost, "each read of a library's memory takes 1 µs or more: %v", r.unknown)
+		e.warnings = append(e.warnings, r.expensive(r.unknown))
 		return nil
 	}
 	e.plan.Probes = slices.DeleteFunc(e.plan.Probes, func(p probe.Probe) bool {
 		if p.Reads {
-			e.warn(event.WarnMissing, "%s: %v", p.Without, r.forbidden())
+			e.warn(event.WarnMissing, "%s: %v", p.Without, forbidden(r.unknown))
 		}
 		return p.Reads
 	})
@@ -204,7 +209,7 @@ func (e *Engine) choose() error {
 	}
 	e.plan.Probes = chosen
 	if len(e.spots) == 0 && first == nil {
-		return fmt.Errorf("%w: %w", probe.ErrUnsupported, e.reads.forbidden())
+		return fmt.Errorf("%w: %w", probe.ErrUnsupported, forbidden(e.reads.unknown))
 	}
 	if len(e.spots) == 0 {
 		return fmt.Errorf("%w: %w", probe.ErrUnsupported, first)

@@ -76,7 +76,9 @@ func NewProgram(o Options) (*Program, error) {
 	}
 	s := &p.settings
 	s.Config, s.Pid = o.Config, o.PID
-	s.Arenas, s.ArenaBase, s.ArenaSpans = o.Stable.Heap.Arenas, o.Stable.Heap.Base, o.Stable.Heap.Spans
+	heap := &o.Stable.Heap
+	s.Arenas, s.ArenaBase, s.ArenaSpans = heap.Arenas, heap.Base, heap.Spans
+	s.ArenasAt, s.Faults, s.SpanStart, s.SpanPages = heap.Starting.Arenas, heap.Starting.Faults, heap.Starting.SpanStart, heap.Starting.SpanPages
 	for i, part := range o.Stable.Image[:min(len(o.Stable.Image), len(s.Image)/2)] { // others are read by system calls
 		s.Image[2*i], s.Image[2*i+1] = part.Start, part.Size
 	}

@@ -27,6 +27,45 @@ type reads struct {
 	calls   bool      // probes may use the system call
 	next    time.Time // when to look again
 	warned  atomic.Bool
+
+	// If the program was starting when the probes were attached, its heap is learnt later.
+	again      func() (goproc.StableMemory, error) // nil: nothing is to be learnt
+	tried      time.Time
+	tries      int
+	propagates bool
+	late       atomic.Pointer[error] // why the heap stays unknown
+}
+
+// The heap of a program that starts is looked for every learnEvery. After learnTries failures it stays unknown.
+const (
+	learnEvery = 2 * time.Millisecond
+	learnTries = 50
+)
+
+// starting reports whether the heap can be learnt later.
+func (r *reads) starting() bool { return r.stable.Heap.Starting.Arenas != 0 }
+
+// learn looks for the heap of a program that was starting. A probe that is hit first finds it by itself (learn_arenas in native.h).
+func (r *reads) learn(region *Region, now time.Time) {
+	if r.again == nil || now.Sub(r.tried) < learnEvery {
+		return
+	}
+	r.tried = now
+	s, err := r.again()
+	switch {
+	case err == nil && s.Heap.Arenas != 0:
+		region.SetArenas(s.Heap.Arenas)
+		r.again = nil
+	case err == nil: // it is still starting
+	case errors.Is(err, goproc.ErrExited), errors.Is(err, goproc.ErrNoProcess):
+		r.again = nil
+	default:
+		if r.tries++; r.tries == learnTries {
+			region.SetArenas(noArenas)
+			r.late.Store(&err)
+			r.again = nil
+		}
+	}
 }
 
 // A process is searched for a seccomp filter every filterEvery, or less often so that the search takes at most one part in
@@ -36,9 +75,9 @@ const (
 	filterShare = 100
 )
 
-// forbidden returns why probes that read memory cannot be used.
-func (r *reads) forbidden() error {
-	return fmt.Errorf("it reads memory with process_vm_readv, which the seccomp filter of the process may forbid: use engine uprobe (%w)", r.unknown)
+// forbidden returns why probes that read memory cannot be used if the heap is unknown.
+func forbidden(unknown error) error {
+	return fmt.Errorf("it reads memory with process_vm_readv, which the seccomp filter of the process may forbid: use engine uprobe (%w)", unknown)
 }
 
 // allowed reports whether the process has no seccomp filter.
@@ -61,10 +100,31 @@ func (r *reads) look(region *Region, now time.Time) {
 
 // warnings returns what look has found.
 func (r *reads) warnings() []event.Warning {
-	if !r.warned.Load() || r.unknown == nil { // a text outside of stable memory is rare, and marked
-		return nil
+	var list []event.Warning
+	late := r.late.Load()
+	if r.warned.Load() && (r.unknown != nil || late != nil) { // a text outside of stable memory is rare, and marked
+		list = append(list, event.Warnf(event.WarnMissing, "texts of libraries are no longer reported: the process now has a seccomp filter, which may forbid process_vm_readv: use engine uprobe"))
 	}
-	return []event.Warning{event.Warnf(event.WarnMissing, "texts of libraries are no longer reported: the process now has a seccomp filter, which may forbid process_vm_readv: use engine uprobe")}
+	switch {
+	case late == nil:
+		return list
+	case r.calls:
+		list = append(list, r.expensive(*late))
+	default:
+		list = append(list, event.Warnf(event.WarnMissing, "texts of libraries are not reported: %v", forbidden(*late)))
+	}
+	if r.propagates {
+		list = append(list, noHeaders(*late))
+	}
+	return list
+}
+
+func (r *reads) expensive(why error) event.Warning {
+	return event.Warnf(event.WarnCost, "each read of a library's memory takes 1 µs or more: %v", why)
+}
+
+func noHeaders(why error) event.Warning {
+	return event.Warnf(event.WarnMissing, "requests that the program sends carry no traceparent header: %v", why)
 }
 
 // ownPID returns the number of a process in its own PID namespace. The error wraps ErrExited if the process has exited.

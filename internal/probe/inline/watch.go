@@ -89,6 +89,9 @@ func (w *watch) wait(ctx context.Context, r *Reader) bool {
 		}
 		if w.reads != nil {
 			w.reads.look(r.region, now)
+			if !w.exec {
+				w.reads.learn(r.region, now)
+			}
 		}
 		if w.places != nil && now.Sub(w.searched) >= searchEvery {
 			w.searched = now

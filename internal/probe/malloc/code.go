@@ -14,7 +14,7 @@ var code = csrc.Code{
 	Tables:   []string{"goroutines", "creators", "places", "callers", "rest"},
 	EBPF:     csrc.Objects(ebpfAMD64, ebpfARM64),
 	AMD64: csrc.Native{
-		Code: nativeAMD64, Settings: 0x2000, SettingsSize: 1104, Page: 4096, StackUse: 528,
+		Code: nativeAMD64, Settings: 0x2000, SettingsSize: 1144, Page: 4096, StackUse: 528,
 		Probes: []uint32{
 			0x0, // mallocgc
 		},
@@ -29,7 +29,7 @@ var code = csrc.Code{
 		},
 	},
 	ARM64: csrc.Native{
-		Code: nativeARM64, Settings: 0x10000, SettingsSize: 1104, Page: 65536, StackUse: 496,
+		Code: nativeARM64, Settings: 0x10000, SettingsSize: 1144, Page: 65536, StackUse: 496,
 		Probes: []uint32{
 			0x0, // mallocgc
 		},

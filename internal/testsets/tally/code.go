@@ -14,7 +14,7 @@ var code = csrc.Code{
 	Tables:   []string{"kinds"},
 	EBPF:     csrc.Objects(ebpfAMD64, ebpfARM64),
 	AMD64: csrc.Native{
-		Code: nativeAMD64, Settings: 0x1000, SettingsSize: 568, Page: 4096, StackUse: 96,
+		Code: nativeAMD64, Settings: 0x1000, SettingsSize: 608, Page: 4096, StackUse: 96,
 		Probes: []uint32{
 			0x0, // weigh
 		},
@@ -23,7 +23,7 @@ var code = csrc.Code{
 		},
 	},
 	ARM64: csrc.Native{
-		Code: nativeARM64, Settings: 0x10000, SettingsSize: 568, Page: 65536, StackUse: 88,
+		Code: nativeARM64, Settings: 0x10000, SettingsSize: 608, Page: 65536, StackUse: 88,
 		Probes: []uint32{
 			0x0, // weigh
 		},

@@ -14,7 +14,7 @@ var code = csrc.Code{
 	Tables:   []string(nil),
 	EBPF:     csrc.Objects(ebpfAMD64, ebpfARM64),
 	AMD64: csrc.Native{
-		Code: nativeAMD64, Settings: 0x1000, SettingsSize: 616, Page: 4096, StackUse: 64,
+		Code: nativeAMD64, Settings: 0x1000, SettingsSize: 656, Page: 4096, StackUse: 64,
 		Probes: []uint32{
 			0x0,   // panics
 			0x2f0, // recovered
@@ -27,7 +27,7 @@ var code = csrc.Code{
 		},
 	},
 	ARM64: csrc.Native{
-		Code: nativeARM64, Settings: 0x10000, SettingsSize: 616, Page: 65536, StackUse: 72,
+		Code: nativeARM64, Settings: 0x10000, SettingsSize: 656, Page: 65536, StackUse: 72,
 		Probes: []uint32{
 			0x0,   // panics
 			0x328, // recovered

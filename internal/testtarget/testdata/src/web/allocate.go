@@ -109,3 +109,26 @@ func makeObjects(n int) {
 
 //go:noinline
 func newObject() []byte { return make([]byte, allocateSize) }
+
+// grown is the memory that /grow/ has allocated, in blocks that are smaller than the buffers of /send?as=large.
+var grown struct {
+	sync.Mutex
+	blocks [][]byte
+}
+
+// grow allocates some MB, and answers with the number of bytes by which the heap has grown.
+func grow(rw http.ResponseWriter, r *http.Request) {
+	const block = 64 << 10
+	n, _ := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/grow/"))
+	grown.Lock()
+	defer grown.Unlock()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for ; n > 0; n-- {
+		for i := 0; i < 1<<20/block; i++ {
+			grown.blocks = append(grown.blocks, make([]byte, block))
+		}
+	}
+	runtime.ReadMemStats(&after)
+	fmt.Fprintln(rw, after.HeapSys-before.HeapSys)
+}

@@ -1,4 +1,4 @@
-// Web serves HTTP and HTTP/2, and sends requests to itself.
+// Web serves HTTP and HTTP/2, and sends requests to itself. Before its function main it requests the URLs in its arguments.
 //
 // It adds the command `exec`, which replaces it by itself, and `address`, which answers with the addresses of its servers:
 // `address PLAIN TLS`. They serve the paths
@@ -29,6 +29,8 @@
 //	                  that redirect to it (redirected); on connections of their own (new); by HTTP/2, also with these (http2, http2own,
 //	                  http2long, http2post); with tracestate and baggage headers of its own (ownstate, http2ownstate)
 //	/send?n=N&as=HOW&to=carried  sends requests for /carried
+//	/send?n=N&as=large  sends N requests on connections of their own with buffers of 1 MB
+//	/grow/N           allocates N MB, which it keeps, and answers with the number of bytes by which the heap has grown
 //	/allocate/HOW/N   allocates N objects, and answers with how many bytes and objects that was; see allocate.go
 //	/truth/KIND/N     does something in a region "request N" of the trace; see truth.go
 //
@@ -103,6 +105,7 @@ func newWeb() *web {
 	mux.HandleFunc("/redirect", func(rw http.ResponseWriter, r *http.Request) { http.Redirect(rw, r, "/received", http.StatusFound) })
 	mux.HandleFunc("/send", func(rw http.ResponseWriter, r *http.Request) { w.send(rw, r) })
 	mux.HandleFunc("/allocate/", func(rw http.ResponseWriter, r *http.Request) { w.allocate(rw, r) })
+	mux.HandleFunc("/grow/", grow)
 	mux.HandleFunc("/truth/", func(rw http.ResponseWriter, r *http.Request) { w.truth.serve(rw, r) })
 	w.plain = httptest.NewServer(mux)
 	w.tls = httptest.NewUnstartedServer(mux)

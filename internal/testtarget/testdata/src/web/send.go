@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 )
@@ -79,6 +80,8 @@ func (w *web) sendOne(client *http.Client, how, path string, shared http.Header)
 	case "http2long":
 		client = w.tls.Client()
 		req, _ = http.NewRequest("GET", w.tls.URL+path+"?"+strings.Repeat("x", 3000), nil)
+	case "large":
+		client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, WriteBufferSize: 1 << 20}}
 	case "new":
 		client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	}
@@ -89,6 +92,16 @@ func (w *web) sendOne(client *http.Client, how, path string, shared http.Header)
 	defer resp.Body.Close()
 	answer, _ := io.ReadAll(resp.Body)
 	return string(answer)
+}
+
+func init() {
+	for _, url := range os.Args[1:] {
+		resp, err := http.Get(url)
+		if err != nil {
+			panic(err)
+		}
+		resp.Body.Close()
+	}
 }
 
 func setOwnState(req *http.Request) {
