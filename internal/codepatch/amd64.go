@@ -61,6 +61,11 @@ func (p *planner) amd64() (*Displacement, error) {
 			err = fmt.Errorf("%w; with the previous instruction: %w", err, e)
 		}
 	}
+	if p.site.Kind == insn.SiteReturn && (best == nil || best.rank() > 0) {
+		if d, e := p.amd64Tail(joins); e == nil {
+			return d, nil
+		}
+	}
 	if p.site.Kind == insn.SiteStore && (best == nil || !best.Durable) {
 		if d, e := p.amd64Before(joins); e == nil {
 			return d, nil
@@ -96,6 +101,32 @@ func (p *planner) amd64Before(joins map[uint64]bool) (*Displacement, error) {
 	d.Durable, d.MayFault, d.FlagsLive = true, faults, p.amd64FlagsLive(p.site.PC)
 	d.before, d.after = []piece{m}, []piece{x86Jump(p.site.PC)}
 	return d, nil
+}
+
+// amd64Tail plans the displacement of one instruction some way before a return. The stub also executes copies of those after it, up to
+// the return: nothing else leads there.
+func (p *planner) amd64Tail(joins map[uint64]bool) (*Displacement, error) {
+	var tail []piece
+	for n := p.at - 1; n > 0; n-- {
+		i := p.list[n]
+		if i.Flow != insn.FlowNext || joins[p.list[n+1].PC] {
+			break
+		}
+		m, faults, err := p.amd64Move(i)
+		if err != nil || faults || p.tablesAvoid(n, p.at) != nil {
+			break
+		}
+		tail = append([]piece{m}, tail...)
+		jump := p.amd64Jump(n, n)
+		if i.Len < x86JumpLen || jump.code[0] != p.bytes(i)[0] {
+			continue
+		}
+		d := p.displace(n, n)
+		d.jump, d.Durable, d.FlagsLive = jump, true, p.amd64FlagsLive(p.site.PC)
+		d.before, d.after = tail, []piece{x86Jump(p.site.PC)}
+		return d, nil
+	}
+	return nil, errors.New("no instruction before the return can be replaced by a jump of its length")
 }
 
 // rank orders displacements of a site: the lowest is best.

@@ -13,6 +13,7 @@ import (
 func FuzzPlan(f *testing.F) {
 	f.Add(false, uint8(insn.SiteStackCheck), uint16(4), "", []byte("\x49\x3b\x66\x10\x76\x0a\x55\x48\x89\xe5\x5d\xc3\x90\x90\x90\x90\xe8\xfb\x00\x00\x00\xeb\xe9"))
 	f.Add(false, uint8(insn.SitePush), uint16(0), "", []byte("\x55\x48\x89\xe5\x48\x83\xec\x30\x48\x8d\x0d\x10\x00\x00\x00\xff\xe1"))
+	f.Add(false, uint8(insn.SiteReturn), uint16(15), "\x04", []byte("\x31\xc0\x48\x8d\x05\x10\x00\x00\x00\x48\x83\xc4\x30\x5d\x90\xc3\xcc\xcc"))
 	f.Add(false, uint8(insn.SiteReturn), uint16(5), "\x04", []byte("\x48\x83\xc4\x30\x5d\xc3\xcc\xcc"))
 	f.Add(false, uint8(insn.SiteCall), uint16(0), "", []byte("\xe8\x00\x01\x00\x00\xc3"))
 	f.Add(false, uint8(insn.SiteEntry), uint16(0), "", []byte("\x66\x81\x3d\x00\x01\x00\x00\x34\x12\x0f\x84\x00\x00\x00\x00\xc3"))
@@ -36,8 +37,8 @@ func FuzzPlan(f *testing.F) {
 			return
 		}
 		end := site.PC + 1
-		if !arm && site.Kind == insn.SiteReturn {
-			end = site.PC
+		if !arm && (site.Kind == insn.SiteReturn || site.Kind == insn.SiteStore) {
+			end = min(d.End, site.PC) // what precedes it is displaced
 		}
 		if d.Start > site.PC || d.End < end || d.Start < fn.Entry || d.End > fn.Entry+uint64(len(code)) {
 			t.Fatalf("%#x-%#x for %#x", d.Start, d.End, site.PC)
@@ -49,7 +50,11 @@ func FuzzPlan(f *testing.F) {
 			}
 			return // it refers to two things that are too far apart
 		}
-		for _, at := range []uint64{(lo + 3) &^ 3, (hi - uint64(d.StubLen(8))) &^ 3} {
+		places := []uint64{(lo + 3) &^ 3, (hi - uint64(d.StubLen(8))) &^ 3}
+		if d.Fixed != 0 {
+			places = []uint64{d.Fixed}
+		}
+		for _, at := range places {
 			codepatchtest.CheckSame(t, fn, site, d, at)
 		}
 	})

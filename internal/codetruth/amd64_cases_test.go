@@ -239,6 +239,26 @@ site:
 	nop
 end:
 `},
+	{name: "return some way after a long instruction", kind: insn.SiteReturn, start: "begin", code: x86Callees + `
+func:
+	pushq %rbp
+	movq %rsp, %rbp
+	subq $0x30, %rsp
+	testq %rax, %rax
+	je begin
+	movq %rdx, (%rdi)
+begin:
+	leaq 0x1234(%rdx,%rdx,2), %rbx
+	subq %rbx, %rdx
+	addq $0x30, %rsp
+	popq %rbp
+` + probeLine + `
+site:
+	ret
+	nop
+	nop
+end:
+`},
 	{name: "return of a frame", kind: insn.SiteReturn, start: "begin", code: x86Callees + `
 func:
 	pushq %rbp

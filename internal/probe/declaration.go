@@ -41,8 +41,8 @@ type Declaration struct {
 	// is at the calls of runtime.deferreturn. If the compiler has replaced these by calls of closures, it is in this closure: where
 	// it calls Callee, or at its entry; an engine that cannot use that place can use those after the calls of the closure. The C half
 	// tests RETURNS, because a panic calls the closure, too. Functions without deferred calls have the probe at their return
-	// instructions. Engine inline cannot use these on amd64; it uses the instructions before them that remove the frame, if the frame
-	// has at least 128 bytes.
+	// instructions. Engine inline cannot use these on amd64; it uses an instruction before them that a jump can replace, such as the
+	// one that removes a frame of at least 128 bytes.
 	Results  int
 	Deferred string
 

@@ -66,15 +66,23 @@ func CheckSame(t testing.TB, f codepatch.Function, site insn.Site, d *codepatch.
 	if d.Durable && f.Arch == insn.AMD64 && jump[0] != d.Old[0] && !bytes.Equal(jump[1:], d.Old[1:]) {
 		fail("the jump %x begins with another byte, and that is not all that it replaces", jump)
 	}
-	if pc, ok := branchInto(f, d); ok {
-		fail("the branch at %#x leads between %#x and %#x", pc, d.Start, d.End)
+	end := d.End
+	if f.Arch == insn.AMD64 && site.Kind == insn.SiteReturn && d.Start < site.PC { // the stub has a copy of what precedes it
+		end = site.PC + 1
+	}
+	if pc, ok := branchInto(f, d.Start, end); ok {
+		fail("the branch at %#x leads between %#x and %#x", pc, d.Start, end)
 	}
 }
 
 // original lists what the displaced instructions do in their place.
 func original(f codepatch.Function, site insn.Site, d *codepatch.Displacement) ([]string, error) {
 	var list []string
-	for pc := d.Start; pc < d.End; {
+	end := d.End
+	if f.Arch == insn.AMD64 && site.Kind == insn.SiteReturn && d.Start < site.PC { // which is left alone
+		end = site.PC
+	}
+	for pc := d.Start; pc < end; {
 		s, err := read(f.Arch, f.Code[pc-f.Entry:], pc)
 		if err != nil {
 			return nil, err
@@ -95,10 +103,10 @@ func original(f codepatch.Function, site insn.Site, d *codepatch.Displacement) (
 		}
 		pc += uint64(s.len)
 	}
-	if d.End == site.PC { // a return, which is left alone
+	if end == site.PC {
 		list = append(list, probeMark)
 	}
-	return append(list, goTo(d.End)), nil
+	return append(list, goTo(end)), nil
 }
 
 // patched lists what the jump and the stub do.
@@ -297,10 +305,10 @@ func readMoved(arch string, code []byte, pc uint64) (said, error) {
 	return s, nil
 }
 
-// branchInto finds a branch of the function that leads into the replaced bytes.
-func branchInto(f codepatch.Function, d *codepatch.Displacement) (uint64, bool) {
+// branchInto finds a branch of the function that leads between two addresses.
+func branchInto(f codepatch.Function, start, end uint64) (uint64, bool) {
 	if f.Arch == insn.ARM64 {
-		return 0, d.End-d.Start > 4
+		return 0, end-start > 4
 	}
 	list, err := insn.Instructions(insn.Code{Arch: f.Arch, Entry: f.Entry, Bytes: f.Code})
 	if err != nil {
@@ -312,7 +320,7 @@ func branchInto(f codepatch.Function, d *codepatch.Displacement) (uint64, bool) 
 			continue
 		}
 		rel, ok := x.Args[0].(x86asm.Rel)
-		if to := i.PC + uint64(x.Len) + uint64(int64(rel)); ok && to > d.Start && to < d.End {
+		if to := i.PC + uint64(x.Len) + uint64(int64(rel)); ok && to > start && to < end {
 			return i.PC, true
 		}
 	}

@@ -15,8 +15,9 @@
 // stack moves. So calls nest, and a call that ended without a note is found by the next note of the goroutine.
 //
 // Not reported are calls that are inlined, and functions of the Go runtime, functions written in assembler, functions that never return or
-// end with a jump to another function, and those that the compiler has generated. On amd64 engine inline requires a frame of at
-// least 128 bytes. A function that is not reported causes a warning with the reason.
+// end with a jump to another function, and those that the compiler has generated. On amd64 engine inline requires an instruction before
+// each return that a jump can replace: one that removes a frame of at least 128 bytes, or another one of at least 6 bytes. A function
+// that is not reported causes a warning with the reason.
 //
 // A request that is sent in a call outside of any request, and whose context is propagated, is the root of a trace of its own, with a link
 // to the call: the probes choose its trace before the call is known.

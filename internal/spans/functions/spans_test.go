@@ -24,7 +24,7 @@ import (
 // selected are the functions of smith that the tests observe. The last ones cannot be observed.
 var selected = []string{"main.(*store).*", "main.scalars", "main.texts", "main.others", "main.crowd", "main.recurse", "main.outer",
 	"main.fails", "main.recovers", "main.leaf", "main.around", "main.faults", "main.nests", "main.exits", "main.sign", "main.apply[...]", "main.(*list[...]).push", "main.makeAdder.func*",
-	"main.sometimes", "main.nap", "main.sends", "main.receives", "main.smalle*", "main.delays", "main.opens", "main.square.area",
+	"main.sometimes", "main.nap", "main.parity", "main.sends", "main.receives", "main.smalle*", "main.delays", "main.opens", "main.square.area",
 	"main.(*square).area", "main.always", "main.assembled", "main.forever", "runtime.mallocgc"}
 
 // small are the functions that engine inline cannot observe on amd64.
@@ -378,6 +378,7 @@ func checkForms(t *testing.T, o *observed) {
 		}
 	}
 	o.run("inlined", 3)
+	o.expect("words", o.run("words", 2), "main.parity (n=0)→(an even number)", "main.parity (n=1)→(an odd number)")
 	if o.run("small", 3); o.engine == loupe.EngineUprobe {
 		o.run("small", 1)
 	}

@@ -70,7 +70,7 @@ func main() {
 	server.Config.ErrorLog = nil
 	server.Start()
 	ways := map[string]func(*store, int){"values": values, "recursion": recursion, "growth": growth, "panics": panics, "nested": nestedPanics, "goexit": goexit,
-		"returns": returns, "generic": generic, "closures": closures, "inlined": inlined, "naps": naps, "many": many, "small": small, "hot": hot, "deferred": deferred,
+		"returns": returns, "generic": generic, "closures": closures, "inlined": inlined, "naps": naps, "many": many, "small": small, "words": words, "hot": hot, "deferred": deferred,
 		"assembled": callsAssembled, "methods": methods}
 	var stop, ended chan bool
 	serve(false, map[string]command{
@@ -403,6 +403,26 @@ func smallest(a, b int) int {
 func smaller(a, b int) int {
 	count("main.smaller")
 	return smallest(a, b)
+}
+
+// parity has a small frame. An instruction that is long precedes each of its returns.
+//
+//go:noinline
+func parity(n int) string {
+	count("main.parity")
+	mu.Lock()
+	total += n
+	mu.Unlock()
+	if n%2 == 0 {
+		return "an even number"
+	}
+	return "an odd number"
+}
+
+func words(_ *store, n int) {
+	for k := 0; k < n; k++ {
+		parity(k)
+	}
 }
 
 func small(_ *store, n int) {
