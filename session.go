@@ -91,18 +91,20 @@ func running(ctx context.Context, target Target, opt Options) (*Session, error) 
 
 // withEngine opens a session with the engine that the options want. That is eBPF's unless they say otherwise: the kernel
 // answers for it. The other one is for where this one is not permitted, or not there. For allocations it is the reverse,
-// because they are too frequent.
+// because they are too frequent, unless it cannot observe a function that is selected.
 func (o Options) withEngine(open func(probe.Engine) (*Session, error)) (*Session, error) {
-	engines := []struct {
-		name Engine
-		of   func() probe.Engine
-	}{
+	engines := []namedEngine{
 		{EngineUprobe, func() probe.Engine { return uprobe.New(uprobe.Options{Log: o.Log, SingleUprobes: o.singleUprobes}) }},
 		{EngineInline, func() probe.Engine { return inline.New(o.Log, inline.Source(o.Clock)) }},
 	}
 	each := o.Allocs.By != 0 || o.Spans.Allocs // each allocation is counted
 	if o.Engine == EngineInline || each && o.Engine != EngineUprobe {
 		slices.Reverse(engines)
+	}
+	if each && len(o.Spans.Functions) > 0 && o.Engine != EngineInline && o.Engine != EngineUprobe {
+		if s, done, err := o.withSelected(engines, open); done {
+			return s, err
+		}
 	}
 	first, second := engines[0], engines[1]
 	s, err := open(first.of())
@@ -125,6 +127,33 @@ func (o Options) withEngine(open func(probe.Engine) (*Session, error)) (*Session
 		s.probes.Warn(event.Warnf(event.WarnEngine, "using engine uprobe (1 µs or more for each allocation): engine inline is unavailable: %v", err))
 	}
 	return s, nil
+}
+
+// namedEngine makes an engine.
+type namedEngine struct {
+	name Engine
+	of   func() probe.Engine
+}
+
+// withSelected opens a session with engine inline if that can observe all functions that are selected, or else with engine uprobe. done is
+// false if neither can be used like this.
+func (o Options) withSelected(engines []namedEngine, open func(probe.Engine) (*Session, error)) (s *Session, done bool, err error) {
+	all := inline.New(o.Log, inline.Source(o.Clock))
+	all.RequireSelected()
+	s, err = open(all)
+	if err == nil {
+		s.warnAllocs(EngineInline, o.Engine)
+		return s, true, nil
+	}
+	if !errors.Is(err, probe.ErrUnsupported) {
+		return nil, !errors.Is(err, probe.ErrPermission), err
+	}
+	s, secondErr := open(engines[1].of())
+	if secondErr != nil {
+		return nil, false, nil
+	}
+	s.probes.Warn(event.Warnf(event.WarnEngine, "using engine uprobe (1 µs or more for each allocation): engine inline cannot observe all selected functions: %v", err))
+	return s, true, nil
 }
 
 // check refuses options that make no sense.

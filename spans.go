@@ -100,8 +100,8 @@ type SpanOptions struct {
 	Propagation *Propagation
 
 	// Allocs counts what a request allocates: spans.Work.Allocated. Each allocation of the program costs some nanoseconds more with
-	// [EngineInline], which EngineAuto then prefers, and 1 µs or more with engine uprobe. With Tasks, the task of a request has a message
-	// with what it has allocated. Allocs excludes Options.Allocs.
+	// [EngineInline], which EngineAuto then prefers if it can observe all of Functions, and 1 µs or more with engine uprobe. With Tasks, the
+	// task of a request has a message with what it has allocated. Allocs excludes Options.Allocs.
 	Allocs bool
 
 	// Syscalls includes the time in system calls and in C code in the breakdown with engine uprobe. Otherwise this time counts as

@@ -65,7 +65,8 @@ processor), or waiting for a channel, a lock, the network and so on.
 
 --allocs counts the bytes and objects that each request allocates, also in
 goroutines that it starts. It prefers engine inline, because engine uprobe takes
-1 µs or more for each allocation of the program.
+1 µs or more for each allocation of the program, unless engine inline cannot
+observe a function that --func selects.
 
 With --otlp, or if OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_TRACES_EXPORTER is set,
 the spans are also exported, and the durations as metrics. The OTEL_* variables

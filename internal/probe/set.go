@@ -19,6 +19,9 @@ type Set struct {
 	Code   *csrc.Code // the C half
 	Probes []Declaration
 
+	// Selected says that the user has selected what the set reports: see inline.Engine.RequireSelected.
+	Selected bool
+
 	// Settings are the numbers that the C half receives in addition to csrc.Config, in any order.
 	Settings []Setting
 

@@ -16,6 +16,7 @@ import (
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/codepatch"
 	"github.com/loupe-go/loupe/internal/codepatch/insn"
+	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/probe"
 	"github.com/loupe-go/loupe/internal/probe/csrc"
 	"github.com/loupe-go/loupe/internal/ptrace"
@@ -35,6 +36,7 @@ type Engine struct {
 	watch    *watch
 	reads    reads
 	spots    []spot
+	selected bool // see RequireSelected
 	warnings []event.Warning
 	replaced atomic.Bool // a record of the exec was delivered
 
@@ -54,6 +56,10 @@ func New(log *slog.Logger, source Source) *Engine {
 	}
 	return &Engine{log: log, source: source}
 }
+
+// RequireSelected has Attach fail before it changes the process, unless all probes of sets with Set.Selected have a place. The error
+// wraps probe.ErrUnsupported.
+func (e *Engine) RequireSelected() { e.selected = true }
 
 func (e *Engine) warn(kind event.WarningKind, format string, args ...any) {
 	e.warnings = append(e.warnings, event.Warnf(kind, format, args...))
@@ -191,6 +197,7 @@ func (e *Engine) chooseReads() error {
 func (e *Engine) choose() error {
 	var first error
 	var chosen []probe.Probe
+	var refused []string
 	for i := range e.plan.Probes {
 		p := &e.plan.Probes[i]
 		if p.Requires != "" && !slices.ContainsFunc(chosen, func(q probe.Probe) bool { return q.Set == p.Set && q.Program == p.Requires }) {
@@ -202,10 +209,20 @@ func (e *Engine) choose() error {
 			if first == nil {
 				first = err
 			}
+			if set := e.plan.Sets[p.Set].Set; set.Selected && !slices.Contains(refused, set.Name) {
+				refused = append(refused, set.Name)
+			}
 			continue
 		}
 		chosen = append(chosen, *p)
 		e.spots = append(e.spots, spots...)
+	}
+	if e.selected && len(refused) > 0 {
+		more := ""
+		if n := len(refused) - 1; n > 0 {
+			more = " and " + english.Count(n, "more function")
+		}
+		return fmt.Errorf("%w: no place for probes in %s%s", probe.ErrUnsupported, refused[0], more)
 	}
 	e.plan.Probes = chosen
 	if len(e.spots) == 0 && first == nil {

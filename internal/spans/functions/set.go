@@ -35,7 +35,7 @@ func (f *Function) set(d *decoder) *probe.Set {
 	without := fmt.Sprintf("calls of %s are not reported", f.name)
 	const returned = "returned"
 	return &probe.Set{
-		Name: f.name, Code: &code, Decode: func(n *probe.Note) { d.decode(f, n) },
+		Name: f.name, Code: &code, Selected: true, Decode: func(n *probe.Note) { d.decode(f, n) },
 		Settings: append(settings("params", f.params), settings("results", f.results)...),
 		Probes: []probe.Declaration{
 			{Program: returned, Addrs: []uint64{f.entry}, Place: probe.AtReturn, NeedsG: true, Reads: true, Without: without},

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -480,6 +481,29 @@ func checkRequests(t *testing.T, o *observed) {
 	for _, s := range list[1:] {
 		if s.Status != codes.Error || s.Ending != spans.Panicked || s.Message != "panic" || s.Context.TraceID() != list[0].Context.TraceID() {
 			t.Errorf("/panic: %+v", s)
+		}
+	}
+}
+
+// TestEngineAuto checks that EngineAuto counts allocations with engine inline, unless that cannot observe a selected function.
+func TestEngineAuto(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("eBPF requires root")
+	}
+	spec := testtarget.Spec{Program: "smith", Go: testtarget.Latest(), Stripped: true}
+	for _, c := range []struct {
+		functions []string
+		want      string
+	}{
+		{[]string{"main.nap", "main.parity"}, "using engine inline (patches the process): engine uprobe would take 1 µs or more for each allocation"},
+		{[]string{"main.nap", "main.smalle*"}, "using engine uprobe (1 µs or more for each allocation): engine inline cannot observe all selected functions: "},
+	} {
+		if runtime.GOARCH != testtarget.AMD64 && strings.HasPrefix(c.want, "using engine uprobe") {
+			continue // engine inline can observe each function
+		}
+		o := observe(t, spec, loupe.EngineAuto, loupe.Options{Spans: loupe.SpanOptions{Functions: c.functions, Allocs: true}})
+		if !slices.ContainsFunc(o.Warnings(), func(w event.Warning) bool { return strings.HasPrefix(w.Text, c.want) }) {
+			t.Errorf("%q: warnings %q, want %q", c.functions, o.Warnings(), c.want)
 		}
 	}
 }
