@@ -110,3 +110,74 @@ func TestStableReads(t *testing.T) {
 		}
 	}
 }
+
+// TestStartingHeap hits a probe in a program that was starting when the probe was put there: the probe finds the heap when the runtime has
+// stored its map, and only if all that it finds there is right. What it reads until then does not fault.
+func TestStartingHeap(t *testing.T) {
+	const spanStart, spanPages = 24, 32
+	heap := newMadeUpHeap(t)
+	arenas := uint64(uintptr(unsafe.Pointer(unsafe.SliceData(heap.arenas))))
+	vars := uint64(uintptr(heap.mmap(4096)))
+	slot, faults, span := vars, vars+8, vars+64
+	w := newSetWorld(t, func(o *Options) {
+		o.Stable.Heap = goproc.HeapMap{Base: heap.base, Spans: atSpans,
+			Starting: goproc.StartingHeap{Arenas: slot, Faults: [2]uint64{faults, faults + 4}, SpanStart: spanStart, SpanPages: spanPages}}
+	})
+	th := w.thread(7, 1234, 1)
+	body := w.body(Place{Set: 1, Probe: 0, G: gRegister})
+	page := th.g &^ (heapPage - 1)
+	setSpan := func(addr uint64) {
+		heap.set(th.g, true)
+		put(heap.arenas[(th.g+heap.base)/arenaSize]+atSpans+(th.g+heap.base)%arenaSize/heapPage*8, addr)
+	}
+	parcel := w.object(64)
+	learns := func() uint64 {
+		th.args(0, parcel).hit(body)
+		w.events()
+		return w.region.shared.Arenas
+	}
+	good := func() {
+		put(slot, arenas)
+		put(faults, 0)
+		put(span+spanStart, page)
+		put(span+spanPages, 1)
+		setSpan(span)
+		w.region.AllowReads(true)
+	}
+	for _, c := range []struct {
+		name string
+		bad  func()
+	}{
+		{"not initialized", func() { put(slot, 0) }},
+		{"wild map", func() { put(slot, 0xdead_beef_0000) }},
+		{"no arena", func() { put(slot, uint64(uintptr(heap.mmap(1<<48/arenaSize*8)))) }},
+		{"first setting", func() { put(faults, 1) }},
+		{"second setting", func() { put(faults, 1<<32) }},
+		{"no span", func() { setSpan(0) }},
+		{"wild span", func() { setSpan(0xdead_beef_0000) }},
+		{"span above the g", func() { put(span+spanStart, page+heapPage) }},
+		{"span below the g", func() { put(span+spanStart, page-heapPage) }},
+		{"no system calls", func() { w.region.AllowReads(false) }},
+	} {
+		good()
+		c.bad()
+		if got := learns(); got != 0 {
+			t.Errorf("%s: the map is at %#x", c.name, got)
+		}
+	}
+	good()
+	if got := learns(); got != arenas && w.mayRead() {
+		t.Errorf("the map is at %#x, want %#x", got, arenas)
+	}
+	w.region.SetArenas(noArenas)
+	if got := learns(); got != noArenas {
+		t.Errorf("the map is at %#x although the heap must not be used", got)
+	}
+}
+
+// mayRead reports whether this process can read its own memory by a system call: an emulator may lack the call.
+func (w *world) mayRead() bool {
+	local, remote := make([]byte, 8), make([]byte, 8)
+	_, err := unix.ProcessVMReadv(unix.Getpid(), []unix.Iovec{{Base: &local[0], Len: 8}}, []unix.RemoteIovec{{Base: uintptr(addressOf(remote)), Len: 8}}, 0)
+	return err == nil
+}
