@@ -274,6 +274,14 @@ INLINE u64 note_read(struct note *n, u64 addr)
  */
 #if HAS_WINDOW
 #define PART(name, words) u64 name[words] = {}
+
+/* The same for a large part: it is at the end of a note, which no item has reached yet. The stack of an eBPF program is small. */
+#define PART_IN_NOTE(n, name, count)                                                           \
+	_Static_assert((count) * 8 <= sizeof(struct loupe_text) + LOUPE_TEXT, "a large part"); \
+	struct part_##name {                                                                   \
+		u64 words[count];                                                              \
+	} *name = (struct part_##name *)((n)->to->payload + LOUPE_PAYLOAD);                    \
+	__builtin_memset(name, 0, sizeof(*name))
 #define READ_PART(n, name, addr, from, end)                                                    \
 	do {                                                                                   \
 		u32 size = (end) - (from);                                                     \
@@ -288,6 +296,7 @@ INLINE u64 note_read(struct note *n, u64 addr)
 		 name[((offset) - (from)) / 8] : note_read(n, (addr) + (offset)))
 #else
 #define PART(name, words)
+#define PART_IN_NOTE(n, name, count)
 #define READ_PART(n, name, addr, from, end)
 #define PART_WORD(n, name, addr, from, end, offset) note_read(n, (addr) + (offset))
 #endif

@@ -115,7 +115,7 @@ INLINE void note_route(struct note *n, u64 req)
 enum { REQUEST_WORDS = 34 }; /* of a Request that are read at once, up to its context */
 
 #define REQUEST_END (SETTING(req_ctx) + 16)
-#define REQUEST(field, plus) PART_WORD(&n, part, req, 0, REQUEST_END, SETTING(field) + (plus))
+#define REQUEST(field, plus) PART_WORD(&n, part->words, req, 0, REQUEST_END, SETTING(field) + (plus))
 
 /* Sends the begin of a request that is served. With HTTP/1, rw is the response that the handler writes. */
 COMMON int begin_serving(u64 g, u64 rw, u64 req)
@@ -123,31 +123,31 @@ COMMON int begin_serving(u64 g, u64 rw, u64 req)
 	u32 tid = target_thread();
 	struct header_search found;
 	struct loupe_context context;
-	struct goroutine gr;
 	struct note n;
+	u64 goid;
 
 	if (!tid)
 		return 0;
-	if (!read_any_g(&gr, g)) {
+	goid = goid_of(g); /* the whole g has no room on the stack of an eBPF program */
+	if (!goid) {
 		unreadable(SET(kind));
 		return 0;
 	}
-	if (!note_begin(&n, SERVER_BEGIN, tid, gr.id, 0))
+	if (!note_begin(&n, SERVER_BEGIN, tid, goid, 0))
 		return 0;
-	follow_begin(gr.id);
+	follow_begin(goid);
 
-	PART(part, REQUEST_WORDS);
-
-	READ_PART(&n, part, req, 0, REQUEST_END);
+	PART_IN_NOTE(&n, part, REQUEST_WORDS);
+	READ_PART(&n, part->words, req, 0, REQUEST_END);
 
 	u64 url = REQUEST(req_url, 0), major = REQUEST(req_proto_major, 0), minor = REQUEST(req_proto_major, 8), tls = REQUEST(req_tls, 0);
-	u64 passed = REQUEST(req_ctx, 8);
+	u64 passed = REQUEST(req_ctx, 8), header = REQUEST(req_header, 0);
 	u64 method = REQUEST(req_method, 0), method_length = REQUEST(req_method, 8);
 	u64 host = REQUEST(req_host, 0), host_length = REQUEST(req_host, 8);
 	u64 remote = REQUEST(req_remote_addr, 0), remote_length = REQUEST(req_remote_addr, 8);
 
-	header_find(&found, REQUEST(req_header, 0));
-	context_serve(&context, gr.id, found.traceparents == 1 ? found.traceparent : 0, found.tracestates == 1 ? found.tracestate : 0,
+	header_find(&found, header);
+	context_serve(&context, goid, found.traceparents == 1 ? found.traceparent : 0, found.tracestates == 1 ? found.tracestate : 0,
 		found.baggages == 1 ? found.baggage : 0, passed);
 	note_context(&n, &context);
 	note_word(&n, req);
