@@ -62,6 +62,9 @@ type Declaration struct {
 
 	// Propagates marks a probe that is attached only with Want.Propagate: it changes memory of the target.
 	Propagates bool
+
+	// Identifies marks a probe that is attached only with Want.ProfilerMap.
+	Identifies bool
 	// Lends marks one of these that lends memory to the program: csrc.Loans.
 	Lends bool
 

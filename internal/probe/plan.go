@@ -42,6 +42,11 @@ type Want struct {
 	// Propagate selects the probes that write the contexts of spans to the requests that the program sends. It requires an engine
 	// that can change the target, and Requests.
 	Propagate *Propagate
+
+	// ProfilerMap is the path at which a map is pinned by which eBPF profilers know the span that a thread works for. The probes fill it,
+	// and choose the IDs of the spans of requests. Empty means none. It requires Requests, the kinds of events of a breakdown, and an
+	// engine of eBPF programs.
+	ProfilerMap string
 }
 
 // PacksAllocated reports whether the records of waits have what their goroutine has allocated, instead of the length of the wait.
@@ -306,7 +311,8 @@ func (pl *planner) addSet(p Program, set *Set) error {
 	for i := range set.Probes {
 		d := &set.Probes[i]
 		if !d.Kinds.IsEmpty() && d.Kinds.Intersect(pl.plan.Want.Kinds).IsEmpty() || !d.inRelease(pl.bin.Version().Minor) ||
-			d.Propagates && pl.plan.Want.Propagate == nil || slices.ContainsFunc(d.Modules, func(m Module) bool { return !m.In(pl.bin) }) {
+			d.Propagates && pl.plan.Want.Propagate == nil || d.Identifies && pl.plan.Want.ProfilerMap == "" ||
+			slices.ContainsFunc(d.Modules, func(m Module) bool { return !m.In(pl.bin) }) {
 			continue
 		}
 		if d.Requires != "" && !slices.ContainsFunc(pl.plan.Probes, func(p Probe) bool { return p.Set == len(pl.plan.Sets)-1 && p.Program == d.Requires }) {

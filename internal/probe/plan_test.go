@@ -36,7 +36,7 @@ func TestPlanEveryRelease(t *testing.T) {
 				exe := probetest.Open(t, spec)
 				bin := exe.Binary()
 				minor := bin.Version().Minor
-				plan, warnings, err := NewPlan(exe, Want{Kinds: event.KindsAll, StackDepth: 32})
+				plan, warnings, err := NewPlan(exe, Want{Kinds: event.KindsAll, StackDepth: 32, ProfilerMap: "map"})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -193,6 +193,9 @@ func (pl *planner) setFilters(p Program) {
 	switch {
 	case w.Requests:
 		c.OnlyListed, c.Follow = 1, 1
+		if w.ProfilerMap != "" { // goroutines of the runtime work for no request
+			pl.plan.SystemStarts = p.SystemStarts()
+		}
 	case len(w.Goroutines) > 0:
 		c.OnlyListed = 1
 		pl.plan.Goroutines = w.Goroutines

@@ -61,6 +61,8 @@ var runtimeProbes = []Declaration{
 		Funcs: []string{"runtime.entersyscallblock"}, Without: "system calls of the runtime that block are not reported"},
 	{Program: "exitsyscall", Kinds: only(event.GoSyscallEnd), NeedsG: true,
 		Funcs: []string{"runtime.exitsyscall"}, Without: "ends of system calls are not reported"},
+	{Program: "exitsyscallNoP", Fence: Unfenced, Kinds: only(event.GoStart), Identifies: true,
+		Funcs: []string{"runtime.exitsyscallNoP", "runtime.exitsyscall0"}, Without: "the map of a profiler cannot be filled"},
 
 	{Program: "makechan", Kinds: only(event.ChanMake), Place: AtReturn, NeedsG: true,
 		Stores: func(c *csrc.Config) uint32 { return c.HchanDataqsiz },

@@ -398,18 +398,21 @@ INLINE void list_add(u64 goid)
 		__sync_fetch_and_add(&control.unlisted, 1);
 }
 
+#include "identity.h"
+
 INLINE void list_remove(u64 goid)
 {
+	if (identify && is_listed(goid))
+		identity_end(goid);
 	if (goid < LOUPE_SMALL_IDS)
 		control.small[goid] = 0;
 	else if (filter.listed[goid % LOUPE_FILTER] && !bpf_map_delete_elem(&listed, &goid))
 		__sync_fetch_and_add(&filter.listed[goid % LOUPE_FILTER], -1);
 }
 
-/* eBPF programs do not change the target, so they send no contexts: see propagate.h. */
+/* eBPF programs do not change the target, so they send no contexts, but spans can have identities: see propagate.h. */
 #define HAS_CONTEXTS 0
 
-INLINE void context_inherit(u64 from, u64 to) {}
 INLINE void context_end_call(u64 goid) {}
 INLINE void context_forget(u64 goid) {}
 
@@ -417,6 +420,9 @@ INLINE int is_system_start(u64 pc)
 {
 	return bpf_map_lookup_elem(&system_starts, &pc) != 0;
 }
+
+/* Whether a goroutine with a start function belongs to no request, although it is created in one: it is one of the runtime. */
+INLINE int has_no_identity(u64 startpc) { return identify && is_system_start(startpc); }
 
 /* Returns whether the wait was stored. */
 INLINE int wait_begin(u64 goid, const struct loupe_wait *w)

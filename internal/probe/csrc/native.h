@@ -586,6 +586,11 @@ INLINE void context_inherit(u64 from, u64 to)
 	own->carried = c->carried;
 }
 
+/* Only eBPF programs can fill the map of a profiler: see identity.h. */
+INLINE void thread_runs(u64 goid) {}
+INLINE void thread_stops(void) {}
+INLINE int has_no_identity(u64 startpc) { return 0; }
+
 /* The number of listed goroutines whose IDs have the same remainder: struct loupe_filter. */
 INLINE u32 *listed_like(u64 goid) { return &SHARED()->filter.listed[goid % LOUPE_FILTER]; }
 

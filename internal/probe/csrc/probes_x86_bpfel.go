@@ -279,21 +279,22 @@ const (
 	ProbesLoupeProbePROBE_reentersyscall           ProbesLoupeProbe = 16
 	ProbesLoupeProbePROBE_entersyscallblock        ProbesLoupeProbe = 17
 	ProbesLoupeProbePROBE_exitsyscall              ProbesLoupeProbe = 18
-	ProbesLoupeProbePROBE_makechan                 ProbesLoupeProbe = 19
-	ProbesLoupeProbePROBE_chansend                 ProbesLoupeProbe = 20
-	ProbesLoupeProbePROBE_chanrecv                 ProbesLoupeProbe = 21
-	ProbesLoupeProbePROBE_closechan                ProbesLoupeProbe = 22
-	ProbesLoupeProbePROBE_selectgo                 ProbesLoupeProbe = 23
-	ProbesLoupeProbePROBE_semacquire1              ProbesLoupeProbe = 24
-	ProbesLoupeProbePROBE_semrelease1              ProbesLoupeProbe = 25
-	ProbesLoupeProbePROBE_gcBgMarkStartWorkers     ProbesLoupeProbe = 26
-	ProbesLoupeProbePROBE_gcMarkTermination        ProbesLoupeProbe = 27
-	ProbesLoupeProbePROBE_gcSweep                  ProbesLoupeProbe = 28
-	ProbesLoupeProbePROBE_stopTheWorldWithSema     ProbesLoupeProbe = 29
-	ProbesLoupeProbePROBE_startTheWorldWithSema    ProbesLoupeProbe = 30
-	ProbesLoupeProbePROBE_gcAssistAlloc1GcDrainN   ProbesLoupeProbe = 31
-	ProbesLoupeProbePROBE_gcAssistAlloc1Casgstatus ProbesLoupeProbe = 32
-	ProbesLoupeProbePROBE_COUNT                    ProbesLoupeProbe = 33
+	ProbesLoupeProbePROBE_exitsyscallNoP           ProbesLoupeProbe = 19
+	ProbesLoupeProbePROBE_makechan                 ProbesLoupeProbe = 20
+	ProbesLoupeProbePROBE_chansend                 ProbesLoupeProbe = 21
+	ProbesLoupeProbePROBE_chanrecv                 ProbesLoupeProbe = 22
+	ProbesLoupeProbePROBE_closechan                ProbesLoupeProbe = 23
+	ProbesLoupeProbePROBE_selectgo                 ProbesLoupeProbe = 24
+	ProbesLoupeProbePROBE_semacquire1              ProbesLoupeProbe = 25
+	ProbesLoupeProbePROBE_semrelease1              ProbesLoupeProbe = 26
+	ProbesLoupeProbePROBE_gcBgMarkStartWorkers     ProbesLoupeProbe = 27
+	ProbesLoupeProbePROBE_gcMarkTermination        ProbesLoupeProbe = 28
+	ProbesLoupeProbePROBE_gcSweep                  ProbesLoupeProbe = 29
+	ProbesLoupeProbePROBE_stopTheWorldWithSema     ProbesLoupeProbe = 30
+	ProbesLoupeProbePROBE_startTheWorldWithSema    ProbesLoupeProbe = 31
+	ProbesLoupeProbePROBE_gcAssistAlloc1GcDrainN   ProbesLoupeProbe = 32
+	ProbesLoupeProbePROBE_gcAssistAlloc1Casgstatus ProbesLoupeProbe = 33
+	ProbesLoupeProbePROBE_COUNT                    ProbesLoupeProbe = 34
 )
 
 type ProbesLoupeRecord struct {
@@ -392,10 +393,13 @@ const (
 	ProbesMapAllocated                      = "allocated"
 	ProbesMapCounts                         = "counts"
 	ProbesMapEvents                         = "events"
+	ProbesMapIdentities                     = "identities"
 	ProbesMapListed                         = "listed"
 	ProbesMapRecentStacks                   = "recent_stacks"
+	ProbesMapSpanThreads                    = "span_threads"
 	ProbesMapStacks                         = "stacks"
 	ProbesMapSystemStarts                   = "system_starts"
+	ProbesMapTracesCtxV1                    = "traces_ctx_v1"
 	ProbesMapWaits                          = "waits"
 	ProbesMapWindows                        = "windows"
 	ProbesProgProbeBorrowCasgstatus         = "probe_borrow_casgstatus"
@@ -407,6 +411,7 @@ const (
 	ProbesProgProbeEntersyscallblock        = "probe_entersyscallblock"
 	ProbesProgProbeExecute                  = "probe_execute"
 	ProbesProgProbeExitsyscall              = "probe_exitsyscall"
+	ProbesProgProbeExitsyscallNoP           = "probe_exitsyscallNoP"
 	ProbesProgProbeGcAssistAlloc1Casgstatus = "probe_gcAssistAlloc1_casgstatus"
 	ProbesProgProbeGcAssistAlloc1GcDrainN   = "probe_gcAssistAlloc1_gcDrainN"
 	ProbesProgProbeGcBgMarkStartWorkers     = "probe_gcBgMarkStartWorkers"
@@ -435,7 +440,9 @@ const (
 	ProbesVarConfig                         = "config"
 	ProbesVarControl                        = "control"
 	ProbesVarFilter                         = "filter"
+	ProbesVarIdentify                       = "identify"
 	ProbesVarSet                            = "set"
+	ProbesVarTargetIds                      = "target_ids"
 	ProbesVarTypeAllocatedEntry             = "type_allocated_entry"
 	ProbesVarTypeCarried                    = "type_carried"
 	ProbesVarTypeContext                    = "type_context"
@@ -509,6 +516,7 @@ type ProbesProgramSpecs struct {
 	ProbeEntersyscallblock        *ebpf.ProgramSpec `ebpf:"probe_entersyscallblock"`
 	ProbeExecute                  *ebpf.ProgramSpec `ebpf:"probe_execute"`
 	ProbeExitsyscall              *ebpf.ProgramSpec `ebpf:"probe_exitsyscall"`
+	ProbeExitsyscallNoP           *ebpf.ProgramSpec `ebpf:"probe_exitsyscallNoP"`
 	ProbeGcAssistAlloc1Casgstatus *ebpf.ProgramSpec `ebpf:"probe_gcAssistAlloc1_casgstatus"`
 	ProbeGcAssistAlloc1GcDrainN   *ebpf.ProgramSpec `ebpf:"probe_gcAssistAlloc1_gcDrainN"`
 	ProbeGcBgMarkStartWorkers     *ebpf.ProgramSpec `ebpf:"probe_gcBgMarkStartWorkers"`
@@ -543,10 +551,13 @@ type ProbesMapSpecs struct {
 	Allocated    *ebpf.MapSpec `ebpf:"allocated"`
 	Counts       *ebpf.MapSpec `ebpf:"counts"`
 	Events       *ebpf.MapSpec `ebpf:"events"`
+	Identities   *ebpf.MapSpec `ebpf:"identities"`
 	Listed       *ebpf.MapSpec `ebpf:"listed"`
 	RecentStacks *ebpf.MapSpec `ebpf:"recent_stacks"`
+	SpanThreads  *ebpf.MapSpec `ebpf:"span_threads"`
 	Stacks       *ebpf.MapSpec `ebpf:"stacks"`
 	SystemStarts *ebpf.MapSpec `ebpf:"system_starts"`
+	TracesCtxV1  *ebpf.MapSpec `ebpf:"traces_ctx_v1"`
 	Waits        *ebpf.MapSpec `ebpf:"waits"`
 	Windows      *ebpf.MapSpec `ebpf:"windows"`
 }
@@ -558,7 +569,9 @@ type ProbesVariableSpecs struct {
 	Config             *ebpf.VariableSpec `ebpf:"config"`
 	Control            *ebpf.VariableSpec `ebpf:"control"`
 	Filter             *ebpf.VariableSpec `ebpf:"filter"`
+	Identify           *ebpf.VariableSpec `ebpf:"identify"`
 	Set                *ebpf.VariableSpec `ebpf:"set"`
+	TargetIds          *ebpf.VariableSpec `ebpf:"target_ids"`
 	TypeAllocatedEntry *ebpf.VariableSpec `ebpf:"type_allocated_entry"`
 	TypeCarried        *ebpf.VariableSpec `ebpf:"type_carried"`
 	TypeContext        *ebpf.VariableSpec `ebpf:"type_context"`
@@ -604,10 +617,13 @@ type ProbesMaps struct {
 	Allocated    *ebpf.Map `ebpf:"allocated"`
 	Counts       *ebpf.Map `ebpf:"counts"`
 	Events       *ebpf.Map `ebpf:"events"`
+	Identities   *ebpf.Map `ebpf:"identities"`
 	Listed       *ebpf.Map `ebpf:"listed"`
 	RecentStacks *ebpf.Map `ebpf:"recent_stacks"`
+	SpanThreads  *ebpf.Map `ebpf:"span_threads"`
 	Stacks       *ebpf.Map `ebpf:"stacks"`
 	SystemStarts *ebpf.Map `ebpf:"system_starts"`
+	TracesCtxV1  *ebpf.Map `ebpf:"traces_ctx_v1"`
 	Waits        *ebpf.Map `ebpf:"waits"`
 	Windows      *ebpf.Map `ebpf:"windows"`
 }
@@ -617,10 +633,13 @@ func (m *ProbesMaps) Close() error {
 		m.Allocated,
 		m.Counts,
 		m.Events,
+		m.Identities,
 		m.Listed,
 		m.RecentStacks,
+		m.SpanThreads,
 		m.Stacks,
 		m.SystemStarts,
+		m.TracesCtxV1,
 		m.Waits,
 		m.Windows,
 	)
@@ -633,7 +652,9 @@ type ProbesVariables struct {
 	Config             *ebpf.Variable `ebpf:"config"`
 	Control            *ebpf.Variable `ebpf:"control"`
 	Filter             *ebpf.Variable `ebpf:"filter"`
+	Identify           *ebpf.Variable `ebpf:"identify"`
 	Set                *ebpf.Variable `ebpf:"set"`
+	TargetIds          *ebpf.Variable `ebpf:"target_ids"`
 	TypeAllocatedEntry *ebpf.Variable `ebpf:"type_allocated_entry"`
 	TypeCarried        *ebpf.Variable `ebpf:"type_carried"`
 	TypeContext        *ebpf.Variable `ebpf:"type_context"`
@@ -669,6 +690,7 @@ type ProbesPrograms struct {
 	ProbeEntersyscallblock        *ebpf.Program `ebpf:"probe_entersyscallblock"`
 	ProbeExecute                  *ebpf.Program `ebpf:"probe_execute"`
 	ProbeExitsyscall              *ebpf.Program `ebpf:"probe_exitsyscall"`
+	ProbeExitsyscallNoP           *ebpf.Program `ebpf:"probe_exitsyscallNoP"`
 	ProbeGcAssistAlloc1Casgstatus *ebpf.Program `ebpf:"probe_gcAssistAlloc1_casgstatus"`
 	ProbeGcAssistAlloc1GcDrainN   *ebpf.Program `ebpf:"probe_gcAssistAlloc1_gcDrainN"`
 	ProbeGcBgMarkStartWorkers     *ebpf.Program `ebpf:"probe_gcBgMarkStartWorkers"`
@@ -707,6 +729,7 @@ func (p *ProbesPrograms) Close() error {
 		p.ProbeEntersyscallblock,
 		p.ProbeExecute,
 		p.ProbeExitsyscall,
+		p.ProbeExitsyscallNoP,
 		p.ProbeGcAssistAlloc1Casgstatus,
 		p.ProbeGcAssistAlloc1GcDrainN,
 		p.ProbeGcBgMarkStartWorkers,

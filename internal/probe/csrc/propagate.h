@@ -4,7 +4,7 @@
  * is written, so the probes choose the IDs of these spans, and the Go half uses the same ones.
  *
  * Only probes in machine code do that. They change only memory that belongs to the library, at a moment when the current goroutine
- * owns it. eBPF programs change nothing in the target, and the Go half then chooses the IDs.
+ * owns it. eBPF programs change nothing in the target, and the Go half then chooses the IDs, except for those of identity.h.
  */
 #ifndef LOUPE_PROPAGATE_H
 #define LOUPE_PROPAGATE_H
@@ -48,6 +48,8 @@ INLINE void note_carried(struct note *n, const struct loupe_context *c, u32 stat
 #if HAS_CONTEXTS
 	flags |= (carried_length(c->carried, CARRIED_STATE) ? STATE_STORED : 0) | (carried_length(c->carried, CARRIED_BAGGAGE) ? BAGGAGE_STORED : 0) |
 		 (native.baggage ? BAGGAGE_WANTED : 0);
+#else
+	flags |= STATE_STORED; /* nothing is to be carried on */
 #endif
 	note_word(n, flags);
 	note_string(n, tracestate);
@@ -325,18 +327,136 @@ INLINE int heap_memory(u64 addr, u64 size)
 	return addr >= 0x10000 && addr < USER_END - size && in_heap(addr, size);
 }
 
+/* Adds the context of a request that a goroutine begins to serve, or of a message that it has received. */
+#define NOTE_SERVED(n, context, goid, traceparent, tracestate, baggage, passed)                \
+	do {                                                                                   \
+		context_serve(context, goid, traceparent, tracestate, baggage, passed);        \
+		note_context(n, context);                                                      \
+	} while (0)
+#define NOTE_RECEIVED(n, context, goid, traceparent, length)                                   \
+	do {                                                                                   \
+		context_receive(context, goid, traceparent, length, 0, 0);                     \
+		note_context(n, context);                                                      \
+	} while (0)
+
 #else
 #define PROPAGATES 0
 
-INLINE void context_serve(struct loupe_context *to, u64 goid, u64 traceparent, u64 tracestate, u64 baggage, u64 passed)
+INLINE void note_no_context(struct note *n)
 {
-	to->trace[0] = to->trace[1] = to->span = to->flags = 0;
+	for (u32 i = 0; i < 4; i++)
+		note_word(n, 0);
 }
 
-INLINE void context_receive(struct loupe_context *to, u64 goid, u64 traceparent, u64 length, const struct carried *carried, u64 passed)
+/*
+ * Parses hexadecimal digits. invalid is set if they are not valid. Nothing depends on a digit by a branch: the verifier would check each
+ * combination.
+ */
+INLINE u64 parse_digits(const u8 *text, u32 digits, u64 *invalid)
 {
-	to->trace[0] = to->trace[1] = to->span = to->flags = 0;
+	u64 value = 0;
+
+#pragma clang loop unroll(disable)
+	for (u32 i = 0; i < digits; i++) {
+		u64 digit = (u8)(text[i] - '0'), letter = (u8)(text[i] - 'a');
+		u64 is_digit = (digit - 10) >> 63, is_letter = (letter - 6) >> 63;
+
+		OPAQUE(is_digit);
+		OPAQUE(is_letter);
+		value = value << 4 | ((digit & -is_digit) | ((letter + 10) & -is_letter));
+		*invalid |= 1 ^ (is_digit | is_letter);
+	}
+	return value;
 }
+
+/* Parses the value of a traceparent header as join.ParseTraceparent does. Returns whether it is valid. */
+FUNCTION int parse_traceparent(struct traces_ctx *to, u64 at, u64 length)
+{
+	u64 invalid = 0, version, trace[2], span;
+	u8 text[TRACEPARENT + 1] = {};
+
+	if (!to || length < TRACEPARENT || length >> 47 || read_foreign(text, TRACEPARENT, at) ||
+	    (length > TRACEPARENT && read_foreign(text + TRACEPARENT, 1, at + TRACEPARENT)))
+		return 0;
+	version = parse_digits(text, 2, &invalid);
+	trace[0] = parse_digits(text + 3, 16, &invalid);
+	trace[1] = parse_digits(text + 19, 16, &invalid);
+	span = parse_digits(text + 36, 16, &invalid);
+	parse_digits(text + 53, 2, &invalid);
+	if (invalid || text[2] != '-' || text[35] != '-' || text[52] != '-' || version == 0xff ||
+	    (length > TRACEPARENT && (!version || text[TRACEPARENT] != '-')))
+		return 0;
+	to->trace[0] = __builtin_bswap64(trace[0]);
+	to->trace[1] = __builtin_bswap64(trace[1]);
+	to->span = __builtin_bswap64(span);
+	return (trace[0] | trace[1]) && span;
+}
+
+/*
+ * The identity of the span of a request: see context_receive. It becomes the first item of a note, in place of the zeros there. The note
+ * is in the buffer already, because the stack of an eBPF program has no room for it.
+ */
+FUNCTION int identity_begin(struct loupe_note *to, u64 goid, u64 traceparent, u64 length, u64 passed)
+{
+	struct loupe_identity *old = bpf_map_lookup_elem(&identities, &goid), own = {};
+	u64 *words;
+
+	if (!to || !goid)
+		return 0;
+	words = (u64 *)to->payload;
+	if (old && passed && old->about == passed && !old->owner) { /* the same request, passed on by another server */
+		words[0] = __builtin_bswap64(old->ids.trace[0]);
+		words[1] = __builtin_bswap64(old->ids.trace[1]);
+		words[2] = __builtin_bswap64(old->ids.span);
+		return 0;
+	}
+	if (old)
+		identity_end(goid);
+	if (traceparent && parse_traceparent(&own.ids, traceparent, length)) {
+		own.parent = own.ids.span;
+	} else {
+		own.ids.trace[0] = random_word();
+		own.ids.trace[1] = random_word();
+	}
+	own.ids.span = random_word();
+	words[0] = __builtin_bswap64(own.ids.trace[0]);
+	words[1] = __builtin_bswap64(own.ids.trace[1]);
+	words[2] = __builtin_bswap64(own.ids.span);
+	own.about = passed;
+	if (!is_listed(goid)) /* there was no room */
+		return 0;
+	if (bpf_map_update_elem(&identities, &goid, &own, BPF_ANY))
+		__sync_fetch_and_add(&control.unlisted, 1);
+	else
+		thread_enters(bpf_get_current_pid_tgid(), &own.ids);
+	return 0;
+}
+
+/* The same, given the address of the string with the header. */
+FUNCTION int identity_serve(struct loupe_note *to, u64 goid, u64 traceparent, u64 passed)
+{
+	u64 header[2] = {};
+
+	if (traceparent && read_foreign(header, sizeof(header), traceparent))
+		header[0] = 0;
+	return identity_begin(to, goid, header[0], header[1], passed);
+}
+
+/* Adds the context of a request or of a message, as the first item of a note. */
+#define NOTE_SERVED(n, context, goid, traceparent, tracestate, baggage, passed)                \
+	do {                                                                                   \
+		(void)(context);                                                               \
+		note_no_context(n);                                                            \
+		if (identify)                                                                  \
+			identity_serve((n)->to, goid, traceparent, passed);                    \
+	} while (0)
+#define NOTE_RECEIVED(n, context, goid, traceparent, length)                                   \
+	do {                                                                                   \
+		(void)(context);                                                               \
+		note_no_context(n);                                                            \
+		if (identify)                                                                  \
+			identity_begin((n)->to, goid, traceparent, length, 0);                 \
+	} while (0)
 
 INLINE void context_send(struct loupe_context *to, u64 goid, u64 about, int own, u64 passed)
 {

@@ -26,6 +26,7 @@ enum loupe_probe {
 	PROBE_reentersyscall,
 	PROBE_entersyscallblock,
 	PROBE_exitsyscall,
+	PROBE_exitsyscallNoP,
 	PROBE_makechan,
 	PROBE_chansend,
 	PROBE_chanrecv,

@@ -130,10 +130,12 @@ PROBE(gopark)
 
 	struct goroutine gr;
 
-	if (!read_goroutine(&gr, CURRENT_G(gopark)))
+	if (!read_goroutine(&gr, CURRENT_G(gopark))) {
 		unreadable(GoBlock);
-	else if (wanted(gr.id))
+	} else if (wanted(gr.id)) {
+		thread_stops();
 		block(tid, gr.id, ARG(gopark, 2, 16), ARG(gopark, 3, 17), ARG(gopark, 1, 8), OWN_STACK(gopark, &gr));
+	}
 	return 0;
 }
 
@@ -172,7 +174,8 @@ COMMON void create(u32 tid, u64 newg, u64 creator, u64 top, u64 fp, u32 flags)
 		allocated_add(new.id);
 	if (CONFIG(follow)) {
 		list_add(new.id);
-		context_inherit(goid_of(creator), new.id);
+		if (!has_no_identity(new.startpc))
+			context_inherit(goid_of(creator), new.id);
 	}
 	if (!wanted(new.id))
 		return;
@@ -284,8 +287,11 @@ PROBE(execute)
 		unreadable(GoStart);
 		return 0;
 	}
-	if (!wanted(goid))
+	if (!wanted(goid)) {
+		thread_stops();
 		return 0;
+	}
+	thread_runs(goid);
 
 	struct loupe_record *r;
 	u32 proc = CONFIG(procs) ? proc_of(CURRENT_G(execute)) : 0;
@@ -309,6 +315,7 @@ COMMON void stop(u32 tid, u64 gp, int preempted, int checked)
 	}
 	if (!wanted(gr.id))
 		return;
+	thread_stops();
 
 	u64 stack = stopped_stack(&gr, checked);
 	struct loupe_record *r = begin(GoStop, tid, gr.id);
@@ -352,10 +359,12 @@ PROBE(preemptPark)
 
 	struct goroutine gr;
 
-	if (!read_goroutine(&gr, ARG(preemptPark, 0, 0)))
+	if (!read_goroutine(&gr, ARG(preemptPark, 0, 0))) {
 		unreadable(GoBlock);
-	else if (wanted(gr.id))
+	} else if (wanted(gr.id)) {
+		thread_stops();
 		block(tid, gr.id, CONFIG(reason_preempted), CONFIG(trace_reason_preempted), 0, stopped_stack(&gr, 1));
+	}
 	return 0;
 }
 
@@ -425,6 +434,31 @@ PROBE(goexit0)
 	return 0;
 }
 
+/* A coroutine switches to another one, and exits if exits is set. */
+COMMON void coroutine_switch(u32 tid, const struct goroutine *from, u64 to, int exits)
+{
+	u64 stack = stopped_stack(from, 0);
+
+	if (CONFIG(min_block)) {
+		if (!exits)
+			block(tid, from->id, CONFIG(reason_coroutine), 0, 0, stack);
+		if (end_wait(to))
+			emit(GoUnblock, tid, to, from->id, stack);
+		return;
+	}
+
+	struct loupe_record *r = begin(LOUPE_KIND_SWITCH, tid, from->id);
+
+	if (!r)
+		return;
+	r->arg = to;
+	r->reason = CONFIG(reason_coroutine);
+	r->flags = exits ? LOUPE_SWITCH_EXIT : 0;
+	r->value = allocated_packed(from->id);
+	r->stack = stack;
+	commit(r);
+}
+
 /* func coroswitch_m(gp *g): switches to the goroutine in its coro, and exits if coroexit is set */
 PROBE(coroswitch_m)
 {
@@ -446,26 +480,12 @@ PROBE(coroswitch_m)
 	/* Report both events or none: one alone would leave a goroutine in the wrong state. */
 	if (!wanted(from.id) && !wanted(to))
 		return 0;
-
-	u64 stack = stopped_stack(&from, 0);
-
-	if (CONFIG(min_block)) {
-		if (!exits)
-			block(tid, from.id, CONFIG(reason_coroutine), 0, 0, stack);
-		if (end_wait(to))
-			emit(GoUnblock, tid, to, from.id, stack);
-		return 0;
-	}
-
-	struct loupe_record *r = begin(LOUPE_KIND_SWITCH, tid, from.id);
-
-	if (!r)
-		return 0;
-	r->arg = to;
-	r->reason = CONFIG(reason_coroutine);
-	r->flags = exits ? LOUPE_SWITCH_EXIT : 0;
-	r->value = allocated_packed(from.id);
-	r->stack = stack;
-	commit(r);
+	coroutine_switch(tid, &from, to, exits);
+	if (exits && (CONFIG(skip_listed) || CONFIG(follow)))
+		list_remove(from.id);
+	if (wanted(to))
+		thread_runs(to);
+	else
+		thread_stops();
 	return 0;
 }

@@ -64,3 +64,11 @@ PROBE(exitsyscall)
 		emit(GoSyscallEnd, tid, goid, 0, 0);
 	return 0;
 }
+
+/* func exitsyscallNoP(gp *g), exitsyscall0 before Go 1.26: the goroutine has to wait for a P, and the thread does not run it any more */
+PROBE(exitsyscallNoP)
+{
+	if (target_thread() && CALLED(exitsyscallNoP))
+		thread_stops();
+	return 0;
+}

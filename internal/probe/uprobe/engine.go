@@ -41,6 +41,7 @@ type Engine struct {
 	filter   *filterPages
 	ring     *ring.Ring
 	waker    *waker
+	profiler *ebpf.Map // that of Want.ProfilerMap; nil: none
 	warnings []event.Warning
 	multi    bool // the programs are loaded for uprobe_multi links
 
@@ -62,7 +63,7 @@ func New(opt Options) *Engine {
 // Attach implements probe.Engine.
 func (e *Engine) Attach(plan *probe.Plan) ([]event.Warning, error) {
 	e.plan = plan
-	steps := []func() error{e.prepare, e.load, e.open, e.attachAll}
+	steps := []func() error{e.prepare, e.openProfiler, e.load, e.open, e.attachAll, e.checkProfiler}
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return nil, fmt.Errorf("process %d: attaching eBPF probes: %w", plan.PID, e.explain(err))
@@ -209,6 +210,9 @@ func (e *Engine) Unlist(goroutine uint64) error {
 	}
 	if e.plan.Want.Allocated != nil {
 		maps = append(maps, csrc.ProbesMapAllocated)
+	}
+	if e.profiler != nil {
+		maps = append(maps, csrc.ProbesMapIdentities)
 	}
 	for _, name := range maps {
 		switch err := e.maps()[name].Delete(goroutine); {
@@ -362,7 +366,7 @@ func (e *Engine) Close() error {
 	if e.control != nil {
 		e.control.enable(false)
 	}
-	return closeLinks(e.links)
+	return errors.Join(closeLinks(e.links), e.closeProfiler())
 }
 
 // Release implements probe.Engine.

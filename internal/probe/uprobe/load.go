@@ -24,8 +24,9 @@ const minFilter = 1 << 12
 const maxWaits = 1 << 20
 
 // shared are the maps of the runtime's set that all sets use.
-var shared = []string{".data.control", ".data.filter", csrc.ProbesMapAllocated, csrc.ProbesMapCounts, csrc.ProbesMapEvents, csrc.ProbesMapListed, csrc.ProbesMapRecentStacks,
-	csrc.ProbesMapStacks, csrc.ProbesMapSystemStarts, csrc.ProbesMapWaits, csrc.ProbesMapWindows}
+var shared = []string{".data.control", ".data.filter", targetIDs, csrc.ProbesMapAllocated, csrc.ProbesMapCounts, csrc.ProbesMapEvents,
+	csrc.ProbesMapIdentities, csrc.ProbesMapListed, csrc.ProbesMapRecentStacks, csrc.ProbesMapSpanThreads, csrc.ProbesMapStacks,
+	csrc.ProbesMapSystemStarts, csrc.ProbesMapTracesCtxV1, csrc.ProbesMapWaits, csrc.ProbesMapWindows}
 
 // spec returns the programs of a set of the plan, with its settings.
 func (e *Engine) spec(set int) (*ebpf.CollectionSpec, error) {
@@ -56,6 +57,9 @@ func (e *Engine) spec(set int) (*ebpf.CollectionSpec, error) {
 		return nil, fmt.Errorf("settings of the probes of %s: %w", planned.Name, err)
 	}
 	e.size(spec)
+	if err := e.identify(spec); err != nil {
+		return nil, fmt.Errorf("settings of the probes: %w", err)
+	}
 	return spec, e.sizeTables(spec, planned)
 }
 
@@ -92,11 +96,13 @@ func (e *Engine) sizeTables(spec *ebpf.CollectionSpec, set *probe.PlannedSet) er
 	return nil
 }
 
-// options makes a set use the maps of the runtime's set.
+// options makes a set use the maps of the runtime's set, and that of the profiler.
 func (e *Engine) options() ebpf.CollectionOptions {
-	var opt ebpf.CollectionOptions
+	opt := ebpf.CollectionOptions{MapReplacements: map[string]*ebpf.Map{}}
+	if e.profiler != nil {
+		opt.MapReplacements[csrc.ProbesMapTracesCtxV1] = e.profiler
+	}
 	if len(e.colls) > 0 {
-		opt.MapReplacements = map[string]*ebpf.Map{}
 		for _, name := range shared {
 			opt.MapReplacements[name] = e.colls[0].Maps[name]
 		}

@@ -387,8 +387,7 @@ PROBE(receive)
 	if (!p.count || !note_begin(&n, RECEIVE, tid, gr.id, 0))
 		return 0;
 	follow_begin(gr.id);
-	context_receive(&context, gr.id, p.count == 1 && !(p.flags & CUT) ? p.parent : 0, KAFKA_PARENT, 0, 0);
-	note_context(&n, &context);
+	NOTE_RECEIVED(&n, &context, gr.id, p.count == 1 && !(p.flags & CUT) ? p.parent : 0, KAFKA_PARENT);
 	note_word(&n, p.count);
 	note_word(&n, p.flags);
 	note_word(&n, p.partition);

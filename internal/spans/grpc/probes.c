@@ -190,9 +190,8 @@ PROBE(server_begin)
 
 	find_metadata(&md, passed);
 	header_find(&found, md.map);
-	context_serve(&context, gr.id, found.traceparents == 1 ? found.traceparent : 0, found.tracestates == 1 ? found.tracestate : 0,
+	NOTE_SERVED(&n, &context, gr.id, found.traceparents == 1 ? found.traceparent : 0, found.tracestates == 1 ? found.tracestate : 0,
 		found.baggages == 1 ? found.baggage : 0, passed);
-	note_context(&n, &context);
 	note_word(&n, stream);
 	note_word(&n, passed);
 	note_word(&n, md.key);

@@ -35,6 +35,9 @@ type Options struct {
 	// Sample decides whether a span is sampled. If it is nil, spans without a parent are sampled, others if their parent is.
 	Sample func(*spans.Span) bool
 
+	// Identified is set if the probes choose the IDs of spans, but not whether they are sampled.
+	Identified bool
+
 	// InGap reports whether events that precede the current one may be lost, without a Lost event between them. It may be nil.
 	InGap func() bool
 
@@ -242,6 +245,9 @@ func (t *Tracker) Begin(s *spans.Span, passed ...uint64) *spans.Span {
 	switch {
 	case chosen:
 		t.adopt(s, parent, rule)
+		if t.opt.Identified {
+			t.sample(s, s.Context)
+		}
 	case s.Parent.IsValid():
 		s.Rule = spans.RuleHeader
 		t.identify(s)
@@ -294,12 +300,18 @@ func (t *Tracker) identify(s *spans.Span) {
 	if s.Rule == spans.RuleRoot {
 		c.TraceID = t.ids.trace()
 	}
-	if t.opt.Sample == nil && (s.Rule == spans.RuleRoot || s.Parent.IsSampled()) {
-		c.TraceFlags = trace.FlagsSampled
+	t.sample(s, trace.NewSpanContext(c))
+}
+
+// sample decides whether a span with a parent is sampled, and sets its context.
+func (t *Tracker) sample(s *spans.Span, c trace.SpanContext) {
+	s.Context = c
+	sampled := s.Rule == spans.RuleRoot || s.Parent.IsSampled()
+	if t.opt.Sample != nil {
+		sampled = t.opt.Sample(s)
 	}
-	s.Context = trace.NewSpanContext(c)
-	if t.opt.Sample != nil && t.opt.Sample(s) {
-		s.Context = s.Context.WithTraceFlags(trace.FlagsSampled)
+	if sampled {
+		s.Context = c.WithTraceFlags(trace.FlagsSampled)
 	}
 }
 

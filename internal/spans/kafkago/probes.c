@@ -490,8 +490,7 @@ FUNCTION int send_received(u64 g, u64 message)
 	if (read_foreign(headers, sizeof(headers), message + SETTING(message_headers)))
 		n.to->r.flags |= LOUPE_UNREADABLE;
 	kafka_find(&found, headers[0], headers[1], KAFKA_TEXT_KEYS);
-	context_receive(&context, gr.id, found.count == 1 ? found.value : 0, found.length, 0, 0);
-	note_context(&n, &context);
+	NOTE_RECEIVED(&n, &context, gr.id, found.count == 1 ? found.value : 0, found.length);
 	note_word(&n, note_read(&n, message + SETTING(message_partition)));
 	note_word(&n, note_read(&n, message + SETTING(message_offset)));
 	note_word(&n, note_read(&n, message + SETTING(message_value)));

@@ -117,6 +117,25 @@ enum { REQUEST_WORDS = 34 }; /* of a Request that are read at once, up to its co
 #define REQUEST_END (SETTING(req_ctx) + 16)
 #define REQUEST(field, plus) PART_WORD(&n, part->words, req, 0, REQUEST_END, SETTING(field) + (plus))
 
+#if HAS_CONTEXTS
+#define SERVED(goid, major, method, length) goid
+#else
+/* The goroutine of a request that is served; 0 for what is no request: the preface of HTTP/2, and what the Go half refuses. */
+INLINE u64 served(u64 goid, u8 major, u64 method, u64 length)
+{
+	u8 text[3] = {};
+
+	if (!identify)
+		return goid;
+	if (!major || major > 3)
+		return 0;
+	if (major == 2 && length == 3 && !read_foreign(text, sizeof(text), method) && text[0] == 'P' && text[1] == 'R' && text[2] == 'I')
+		return 0;
+	return goid;
+}
+#define SERVED(goid, major, method, length) served(goid, major, method, length)
+#endif
+
 /* Sends the begin of a request that is served. With HTTP/1, rw is the response that the handler writes. */
 COMMON int begin_serving(u64 g, u64 rw, u64 req)
 {
@@ -147,9 +166,8 @@ COMMON int begin_serving(u64 g, u64 rw, u64 req)
 	u64 remote = REQUEST(req_remote_addr, 0), remote_length = REQUEST(req_remote_addr, 8);
 
 	header_find(&found, header);
-	context_serve(&context, goid, found.traceparents == 1 ? found.traceparent : 0, found.tracestates == 1 ? found.tracestate : 0,
-		found.baggages == 1 ? found.baggage : 0, passed);
-	note_context(&n, &context);
+	NOTE_SERVED(&n, &context, SERVED(goid, major, method, method_length), found.traceparents == 1 ? found.traceparent : 0,
+		found.tracestates == 1 ? found.tracestate : 0, found.baggages == 1 ? found.baggage : 0, passed);
 	note_word(&n, req);
 	note_word(&n, passed);
 	note_word(&n, major == 1 ? rw : 0); /* server_end has the request of this response */

@@ -54,8 +54,10 @@ enum {
 	KIND_POINTER = 22,
 
 	/* trace.SpanKind */
+	SERVER = 2,
 	CLIENT = 3,
 	PRODUCER = 4,
+	CONSUMER = 5,
 };
 
 /* Adds a text and its address. The Go half reads constants that the program has not accessed yet, so those are no problem of the note. */
@@ -173,11 +175,14 @@ INLINE void own_begins(u64 goid, int sends)
 		if (own)
 			own->span = 0; /* until it is known */
 	}
+#else
+	if (identify)
+		identity_own_begins(goid, kind == SERVER ? OWN_SERVER : kind == CONSUMER ? OWN_CONSUMER : OWN_NONE);
 #endif
 }
 
 /* The span has a context. span is its address, or 0 if its end is not reported. */
-INLINE void own_begun(u64 goid, u64 span, const struct ids *ids)
+INLINE void own_begun(u64 goid, u64 span, const struct ids *ids, const struct ids *parent)
 {
 #if HAS_CONTEXTS
 	struct loupe_context *scope, *passed, *own, *end;
@@ -208,6 +213,11 @@ INLINE void own_begun(u64 goid, u64 span, const struct ids *ids)
 	} else if (own) {
 		context_take(context_key(goid, CONTEXT_OWN), 0);
 	}
+#else
+	struct traces_ctx own = {{ids->trace[0], ids->trace[1]}, ids->span};
+
+	if (identify && ids->span)
+		identity_own_begun(goid, &own, parent->span);
 #endif
 }
 
@@ -298,7 +308,7 @@ PROBE(begun)
 	note_ids(&n, &parent);
 	note_word(&n, kind);
 	note_end(&n);
-	own_begun(gr.id, kind == KIND_POINTER ? span : 0, &ids);
+	own_begun(gr.id, kind == KIND_POINTER ? span : 0, &ids, &parent);
 	return 0;
 }
 
