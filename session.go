@@ -97,6 +97,9 @@ func (o Options) withEngine(open func(probe.Engine) (*Session, error)) (*Session
 		{EngineUprobe, func() probe.Engine { return uprobe.New(uprobe.Options{Log: o.Log, SingleUprobes: o.singleUprobes}) }},
 		{EngineInline, func() probe.Engine { return inline.New(o.Log, inline.Source(o.Clock)) }},
 	}
+	if o.Spans.ProfilerMap != "" {
+		return open(uprobe.New(uprobe.Options{Log: o.Log, SingleUprobes: o.singleUprobes}))
+	}
 	each := o.Allocs.By != 0 || o.Spans.Allocs // each allocation is counted
 	if o.Engine == EngineInline || each && o.Engine != EngineUprobe {
 		slices.Reverse(engines)
@@ -179,6 +182,10 @@ func (o Options) check() error {
 		return fmt.Errorf("BufferBytes is %d: must be between 0 and %d", o.BufferBytes, maxBufferBytes)
 	case o.Engine != "" && o.Engine != EngineAuto && o.Engine != EngineUprobe && o.Engine != EngineInline:
 		return fmt.Errorf("unknown engine %q: must be one of auto, uprobe, inline", o.Engine)
+	case o.Spans.ProfilerMap != "" && o.Engine == EngineInline:
+		return errors.New("Spans.ProfilerMap requires engine uprobe: machine code in the target cannot fill a BPF map")
+	case o.Spans.ProfilerMap != "" && o.MinBlock > 0:
+		return errors.New("Spans.ProfilerMap and MinBlock exclude each other")
 	case o.Clock != "" && o.Clock != ClockAuto && o.Clock != ClockPrecise && o.Clock != ClockCoarse:
 		return fmt.Errorf("unknown clock %q: must be one of auto, precise, coarse", o.Clock)
 	}

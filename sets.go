@@ -48,6 +48,7 @@ func (o Options) observed(p *goproc.Process, engine probe.Engine, running bool) 
 		if _, changes := engine.(*inline.Engine); changes && o.Spans.Propagation != nil {
 			want.Propagate = o.Spans.Propagation.probes()
 		}
+		want.ProfilerMap = o.Spans.ProfilerMap
 		s.spans.silent = o.Spans.Propagation != nil && want.Propagate == nil
 	}
 	return want, s, nil

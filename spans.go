@@ -104,11 +104,27 @@ type SpanOptions struct {
 	// task of a request has a message with what it has allocated. Allocs excludes Options.Allocs.
 	Allocs bool
 
+	// ProfilerMap is the path at which a BPF map is pinned that tells eBPF profilers, such as that of OpenTelemetry, which span a thread
+	// works for, so that the samples of a profile have the span. [DefaultProfilerMap] is where they expect it. If there is no map yet, it
+	// is created, and it stays when the session ends, without the threads of the target. Empty means none.
+	//
+	// While a thread runs a goroutine that serves a request or a message, or one that was created for that, the map has the trace ID and
+	// the span ID of the request, until it ends. The spans of what the program sends are not in the map. If the program makes a span of
+	// the request by an SDK of OpenTelemetry, the map has that one, except for RPCs of gRPC before v1.60.0. Only one program should fill
+	// the map for a process.
+	//
+	// It requires [EngineUprobe], which EngineAuto then selects: machine code in the target cannot fill the map. It excludes NoWork, Tasks,
+	// Options.MinBlock and Options.Kinds. Each request costs the target about 2 µs more.
+	ProfilerMap string
+
 	// Syscalls includes the time in system calls and in C code in the breakdown with engine uprobe. Otherwise this time counts as
 	// running. It costs the target about 6 µs for each system call of a request, and less for others. [EngineInline] always
 	// includes it, for about 1 µs. Syscalls applies if neither NoWork nor Options.Kinds is set.
 	Syscalls bool
 }
+
+// DefaultProfilerMap is where the OpenTelemetry eBPF profiler and other tools expect the map of SpanOptions.ProfilerMap.
+const DefaultProfilerMap = "/sys/fs/bpf/otel/traces_ctx_v1"
 
 // Propagation is how the spans whose contexts are in headers are sampled: those of requests that the program serves and of requests that
 // it sends by a library for which propagation is supported. The probes decide that, and SpanOptions.Sample is not called for these
@@ -170,6 +186,8 @@ func (o SpanOptions) problem(kinds event.Kinds) error {
 		return fmt.Errorf("Spans.Propagation.Omit is %v: must be between 0 and 1", o.Propagation.Omit)
 	case o.Tasks && o.Propagation != nil:
 		return errors.New("Spans.Tasks and Spans.Propagation exclude each other")
+	case o.ProfilerMap != "" && (o.Tasks || o.NoWork || !kinds.IsEmpty()):
+		return errors.New("Spans.ProfilerMap excludes Spans.Tasks, Spans.NoWork and Kinds")
 	case o.Tasks && !kinds.IsEmpty() && !kinds.Contains(event.KindsGoroutine):
 		return fmt.Errorf("Spans.Tasks requires Kinds with %v", event.KindsGoroutine.Without(kinds))
 	}
@@ -194,7 +212,7 @@ func newSpanSets(o SpanOptions, p *goproc.Process, kinds event.Kinds) (*spanSets
 	s := &spanSets{binary: p.Binary()}
 	opt := join.Options{PID: int32(p.PID()), Handle: o.Handle, Sample: o.Sample, Kinds: kinds,
 		Release: func(g uint64) { s.session.Unlist(g) }, Disown: func(g uint64) { s.session.Disown(g) }, InGap: func() bool { return s.session.InGap() },
-		Unbuffered: p.Unbuffered,
+		Unbuffered: p.Unbuffered, Identified: o.ProfilerMap != "",
 		Alive: func() ([]uint64, int64, error) {
 			alive, err := p.Alive()
 			return alive, time.Now().UnixNano(), err

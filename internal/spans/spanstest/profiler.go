@@ -209,6 +209,12 @@ func (p *Profiler) In(s *ProfilerSample, name string) bool {
 	return s.PC >= f.Entry && s.PC < f.End
 }
 
+// Func returns the name of the function in which a sample is; empty if that is not known.
+func (p *Profiler) Func(s *ProfilerSample) string {
+	f, _ := p.binary.FuncForPC(s.PC)
+	return f.Name
+}
+
 // clockError is more than the error of two conversions from a clock to another, in nanoseconds.
 const clockError = 50_000
 
