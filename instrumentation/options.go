@@ -1,6 +1,7 @@
 package instrumentation
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -39,6 +40,7 @@ type config struct {
 	noQueryText bool
 	noParsing   bool // of statements
 	functions   []string
+	profilerMap string
 
 	exports  *otlp.Config // nil: spans are not exported
 	disabled bool         // nothing is observed because OTEL_SDK_DISABLED is true
@@ -135,6 +137,12 @@ func WithoutQueryParsing() Option {
 // without a function that matches cannot be observed. WithFunctions may be used more than once.
 func WithFunctions(patterns ...string) Option {
 	return func(c *config) { c.functions = append(c.functions, patterns...) }
+}
+
+// WithProfilerMap fills the BPF map at a path, by which eBPF profilers know the spans that threads work for: see
+// loupe.SpanOptions.ProfilerMap. An empty path means [loupe.DefaultProfilerMap].
+func WithProfilerMap(path string) Option {
+	return func(c *config) { c.profilerMap = cmp.Or(path, loupe.DefaultProfilerMap) }
 }
 
 // closeTimeout is how long Close waits for the end of the observation and for the exports.
@@ -267,6 +275,12 @@ func (c *config) check() error {
 		return fmt.Errorf("unknown engine %q: must be one of auto, uprobe, inline", c.engine)
 	}
 	switch {
+	case c.profilerMap != "" && c.engine == loupe.EngineInline:
+		return errors.New("WithProfilerMap requires engine uprobe")
+	case c.profilerMap != "" && c.noBreakdown:
+		return errors.New("WithProfilerMap and WithoutBreakdown exclude each other")
+	case c.profilerMap != "" && c.provider != nil:
+		return errors.New("WithProfilerMap and WithTracerProvider exclude each other: the provider chooses other IDs")
 	case c.disabled:
 		return nil
 	case len(c.pids)+len(c.exes) == 0 && c.env:

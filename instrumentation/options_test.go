@@ -37,6 +37,8 @@ func TestConfig(t *testing.T) {
 		{name: "invalid executable", options: []Option{handler, WithExe("12")}, err: "use WithPID"},
 		{name: "empty executable", options: []Option{handler, WithExe("")}, err: "must be a path"},
 		{name: "invalid engine", options: []Option{handler, WithPID(7), WithEngine("steam")}, err: "unknown engine"},
+		{name: "map without breakdown", options: []Option{handler, WithPID(7), WithProfilerMap(""), WithoutBreakdown()}, err: "exclude each other"},
+		{name: "map with inline", options: []Option{handler, WithPID(7), WithProfilerMap(""), WithEngine(loupe.EngineInline)}, err: "requires engine uprobe"},
 		{name: "options", options: []Option{handler, WithPID(8, 7), WithPID(7), WithExe("below/it"), WithExe("orders")}, pids: []int{7, 8}, exes: []string{below, "orders"}},
 		{name: "environment", env: map[string]string{"OTEL_GO_AUTO_TARGET_EXE": "/bin/orders", "OTEL_GO_AUTO_TARGET_PID": "7, 9"}, options: []Option{WithEnv()},
 			pids: []int{7, 9}, exes: []string{"/bin/orders"}},

@@ -118,7 +118,7 @@ func (p *process) tryAttach(ctx context.Context) (*loupe.Session, error) {
 	m := p.manager
 	opt := loupe.Options{Engine: m.config.engine, Log: m.log, Spans: loupe.SpanOptions{
 		Handle: func(s *spans.Span) { m.handle(p, s) }, NoWork: m.config.noBreakdown, Allocs: m.config.allocations, NoQueryText: m.config.noQueryText,
-		NoQueryParsing: m.config.noParsing, Functions: m.config.functions}}
+		NoQueryParsing: m.config.noParsing, Functions: m.config.functions, ProfilerMap: m.config.profilerMap}}
 	opt.Spans.Propagation = m.config.propagation()
 	if sampler := m.config.sampler; sampler != nil {
 		opt.Spans.Sample = func(s *spans.Span) bool { return control.Sample(sampler, s) }
