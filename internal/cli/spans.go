@@ -34,6 +34,7 @@ type spanFlags struct {
 	allocs   bool
 	otlp     string
 	service  string
+	profiler string // the path of a map; empty: none
 
 	propagate *bool // nil: with engine inline, or if spans are exported
 }
@@ -84,6 +85,10 @@ If the program makes spans of its requests itself, by the OpenTelemetry SDK,
 these are continued: the spans that only loupe knows are in the same traces,
 and those that the program exports are marked with [own], and not exported.
 
+--profiler-map tells eBPF profilers, such as that of OpenTelemetry, which span
+each thread works for, by the BPF map at ` + loupe.DefaultProfilerMap + `
+or at another path that follows after "=". It requires engine uprobe.
+
 Supported libraries, with Go 1.19 and later: net/http with the routes of
 http.ServeMux, gorilla/mux, chi, gin and echo; google.golang.org/grpc;
 database/sql; github.com/jackc/pgx/v5; github.com/redis/go-redis (v8 and v9);
@@ -119,6 +124,8 @@ select functions whose parameters are secret. A call costs the target about
 	f.StringArrayVar(&flags.funcs, "func", nil, "also trace the calls of functions that match `PATTERN`; can be repeated")
 	f.BoolVar(&flags.noWork, "no-breakdown", false, "do not observe how requests spend their time, which is cheaper")
 	f.BoolVar(&flags.allocs, "allocs", false, "also count what requests allocate, which each allocation of the program costs time")
+	f.StringVar(&flags.profiler, "profiler-map", "", "fill the BPF map at `PATH` by which eBPF profilers join samples and spans (engine uprobe)")
+	f.Lookup("profiler-map").NoOptDefVal = loupe.DefaultProfilerMap
 	propagate := f.Bool("propagate", true, "with engine inline, add traceparent headers to the requests that the program sends")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if problem := flags.problem(); problem != "" {
@@ -132,7 +139,8 @@ select functions whose parameters are secret. A call costs the target about
 			return err
 		}
 		opt := flags.live.options(v.a)
-		opt.Spans = loupe.SpanOptions{Handle: v.handle, NoWork: flags.noWork, Allocs: flags.allocs, Functions: flags.funcs, Propagation: v.propagation()}
+		opt.Spans = loupe.SpanOptions{Handle: v.handle, NoWork: flags.noWork, Allocs: flags.allocs, Functions: flags.funcs, Propagation: v.propagation(),
+			ProfilerMap: flags.profiler}
 		if v.controller != nil {
 			opt.Spans.Sample = v.sample
 		}
@@ -150,6 +158,10 @@ func (f *spanFlags) problem() string {
 		return fmt.Sprintf("--interval %v is negative", f.interval)
 	case f.top < 0:
 		return fmt.Sprintf("--top %d is negative; 0 prints all", f.top)
+	case f.profiler != "" && f.noWork:
+		return "--profiler-map and --no-breakdown exclude each other"
+	case f.profiler != "" && f.live.engine.name == string(loupe.EngineInline):
+		return "--profiler-map requires engine uprobe: machine code in the target cannot fill a BPF map"
 	}
 	return f.live.problem()
 }

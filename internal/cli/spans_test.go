@@ -168,6 +168,22 @@ func TestSpansOptions(t *testing.T) {
 	}
 }
 
+// TestSpansProfilerMap asks for the map of a profiler.
+func TestSpansProfilerMap(t *testing.T) {
+	for flag, want := range map[string]string{"--profiler-map": loupe.DefaultProfilerMap, "--profiler-map=/sys/fs/bpf/map": "/sys/fs/bpf/map", "-q": ""} {
+		sys := newSpans()
+		if r := run(t, sys, "spans", "42", flag); r.status != exitDone || sys.stream.options.Spans.ProfilerMap != want {
+			t.Errorf("%s: %+v, %q", flag, r, sys.stream.options.Spans.ProfilerMap)
+		}
+	}
+	for _, more := range [][]string{{"--no-breakdown"}, {"--engine", "inline"}} {
+		r := run(t, newSpans(), append([]string{"spans", "42", "--profiler-map"}, more...)...)
+		if r.status != exitUsage || !strings.Contains(r.errOut, "--profiler-map") || strings.Count(r.errOut, "\n") != 1 {
+			t.Errorf("%v: %+v", more, r)
+		}
+	}
+}
+
 // TestSpansFunctions selects functions.
 func TestSpansFunctions(t *testing.T) {
 	sys := newSpans()
