@@ -61,11 +61,15 @@ type way struct {
 // function is one that each request calls, and that both engines can observe.
 const function = "net/http.(*ServeMux).findHandler"
 
+// profilerMap is where the map for profilers is pinned.
+const profilerMap = "/sys/fs/bpf/loupe-bench/traces_ctx_v1"
+
 // ways returns the ways that are measured. Those that count allocations or observe calls have the breakdown, and propagate no contexts.
 func (b *bench) ways() []way {
 	all := []way{
 		{name: "uprobe, without breakdown", args: []string{"--engine", "uprobe", "--no-breakdown"}},
 		{name: "uprobe", args: []string{"--engine", "uprobe"}},
+		{name: "uprobe, map for profilers", args: []string{"--engine", "uprobe", "--profiler-map=" + profilerMap}},
 		{name: "inline, without breakdown", args: []string{"--engine", "inline", "--no-breakdown", "--propagate=false"}},
 		{name: "inline", args: []string{"--engine", "inline", "--propagate=false"}},
 		{name: "inline, propagating contexts", args: []string{"--engine", "inline"}},
@@ -86,6 +90,7 @@ func (b *bench) run() (err error) {
 		return err
 	}
 	defer os.RemoveAll(b.dir)
+	defer os.RemoveAll(filepath.Dir(profilerMap))
 	if err := b.build(); err != nil {
 		return err
 	}
