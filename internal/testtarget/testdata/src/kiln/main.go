@@ -7,7 +7,8 @@
 //	/move?us=N       uses N microseconds in main.burn and yields or makes a blocking system call after each tenth, so that it moves
 //	                 between threads
 //	/fan?us=N        uses N microseconds in each of 4 goroutines that it starts, in main.burnChild, and waits for them
-//	/outlive?us=N    starts a goroutine that uses N microseconds in main.burnAfter, and answers at once
+//	/outlive?us=N    starts a goroutine that uses N microseconds in main.burnAfter and yields after each tenth, and answers after a third
+//	                 of that time
 //	/panic?us=N      uses N microseconds in main.burn, and panics
 //
 // All the time, one goroutine that belongs to no request uses half of a processor in main.burnOutside.
@@ -151,7 +152,15 @@ func fan(d time.Duration) {
 	all.Wait()
 }
 
-func outlive(d time.Duration) { go burnAfter(d) }
+func outlive(d time.Duration) {
+	go func() {
+		for i := 0; i < 10; i++ {
+			burnAfter(d / 10)
+			runtime.Gosched()
+		}
+	}()
+	time.Sleep(d / 3)
+}
 
 func stop(d time.Duration) {
 	burn(d)
