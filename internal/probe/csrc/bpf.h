@@ -400,10 +400,18 @@ INLINE void list_add(u64 goid)
 
 #include "identity.h"
 
-INLINE void list_remove(u64 goid)
+/*
+ * The request of a goroutine ends, or the goroutine. This is called before the time of the end is read, so that no sample of a profiler is
+ * later than the end of its span.
+ */
+INLINE void identity_ends(u64 goid)
 {
 	if (identify && is_listed(goid))
 		identity_end(goid);
+}
+
+INLINE void list_remove(u64 goid)
+{
 	if (goid < LOUPE_SMALL_IDS)
 		control.small[goid] = 0;
 	else if (filter.listed[goid % LOUPE_FILTER] && !bpf_map_delete_elem(&listed, &goid))

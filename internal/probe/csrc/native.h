@@ -589,6 +589,7 @@ INLINE void context_inherit(u64 from, u64 to)
 /* Only eBPF programs can fill the map of a profiler: see identity.h. */
 INLINE void thread_runs(u64 goid) {}
 INLINE void thread_stops(void) {}
+INLINE void identity_ends(u64 goid) {}
 INLINE int has_no_identity(u64 startpc) { return 0; }
 
 /* The number of listed goroutines whose IDs have the same remainder: struct loupe_filter. */

@@ -208,6 +208,7 @@ COMMON void destroy(u32 tid, u64 goid)
 		unreadable(GoDestroy);
 		return;
 	}
+	identity_ends(goid);
 
 	struct loupe_record *r = wanted(goid) ? begin(GoDestroy, tid, goid) : 0;
 
@@ -480,6 +481,8 @@ PROBE(coroswitch_m)
 	/* Report both events or none: one alone would leave a goroutine in the wrong state. */
 	if (!wanted(from.id) && !wanted(to))
 		return 0;
+	if (exits)
+		identity_ends(from.id);
 	coroutine_switch(tid, &from, to, exits);
 	if (exits && (CONFIG(skip_listed) || CONFIG(follow)))
 		list_remove(from.id);

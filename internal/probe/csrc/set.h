@@ -237,6 +237,25 @@ INLINE void note_end(struct note *n)
 	} while (0)
 
 /*
+ * The same for the note of the end of a request or of a message, by which the span ends: before that, the goroutine leaves it for
+ * profilers.
+ */
+#define END_NOTE_OR_RETURN(probe, what, n, gr, room)                                           \
+	do {                                                                                   \
+		u32 tid = target_thread();                                                     \
+                                                                                               \
+		if (!tid || !CALLED(probe))                                                    \
+			return 0;                                                              \
+		if (!read_any_g(gr, CURRENT_G(probe))) {                                       \
+			unreadable(SET(kind));                                                 \
+			return 0;                                                              \
+		}                                                                              \
+		identity_ends((gr)->id);                                                       \
+		if (!note_begin_in(n, room, what, tid, (gr)->id, 0))                           \
+			return 0;                                                              \
+	} while (0)
+
+/*
  * A request of a goroutine begins or ends: while it lasts, the events of the goroutine and of those that it creates are reported,
  * if the session follows requests, and what they allocate is counted, if the session does that.
  */

@@ -219,7 +219,7 @@ PROBE(server_end)
 
 	if (from - SETTING(send_start) < SETTING(send_size) || from - SETTING(receive_start) < SETTING(receive_size))
 		return 0;
-	NOTE_OR_RETURN(server_end, SERVER_END, &n, &gr);
+	END_NOTE_OR_RETURN(server_end, SERVER_END, &n, &gr, LOUPE_PAYLOAD);
 	follow_end(gr.id);
 
 	u64 status = ARG(server_end, 2, 16);

@@ -450,7 +450,7 @@ PROBE(ask)
 	struct goroutine gr;
 	struct note n;
 
-	NOTE_OR_RETURN(ask, ASK, &n, &gr);
+	END_NOTE_OR_RETURN(ask, ASK, &n, &gr, LOUPE_PAYLOAD);
 	follow_end(gr.id);
 	context_forget(gr.id);
 

@@ -215,7 +215,7 @@ PROBE(server_end)
 	struct goroutine gr;
 	struct note n;
 
-	SHORT_NOTE_OR_RETURN(server_end, SERVER_END, &n, &gr, 64);
+	END_NOTE_OR_RETURN(server_end, SERVER_END, &n, &gr, 64);
 	follow_end(gr.id);
 
 	u64 c = ARG(server_end, 0, 0), req = 0, status = 0, written = 0;
@@ -249,7 +249,7 @@ PROBE(server_http2_end)
 	struct goroutine gr;
 	struct note n;
 
-	SHORT_NOTE_OR_RETURN(server_http2_end, SERVER_HTTP2_END, &n, &gr, 32);
+	END_NOTE_OR_RETURN(server_http2_end, SERVER_HTTP2_END, &n, &gr, 32);
 	follow_end(gr.id);
 
 	u64 rws = note_read(&n, ARG(server_http2_end, 0, 0) + SETTING(http2_writer_state));
