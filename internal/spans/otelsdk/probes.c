@@ -163,7 +163,7 @@ INLINE void copy_ids(struct loupe_context *to, const struct ids *from)
 #endif
 
 /* A span of the program begins. Until it ends, requests that a goroutine sends have its context, if it is a client span of one. */
-INLINE void own_begins(u64 goid, int sends)
+INLINE void own_begins(u64 goid, u64 kind, int sends)
 {
 #if HAS_CONTEXTS
 	if (!native.contexts)
@@ -260,7 +260,9 @@ PROBE(begin)
 	note_keys(&n, &k);
 	note_end(&n);
 #if HAS_CONTEXTS
-	own_begins(gr.id, kind == CLIENT && (k.sends || traces_requests(scope[0], scope[1])));
+	own_begins(gr.id, kind, kind == CLIENT && (k.sends || traces_requests(scope[0], scope[1])));
+#else
+	own_begins(gr.id, kind, 0); /* it sends no contexts */
 #endif
 	return 0;
 }
