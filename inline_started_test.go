@@ -1,9 +1,11 @@
 package loupe_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os/exec"
 	"slices"
 	"strconv"
 	"sync"
@@ -12,8 +14,33 @@ import (
 
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
+
+// launchWeb has Loupe start the program, which requests some URLs first.
+func launchWeb(t *testing.T, spec testtarget.Spec, opt loupe.Options, urls ...string) *web {
+	t.Helper()
+	w := &web{t: t}
+	w.watch(&opt)
+	w.target, w.session = startObserved(t, testcmd.Within(t, 0, testtarget.Build(t, spec), urls...), opt)
+	w.read()
+	return w
+}
+
+// startObserved has Loupe start a target.
+func startObserved(t *testing.T, cmd *exec.Cmd, opt loupe.Options) (*testtarget.Process, *loupe.Session) {
+	t.Helper()
+	var s *loupe.Session
+	target := testtarget.StartBy(t, cmd, func() (err error) {
+		if s, err = attachTo(context.Background(), loupe.Command(cmd), opt); err != nil {
+			return err
+		}
+		t.Cleanup(func() { s.Close() })
+		return nil
+	})
+	return target, s
+}
 
 // peer is a server that stores the traceparent headers of each request.
 type peer struct {

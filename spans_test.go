@@ -9,7 +9,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,7 +20,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/loupe-go/loupe"
-	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
 	"github.com/loupe-go/loupe/spans"
 )
@@ -77,30 +75,6 @@ func observeWeb(t *testing.T, target *testtarget.Process, opt loupe.Options) *we
 	w.session = attach(t, w.target.PID(), opt)
 	w.read()
 	return w
-}
-
-// launchWeb has Loupe start the program, which requests some URLs first.
-func launchWeb(t *testing.T, spec testtarget.Spec, opt loupe.Options, urls ...string) *web {
-	t.Helper()
-	w := &web{t: t}
-	w.watch(&opt)
-	w.target, w.session = startObserved(t, testcmd.Within(t, 0, testtarget.Build(t, spec), urls...), opt)
-	w.read()
-	return w
-}
-
-// startObserved has Loupe start a target.
-func startObserved(t *testing.T, cmd *exec.Cmd, opt loupe.Options) (*testtarget.Process, *loupe.Session) {
-	t.Helper()
-	var s *loupe.Session
-	target := testtarget.StartBy(t, cmd, func() (err error) {
-		if s, err = attachTo(context.Background(), loupe.Command(cmd), opt); err != nil {
-			return err
-		}
-		t.Cleanup(func() { s.Close() })
-		return nil
-	})
-	return target, s
 }
 
 // watch has the spans of the program collected.
