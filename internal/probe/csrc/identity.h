@@ -42,7 +42,8 @@ struct loupe_identity {
 	u64 about; /* the address of the context.Context that passes the request on, or 0 */
 	u64 parent; /* the ID of the span in its header; 0: none */
 	u32 over;  /* not 0: the request has ended */
-	u32 own;   /* OWN_... */
+	u16 own;   /* OWN_... */
+	u16 set;   /* which set has reported the request: an index of loupe_target.own */
 };
 
 /* By goroutine. It is there only while the filter lists the goroutine. */
@@ -70,10 +71,20 @@ struct {
 	__type(value, struct loupe_threads);
 } span_threads SEC(".maps");
 
-/* The upper half of the IDs of all threads of the target; 0: no entry has been made. The reader uses it to remove the entries. */
+enum {
+	OWN_SETS = 128, /* a power of two */
+};
+
+/* What the probes learn of the target. */
 struct loupe_target {
-	u64 tgid;
-} target_ids SEC(".data.target") = {};
+	u64 tgid; /* the upper half of the IDs of its threads; 0: no entry has been made. The reader uses it to remove the entries */
+
+	/*
+	 * Whether the program makes spans of the requests that a set reports. Then the thread of such a request has no entry until the
+	 * program does that, or until the goroutine runs again: nobody would know the IDs before.
+	 */
+	u8 own[OWN_SETS];
+} target SEC(".data.target") = {};
 
 /* The thread belongs to no span any more. */
 INLINE void thread_leaves(void)
@@ -86,8 +97,8 @@ INLINE void thread_leaves(void)
 
 INLINE void thread_enters(u64 thread, const struct traces_ctx *ids)
 {
-	if (!target_ids.tgid)
-		target_ids.tgid = thread >> 32;
+	if (!target.tgid)
+		target.tgid = thread >> 32;
 	bpf_map_update_elem(&traces_ctx_v1, &thread, ids, BPF_ANY);
 }
 
@@ -200,7 +211,7 @@ FUNCTION int identity_end(u64 goid)
 }
 
 /* A goroutine begins a span by an SDK; own is OWN_NONE if that can describe no request. The rules are those of join.Tracker.Made. */
-INLINE void identity_own_begins(u64 goid, u32 own)
+INLINE void identity_own_begins(u64 goid, u16 own)
 {
 	struct loupe_identity *id = bpf_map_lookup_elem(&identities, &goid);
 
@@ -220,6 +231,7 @@ INLINE void identity_own_begun(u64 goid, const struct traces_ctx *ids, u64 paren
 	new = *id;
 	new.ids = *ids;
 	new.own = OWN_BEGUN;
+	target.own[id->set & (OWN_SETS - 1)] = 1;
 	bpf_map_update_elem(&identities, &goid, &new, BPF_ANY);
 	children_leave(span);
 	thread_enters(bpf_get_current_pid_tgid(), ids);

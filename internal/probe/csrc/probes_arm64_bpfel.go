@@ -442,7 +442,7 @@ const (
 	ProbesVarFilter                         = "filter"
 	ProbesVarIdentify                       = "identify"
 	ProbesVarSet                            = "set"
-	ProbesVarTargetIds                      = "target_ids"
+	ProbesVarTarget                         = "target"
 	ProbesVarTypeAllocatedEntry             = "type_allocated_entry"
 	ProbesVarTypeCarried                    = "type_carried"
 	ProbesVarTypeContext                    = "type_context"
@@ -571,7 +571,7 @@ type ProbesVariableSpecs struct {
 	Filter             *ebpf.VariableSpec `ebpf:"filter"`
 	Identify           *ebpf.VariableSpec `ebpf:"identify"`
 	Set                *ebpf.VariableSpec `ebpf:"set"`
-	TargetIds          *ebpf.VariableSpec `ebpf:"target_ids"`
+	Target             *ebpf.VariableSpec `ebpf:"target"`
 	TypeAllocatedEntry *ebpf.VariableSpec `ebpf:"type_allocated_entry"`
 	TypeCarried        *ebpf.VariableSpec `ebpf:"type_carried"`
 	TypeContext        *ebpf.VariableSpec `ebpf:"type_context"`
@@ -654,7 +654,7 @@ type ProbesVariables struct {
 	Filter             *ebpf.Variable `ebpf:"filter"`
 	Identify           *ebpf.Variable `ebpf:"identify"`
 	Set                *ebpf.Variable `ebpf:"set"`
-	TargetIds          *ebpf.Variable `ebpf:"target_ids"`
+	Target             *ebpf.Variable `ebpf:"target"`
 	TypeAllocatedEntry *ebpf.Variable `ebpf:"type_allocated_entry"`
 	TypeCarried        *ebpf.Variable `ebpf:"type_carried"`
 	TypeContext        *ebpf.Variable `ebpf:"type_context"`

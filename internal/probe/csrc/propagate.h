@@ -423,11 +423,12 @@ FUNCTION int identity_begin(struct loupe_note *to, u64 goid, u64 traceparent, u6
 	words[1] = __builtin_bswap64(own.ids.trace[1]);
 	words[2] = __builtin_bswap64(own.ids.span);
 	own.about = passed;
+	own.set = SET(kind) & (OWN_SETS - 1);
 	if (!is_listed(goid)) /* there was no room */
 		return 0;
 	if (bpf_map_update_elem(&identities, &goid, &own, BPF_ANY))
 		__sync_fetch_and_add(&control.unlisted, 1);
-	else
+	else if (!target.own[own.set & (OWN_SETS - 1)])
 		thread_enters(bpf_get_current_pid_tgid(), &own.ids);
 	return 0;
 }

@@ -1,6 +1,7 @@
 package uprobe
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -27,8 +28,8 @@ const (
 // requests are not in the map.
 const spansWithThreads = 1 << 14
 
-// targetIDs is the map with the IDs by which the probes know the threads of the target.
-const targetIDs = ".data.target"
+// learnt is the map with what the probes learn of the target.
+const learnt = ".data.target"
 
 // openProfilerMap opens the map that is pinned at a path, or creates it and pins it there. The map stays pinned: who uses it keeps the one
 // that it has opened, so a second one would separate those that were started before and after.
@@ -155,10 +156,11 @@ func (e *Engine) targetID() (tgid uint32, known bool) {
 	if len(e.colls) == 0 {
 		return 0, false
 	}
-	var id uint64
-	if err := e.maps()[targetIDs].Lookup(uint32(0), &id); err != nil {
+	raw, err := e.maps()[learnt].LookupBytes(uint32(0))
+	if err != nil || len(raw) < 8 {
 		return 0, false
 	}
+	id := binary.NativeEndian.Uint64(raw) // struct loupe_target
 	return uint32(id), id != 0
 }
 
