@@ -98,7 +98,7 @@ func TestProfilerMap(t *testing.T) {
 		t.Run(spec.String(), func(t *testing.T) {
 			k := startKiln(t, spec)
 			profiler := spanstest.SampleProfiler(t, k.target.PID(), k.path)
-			const n = 20
+			const n = 12
 			k.send(n, k.plain+"/burn?us=2000", k.secure+"/burn?us=2000", k.plain+"/sleep?us=1000", k.plain+"/move?us=3000",
 				k.plain+"/fan?us=1000", k.plain+"/outlive?us=3000", k.plain+"/panic?us=1000")
 			got := k.session.Take(n * 7)
@@ -207,7 +207,7 @@ func TestProfilerMapFull(t *testing.T) {
 		}
 	}
 	profiler := spanstest.SampleProfiler(t, k.target.PID(), k.path)
-	const n = 20
+	const n = 12
 	k.send(n, k.plain+"/burn?us=2000", k.plain+"/move?us=3000", k.plain+"/fan?us=1000", k.plain+"/outlive?us=3000")
 	got := k.session.Take(n * 4)
 	samples := profiler.Stop()
