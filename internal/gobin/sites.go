@@ -96,6 +96,26 @@ func (b *Binary) AfterCall(f Func, pc uint64, words int) ([]insn.Site, error) {
 	return sites, nil
 }
 
+// LocalArg returns the offset from the stack pointer of the variable of a function whose address is argument word n of the call at pc.
+// See insn.LocalArg.
+func (b *Binary) LocalArg(f Func, pc uint64, n int) (offset int, ok bool, err error) {
+	c, err := b.code(f)
+	if err != nil {
+		return 0, false, err
+	}
+	offset, ok = insn.LocalArg(c, b.version.Minor, pc, n)
+	return offset, ok, nil
+}
+
+// Ahead returns the instructions at which a function first arrives after the call at pc and that are suitable. See insn.Ahead.
+func (b *Binary) Ahead(f Func, pc uint64, local int, suitable func(insn.Place) bool) ([]insn.Site, error) {
+	c, err := b.code(f)
+	if err != nil {
+		return nil, err
+	}
+	return insn.Ahead(c, b.version.Minor, pc, local, suitable), nil
+}
+
 // StackMoved returns how many bytes the stack pointer is below its value at the entry of a function, at the instruction at pc.
 // ok is false if that is not the same for all ways to the instruction.
 func (b *Binary) StackMoved(f Func, pc uint64) (moved int, ok bool, err error) {

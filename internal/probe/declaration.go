@@ -2,6 +2,7 @@ package probe
 
 import (
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/gobin"
 	"github.com/loupe-go/loupe/internal/probe/csrc"
 )
 
@@ -33,6 +34,13 @@ type Declaration struct {
 	Addrs  []uint64 // entries of further functions, in the image
 	Place  Place
 	Callee string // AtCall, AfterCall: the function that is called
+
+	// Find returns further functions of an executable. It may be nil.
+	Find func(*gobin.Binary) ([]gobin.Func, error)
+	// Callees are further functions that are called.
+	Callees []string
+	// Local selects calls for AfterCall. It may be nil: all.
+	Local *Local
 
 	// AfterCall: the number of result words that the probe reads. The probe is at the first instruction after the call that the
 	// kernel emulates, or at the next one. Releases that pass results on the stack have no place for it.
@@ -68,6 +76,9 @@ type Declaration struct {
 	// Lends marks one of these that lends memory to the program: csrc.Loans.
 	Lends bool
 
+	// Only is the kind of engines that attach the probe: others have another way to report the same. AnyEngine is the zero value.
+	Only Engines
+
 	NeedsG bool // requires the current g
 	Reads  bool // reads memory that need not be valid (read_foreign in C)
 	Fence  Fence
@@ -85,6 +96,27 @@ type Declaration struct {
 
 	// Without describes the events that are missing if it cannot be attached.
 	Without string
+}
+
+// Engines is a kind of engines.
+type Engines uint8
+
+const (
+	AnyEngine     Engines = iota
+	KernelEngines         // whose probes are run by the kernel
+	NativeEngines         // whose probes are machine code in the target
+)
+
+// A Local selects the calls to which a function passes the address of a variable on its stack. Their places can differ in the offset of the
+// variable, and all places of a probe must be alike, so a set has several programs for them that do the same.
+type Local struct {
+	Word int // the number of the argument word with the address
+
+	// Nth is the number of the offset that the calls have, from 0 on, among all that there are. The offset from the stack pointer is that of
+	// the first result which the probe does not read.
+	Nth int
+	// Last reports that calls with further offsets have no probe: Declaration.Without is then said.
+	Last bool
 }
 
 // A Fence determines whether all instructions before a probe's place must have completed when engine inline reads the

@@ -122,7 +122,7 @@ func (p *Plan) Code(site Site) (entry uint64, code []byte, err error) {
 // frame, or elsewhere after the calls of another function. Preferred lists are first.
 func (p *Plan) Instead(probe *Probe) ([][]Site, error) {
 	if len(probe.instead) > 0 {
-		return [][]Site{probe.instead}, nil
+		return probe.instead, nil
 	}
 	if len(probe.Sites) != 1 {
 		return nil, nil
@@ -214,7 +214,18 @@ type Probe struct {
 	Lends    bool   // lends memory to the program
 
 	declared *Declaration
-	instead  []Site // AtExit in a deferred function: the places after the calls of it; at returns: where the frame is removed; AfterCall: instructions that are longer than a jump
+	instead  [][]Site // AtExit in a deferred function: the places after the calls of it; at returns: where the frame is removed; AfterCall: instructions that are longer than a jump
+}
+
+// Only returns the kind of engines that attach the probe.
+func (p *Probe) Only() Engines { return p.declared.Only }
+
+// addInstead adds a place to one of the lists that Instead returns.
+func (p *Probe) addInstead(list int, f gobin.Func, site insn.Site) {
+	for len(p.instead) <= list {
+		p.instead = append(p.instead, nil)
+	}
+	p.instead[list] = append(p.instead[list], Site{Func: f.Name, Addr: site.PC, At: site})
 }
 
 // A Site is one place of a probe.
@@ -353,8 +364,20 @@ func (pl *planner) add(d *Declaration) error {
 			funcs = append(funcs, f)
 		}
 	}
+	if d.Find != nil {
+		found, err := d.Find(pl.bin)
+		if err != nil {
+			pl.warn("%s: %v", d.Without, err)
+			return nil
+		}
+		funcs = append(funcs, found...)
+	}
+	add := pl.addIn
+	if d.Local != nil {
+		add = pl.localCalls(d.Local)
+	}
 	for _, f := range funcs {
-		if err := pl.addIn(&probe, d, f); err != nil {
+		if err := add(&probe, d, f); err != nil {
 			pl.warn("%s: %v", d.Without, err)
 			return nil
 		}
@@ -409,7 +432,9 @@ func (pl *planner) addReturns(probe *Probe, d *Declaration, f gobin.Func) error 
 		}
 	}
 	if d.Stores == nil && len(probe.Sites) == len(returns) { // this is its only function
-		probe.instead = pl.frameSites(f, returns)
+		if sites := pl.frameSites(f, returns); len(sites) > 0 {
+			probe.instead = [][]Site{sites}
+		}
 	}
 	return nil
 }
@@ -461,7 +486,7 @@ func (pl *planner) addExits(probe *Probe, d *Declaration, f gobin.Func) error {
 	for _, e := range exits {
 		site := insn.Site{PC: e.After, Kind: insn.SiteBody, GReg: insn.GReg(pl.bin.Arch(), pl.bin.Version().Minor)}
 		site.Words = copy(site.Results[:], e.Results)
-		probe.instead = append(probe.instead, Site{Func: f.Name, Addr: site.PC, At: site})
+		probe.addInstead(0, f, site)
 	}
 	for _, site := range sites {
 		for i, slot := range exits[0].Results {
@@ -494,79 +519,6 @@ func (pl *planner) inClosure(d *Declaration, closure gobin.Func) ([]insn.Site, e
 		sites[i].SPMoved = moved
 	}
 	return sites, err
-}
-
-// addCalls places a probe at the calls of another function.
-func (pl *planner) addCalls(probe *Probe, d *Declaration, f gobin.Func) error {
-	callee, ok := pl.bin.LookupFunc(d.Callee)
-	if !ok {
-		return nil
-	}
-	sites, err := callsOf(pl.bin, f, callee)
-	if err != nil {
-		return err
-	}
-	if len(sites) > 1 && slices.Contains(d.Last, f.Name) {
-		sites = sites[len(sites)-1:]
-	}
-	for _, site := range sites {
-		if err := pl.addSite(probe, d, f, site); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// addAfter places a probe after the calls of another function.
-func (pl *planner) addAfter(probe *Probe, d *Declaration, f gobin.Func) error {
-	callee, ok := pl.bin.LookupFunc(d.Callee)
-	if !ok {
-		return nil
-	}
-	calls, err := callsOf(pl.bin, f, callee)
-	if err != nil {
-		return err
-	}
-	for _, call := range calls {
-		places, err := pl.bin.AfterCall(f, call.PC, d.Results)
-		if err != nil {
-			return err
-		}
-		if len(places) == 0 {
-			return fmt.Errorf("%s has no place for a probe after its call of %s", f.Name, callee.Name)
-		}
-		roomy, cheap := places[0], places[1]
-		probe.instead = append(probe.instead, Site{Func: f.Name, Addr: roomy.PC, At: roomy})
-		if err := pl.addSite(probe, d, f, cheap); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// callsOf returns the calls of one function in another.
-func callsOf(bin *gobin.Binary, f, callee gobin.Func) ([]insn.Site, error) {
-	calls, err := bin.CallSites(f)
-	if err != nil {
-		return nil, err
-	}
-	var sites []insn.Site
-	for _, c := range calls {
-		if c.Target != callee.Entry || c.Tail {
-			continue
-		}
-		sites = append(sites, callSite(bin, c.PC))
-	}
-	return sites, nil
-}
-
-// callSite returns the place of a call, as the callee sees it.
-func callSite(bin *gobin.Binary, pc uint64) insn.Site {
-	site := insn.Site{PC: pc, Kind: insn.SiteCall, Emulated: true, GReg: insn.GReg(bin.Arch(), bin.Version().Minor)}
-	if bin.Arch() == insn.AMD64 {
-		site.SPMoved = -8 // the callee's return address is not pushed yet
-	}
-	return site
 }
 
 // addSite adds a place. All places of a probe must have the same settings, because a probe has only one set of them.

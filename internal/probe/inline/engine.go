@@ -200,6 +200,9 @@ func (e *Engine) choose() error {
 	var refused []string
 	for i := range e.plan.Probes {
 		p := &e.plan.Probes[i]
+		if p.Only() == probe.KernelEngines {
+			continue
+		}
 		if p.Requires != "" && !slices.ContainsFunc(chosen, func(q probe.Probe) bool { return q.Set == p.Set && q.Program == p.Requires }) {
 			continue
 		}

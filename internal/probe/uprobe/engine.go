@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -63,6 +64,7 @@ func New(opt Options) *Engine {
 // Attach implements probe.Engine.
 func (e *Engine) Attach(plan *probe.Plan) ([]event.Warning, error) {
 	e.plan = plan
+	plan.Probes = slices.DeleteFunc(plan.Probes, func(p probe.Probe) bool { return p.Only() == probe.NativeEngines })
 	steps := []func() error{e.prepare, e.openProfiler, e.load, e.open, e.attachAll, e.checkProfiler}
 	for _, step := range steps {
 		if err := step(); err != nil {
