@@ -93,8 +93,8 @@ Supported libraries, with Go 1.19 and later: net/http with the routes of
 http.ServeMux, gorilla/mux, chi, gin and echo; google.golang.org/grpc;
 database/sql; github.com/jackc/pgx/v5; github.com/redis/go-redis (v8 and v9);
 go.mongodb.org/mongo-driver (v1.16 and later, v2); the Kafka clients
-segmentio/kafka-go, twmb/franz-go and IBM/sarama (which only sends); and the
-spans that a program makes by the OpenTelemetry API without an SDK.
+segmentio/kafka-go, twmb/franz-go and IBM/sarama; and the spans that a program
+makes by the OpenTelemetry API without an SDK.
 
 --func adds spans of calls of the program's own functions, by their full names
 as in stack traces. * matches any text, except after an opening parenthesis:

@@ -5,7 +5,8 @@
 // call that delivered them until the same goroutine asks for the next ones or ends, or until the operation around it ends: a span of kind
 // consumer, named "process TOPIC". What other goroutines do with the messages is not part of it. While a goroutine waits for messages, its
 // events are not observed; if it does that in a request that it serves, the breakdown of the request is uncertain, and if contexts are
-// propagated, what it sends after that is not in the trace of the request. A tracestate in the headers of a message is not read.
+// propagated, what it sends after that is not in the trace of the request. Messages of which it is not known when they are processed are
+// spans of kind client, named "receive TOPIC". A tracestate in the headers of a message is not read.
 //
 // The central type is [Message].
 package kafka
@@ -49,6 +50,12 @@ func SetSend(s *spans.Span, m Message) {
 func SetProcess(s *spans.Span, m Message) {
 	s.Kind = trace.SpanKindConsumer
 	set(s, "process", m)
+}
+
+// SetReceive sets the kind, the name and the attributes of a span of messages of which it is only known that the program has got them.
+func SetReceive(s *spans.Span, m Message) {
+	s.Kind = trace.SpanKindClient
+	set(s, "receive", m)
 }
 
 func set(s *spans.Span, operation string, m Message) {

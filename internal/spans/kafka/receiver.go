@@ -37,6 +37,19 @@ func (r *Receiver) Ask(n *probe.Note) {
 	update(&c.group, group)
 	update(&c.id, id)
 	r.clients[n.G] = c
+	r.Rest(n)
+}
+
+// Use sets what a goroutine receives with.
+func (r *Receiver) Use(g uint64, group, id string) {
+	if len(r.clients) >= maxClients {
+		clear(r.clients)
+	}
+	r.clients[g] = client{group: group, id: id}
+}
+
+// Rest takes a note of a goroutine that has processed its messages so far, and waits for others.
+func (r *Receiver) Rest(n *probe.Note) {
 	if s := r.tracker.Innermost(n.G, r.library, trace.SpanKindConsumer); s != nil {
 		r.tracker.End(s, n.Time)
 	}

@@ -19,6 +19,14 @@ const (
 	sent
 	failed
 	noHeader
+	ask
+	taken
+	group
+	claimFailed
+	claimEnd
+	response
+	fed
+	fedAll
 )
 
 // chunk is the maximum number of messages in a note, as in probes.c.
@@ -30,13 +38,14 @@ type decoder struct {
 	typeName func(uint64) (string, error)
 	library  string
 	called   map[uint64]bool // messages with which SendMessage was called, until the producer takes them
+	consumer *consumer
 }
 
 // maxCalled bounds decoder.called. Messages that were never taken are among them.
 const maxCalled = 1 << 16
 
 func newDecoder(t *join.Tracker, typeName func(uint64) (string, error), library string) *decoder {
-	return &decoder{tracker: t, typeName: typeName, library: library, called: map[uint64]bool{}}
+	return &decoder{tracker: t, typeName: typeName, library: library, called: map[uint64]bool{}, consumer: newConsumer(t, typeName, library)}
 }
 
 func (d *decoder) decode(n *probe.Note) {
@@ -47,6 +56,8 @@ func (d *decoder) decode(n *probe.Note) {
 		d.end(n)
 	case noHeader:
 		d.tracker.NoHeader()
+	default:
+		d.consumer.decode(n)
 	}
 }
 
@@ -110,7 +121,7 @@ func (d *decoder) end(n *probe.Note) {
 		s.Set(client...)
 		switch {
 		case n.What == failed:
-			kafka.Fail(s, d.errorName(typ, code))
+			kafka.Fail(s, errorName(d.typeName, typ, code))
 		case acks == 0: // the broker was asked for no answer
 			kafka.SetPosition(s, int64(int32(partitions[i])), kafka.Unknown)
 		default:
@@ -121,8 +132,8 @@ func (d *decoder) end(n *probe.Note) {
 }
 
 // errorName returns the type of an error, or the name of an error of the protocol, given the first word of its value.
-func (d *decoder) errorName(typ, code uint64) string {
-	name, err := d.typeName(typ)
+func errorName(typeName func(uint64) (string, error), typ, code uint64) string {
+	name, err := typeName(typ)
 	if err != nil {
 		name = ""
 	}

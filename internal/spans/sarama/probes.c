@@ -2,7 +2,8 @@
 
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Messages that github.com/IBM/sarama sends. The Go half is in decode.go, which reads the notes in the same order.
+ * Messages that a program sends with github.com/IBM/sarama; consume.h has those that it receives. The Go half is in decode.go and receive.go,
+ * which read the notes in the same order.
  */
 enum loupe_probe {
 	PROBE_send,
@@ -12,6 +13,25 @@ enum loupe_probe {
 	PROBE_failed,
 	PROBE_all_failed,
 	PROBE_overflow,
+	PROBE_ask,
+	PROBE_ask_select,
+	PROBE_taken0,
+	PROBE_taken1,
+	PROBE_taken2,
+	PROBE_taken3,
+	PROBE_taken4,
+	PROBE_taken5,
+	PROBE_chosen0,
+	PROBE_chosen1,
+	PROBE_chosen2,
+	PROBE_chosen3,
+	PROBE_selected,
+	PROBE_group,
+	PROBE_claim_failed,
+	PROBE_claim_end,
+	PROBE_response,
+	PROBE_fed,
+	PROBE_fed_all,
 	PROBE_COUNT,
 };
 
@@ -30,6 +50,20 @@ enum loupe_setting {
 	SETTING_set_producer, /* of a produceSet: a pointer to its asyncProducer */
 	SETTING_config_version, /* four numbers */
 	SETTING_config_limit, /* the bytes of the largest message */
+	SETTING_received_topic, /* of a ConsumerMessage */
+	SETTING_received_key,
+	SETTING_received_value,
+	SETTING_received_headers,
+	SETTING_received_partition,
+	SETTING_received_offset,
+	SETTING_channel_size, /* of a channel: the size of its elements, */
+	SETTING_channel_type, /* and their type */
+	SETTING_child_messages, /* of a partitionConsumer */
+	SETTING_child_consumer,
+	SETTING_child_config,
+	SETTING_session_parent, /* of a consumerGroupSession: a pointer to its consumerGroup */
+	SETTING_group_consumer,
+	SETTING_group_id,
 	SETTING_COUNT,
 };
 
@@ -48,6 +82,14 @@ enum {
 	SENT,
 	FAILED,
 	NO_HEADER,
+	ASK,
+	TAKEN,
+	GROUP,
+	CLAIM_FAILED,
+	CLAIM_END,
+	RESPONSE,
+	FED,
+	FED_ALL,
 };
 
 enum {
@@ -402,3 +444,5 @@ PROBE(overflow)
 #endif
 	return 0;
 }
+
+#include "consume.h"

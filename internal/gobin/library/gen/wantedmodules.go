@@ -76,8 +76,12 @@ var franzStructs = []wantedStruct{
 func saramaStructs(pkg string) []wantedStruct {
 	return []wantedStruct{
 		{pkg, "Config", "ClientID Version Producer.RequiredAcks Producer.MaxMessageBytes"},
+		{pkg, "ConsumerMessage", "Topic Key Value Headers Partition Offset"},
 		{pkg, "ProducerMessage", "Topic Key Value Headers Partition Offset retries"},
 		{pkg, "asyncProducer", "conf"},
+		{pkg, "consumerGroup", "consumer groupID"},
+		{pkg, "consumerGroupSession", "parent"},
+		{pkg, "partitionConsumer", "messages consumer conf"},
 		{pkg, "produceSet", "parent"},
 	}
 }

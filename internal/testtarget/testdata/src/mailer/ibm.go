@@ -12,6 +12,10 @@ type (
 	asyncProducer = sarama.AsyncProducer
 	stringEncoder = sarama.StringEncoder
 	byteEncoder   = sarama.ByteEncoder
+	received      = sarama.ConsumerMessage
+	groupSession  = sarama.ConsumerGroupSession
+	groupClaim    = sarama.ConsumerGroupClaim
+	groupHandler  = sarama.ConsumerGroupHandler
 )
 
 var version = sarama.V0_11_0_0
@@ -24,4 +28,14 @@ func newSyncProducer(brokers []string, c *settings) (syncProducer, error) {
 
 func newAsyncProducer(brokers []string, c *settings) (asyncProducer, error) {
 	return sarama.NewAsyncProducer(brokers, c)
+}
+
+const oldestOffset = sarama.OffsetOldest
+
+func newConsumerGroup(brokers []string, name string, c *settings) (sarama.ConsumerGroup, error) {
+	return sarama.NewConsumerGroup(brokers, name, c)
+}
+
+func newConsumer(brokers []string, c *settings) (sarama.Consumer, error) {
+	return sarama.NewConsumer(brokers, c)
 }

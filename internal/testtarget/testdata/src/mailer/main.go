@@ -1,4 +1,4 @@
-// Mailer sends messages with github.com/IBM/sarama, or, with the build tag shopify, with github.com/Shopify/sarama. It builds with each
+// Mailer sends and receives messages with github.com/IBM/sarama, or, with the build tag shopify, with github.com/Shopify/sarama. It builds with each
 // version that a file such as sarama-1.61.1.mod names.
 //
 // It adds the commands
@@ -18,6 +18,11 @@
 //	retried TOPIC   sends a message, twice if the broker refuses it at first
 //	garbage         collects garbage from now on, all the time
 //	load TOPIC N M  sends M messages, one in each call, on each of N goroutines
+//	group KIND GROUP TOPIC N       processes N messages as a member of a group. KIND is how it receives them: see func handler
+//	refuse KIND GROUP TOPIC N      the same, but each has an error
+//	visit KIND GROUP TOPIC N       sends a request of HTTP for each
+//	forward KIND GROUP FROM TO N   sends a message for each
+//	partitions TOPIC N M           receives M messages of each of the first N partitions; the answer is the sum of their offsets
 package main
 
 import (
@@ -54,7 +59,8 @@ type mailer struct {
 
 func main() {
 	m := &mailer{}
-	serve(false, map[string]command{
+	commands := m.consumers()
+	for name, c := range map[string]command{
 		"broker": func(args []string) string {
 			m.broker = args[0]
 			m.sync = m.open(config())
@@ -97,7 +103,10 @@ func main() {
 			return m.message(m.sync, &message{Topic: args[0], Key: byteEncoder("limit"), Value: byteEncoder(value)})
 		},
 		"garbage": func([]string) string { go collect(); return "ok" },
-	})
+	} {
+		commands[name] = c
+	}
+	serve(false, commands)
 }
 
 func config() *settings {
@@ -165,15 +174,23 @@ func (m *mailer) async(topic string, n int, successes bool) string {
 	return "ok"
 }
 
-func (m *mailer) inside(args []string) string {
-	if m.http == "" {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		check(err)
-		m.http = l.Addr().String()
-		go http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			io.WriteString(w, result(m.sync.SendMessages(messages(r.URL.Path[1:], 2))))
-		}))
+// serve begins to serve requests of HTTP.
+func (m *mailer) serve() {
+	if m.http != "" {
+		return
 	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	check(err)
+	m.http = l.Addr().String()
+	go http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if topic := r.URL.Path[1:]; topic != "" {
+			io.WriteString(w, result(m.sync.SendMessages(messages(topic, 2))))
+		}
+	}))
+}
+
+func (m *mailer) inside(args []string) string {
+	m.serve()
 	resp, err := http.Get("http://" + m.http + "/" + args[0])
 	check(err)
 	defer resp.Body.Close()

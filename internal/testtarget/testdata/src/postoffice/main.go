@@ -7,6 +7,7 @@
 //	stored TOPIC    answers with the number of messages that the topic has
 //	records TOPIC   answers with the messages that the topic has, as another client of Kafka receives them, in the order of their partitions:
 //	                `KEY|VALUE|NAME=VALUE;NAME=VALUE` with the headers, which have no spaces
+//	fill TOPIC N    stores N messages in each partition. The key of message 7 is `key7`, from 0 on
 //	fail CODE N     answers the next N requests to store messages with an error
 package main
 
@@ -56,6 +57,7 @@ func main() {
 			return fmt.Sprint(n)
 		},
 		"records": func(args []string) string { return records(c, args[0]) },
+		"fill":    func(args []string) string { fill(c, args[0], number(args[1])); return "ok" },
 		"fail": func(args []string) string {
 			for i := 0; i < number(args[1]); i++ {
 				c.ControlKey(produce, refuse(int16(number(args[0]))))
@@ -63,6 +65,19 @@ func main() {
 			return "ok"
 		},
 	})
+}
+
+// fill stores n messages in each partition of a topic.
+func fill(c *kfake.Cluster, topic string, n int) {
+	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	check(err)
+	defer client.Close()
+	for _, p := range c.PartitionInfos(topic) {
+		for i := 0; i < n; i++ {
+			r := &kgo.Record{Topic: topic, Partition: p.Partition, Key: []byte(fmt.Sprintf("key%d", i)), Value: []byte("value")}
+			check(client.ProduceSync(context.Background(), r).FirstErr())
+		}
+	}
 }
 
 // records returns the messages of a topic.
