@@ -92,8 +92,8 @@ type SpanOptions struct {
 	// on, franz-go, and sarama from v1.21.0 on, with the last two those without other headers. A request with a traceparent header of its
 	// own is left alone. SpanCounts.NoHeader counts those to which no header could be added.
 	//
-	// The requests of net/http and gRPC also carry on the tracestate of the request that they belong to, and its baggage if Baggage is set.
-	// SpanCounts.NoState counts those that cannot: see there.
+	// They also carry on the tracestate of the request or the message that they belong to, and its baggage if Baggage is set, except that at
+	// most 64 messages of franz-go and sarama that are being sent do at the same time. SpanCounts.NoState counts those that cannot: see there.
 	//
 	// Headers of messages are in memory that the probes lend to the program. Closing the session waits up to a second for messages that
 	// have not been sent. If there are some then, 2 MB of memory stay in the program.
@@ -134,7 +134,7 @@ type Propagation struct {
 	// determines which.
 	Omit float64
 
-	// Baggage has requests that are sent while the program serves one carry on its baggage header, too.
+	// Baggage has requests and messages that are sent while the program serves a request or processes a message carry on its baggage, too.
 	Baggage bool
 
 	// IgnoreParent samples a span with a parent like one without: by the trace ID. Otherwise it is sampled if its parent is.

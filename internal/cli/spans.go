@@ -78,7 +78,8 @@ http/protobuf).
 With --engine inline, requests that the program sends by HTTP and gRPC and
 messages that it sends by Kafka get a traceparent header, so that the spans of
 several services make one trace. Requests that have the header already are not
-changed. A tracestate and a baggage header of a request are carried on.
+changed. A tracestate and a baggage header of a request or a message are
+carried on.
 --propagate=false or OTEL_PROPAGATORS=none prevents it.
 
 If the program makes spans of its requests itself, by the OpenTelemetry SDK,

@@ -5,7 +5,7 @@
 #ifndef LOUPE_KAFKA_H
 #define LOUPE_KAFKA_H
 
-#include "set.h"
+#include "propagate.h"
 
 enum {
 	KAFKA_HEADERS = 32, /* of a message that are searched */
@@ -28,6 +28,8 @@ enum kafka_layout {
 struct kafka_search {
 	u64 value, length;
 	u32 count, problems;
+	u32 states, baggages; /* the numbers of values of tracestate and of baggage, */
+	u64 state, baggage;   /* and the addresses of the first ones: each is an address and a length */
 };
 
 #define KAFKA_TEXT8(a, b, c, d, e, f, g, h)                                                    \
@@ -44,19 +46,42 @@ INLINE u64 peek(u64 addr)
 /* The type in the itab of an interface value; 0 for nil. */
 INLINE u64 type_in(u64 itab) { return itab ? peek(itab + 8) : 0; }
 
-/* Searches the headers of a message for traceparent. */
+/* The headers that are searched for. */
+enum {
+	KAFKA_TRACEPARENT = 1,
+	KAFKA_TRACESTATE,
+	KAFKA_BAGGAGE,
+};
+
+/* Which of them has a name; 0: none. */
+INLINE int kafka_name(u64 name, u64 length)
+{
+	u64 first = 0, last = 0;
+
+	if ((length != 11 && length != 10 && length != 7) || read_foreign(&first, 7, name) || read_foreign(&last, 7, name + length - 7))
+		return 0;
+	if (length == 7 && first == KAFKA_TEXT8('b', 'a', 'g', 'g', 'a', 'g', 'e', 0))
+		return KAFKA_BAGGAGE;
+	if (first != KAFKA_TEXT8('t', 'r', 'a', 'c', 'e', 'p', 'a', 0) && first != KAFKA_TEXT8('t', 'r', 'a', 'c', 'e', 's', 't', 0))
+		return 0;
+	if (length == 11 && last == KAFKA_TEXT8('e', 'p', 'a', 'r', 'e', 'n', 't', 0))
+		return KAFKA_TRACEPARENT;
+	return length == 10 && last == KAFKA_TEXT8('c', 'e', 's', 't', 'a', 't', 'e', 0) ? KAFKA_TRACESTATE : 0;
+}
+
+/* Searches the headers of a message for traceparent, tracestate and baggage. */
 FUNCTION int kafka_find(struct kafka_search *s, u64 headers, u64 count, u64 layout)
 {
 	if (!s) /* the verifier checks functions by themselves */
 		return 0;
-	s->value = s->length = 0;
-	s->count = s->problems = 0;
+	s->value = s->length = s->state = s->baggage = 0;
+	s->count = s->problems = s->states = s->baggages = 0;
 	if (count > KAFKA_HEADERS) {
 		s->problems = KAFKA_CUT;
 		count = KAFKA_HEADERS;
 	}
 	for (u32 i = 0; i < KAFKA_HEADERS; i++) {
-		u64 header[6] = {}, at, text = 0;
+		u64 header[6] = {}, at, value;
 
 		if (i >= count)
 			break;
@@ -65,14 +90,23 @@ FUNCTION int kafka_find(struct kafka_search *s, u64 headers, u64 count, u64 layo
 			s->problems |= KAFKA_UNREADABLE;
 			continue;
 		}
-		if (header[1] != 11 || read_foreign(&text, 8, header[0]) || text != KAFKA_TEXT8('t', 'r', 'a', 'c', 'e', 'p', 'a', 'r') ||
-		    read_foreign(&text, 8, header[0] + 3) || text != KAFKA_TEXT8('c', 'e', 'p', 'a', 'r', 'e', 'n', 't'))
-			continue;
-		if (!s->count) {
-			s->value = layout == KAFKA_TEXT_KEYS ? header[2] : header[3];
-			s->length = layout == KAFKA_TEXT_KEYS ? header[3] : header[4];
+		value = at + (layout == KAFKA_TEXT_KEYS ? 16 : 24);
+		switch (kafka_name(header[0], header[1])) {
+		case KAFKA_TRACEPARENT:
+			if (!s->count++) {
+				s->value = layout == KAFKA_TEXT_KEYS ? header[2] : header[3];
+				s->length = layout == KAFKA_TEXT_KEYS ? header[3] : header[4];
+			}
+			break;
+		case KAFKA_TRACESTATE:
+			if (!s->states++)
+				s->state = value;
+			break;
+		case KAFKA_BAGGAGE:
+			if (!s->baggages++)
+				s->baggage = value;
+			break;
 		}
-		s->count++;
 	}
 	return 0;
 }
@@ -82,6 +116,30 @@ INLINE void note_found(struct note *n, const struct kafka_search *s)
 {
 	note_word(n, s->count | (u64)s->problems << 32);
 	note_text(n, s->value, s->length);
+}
+
+/* Adds the context of a message that a goroutine has received, given its headers. It is the first item of the note. */
+INLINE void kafka_receive(struct note *n, struct loupe_context *to, u64 goid, const struct kafka_search *s)
+{
+	u64 parent = s->count == 1 ? s->value : 0;
+#if HAS_CONTEXTS
+	struct carried carried = {};
+
+	if (s->states == 1 && read_foreign(&carried.state, 16, s->state))
+		carried.state = 0;
+	if (s->baggages == 1 && read_foreign(&carried.baggage, 16, s->baggage))
+		carried.baggage = 0;
+	context_receive(to, goid, parent, s->length, &carried, 0);
+	note_context(n, to);
+#else
+	NOTE_RECEIVED(n, to, goid, parent, s->length);
+#endif
+}
+
+/* Adds what was found beside the traceparent header. */
+INLINE void note_states(struct note *n, const struct loupe_context *c, const struct kafka_search *s)
+{
+	note_carried(n, c, s->states, s->baggages, s->state);
 }
 
 /* Adds the key of a message, which is bytes. */

@@ -76,6 +76,14 @@ INLINE int is_small_loan(u64 addr)
 	return native.loans && addr - native.loans - LOUPE_LOANS_HEAD - LARGE_LOANS_SIZE < SMALL_LOANS_SIZE;
 }
 
+/* Whether an address is that of a large loan. */
+INLINE int is_large_loan(u64 addr)
+{
+	u64 at = addr - native.loans - LOUPE_LOANS_HEAD;
+
+	return native.loans && at < LARGE_LOANS_SIZE && !(at % LOUPE_LARGE_LOAN);
+}
+
 INLINE void give_back_small(u64 loan)
 {
 	struct loupe_loans *l = (struct loupe_loans *)native.loans;
@@ -114,6 +122,136 @@ INLINE void put_header(u64 at, u64 text)
 	put_word(at + 24, TRACEPARENT);
 	put_word(at + 32, TRACEPARENT);
 }
+
+/* What a message carries on beside its traceparent header: the lengths of the values, 0 for none. */
+struct states {
+	u32 state, baggage;
+};
+
+enum {
+	STATE_NAME = 10, /* length of "tracestate" */
+	BAGGAGE_NAME = 7,
+	NAME_ROOM = 16,
+	STATE_ROOM = 30, /* bytes that a header takes beside its value, at most */
+	CARRIED_MISSING = 16, /* why a message has no header: it has a traceparent header, but not all that it was to carry on */
+};
+
+INLINE struct states states_of(const struct loupe_context *c)
+{
+	return (struct states){carried_length(c->carried, CARRIED_STATE), carried_length(c->carried, CARRIED_BAGGAGE)};
+}
+
+/* The bytes that they add to a message, at most. */
+INLINE u64 states_bytes(struct states s) { return (s.state ? s.state + STATE_ROOM : 0) + (s.baggage ? s.baggage + STATE_ROOM : 0); }
+
+/* The bytes that their names and values take in a loan. */
+INLINE u64 states_texts(struct states s)
+{
+	return (s.state ? NAME_ROOM + ((s.state + 7) & ~7ull) : 0) + (s.baggage ? NAME_ROOM + ((s.baggage + 7) & ~7ull) : 0);
+}
+
+/* Writes a header. A key that is bytes has a capacity. */
+INLINE u64 put_named(u64 at, u64 name, u64 name_length, u64 value, u64 length, int bytes)
+{
+	put_word(at, name);
+	put_word(at + 8, name_length);
+	if (bytes)
+		put_word(at + 16, name_length);
+	at += bytes ? 24 : 16;
+	put_word(at, value);
+	put_word(at + 8, length);
+	put_word(at + 16, length);
+	return at + 24;
+}
+
+/*
+ * Writes the headers of what a message carries on to a place in a loan, and their texts to another one. Returns their number. Those whose
+ * values have been overwritten are omitted.
+ */
+FUNCTION u32 put_states(u64 headers, u64 texts, const struct loupe_context *c, const struct states *s, int bytes)
+{
+	u32 count = 0;
+
+	if (s->state && carried_write(texts + NAME_ROOM, c->carried, CARRIED_STATE, s->state)) {
+		put_word(texts, KAFKA_TEXT8('t', 'r', 'a', 'c', 'e', 's', 't', 'a'));
+		put_word(texts + 8, KAFKA_TEXT8('t', 'e', 0, 0, 0, 0, 0, 0));
+		headers = put_named(headers, texts, STATE_NAME, texts + NAME_ROOM, s->state, bytes);
+		texts += NAME_ROOM + ((s->state + 7) & ~7ull);
+		count++;
+	}
+	if (s->baggage && carried_write(texts + NAME_ROOM, c->carried, CARRIED_BAGGAGE, s->baggage)) {
+		put_word(texts, KAFKA_TEXT8('b', 'a', 'g', 'g', 'a', 'g', 'e', 0));
+		put_named(headers, texts, BAGGAGE_NAME, texts + NAME_ROOM, s->baggage, bytes);
+		count++;
+	}
+	return count;
+}
+
+enum { LOAN_STATES = 128 }; /* the headers of a message in a large loan, whose begin is like a small one */
+
+/*
+ * Adds what a message carries on to a large loan that begins with its first header. Returns the number of its headers; 1 if the values
+ * have been overwritten meanwhile.
+ */
+INLINE u32 put_headers(u64 loan, const struct loupe_context *c, const struct states *s, int bytes)
+{
+	u64 size = bytes ? 48 : 40, first = loan + LOAN_STATES;
+
+	for (u32 i = 0; i < size / 8; i++)
+		put_word(first + i * 8, *(volatile u64 *)(loan + i * 8));
+	return 1 + put_states(first + size, first + 3 * size, c, s, bytes);
+}
+
+/*
+ * Takes a loan for a message: a large one if it carries something on and there is room for that in the message. If that is not possible,
+ * missing is set and s is empty. 0: there is no loan.
+ */
+FUNCTION u64 borrow_states(struct states *s, const struct loupe_context *c, u64 room, int *missing)
+{
+	u64 loan = 0;
+
+	*s = states_of(c);
+	*missing = 0;
+	if (!s->state && !s->baggage)
+		return borrow_small();
+	if (states_bytes(*s) <= room)
+		loan = borrow_large();
+	if (loan)
+		return loan;
+	s->state = s->baggage = 0;
+	*missing = CARRIED_MISSING;
+	return borrow_small();
+}
+
+/* Stores the headers of a loan in a message, given the address of their slice there. */
+INLINE void lend_headers(u64 at, u64 loan, const struct loupe_context *c, const struct states *s, int bytes)
+{
+	u32 count = is_large_loan(loan) ? put_headers(loan, c, s, bytes) : 1;
+
+	put_word(at, is_large_loan(loan) ? loan + LOAN_STATES : loan);
+	put_word(at + 16, count);
+	put_word(at + 8, count);
+}
+
+/* The loan that the headers of a message are in; 0: none. */
+INLINE u64 loan_of(u64 headers)
+{
+	if (is_small_loan(headers))
+		return headers;
+	return is_large_loan(headers - LOAN_STATES) ? headers - LOAN_STATES : 0;
+}
+
+INLINE void give_back(u64 loan)
+{
+	if (is_large_loan(loan))
+		give_back_large(loan);
+	else
+		give_back_small(loan);
+}
+
+_Static_assert(LOAN_STATES + 3 * 48 + 2 * NAME_ROOM + sizeof(((struct loupe_carried *)0)->state) + sizeof(((struct loupe_carried *)0)->baggage) + 16 <=
+		       LOUPE_LARGE_LOAN,
+	       "a loan is too small");
 
 #define LENDS lends()
 #else

@@ -327,15 +327,10 @@ INLINE int heap_memory(u64 addr, u64 size)
 	return addr >= 0x10000 && addr < USER_END - size && in_heap(addr, size);
 }
 
-/* Adds the context of a request that a goroutine begins to serve, or of a message that it has received. */
+/* Adds the context of a request that a goroutine begins to serve. */
 #define NOTE_SERVED(n, context, goid, traceparent, tracestate, baggage, passed)                \
 	do {                                                                                   \
 		context_serve(context, goid, traceparent, tracestate, baggage, passed);        \
-		note_context(n, context);                                                      \
-	} while (0)
-#define NOTE_RECEIVED(n, context, goid, traceparent, length)                                   \
-	do {                                                                                   \
-		context_receive(context, goid, traceparent, length, 0, 0);                     \
 		note_context(n, context);                                                      \
 	} while (0)
 

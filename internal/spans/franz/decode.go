@@ -61,7 +61,7 @@ func (d *decoder) decode(n *probe.Note) {
 	case receive:
 		d.receive(n)
 	case noHeader:
-		d.tracker.NoHeader()
+		sets.Missing(d.tracker, n)
 	}
 }
 
@@ -127,11 +127,18 @@ func (d *decoder) errorName(typ uint64, text probe.Text) string {
 func (d *decoder) receive(n *probe.Note) {
 	context := sets.Context(n)
 	count, flags, partition, offset, value := n.Word(), n.Word(), n.Word(), n.Word(), n.Word()
+	parents := d.parents[n.G]
+	delete(d.parents, n.G)
+	var parent trace.SpanContext
+	if len(parents) == 1 && count == 1 {
+		parent = parents[0]
+	}
+	if parent = kafka.Carried(d.tracker, n, context, parent); parent.IsValid() {
+		parents[0] = parent
+	}
 	topic := n.Text()
 	n.Word()
 	key := n.Text()
-	parents := d.parents[n.G]
-	delete(d.parents, n.G)
 	if count >= 1<<31 || !kafka.Valid(0, offset) || topic.Length == 0 && n.Marks&probe.MarkSecret == 0 {
 		d.tracker.Mismatch()
 		return

@@ -128,37 +128,37 @@ enum {
 FUNCTION int lend_header(u64 record, u64 buffer, const struct loupe_context *c)
 {
 	u64 headers[3] = {}, key[2] = {}, value[2] = {}, limit = (u32)peek(buffer + SETTING(buffer_limit)), loan, at = record + SETTING(record_headers);
+	struct states states;
+	int missing = 0;
 
 	if (!heap_memory(at, sizeof(headers)) || read_foreign(headers, sizeof(headers), at) || headers[1] || headers[2] || (headers[0] && heap_memory(headers[0], 8)) ||
 	    read_foreign(key, sizeof(key), record + SETTING(record_key)) || read_foreign(value, sizeof(value), record + SETTING(record_value)))
 		return RECORD_UNKNOWN;
 	if (key[1] >> 31 || value[1] >> 31 || key[1] + value[1] + RECORD_ROOM > limit)
 		return RECORD_LARGE;
-	loan = borrow_small();
+	loan = borrow_states(&states, c, limit - key[1] - value[1] - RECORD_ROOM, &missing);
 	if (!loan)
 		return NO_LOAN;
 	put_header_text(loan + LOAN_TEXT, c);
 	put_header(loan, loan + LOAN_TEXT);
 	put_word(loan + LOAN_SAVED, headers[0]);
 	put_word(loan + LOAN_OWNER, record);
-	put_word(at, loan);
-	put_word(at + 16, 1);
-	put_word(at + 8, 1);
-	return 0;
+	lend_headers(at, loan, c, &states, 0);
+	return missing;
 }
 
 /* Takes it away again. */
 INLINE void return_header(u64 record)
 {
-	u64 at = record + SETTING(record_headers), loan = native.loans ? peek(at) : 0;
+	u64 at = record + SETTING(record_headers), loan = native.loans ? loan_of(peek(at)) : 0;
 
-	if (!is_small_loan(loan) || *(volatile u64 *)(loan + LOAN_OWNER) != record)
+	if (!loan || *(volatile u64 *)(loan + LOAN_OWNER) != record)
 		return;
 	put_word(at + 8, 0);
 	put_word(at + 16, 0);
 	put_word(at, *(volatile u64 *)(loan + LOAN_SAVED));
 	put_word(loan + LOAN_OWNER, 0);
-	give_back_small(loan);
+	give_back(loan);
 }
 #endif
 
@@ -244,7 +244,7 @@ struct poll {
 
 	struct visit fetches, topics, partitions, records;
 	u64 name, name_length; /* of the topic that is visited */
-	u64 parent;            /* address of the traceparent of the record that was searched last, or 0 */
+	struct kafka_search found; /* in the record that was searched last */
 };
 
 /* Sends the context of a sender. */
@@ -262,7 +262,6 @@ FUNCTION int send_parent(u64 goid, u64 tid, u64 value)
 /* Searches a record for a traceparent. */
 FUNCTION int search_record(struct poll *p, u64 record)
 {
-	struct kafka_search found;
 	u64 headers[2] = {};
 
 	if (!p) /* the verifier checks functions by themselves */
@@ -272,10 +271,9 @@ FUNCTION int search_record(struct poll *p, u64 record)
 	p->searched++;
 	if (record < FIRST_PAGE || read_foreign(headers, sizeof(headers), record + SETTING(record_headers)))
 		return 0;
-	kafka_find(&found, headers[0], headers[1], KAFKA_TEXT_KEYS);
-	p->parent = found.count == 1 && found.length == KAFKA_PARENT ? found.value : 0;
-	if (p->parent)
-		send_parent(p->goid, p->tid, found.value);
+	kafka_find(&p->found, headers[0], headers[1], KAFKA_TEXT_KEYS);
+	if (p->found.count == 1 && p->found.length == KAFKA_PARENT)
+		send_parent(p->goid, p->tid, p->found.value);
 	return 0;
 }
 
@@ -344,7 +342,8 @@ FUNCTION int visit_next(struct poll *p)
 
 INLINE void visit_all(struct poll *p, u64 fetches, u64 count)
 {
-	p->parent = p->count = p->first = p->topic = p->length = 0;
+	__builtin_memset(&p->found, 0, sizeof(p->found));
+	p->count = p->first = p->topic = p->length = 0;
 	p->searched = 0;
 	p->fetches.at = fetches;
 	p->fetches.left = count;
@@ -387,12 +386,17 @@ PROBE(receive)
 	if (!p.count || !note_begin(&n, RECEIVE, tid, gr.id, 0))
 		return 0;
 	follow_begin(gr.id);
-	NOTE_RECEIVED(&n, &context, gr.id, p.count == 1 && !(p.flags & CUT) ? p.parent : 0, KAFKA_PARENT);
+	if (p.count != 1 || p.flags & CUT)
+		p.found.states = p.found.baggages = 0;
+	if (p.count != 1 || p.flags & CUT || p.found.length != KAFKA_PARENT)
+		p.found.count = 0;
+	kafka_receive(&n, &context, gr.id, &p.found);
 	note_word(&n, p.count);
 	note_word(&n, p.flags);
 	note_word(&n, p.partition);
 	note_word(&n, note_read(&n, p.first + SETTING(record_offset)));
 	note_word(&n, note_read(&n, p.first + SETTING(record_value)));
+	note_states(&n, &context, &p.found);
 	note_text(&n, p.topic, p.length);
 	note_key(&n, p.first + SETTING(record_key));
 	note_end(&n);

@@ -55,6 +55,7 @@ func TestPropagation(t *testing.T) {
 		o.Expect(franz.Library, "expired "+topic, "failed", sent("letters", " key=key0 error=*errors.errorString"))
 		o.Chain(franz.Library, "relay "+crowd+" "+o.Topic("parcels", 1)+" 20", "190", o.Name("parcels"), 20)
 		o.Missing(1)
+		o.Carries(franz.Library, "0", func(from, to string) string { return "relay " + from + " " + to + " 1" })
 		o.Complete()
 	})
 }

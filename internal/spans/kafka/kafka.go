@@ -6,7 +6,10 @@
 // consumer, named "process TOPIC". What other goroutines do with the messages is not part of it. While a goroutine waits for messages, its
 // events are not observed; if it does that in a request that it serves, the breakdown of the request is uncertain, and if contexts are
 // propagated, what it sends after that is not in the trace of the request. Messages of which it is not known when they are processed are
-// spans of kind client, named "receive TOPIC". A tracestate in the headers of a message is not read.
+// spans of kind client, named "receive TOPIC".
+//
+// A tracestate in the headers of a message is that of the span. If contexts are propagated, that and the baggage of a message are carried on by
+// the requests and the messages that the program sends while it processes the message: by messages in headers tracestate and baggage.
 //
 // The central type is [Message].
 package kafka
@@ -23,6 +26,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/loupe-go/loupe/internal/probe"
+	"github.com/loupe-go/loupe/internal/spans/join"
 	"github.com/loupe-go/loupe/internal/spans/sets"
 	"github.com/loupe-go/loupe/spans"
 )
@@ -121,6 +125,16 @@ func Key(t probe.Text) string {
 func Parent(n *probe.Note) trace.SpanContext {
 	found := n.Word()
 	return sets.Parent(uint64(uint32(found)), n.Text().Bytes)
+}
+
+// Carried reads what a message has beside its traceparent header (note_states in C), and returns the context of the sender with the
+// tracestate. context is the one that the C half has chosen: what is then not carried on is counted.
+func Carried(t *join.Tracker, n *probe.Note, context, parent trace.SpanContext) trace.SpanContext {
+	parent, dropped := sets.Carried(n, context, parent)
+	if dropped {
+		t.NoState()
+	}
+	return parent
 }
 
 // Valid reports whether a partition and an offset that were read from a message are possible.

@@ -59,7 +59,7 @@ func (d *decoder) decode(n *probe.Note) {
 	case receive:
 		d.receive(n)
 	case noHeader:
-		d.tracker.NoHeader()
+		sets.Missing(d.tracker, n)
 	}
 }
 
@@ -173,7 +173,7 @@ func (d *decoder) written(n *probe.Note) {
 func (d *decoder) receive(n *probe.Note) {
 	context := sets.Context(n)
 	partition, offset, value := n.Word(), n.Word(), n.Word()
-	parent := kafka.Parent(n)
+	parent := kafka.Carried(d.tracker, n, context, kafka.Parent(n))
 	topic := n.Text()
 	n.Word()
 	key := n.Text()

@@ -249,7 +249,8 @@ FUNCTION u64 message_bytes(u64 message)
 FUNCTION int context_join(u64 goid, u64 batch, u64 message, u64 max_bytes)
 {
 	struct loupe_context *call = context_find(context_key(goid, CONTEXT_CALL), 0), c;
-	u64 messages[3] = {}, size = 0, bytes = 0, own;
+	u64 messages[3] = {}, size = 0, bytes = 0, own, extra;
+	int missing = 0;
 
 	if (!call || call->flags & LOUPE_SILENT)
 		return 0;
@@ -265,9 +266,14 @@ FUNCTION int context_join(u64 goid, u64 batch, u64 message, u64 max_bytes)
 	if (size == 1 && messages[0] && context_take(batch, &c)) /* the first message came before there was a place for it */
 		context_about(&c, messages[0]);
 	c = *call;
+	extra = states_bytes(states_of(&c));
+	if (extra && own + MESSAGE_ROOM + extra > max_bytes) {
+		extra = c.carried = 0;
+		missing = CARRIED_MISSING;
+	}
 	context_about(&c, messages[0] ? MESSAGE_KEY(messages[0], size) : batch);
-	put_word(batch + SETTING(batch_bytes), bytes + MESSAGE_ROOM);
-	return 0;
+	put_word(batch + SETTING(batch_bytes), bytes + MESSAGE_ROOM + extra);
+	return missing;
 }
 
 /* The batch is about to be sent: its first message has a place. */
@@ -300,7 +306,9 @@ FUNCTION int add_header(u64 goid, u64 record)
 {
 	struct loupe_context *writing, *c;
 	struct kafka_search found;
-	u64 messages = 0, index = 0, headers[3] = {}, base = record - SETTING(records_record), loan, text;
+	u64 messages = 0, index = 0, headers[3] = {}, base = record - SETTING(records_record), loan, text, count;
+	struct states states;
+	int missing = 0;
 
 	if (!heap_memory(base, SETTING(records_record) + SETTING(record_headers) + 24) || read_foreign(&messages, 8, base + SETTING(records_messages)) ||
 	    read_foreign(&index, 8, base + SETTING(records_index)) || !messages || messages & 7 || !index || index >> 32)
@@ -324,7 +332,16 @@ FUNCTION int add_header(u64 goid, u64 record)
 		context_take(context_key(goid, CONTEXT_WRITE), 0);
 		return NO_LOAN;
 	}
-	text = loan + (KAFKA_HEADERS + 1) * 40;
+	states = states_of(c);
+	if (found.states)
+		states.state = 0;
+	if (found.baggages)
+		states.baggage = 0;
+	text = loan + (headers[1] + 3) * 40;
+	if (text + HEADER_TEXT + states_texts(states) > loan + LOUPE_LARGE_LOAN) {
+		states.state = states.baggage = 0;
+		missing = CARRIED_MISSING;
+	}
 	for (u64 i = 0; i < headers[1]; i++) {
 		u64 header[5] = {};
 
@@ -335,13 +352,14 @@ FUNCTION int add_header(u64 goid, u64 record)
 	}
 	put_header_text(text, c);
 	put_header(loan + headers[1] * 40, text);
+	count = headers[1] + 1 + put_states(loan + (headers[1] + 1) * 40, text + HEADER_TEXT, c, &states, 0);
 	put_word(record + SETTING(record_headers), loan);
-	put_word(record + SETTING(record_headers) + 8, headers[1] + 1);
-	put_word(record + SETTING(record_headers) + 16, headers[1] + 1);
-	return 0;
+	put_word(record + SETTING(record_headers) + 8, count);
+	put_word(record + SETTING(record_headers) + 16, count);
+	return missing;
 }
 
-_Static_assert((KAFKA_HEADERS + 1) * 40 + HEADER_TEXT <= LOUPE_LARGE_LOAN, "a loan is too small");
+_Static_assert((KAFKA_HEADERS + 3) * 40 + HEADER_TEXT <= LOUPE_LARGE_LOAN, "a loan is too small");
 
 INLINE void record_end(u64 goid)
 {
@@ -490,11 +508,12 @@ FUNCTION int send_received(u64 g, u64 message)
 	if (read_foreign(headers, sizeof(headers), message + SETTING(message_headers)))
 		n.to->r.flags |= LOUPE_UNREADABLE;
 	kafka_find(&found, headers[0], headers[1], KAFKA_TEXT_KEYS);
-	NOTE_RECEIVED(&n, &context, gr.id, found.count == 1 ? found.value : 0, found.length);
+	kafka_receive(&n, &context, gr.id, &found);
 	note_word(&n, note_read(&n, message + SETTING(message_partition)));
 	note_word(&n, note_read(&n, message + SETTING(message_offset)));
 	note_word(&n, note_read(&n, message + SETTING(message_value)));
 	note_found(&n, &found);
+	note_states(&n, &context, &found);
 	note_string(&n, message + SETTING(message_topic));
 	note_key(&n, message + SETTING(message_key));
 	note_end(&n);

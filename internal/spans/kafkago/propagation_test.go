@@ -57,6 +57,7 @@ func TestPropagation(t *testing.T) {
 		other := o.Topic("parcels", 1)
 		o.Chain(kafkago.Library, "relay "+crowd+" "+other+" 20", "190", other, 20)
 		o.Missing(0)
+		o.Carries(kafkago.Library, "0", func(from, to string) string { return "relay " + from + " " + to + " 1" })
 		o.Complete()
 	})
 }

@@ -109,12 +109,13 @@ PROBE(ask_select)
 }
 
 /* Adds a message. */
-INLINE void note_received(struct note *n, u64 message, const struct kafka_search *found)
+INLINE void note_received(struct note *n, u64 message, const struct loupe_context *c, const struct kafka_search *found)
 {
 	note_word(n, note_read(n, message + SETTING(received_partition)));
 	note_word(n, note_read(n, message + SETTING(received_offset)));
 	note_word(n, note_read(n, message + SETTING(received_value)));
 	note_found(n, found);
+	note_states(n, c, found);
 	note_string(n, message + SETTING(received_topic));
 	note_key(n, message + SETTING(received_key));
 }
@@ -145,10 +146,10 @@ FUNCTION int send_taken(u64 goid, u64 tid, u64 channel, u64 message)
 		return 0;
 	follow_begin(goid);
 	find_parent(&found, message);
-	context_receive(&context, goid, found.count == 1 ? found.value : 0, found.length, 0, 0);
+	kafka_receive(&context, goid, &found);
 	note_context(&n, &context);
 	note_word(&n, channel);
-	note_received(&n, message, &found);
+	note_received(&n, message, &context, &found);
 	note_end(&n);
 	return 0;
 }
@@ -273,13 +274,14 @@ PROBE(response)
 /* Reports that a message is about to be sent to the channel of the last RESPONSE. */
 FUNCTION int send_fed(u64 goid, u64 tid, u64 message)
 {
+	struct loupe_context none = {};
 	struct kafka_search found;
 	struct note n;
 
 	if (!is_message(message) || !note_begin_in(&n, MESSAGE_NOTE, FED, tid, goid, 0))
 		return 0;
 	find_parent(&found, message);
-	note_received(&n, message, &found);
+	note_received(&n, message, &none, &found);
 	note_end(&n);
 	return 0;
 }

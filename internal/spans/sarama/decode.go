@@ -55,7 +55,7 @@ func (d *decoder) decode(n *probe.Note) {
 	case sent, failed:
 		d.end(n)
 	case noHeader:
-		d.tracker.NoHeader()
+		sets.Missing(d.tracker, n)
 	default:
 		d.consumer.decode(n)
 	}

@@ -165,6 +165,8 @@ INLINE u64 encoder_length(u64 at)
 FUNCTION int lend_header(u64 message, u64 set, const struct loupe_context *c)
 {
 	u64 headers[3] = {}, version[2] = {}, limit = 0, key, value, loan, at = message + SETTING(message_headers), config;
+	struct states states;
+	int missing = 0;
 
 	config = peek(peek(set + SETTING(set_producer)) + SETTING(producer_config));
 	if (!config || read_foreign(version, sizeof(version), config + SETTING(config_version)) || read_foreign(&limit, 8, config + SETTING(config_limit)))
@@ -177,7 +179,7 @@ FUNCTION int lend_header(u64 message, u64 set, const struct loupe_context *c)
 	value = encoder_length(message + SETTING(message_value));
 	if (limit >> 40 || key > limit || value > limit || key + value + MESSAGE_ROOM > limit)
 		return MESSAGE_LARGE;
-	loan = borrow_small();
+	loan = borrow_states(&states, c, limit - key - value - MESSAGE_ROOM, &missing);
 	if (!loan)
 		return NO_LOAN;
 	put_header_text(loan + LOAN_TEXT, c);
@@ -188,10 +190,8 @@ FUNCTION int lend_header(u64 message, u64 set, const struct loupe_context *c)
 	put_word(loan + 32, TRACEPARENT);
 	put_word(loan + 40, TRACEPARENT);
 	put_word(loan + LOAN_OWNER, message);
-	put_word(at, loan);
-	put_word(at + 16, 1);
-	put_word(at + 8, 1);
-	return 0;
+	lend_headers(at, loan, c, &states, 1);
+	return missing;
 }
 
 /* Takes it away again. */
@@ -202,14 +202,14 @@ INLINE void return_header(u64 message)
 	if (message < FIRST_PAGE || message & 7)
 		return;
 	context_take(message, 0);
-	loan = peek(at);
-	if (!is_small_loan(loan) || *(volatile u64 *)(loan + LOAN_OWNER) != message)
+	loan = loan_of(peek(at));
+	if (!loan || *(volatile u64 *)(loan + LOAN_OWNER) != message)
 		return;
 	put_word(at + 8, 0);
 	put_word(at + 16, 0);
 	put_word(at, 0);
 	put_word(loan + LOAN_OWNER, 0);
-	give_back_small(loan);
+	give_back(loan);
 }
 
 INLINE void return_headers(u64 messages, u64 count)

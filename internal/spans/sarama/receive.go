@@ -136,7 +136,7 @@ func (c *consumer) isMessage(addr uint64) bool {
 func (c *consumer) taken(n *probe.Note) {
 	context := sets.Context(n)
 	addr := n.Word()
-	m, parent, ok := c.message(n)
+	m, parent, ok := c.message(n, context)
 	asked, known := c.asked[n.G]
 	if !known {
 		return
@@ -155,10 +155,10 @@ func (c *consumer) taken(n *probe.Note) {
 	c.receiver.Begin(n, context, m, parent)
 }
 
-// message reads a message (note_received in C), and the context of its sender.
-func (c *consumer) message(n *probe.Note) (m kafka.Message, parent trace.SpanContext, ok bool) {
+// message reads a message (note_received in C), and the context of its sender. context is the one that the C half has chosen.
+func (c *consumer) message(n *probe.Note, context trace.SpanContext) (m kafka.Message, parent trace.SpanContext, ok bool) {
 	partition, offset, value := n.Word(), n.Word(), n.Word()
-	parent = kafka.Parent(n)
+	parent = kafka.Carried(c.tracker, n, context, kafka.Parent(n))
 	topic := n.Text()
 	n.Word()
 	key := n.Text()
@@ -193,7 +193,7 @@ func (c *consumer) response(n *probe.Note) {
 
 // fed notes that a message is about to be sent to the channel.
 func (c *consumer) fed(n *probe.Note) {
-	m, parent, ok := c.message(n)
+	m, parent, ok := c.message(n, trace.SpanContext{})
 	ch := c.feeding[n.G]
 	switch {
 	case ch == nil:

@@ -140,6 +140,9 @@ func TestChain(t *testing.T) {
 			o.Chain(library, fmt.Sprintf("forward %s %s %s %s 20", kind, o.Name(kind), topic, other), "ok", other, 20)
 		}
 		o.Missing(0)
+		o.Carries(library, "ok", func(from, to string) string {
+			return fmt.Sprintf("forward range %s %s %s 1", o.Name("group-"+from), from, to)
+		})
 		o.Complete()
 	})
 }

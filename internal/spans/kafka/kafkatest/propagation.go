@@ -54,7 +54,7 @@ func Propagating(t *testing.T, spec testtarget.Spec, broker *testtarget.Process)
 			t.Error("memory that the probes have lent is still in the program")
 		}
 	})
-	o = observe(t, target, broker, loupe.Options{Engine: loupe.EngineInline, Spans: loupe.SpanOptions{Propagation: &loupe.Propagation{}}})
+	o = observe(t, target, broker, loupe.Options{Engine: loupe.EngineInline, Spans: loupe.SpanOptions{Propagation: &loupe.Propagation{Baggage: true}}})
 	if !o.Lent() {
 		t.Error("the probes have no memory to lend")
 	}
@@ -159,6 +159,42 @@ func (o *Observed) Chain(library, command, answer, topic string, n int) {
 	}
 	if len(sent) != n {
 		o.t.Errorf("%s: the messages that were sent belong to %d that were received, want %d", command, len(sent), n)
+	}
+}
+
+// Carries passes messages with tracestate and baggage through the program: relay returns the command that receives a message of a topic and
+// sends one to another, which must have the same. The number of messages that carry not all of it must be right, too.
+func (o *Observed) Carries(library, answer string, relay func(from, to string) string) {
+	o.t.Helper()
+	const parent = "traceparent=00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	long := func(n int) string { return strings.Repeat("x", n-2) }
+	none := uint64(0)
+	for i, c := range []struct {
+		sent, want string
+		missing    uint64
+	}{
+		{";tracestate=a=1,b=2;baggage=user=7", ";tracestate=a=1,b=2;baggage=user=7", 0},
+		{";baggage=user=7", ";baggage=user=7", 0},
+		{";tracestate=a=1", ";tracestate=a=1", 0},
+		{";tracestate=a=" + long(256) + ";baggage=b=" + long(496), ";tracestate=a=" + long(256) + ";baggage=b=" + long(496), 0},
+		{";tracestate=a=" + long(257) + ";baggage=b=7", ";baggage=b=7", 1},
+		{";tracestate=a;baggage=b=" + long(497), "", 1},
+		{";tracestate=a=1;tracestate=b=2", "", 1},
+		{"", "", 0},
+	} {
+		from, to := o.Topic(fmt.Sprint("from", i), 1), o.Topic(fmt.Sprint("to", i), 1)
+		o.Broker.Command("post " + from + " " + parent + c.sent)
+		o.Do(relay(from, to), answer)
+		all := o.take(2, library)
+		o.Last(to, "TRACEPARENT"+c.want, Find(o.t, all, trace.SpanKindProducer))
+		none += c.missing
+		if counts, err := o.SpanCounts(); err != nil || counts.NoState != none {
+			o.t.Errorf("%s: messages that do not carry all: %d, want %d (%v)", c.sent, counts.NoState, none, err)
+		}
+		state, _, _ := strings.Cut(strings.TrimPrefix(c.want, ";tracestate="), ";")
+		if received := Find(o.t, all, trace.SpanKindConsumer); strings.HasPrefix(c.want, ";tracestate=") && received.Context.TraceState().String() != state {
+			o.t.Errorf("%s: tracestate %q of a message that was received", c.sent, received.Context.TraceState())
+		}
 	}
 }
 

@@ -8,6 +8,7 @@
 //	records TOPIC   answers with the messages that the topic has, as another client of Kafka receives them, in the order of their partitions:
 //	                `KEY|VALUE|NAME=VALUE;NAME=VALUE` with the headers, which have no spaces
 //	fill TOPIC N    stores N messages in each partition. The key of message 7 is `key7`, from 0 on
+//	post TOPIC NAME=VALUE;NAME=VALUE  stores a message with headers
 //	fail CODE N     answers the next N requests to store messages with an error
 package main
 
@@ -58,6 +59,7 @@ func main() {
 		},
 		"records": func(args []string) string { return records(c, args[0]) },
 		"fill":    func(args []string) string { fill(c, args[0], number(args[1])); return "ok" },
+		"post":    func(args []string) string { post(c, args[0], strings.Split(args[1], ";")); return "ok" },
 		"fail": func(args []string) string {
 			for i := 0; i < number(args[1]); i++ {
 				c.ControlKey(produce, refuse(int16(number(args[0]))))
@@ -78,6 +80,19 @@ func fill(c *kfake.Cluster, topic string, n int) {
 			check(client.ProduceSync(context.Background(), r).FirstErr())
 		}
 	}
+}
+
+// post stores a message with headers.
+func post(c *kfake.Cluster, topic string, headers []string) {
+	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...))
+	check(err)
+	defer client.Close()
+	r := &kgo.Record{Topic: topic, Key: []byte("key"), Value: []byte("value")}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, "=")
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
+	}
+	check(client.ProduceSync(context.Background(), r).FirstErr())
 }
 
 // records returns the messages of a topic.
