@@ -106,7 +106,7 @@ func (c *consumer) ask(n *probe.Note) {
 	if !c.isMessage(typ) {
 		return
 	}
-	before := c.asked[n.G]
+	before, again := c.asked[n.G]
 	bound(c.asked, maxGoroutines)
 	c.asked[n.G] = addr
 	ch := c.channels[addr]
@@ -114,7 +114,7 @@ func (c *consumer) ask(n *probe.Note) {
 		return
 	}
 	ch.asked = true
-	if before == addr && !ch.seen && ch.gone > 0 {
+	if again && before == addr && !ch.seen && ch.gone > 0 {
 		ch.dark = true
 		c.report(ch)
 	}

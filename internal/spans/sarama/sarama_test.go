@@ -33,13 +33,25 @@ type expectFunc func(command, answer string, want ...string) []*spans.Span
 // each runs a test with a function that executes a command and compares its answer and its spans.
 func each(t *testing.T, test func(t *testing.T, v kafkatest.Version, o *kafkatest.Observed, expect expectFunc)) {
 	kafkatest.Each(t, "mailer", "sarama", versions, func(t *testing.T, v kafkatest.Version, o *kafkatest.Observed) {
-		library := library(v)
-		test(t, v, o, func(command, answer string, want ...string) []*spans.Span {
-			o.Helper()
-			return o.Expect(library, command, answer, want...)
-		})
+		test(t, v, o, expecting(o, library(v)))
 		o.Complete()
 	})
+}
+
+// eachOf does the same with some versions.
+func eachOf(t *testing.T, list []kafkatest.Version, test func(t *testing.T, o *kafkatest.Observed, expect expectFunc)) {
+	kafkatest.Each(t, "mailer", "sarama", list, func(t *testing.T, v kafkatest.Version, o *kafkatest.Observed) {
+		test(t, o, expecting(o, library(v)))
+		o.Complete()
+	})
+}
+
+// expecting returns a function that executes a command and compares its answer and its spans.
+func expecting(o *kafkatest.Observed, library string) expectFunc {
+	return func(command, answer string, want ...string) []*spans.Span {
+		o.Helper()
+		return o.Expect(library, command, answer, want...)
+	}
 }
 
 // stored returns messages that were sent to a topic with one partition, from an offset on.
@@ -114,6 +126,6 @@ func TestPlan(t *testing.T) {
 		case versions[0].Name:
 			missing = []string{"all_failed", "overflow"}
 		}
-		return append(missing, "taken4", "taken5", "chosen2", "chosen3") // the program has no more frames
+		return append(missing, "taken3?", "taken4?", "taken5?", "chosen2?", "chosen3?") // frames differ between Go releases
 	})
 }

@@ -17,13 +17,13 @@
 // goroutine has received it, and ends when that goroutine is about to receive again from a channel of a partition, or ConsumeClaim returns: see
 // package kafka. If ConsumeClaim returns an error while a message is processed, that is the error of the message. If the goroutine
 // passes a message on to another one, which processes it, its span is only the time until the next receive; what the other goroutine
-// does is not part of it. Probes at selectgo and chanrecv in these functions tell that. Receives without a variable, those of
-// a select statement with one case and default, and functions with more than six different frames for receives or four for select statements
-// have none.
+// does is not part of it. Receives of a select statement with one case and default have no probes, nor have those of functions with further
+// frames if the functions have more than six different ones for receives, or four for select statements.
 //
 // With engine inline on amd64 a probe must have room: at an instruction after the receive that is longer than a jump, or at a call of a
-// function by its name, before any other call. A loop over the channel always has one. After select statements the probe is at the end of
-// selectgo, for all of the program: select statements take up to 50 ns more.
+// function by its name, before any other call. A loop over the channel always has one. If there is none, the messages are reported like those
+// that are received elsewhere. After select statements, the probe of engine inline is at the end of selectgo: each select statement of the
+// program takes a little longer.
 //
 // Messages that a program receives elsewhere, as it does from a PartitionConsumer that it has made itself, are spans, too, each without a
 // duration, when the library gets it from the broker: "receive TOPIC" of kind client. Their parent is the sender. They are reported when the

@@ -172,8 +172,24 @@ func elsewhereLoop(r *reader, s groupSession, c groupClaim) {
 	}
 }
 
+// dropping counts messages.
+type dropping struct{ reader }
+
+func (r *dropping) ConsumeClaim(s groupSession, c groupClaim) error {
+	for {
+		if _, ok := <-c.Messages(); !ok {
+			return nil
+		}
+		if atomic.AddInt64(&r.left, -1) == 0 {
+			r.stop()
+		}
+	}
+}
+
 func handler(kind string, r *reader) groupHandler {
 	switch kind {
+	case "drop":
+		return &dropping{*r}
 	case "range":
 		return ranger{r}
 	case "select":
@@ -234,6 +250,59 @@ func (m *mailer) consumers() map[string]command {
 			})
 		},
 		"partitions": m.partitions,
+		"join":       m.join,
+		"leave":      m.leave,
+	}
+}
+
+// A member is one of a group that goes on.
+type member struct {
+	ranger
+	joined  chan bool // a session begins
+	stopped chan bool
+}
+
+func (m *member) Setup(groupSession) error {
+	m.joined <- true
+	return nil
+}
+
+// join has another member join a group, after n messages in all have been processed, and waits until it has.
+func (m *mailer) join(args []string) string {
+	m.await(number(args[2]))
+	if m.ctx == nil {
+		m.ctx, m.cancel = context.WithCancel(context.Background())
+	}
+	g, err := newConsumerGroup([]string{m.broker}, args[0], consumerConfig())
+	check(err)
+	process := func(*received) error { atomic.AddInt64(&m.processed, 1); return nil }
+	r := &member{ranger{&reader{process: process, stop: func() {}}}, make(chan bool, 100), make(chan bool)}
+	m.members = append(m.members, r)
+	go func() {
+		for m.ctx.Err() == nil {
+			check(g.Consume(m.ctx, []string{args[1]}, r))
+		}
+		check(g.Close())
+		close(r.stopped)
+	}()
+	<-r.joined
+	return "ok"
+}
+
+// leave has all members leave, after n messages in all have been processed.
+func (m *mailer) leave(args []string) string {
+	m.await(number(args[0]))
+	m.cancel()
+	for _, r := range m.members {
+		<-r.stopped
+	}
+	return fmt.Sprint(atomic.LoadInt64(&m.processed))
+}
+
+// await waits until n messages have been processed.
+func (m *mailer) await(n int) {
+	for atomic.LoadInt64(&m.processed) < int64(n) {
+		time.Sleep(time.Millisecond)
 	}
 }
 

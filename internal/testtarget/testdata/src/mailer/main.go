@@ -22,10 +22,13 @@
 //	refuse KIND GROUP TOPIC N      the same, but each has an error
 //	visit KIND GROUP TOPIC N       sends a request of HTTP for each
 //	forward KIND GROUP FROM TO N   sends a message for each
+//	join GROUP TOPIC N             another member joins a group, after members have processed N messages
+//	leave N                        all members leave, after they have processed N messages; the answer is how many that are
 //	partitions TOPIC N M           receives M messages of each of the first N partitions; the answer is the sum of their offsets
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -55,6 +58,11 @@ type mailer struct {
 	broker string
 	sync   syncProducer
 	http   string
+
+	members   []*member
+	processed int64 // messages, by members
+	ctx       context.Context
+	cancel    func()
 }
 
 func main() {
