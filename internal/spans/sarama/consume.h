@@ -49,20 +49,58 @@ FUNCTION u64 element_type(u64 channel)
 	return size && size - known_size() >= MESSAGE_MORE ? 0 : type;
 }
 
+/*
+ * If contexts are propagated, the table of contexts also has the channels of partitions, and the goroutines that are about to receive from a
+ * channel: messages from other channels of the program have no contexts. The keys of goroutines are lower than addresses.
+ */
 #if HAS_CONTEXTS
-/* The low bits of the key of a goroutine that is about to receive from a channel, if contexts are propagated. */
-enum { CONTEXT_ASKS = 6 };
+#define ASKS(goid) ((goid) << 3)
 
-INLINE void asks(u64 goid)
+INLINE struct loupe_context *keep(u64 key)
 {
-	if (native.contexts)
-		context_find(context_key(goid, CONTEXT_ASKS), 1);
+	struct loupe_context *c = native.contexts ? context_find(key, 1) : 0;
+
+	if (c)
+		c->about = lane()->stamp;
+	return c;
 }
 
-INLINE int has_asked(u64 goid) { return !native.contexts || context_take(context_key(goid, CONTEXT_ASKS), 0); }
+INLINE void know_channel(u64 channel)
+{
+	if (channel)
+		keep(channel);
+}
+
+INLINE void forget_channel(u64 channel)
+{
+	if (native.contexts && channel)
+		context_take(channel, 0);
+}
+
+INLINE void asks(u64 goid, u64 channel)
+{
+	struct loupe_context *c = keep(ASKS(goid));
+
+	if (c)
+		c->span = channel;
+}
+
+/* Whether a goroutine that has received from a channel, or from 0, that of its last ASK, has received a message. */
+INLINE int has_asked(u64 goid, u64 channel)
+{
+	struct loupe_context last;
+
+	if (!native.contexts)
+		return 1;
+	if (!context_take(ASKS(goid), &last))
+		return 0;
+	return context_find(channel ? channel : last.span, 0) != 0;
+}
 #else
-INLINE void asks(u64 goid) {}
-INLINE int has_asked(u64 goid) { return 1; }
+INLINE void know_channel(u64 channel) {}
+INLINE void forget_channel(u64 channel) {}
+INLINE void asks(u64 goid, u64 channel) {}
+INLINE int has_asked(u64 goid, u64 channel) { return 1; }
 #endif
 
 /* Reports that a goroutine is about to receive from a channel, if that has messages. */
@@ -75,7 +113,7 @@ FUNCTION int send_ask(u64 goid, u64 tid, u64 channel)
 		return 0;
 	follow_end(goid);
 	context_forget(goid);
-	asks(goid);
+	asks(goid, channel);
 	note_word(&n, channel);
 	note_word(&n, type);
 	note_end(&n);
@@ -142,7 +180,7 @@ FUNCTION int send_taken(u64 goid, u64 tid, u64 channel, u64 message)
 	struct kafka_search found;
 	struct note n;
 
-	if (!has_asked(goid) || !is_message(message) || !note_begin_in(&n, MESSAGE_NOTE, TAKEN, tid, goid, 0))
+	if (!has_asked(goid, channel) || !is_message(message) || !note_begin_in(&n, MESSAGE_NOTE, TAKEN, tid, goid, 0))
 		return 0;
 	follow_begin(goid);
 	find_parent(&found, message);
@@ -263,6 +301,7 @@ PROBE(response)
 
 	u64 child = ARG(response, 0, 0), config = note_read(&n, child + SETTING(child_config)), channel = note_read(&n, child + SETTING(child_messages));
 
+	know_channel(channel);
 	note_word(&n, channel);
 	note_word(&n, channel ? note_read(&n, channel) : 0); /* the number of elements in its buffer */
 	note_word(&n, note_read(&n, child + SETTING(child_consumer)));
@@ -323,6 +362,7 @@ PROBE(fed_all)
 	struct note n;
 
 	SHORT_NOTE_OR_RETURN(fed_all, FED_ALL, &n, &gr, SHORT_ROOM);
+	forget_channel(channel);
 	note_word(&n, channel);
 	note_word(&n, note_read(&n, channel));
 	note_end(&n);

@@ -163,6 +163,12 @@ func TestChain(t *testing.T) {
 			o.Chain(library, fmt.Sprintf("forward %s %s %s %s 20", kind, o.Name(kind), topic, other), "ok", other, 20)
 		}
 		o.Missing(0)
+		o.Do(fmt.Sprintf("forward hand %s %s %s 20", o.Name("hand"), topic, o.Topic("parcels-hand", 1)), "ok")
+		for _, s := range o.Take(library, 40) { // other goroutines have processed the messages
+			if s.Kind == trace.SpanKindProducer && s.Parent.IsValid() {
+				t.Errorf("%v has the parent %v", s, s.Parent)
+			}
+		}
 		o.Carries(library, "ok", func(from, to string) string {
 			return fmt.Sprintf("forward range %s %s %s 1", o.Name("group-"+from), from, to)
 		})

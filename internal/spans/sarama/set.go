@@ -17,8 +17,8 @@
 // goroutine has received it, and ends when that goroutine is about to receive again from a channel of a partition, or ConsumeClaim returns: see
 // package kafka. If ConsumeClaim returns an error while a message is processed, that is the error of the message. If the goroutine
 // passes a message on to another one, which processes it, its span is only the time until the next receive; what the other goroutine
-// does is not part of it. Receives of a select statement with one case and default have no probes, nor have those of functions with further
-// frames if the functions have more than six different ones for receives, or four for select statements.
+// does is not part of it. No probes have receives of a select statement with one case and default, receives that drop the message, and those of
+// functions with further frames if the functions have more than six different ones for receives, or four for select statements.
 //
 // With engine inline on amd64 a probe must have room: at an instruction after the receive that is longer than a jump, or at a call of a
 // function by its name, before any other call. A loop over the channel always has one. If there is none, the messages are reported like those

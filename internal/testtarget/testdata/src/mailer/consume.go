@@ -176,14 +176,12 @@ func elsewhereLoop(r *reader, s groupSession, c groupClaim) {
 type dropping struct{ reader }
 
 func (r *dropping) ConsumeClaim(s groupSession, c groupClaim) error {
-	for {
-		if _, ok := <-c.Messages(); !ok {
-			return nil
-		}
+	for range c.Messages() {
 		if atomic.AddInt64(&r.left, -1) == 0 {
 			r.stop()
 		}
 	}
+	return nil
 }
 
 func handler(kind string, r *reader) groupHandler {
