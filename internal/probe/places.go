@@ -85,8 +85,8 @@ func (pl *planner) localCalls(selected *Local) func(*Probe, *Declaration, gobin.
 			case nth != selected.Nth:
 				continue
 			}
-			if err := pl.addLocal(probe, d, f, call.PC, offset); err != nil {
-				return err
+			if err := pl.addLocal(probe, d, f, call.PC, offset); err != nil { // the other functions of the program can have a place
+				pl.warn("%s: %v", d.Without, err)
 			}
 		}
 		return nil
