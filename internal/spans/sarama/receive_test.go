@@ -7,6 +7,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/loupe-go/loupe/internal/spans/kafka/kafkatest"
+	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
 // received returns messages that were received, of a topic with one partition, from an offset on.
@@ -19,9 +20,12 @@ func received(span, topic, group string, offset, n int, more string) []string {
 	})
 }
 
-// TestReceive receives messages with the oldest and the newest version. Those between have the same functions: see TestPlan.
+// TestReceive receives messages with the oldest version and several Go releases, and the newest one. Those between have the same functions: see
+// TestPlan.
 func TestReceive(t *testing.T) {
-	list := []kafkatest.Version{versions[0], versions[len(versions)-1]}
+	newest := versions[len(versions)-1]
+	newest.Release = testtarget.Latest()
+	list := []kafkatest.Version{versions[0], newest}
 	eachOf(t, list, func(t *testing.T, o *kafkatest.Observed, expect expectFunc) {
 		t.Run("group", func(t *testing.T) { testGroup(o, expect) })
 		t.Run("work", func(t *testing.T) { testWork(t, o, expect) })
