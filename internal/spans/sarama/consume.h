@@ -184,8 +184,7 @@ FUNCTION int send_taken(u64 goid, u64 tid, u64 channel, u64 message)
 		return 0;
 	follow_begin(goid);
 	find_parent(&found, message);
-	kafka_receive(&context, goid, &found);
-	note_context(&n, &context);
+	kafka_receive(&n, &context, goid, &found);
 	note_word(&n, channel);
 	note_received(&n, message, &context, &found);
 	note_end(&n);
