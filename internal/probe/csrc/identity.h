@@ -63,6 +63,9 @@ struct loupe_threads {
 	u32 tid[SPAN_THREADS];
 };
 
+/* Where there are none yet. The stack has no room for it. */
+const struct loupe_threads no_threads = {};
+
 /* By the ID of the span, if there are any. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -118,7 +121,7 @@ FUNCTION int child_enters(u64 goid)
 {
 	struct loupe_identity *child = bpf_map_lookup_elem(&identities, &goid), *owner;
 	u64 thread = bpf_get_current_pid_tgid(), by, span;
-	struct loupe_threads *threads, none = {};
+	struct loupe_threads *threads;
 	struct traces_ctx ids;
 	u32 other, at = (u32)thread & (SPAN_THREADS - 1);
 
@@ -132,7 +135,7 @@ FUNCTION int child_enters(u64 goid)
 		return 0;
 	threads = bpf_map_lookup_elem(&span_threads, &span);
 	if (!threads) {
-		bpf_map_update_elem(&span_threads, &span, &none, BPF_NOEXIST);
+		bpf_map_update_elem(&span_threads, &span, &no_threads, BPF_NOEXIST);
 		threads = bpf_map_lookup_elem(&span_threads, &span);
 	}
 	if (!threads)

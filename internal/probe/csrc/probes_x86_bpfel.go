@@ -441,6 +441,7 @@ const (
 	ProbesVarControl                        = "control"
 	ProbesVarFilter                         = "filter"
 	ProbesVarIdentify                       = "identify"
+	ProbesVarNoThreads                      = "no_threads"
 	ProbesVarSet                            = "set"
 	ProbesVarTarget                         = "target"
 	ProbesVarTypeAllocatedEntry             = "type_allocated_entry"
@@ -570,6 +571,7 @@ type ProbesVariableSpecs struct {
 	Control            *ebpf.VariableSpec `ebpf:"control"`
 	Filter             *ebpf.VariableSpec `ebpf:"filter"`
 	Identify           *ebpf.VariableSpec `ebpf:"identify"`
+	NoThreads          *ebpf.VariableSpec `ebpf:"no_threads"`
 	Set                *ebpf.VariableSpec `ebpf:"set"`
 	Target             *ebpf.VariableSpec `ebpf:"target"`
 	TypeAllocatedEntry *ebpf.VariableSpec `ebpf:"type_allocated_entry"`
@@ -653,6 +655,7 @@ type ProbesVariables struct {
 	Control            *ebpf.Variable `ebpf:"control"`
 	Filter             *ebpf.Variable `ebpf:"filter"`
 	Identify           *ebpf.Variable `ebpf:"identify"`
+	NoThreads          *ebpf.Variable `ebpf:"no_threads"`
 	Set                *ebpf.Variable `ebpf:"set"`
 	Target             *ebpf.Variable `ebpf:"target"`
 	TypeAllocatedEntry *ebpf.Variable `ebpf:"type_allocated_entry"`

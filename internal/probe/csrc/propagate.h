@@ -364,59 +364,92 @@ INLINE u64 parse_digits(const u8 *text, u32 digits, u64 *invalid)
 	return value;
 }
 
-/* Parses the value of a traceparent header as join.ParseTraceparent does. Returns whether it is valid. */
-FUNCTION int parse_traceparent(struct traces_ctx *to, u64 at, u64 length)
-{
-	u64 invalid = 0, version, trace[2], span;
-	u8 text[TRACEPARENT + 1] = {};
+/*
+ * How the identity of the span of a request is chosen: see context_receive. It is the first item of a note, which has zeros there. Before the
+ * other items are written, their memory is used instead of the stack, which has no room in the functions that call these. For the same
+ * reason these do not call each other.
+ */
+struct identity_note {
+	u64 trace[2], span, flags;
+	u8 text[TRACEPARENT + 1];
+};
 
-	if (!to || length < TRACEPARENT || length >> 47 || read_foreign(text, TRACEPARENT, at) ||
-	    (length > TRACEPARENT && read_foreign(text + TRACEPARENT, 1, at + TRACEPARENT)))
-		return 0;
-	version = parse_digits(text, 2, &invalid);
-	trace[0] = parse_digits(text + 3, 16, &invalid);
-	trace[1] = parse_digits(text + 19, 16, &invalid);
-	span = parse_digits(text + 36, 16, &invalid);
-	parse_digits(text + 53, 2, &invalid);
-	if (invalid || text[2] != '-' || text[35] != '-' || text[52] != '-' || version == 0xff ||
-	    (length > TRACEPARENT && (!version || text[TRACEPARENT] != '-')))
-		return 0;
-	to->trace[0] = __builtin_bswap64(trace[0]);
-	to->trace[1] = __builtin_bswap64(trace[1]);
-	to->span = __builtin_bswap64(span);
-	return (trace[0] | trace[1]) && span;
-}
+_Static_assert(sizeof(struct identity_note) <= LOUPE_PAYLOAD, "no room for a header");
 
 /*
- * The identity of the span of a request: see context_receive. It becomes the first item of a note, in place of the zeros there. The note
- * is in the buffer already, because the stack of an eBPF program has no room for it.
+ * Reads the value of a traceparent header into the item: the IDs of the parent. They are 0 if it is not valid, as join.ParseTraceparent
+ * defines that.
  */
-FUNCTION int identity_begin(struct loupe_note *to, u64 goid, u64 traceparent, u64 length, u64 passed)
+FUNCTION int identity_parent(struct loupe_note *to, u64 at, u64 length)
+{
+	u64 invalid = 0, version, trace[2], span;
+	struct identity_note *n;
+
+	if (!to || !at || length < TRACEPARENT || length >> 47)
+		return 0;
+	n = (struct identity_note *)to->payload;
+	if (read_foreign(n->text, TRACEPARENT, at) || (length > TRACEPARENT && read_foreign(n->text + TRACEPARENT, 1, at + TRACEPARENT)))
+		return 0;
+	version = parse_digits(n->text, 2, &invalid);
+	trace[0] = parse_digits(n->text + 3, 16, &invalid);
+	trace[1] = parse_digits(n->text + 19, 16, &invalid);
+	span = parse_digits(n->text + 36, 16, &invalid);
+	parse_digits(n->text + 53, 2, &invalid);
+	if (invalid || n->text[2] != '-' || n->text[35] != '-' || n->text[52] != '-' || version == 0xff ||
+	    (length > TRACEPARENT && (!version || n->text[TRACEPARENT] != '-')))
+		return 0;
+	if (!(trace[0] | trace[1]) || !span)
+		return 0;
+	n->trace[0] = trace[0];
+	n->trace[1] = trace[1];
+	n->span = span;
+	return 0;
+}
+
+/* The same, given the address of the string with the value. */
+FUNCTION int identity_parent_at(struct loupe_note *to, u64 addr)
+{
+	u64 header[2] = {};
+
+	if (!to || !addr || read_foreign(header, sizeof(header), addr))
+		return 0;
+	return identity_parent(to, header[0], header[1]);
+}
+
+/* Ends what a goroutine has belonged to, unless it is the same request, passed on by another server. */
+FUNCTION int identity_leave(u64 goid, u64 passed)
+{
+	struct loupe_identity *old = bpf_map_lookup_elem(&identities, &goid);
+
+	if (old && !(passed && old->about == passed && !old->owner))
+		identity_end(goid);
+	return 0;
+}
+
+/* Chooses the identity, given the IDs of the parent, and begins it. */
+FUNCTION int identity_begin(struct loupe_note *to, u64 goid, u64 passed)
 {
 	struct loupe_identity *old = bpf_map_lookup_elem(&identities, &goid), own = {};
-	u64 *words;
+	struct identity_note *n;
 
-	if (!to || !goid)
+	if (!to)
 		return 0;
-	words = (u64 *)to->payload;
-	if (old && passed && old->about == passed && !old->owner) { /* the same request, passed on by another server */
-		words[0] = __builtin_bswap64(old->ids.trace[0]);
-		words[1] = __builtin_bswap64(old->ids.trace[1]);
-		words[2] = __builtin_bswap64(old->ids.span);
+	n = (struct identity_note *)to->payload;
+	if (old) {
+		n->trace[0] = __builtin_bswap64(old->ids.trace[0]);
+		n->trace[1] = __builtin_bswap64(old->ids.trace[1]);
+		n->span = __builtin_bswap64(old->ids.span);
 		return 0;
 	}
-	if (old)
-		identity_end(goid);
-	if (traceparent && parse_traceparent(&own.ids, traceparent, length)) {
-		own.parent = own.ids.span;
-	} else {
-		own.ids.trace[0] = random_word();
-		own.ids.trace[1] = random_word();
+	own.parent = __builtin_bswap64(n->span);
+	if (!own.parent) {
+		n->trace[0] = random_word();
+		n->trace[1] = random_word();
 	}
-	own.ids.span = random_word();
-	words[0] = __builtin_bswap64(own.ids.trace[0]);
-	words[1] = __builtin_bswap64(own.ids.trace[1]);
-	words[2] = __builtin_bswap64(own.ids.span);
+	n->span = random_word();
+	own.ids.trace[0] = __builtin_bswap64(n->trace[0]);
+	own.ids.trace[1] = __builtin_bswap64(n->trace[1]);
+	own.ids.span = __builtin_bswap64(n->span);
 	own.about = passed;
 	own.set = SET(kind) & (OWN_SETS - 1);
 	if (!is_listed(goid)) /* there was no room */
@@ -428,30 +461,32 @@ FUNCTION int identity_begin(struct loupe_note *to, u64 goid, u64 traceparent, u6
 	return 0;
 }
 
-/* The same, given the address of the string with the header. */
-FUNCTION int identity_serve(struct loupe_note *to, u64 goid, u64 traceparent, u64 passed)
+INLINE void identity_serve(struct loupe_note *to, u64 goid, u64 passed)
 {
-	u64 header[2] = {};
-
-	if (traceparent && read_foreign(header, sizeof(header), traceparent))
-		header[0] = 0;
-	return identity_begin(to, goid, header[0], header[1], passed);
+	identity_leave(goid, passed);
+	identity_begin(to, goid, passed);
 }
 
-/* Adds the context of a request or of a message, as the first item of a note. */
+/* Adds the context of a request or of a message, as the first item of a note. goid is 0 for what is none. */
 #define NOTE_SERVED(n, context, goid, traceparent, tracestate, baggage, passed)                \
 	do {                                                                                   \
+		u64 server = goid;                                                             \
+                                                                                               \
 		(void)(context);                                                               \
 		note_no_context(n);                                                            \
-		if (identify)                                                                  \
-			identity_serve((n)->to, goid, traceparent, passed);                    \
+		if (identify && server) {                                                      \
+			identity_parent_at((n)->to, traceparent);                              \
+			identity_serve((n)->to, server, passed);                               \
+		}                                                                              \
 	} while (0)
 #define NOTE_RECEIVED(n, context, goid, traceparent, length)                                   \
 	do {                                                                                   \
 		(void)(context);                                                               \
 		note_no_context(n);                                                            \
-		if (identify)                                                                  \
-			identity_begin((n)->to, goid, traceparent, length, 0);                 \
+		if (identify) {                                                                \
+			identity_parent((n)->to, traceparent, length);                         \
+			identity_serve((n)->to, goid, 0);                                      \
+		}                                                                              \
 	} while (0)
 
 INLINE void context_send(struct loupe_context *to, u64 goid, u64 about, int own, u64 passed)
