@@ -133,7 +133,6 @@ enum {
 	BAGGAGE_NAME = 7,
 	NAME_ROOM = 16,
 	STATE_ROOM = 30, /* bytes that a header takes beside its value, at most */
-	CARRIED_MISSING = 16, /* why a message has no header: it has a traceparent header, but not all that it was to carry on */
 };
 
 INLINE struct states states_of(const struct loupe_context *c)
