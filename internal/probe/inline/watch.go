@@ -28,6 +28,7 @@ type watch struct {
 	exec    bool // it has executed another program, and no record says so yet
 
 	ring   uint64        // bytes that a lane has room for
+	most   time.Duration // the longest poll interval while records come fast
 	quiet  time.Duration // time since the last record
 	pause  time.Duration // time until the next poll
 	looked time.Time     // after the process
@@ -39,8 +40,10 @@ type watch struct {
 
 const (
 	// pauseLong is the poll interval while records come fast, so that each poll finds many, and when none have come for
-	// quietAfter. pauseFew is the interval while a few come.
+	// quietAfter. It is pauseMost while only requests are followed, which do not come in bursts. pauseFew is the interval while a
+	// few come.
 	pauseLong  = 2 * time.Millisecond
+	pauseMost  = 10 * time.Millisecond
 	pauseFew   = 500 * time.Microsecond
 	quietAfter = time.Second
 	// pauseBehind is the interval while they come almost too fast for the rings or the reader.
@@ -57,7 +60,7 @@ func newWatch(pid int) (*watch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watching process %d: %w", pid, err)
 	}
-	return &watch{pid: pid, pidfd: fd, pause: pauseFew}, nil
+	return &watch{pid: pid, pidfd: fd, pause: pauseFew, most: pauseLong}, nil
 }
 
 // came records how many bytes a poll found, and how long reading them took.
@@ -69,9 +72,11 @@ func (w *watch) came(bytes uint64, took time.Duration) {
 		w.quiet += w.pause
 	}
 	switch {
-	case bytes > w.ring/4 || took >= pauseLong:
+	case bytes > w.ring/4 && w.pause <= pauseLong || took >= max(w.pause, pauseLong):
 		w.pause = pauseBehind
-	case fast || w.quiet >= quietAfter:
+	case fast:
+		w.pause = nap.Pauses{Least: pauseLong, Most: w.most}.Next(w.pause, bytes, w.ring)
+	case w.quiet >= quietAfter:
 		w.pause = pauseLong
 	default:
 		w.pause = pauseFew

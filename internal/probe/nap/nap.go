@@ -13,15 +13,20 @@ import (
 // A Napper sleeps. It is used by one goroutine at a time.
 type Napper struct {
 	thread int // the thread that slept last
+	soon   bool
 }
+
+// hurry is the longest sleep after which the thread is to run soon. One that sleeps longer has a buffer with much room. It waits for its
+// turn: to preempt a program at each wake-up slows it down more than the work of the reader does.
+const hurry = 2 * time.Millisecond
 
 // Sleep sleeps without the runtime's knowledge: its timers are no finer than a millisecond when nothing else happens, and
 // a system call that it knows of makes it hand the P to another thread and back, which costs more than the records of a
 // millisecond. So the P is held for as long, of which a collection in this process has to wait for the end.
 func (n *Napper) Sleep(d time.Duration) {
-	if tid := unix.Gettid(); tid != n.thread {
-		n.thread = tid
-		wakeSoon(tid)
+	if tid, soon := unix.Gettid(), d <= hurry; tid != n.thread || soon != n.soon {
+		n.thread, n.soon = tid, soon
+		setSlice(tid, soon)
 	}
 	ts := unix.NsecToTimespec(d.Nanoseconds())
 	unix.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&ts)), 0, 0) // an early return does no harm
@@ -42,16 +47,34 @@ func (r *Rate) Fast(bytes uint64) bool {
 	return float64(bytes) >= fastBytes*since.Seconds()
 }
 
+// Pauses are the shortest and the longest pause of a reader between two looks at its buffer while records come fast.
+type Pauses struct{ Least, Most time.Duration }
+
+// Next returns the next pause, given the last one and how many bytes came during it of those that the buffer has room for. A longer pause
+// costs the program less, but leaves less room for a burst.
+func (p Pauses) Next(last time.Duration, bytes, room uint64) time.Duration {
+	switch {
+	case bytes < room/8:
+		last *= 2
+	case bytes > room/4:
+		last /= 2
+	}
+	return min(max(last, p.Least), p.Most)
+}
+
 // shortSlice is the time slice of the reader's thread on a busy processor, the shortest that Linux accepts.
 const shortSlice = 100 * time.Microsecond
 
-// wakeSoon sets a short time slice for a thread: after a wake-up it runs soon, before others have used up their slices. It
-// does not get more time in total. Kernels before Linux 6.12 ignore the setting, which affects only latency.
-func wakeSoon(tid int) {
+// setSlice sets a short time slice for a thread, or the usual one. With a short one it runs soon after a wake-up, before others have
+// used up their slices. It does not get more time in total. Kernels before Linux 6.12 ignore the setting, which affects only latency.
+func setSlice(tid int, short bool) {
 	attr, err := unix.SchedGetAttr(tid, 0)
 	if err != nil || attr.Policy != unix.SCHED_NORMAL {
 		return
 	}
-	attr.Runtime = uint64(shortSlice)
+	attr.Runtime = 0
+	if short {
+		attr.Runtime = uint64(shortSlice)
+	}
 	unix.SchedSetAttr(tid, attr, 0)
 }

@@ -1,8 +1,11 @@
 package nap
 
 import (
+	"runtime"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestFast asks after times of different lengths: what counts is how much comes in a second.
@@ -20,5 +23,49 @@ func TestFast(t *testing.T) {
 	}
 	if new(Rate).Fast(1 << 40) {
 		t.Error("fast, when asked for the first time")
+	}
+}
+
+// TestPauses lets records come at constant rates: the pause becomes as long as the room for a burst permits.
+func TestPauses(t *testing.T) {
+	const room = 1 << 20
+	p := Pauses{Least: 2 * time.Millisecond, Most: 10 * time.Millisecond}
+	for _, test := range []struct {
+		rate float64 // a second, as a part of the room
+		want time.Duration
+	}{{1, p.Most}, {40, 4 * time.Millisecond}, {1000, p.Least}} {
+		pause := 500 * time.Microsecond
+		for range 10 {
+			pause = p.Next(pause, uint64(test.rate*room*pause.Seconds()), room)
+		}
+		if pause != test.want {
+			t.Errorf("%v times the room a second: a pause of %v, want %v", test.rate, pause, test.want)
+		}
+	}
+}
+
+// TestSlice looks at the time slice of the thread that has slept.
+func TestSlice(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	slice := func() uint64 {
+		attr, err := unix.SchedGetAttr(0, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return attr.Runtime
+	}
+	usual := slice()
+	if usual == 0 {
+		t.Skip("this kernel has no time slices of threads: they require Linux 6.12")
+	}
+	var n Napper
+	n.Sleep(hurry)
+	if got := slice(); got != uint64(shortSlice) {
+		t.Errorf("after a short sleep the slice is %d ns", got)
+	}
+	n.Sleep(hurry + 1)
+	if got := slice(); got != usual {
+		t.Errorf("after a long sleep the slice is %d ns, want %d", got, usual)
 	}
 }

@@ -55,6 +55,9 @@ func New(m *ebpf.Map) (*Ring, error) {
 // Empty reports whether there is nothing to read.
 func (r *Ring) Empty() bool { return atomic.LoadUint64(r.consumer) == atomic.LoadUint64(r.producer) }
 
+// Size returns how many bytes the buffer has room for.
+func (r *Ring) Size() uint64 { return r.mask + 1 }
+
 // Since returns how many bytes were read since its last call.
 func (r *Ring) Since() uint64 {
 	at := atomic.LoadUint64(r.consumer)

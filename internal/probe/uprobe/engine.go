@@ -179,6 +179,9 @@ func (e *Engine) open() error {
 	if e.waker, err = newWaker(e.plan.PID, e.maps()[csrc.ProbesMapEvents].FD()); err != nil {
 		return err
 	}
+	if e.plan.Config.Follow != 0 {
+		e.waker.most = pauseMost
+	}
 	if err := addAll(e.maps()[csrc.ProbesMapSystemStarts], e.plan.SystemStarts); err != nil {
 		return err
 	}

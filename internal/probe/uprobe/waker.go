@@ -22,14 +22,18 @@ type waker struct {
 	eventfd int
 	nap     nap.Napper
 	rate    nap.Rate
+	pause   time.Duration
+	most    time.Duration // the longest poll interval while records come fast
 	stopped atomic.Bool
 	ended   bool       // the process has exited
 	mu      sync.Mutex // stop writes to eventfd, close closes it
 }
 
 const (
-	// pauseBusy is the poll interval while records come fast, pauseQuiet while they do not.
+	// pauseBusy is the poll interval while records come fast, or pauseMost while only requests are followed, which do not come in
+	// bursts. pauseQuiet is the interval while they do not come fast.
 	pauseBusy  = 1 * time.Millisecond
+	pauseMost  = 10 * time.Millisecond
 	pauseQuiet = 200 * time.Microsecond
 	// lookAgain is the first sleep, in milliseconds: a record may have come before the probes saw the request.
 	// lookLater bounds later sleeps. Needless wake-ups are expensive: Go's sysmon wakes up too, and
@@ -39,7 +43,7 @@ const (
 )
 
 func newWaker(pid, ringFD int) (*waker, error) {
-	w := &waker{epoll: -1, pidfd: -1, eventfd: -1}
+	w := &waker{epoll: -1, pidfd: -1, eventfd: -1, most: pauseBusy}
 	if err := w.open(pid, ringFD); err != nil {
 		w.close()
 		return nil, err
@@ -77,11 +81,12 @@ func (w *waker) wait(ctx context.Context, r *ring.Ring, control *controlPage) bo
 	}
 	release := context.AfterFunc(ctx, w.stop)
 	defer release()
-	pause := pauseQuiet
-	if w.rate.Fast(r.Since()) {
-		pause = pauseBusy
+	if bytes := r.Since(); w.rate.Fast(bytes) {
+		w.pause = nap.Pauses{Least: pauseBusy, Most: w.most}.Next(w.pause, bytes, r.Size())
+	} else {
+		w.pause = pauseQuiet
 	}
-	w.nap.Sleep(pause)
+	w.nap.Sleep(w.pause)
 	if !r.Empty() {
 		return !w.stopped.Load()
 	}
