@@ -20,6 +20,7 @@ enum loupe_table_id {
 
 #define LOUPE_PAYLOAD 64
 #define LOUPE_TEXT 8
+#define LOUPE_STACKS 1
 #include "set.h"
 
 /* Sends the size of an object, and the goroutine that allocates it. */

@@ -222,11 +222,16 @@ INLINE int read_whole_g(struct goroutine *to, u64 g)
 	return 1;
 }
 
-/* The same. An eBPF program reads only the ID if no stacks are requested. */
+/* Whether the probes record stacks. Those of most sets do not, and their eBPF programs have no room on their own stack for a whole g. */
+#ifndef LOUPE_STACKS
+#define LOUPE_STACKS 0
+#endif
+
+/* The same. An eBPF program reads only the ID if no stacks are recorded. */
 INLINE int read_any_g(struct goroutine *to, u64 g)
 {
 #if HAS_WINDOW
-	if (!CONFIG(stack_depth)) {
+	if (!LOUPE_STACKS || !CONFIG(stack_depth)) {
 		to->g = g;
 		to->stack_lo = to->stack_hi = to->pc = to->sp = to->lr = to->bp = 0;
 		return g && !read_memory(&to->id, sizeof(to->id), g + CONFIG(g_goid));

@@ -5,6 +5,8 @@
 #ifndef LOUPE_RUNTIME_H
 #define LOUPE_RUNTIME_H
 
+#define LOUPE_STACKS 1
+
 /* The probes, by their numbers. */
 enum loupe_probe {
 	PROBE_gopark,

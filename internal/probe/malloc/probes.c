@@ -40,6 +40,7 @@ enum loupe_table_id {
 
 #define LOUPE_PAYLOAD 64
 #define LOUPE_TEXT 8
+#define LOUPE_STACKS 1
 #include "set.h"
 
 enum by {

@@ -27,6 +27,7 @@ enum loupe_table_id {
 
 #define LOUPE_TEXT 64
 
+#define LOUPE_STACKS 1
 #include "set.h"
 
 enum {
