@@ -231,6 +231,14 @@ func TestMeasured(t *testing.T) {
 	if op, _, ok := measured(span(1, 0, trace.SpanKindProducer, true, attribute.String("messaging.system", "kafka"))); op != otlp.MessagingClient || !ok {
 		t.Errorf("%v, %v", op, ok)
 	}
+	received := span(1, 0, trace.SpanKindClient, true, attribute.String("messaging.system", "kafka"))
+	if _, _, ok := measured(received); !ok {
+		t.Error("messages that took a while to be received are not measured")
+	}
+	received.End = received.Start
+	if op, _, ok := measured(received); ok {
+		t.Errorf("a message whose receive has no duration is measured as %v", op)
+	}
 }
 
 func TestSample(t *testing.T) {

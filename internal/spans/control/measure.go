@@ -46,7 +46,8 @@ func keys(list ...attribute.Key) map[attribute.Key]bool {
 }
 
 // measured returns the operation of a span and the attributes of its metric. ok is false if it has none. A span that the program makes
-// itself has none: it can describe the same operation as the span of a library.
+// itself has none: it can describe the same operation as the span of a library. Nor has a span that says that a message was received, but
+// not how long that took.
 func measured(s *spans.Span) (op otlp.Operation, set attribute.Set, ok bool) {
 	if s.Own {
 		return 0, attribute.Set{}, false
@@ -55,6 +56,9 @@ func measured(s *spans.Span) (op otlp.Operation, set attribute.Set, ok bool) {
 		m := &measures[i]
 		if m.kind != trace.SpanKindUnspecified && m.kind != s.Kind || !has(s, m.key) {
 			continue
+		}
+		if m.op == otlp.MessagingClient && s.Kind == trace.SpanKindClient && s.Start == s.End {
+			break
 		}
 		var list []attribute.KeyValue
 		for _, kv := range s.Attributes {
