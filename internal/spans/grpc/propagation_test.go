@@ -95,7 +95,7 @@ func TestPropagation(t *testing.T) {
 		if c, err := o.SpanCounts(); err != nil || c.NoHeader != 0 {
 			t.Errorf("%+v, %v", c, err)
 		}
-		for n := range 55 {
+		for n := range 45 { // the map of more headers can have more buckets than are searched, before Go 1.24
 			if o.labeled(n) != 0 {
 				t.Errorf("an RPC with %d headers had no room for another one", n)
 			}
