@@ -17,7 +17,7 @@ import (
 	"github.com/loupe-go/loupe/internal/ptrace"
 )
 
-// reads decides how probes read memory that need not be valid (read_foreign in native.h): by loads if it is stable, otherwise by a
+// reads decides how probes read memory that need not be valid (read_foreign in memory.h): by loads if it is stable, otherwise by a
 // system call. A seccomp filter may end the process for this call. The filters of a process can change at any time, so reads looks
 // for them again and again. A filter that ends the process for the call may do so before it is noticed.
 type reads struct {
@@ -45,7 +45,7 @@ const (
 // starting reports whether the heap can be learnt later.
 func (r *reads) starting() bool { return r.stable.Heap.Starting.Arenas != 0 }
 
-// learn looks for the heap of a program that was starting. A probe that is hit first finds it by itself (learn_arenas in native.h).
+// learn looks for the heap of a program that was starting. A probe that is hit first finds it by itself (learn_arenas in memory.h).
 func (r *reads) learn(region *Region, now time.Time) {
 	if r.again == nil || now.Sub(r.tried) < learnEvery {
 		return
