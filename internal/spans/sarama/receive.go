@@ -200,7 +200,11 @@ func (c *consumer) fed(n *probe.Note) {
 		c.tracker.Stray()
 	case !ok:
 		c.tracker.Mismatch()
-	case !ch.seen && len(ch.pending) < maxPending:
+	case !ch.seen:
+		if len(ch.pending) == maxPending { // more than a channel can have: the program has received them
+			ch.gone = maxPending
+			c.report(ch)
+		}
 		ch.pending = append(ch.pending, pending{m, parent, n.G, n.Time})
 	}
 }
