@@ -12,6 +12,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/probe"
 	"github.com/loupe-go/loupe/internal/probe/csrc"
@@ -124,7 +125,10 @@ func (e *Engine) openProfiler() error {
 	if e.plan.Config.NsIno != 0 {
 		return nil
 	}
-	return removeThreads(m, e.plan.Config.Tgid)
+	if err := removeThreads(m, e.plan.Config.Tgid); err != nil {
+		e.warn(event.WarnMissing, "threads of an earlier observation may remain in the map of the profiler for a while: %v", err)
+	}
+	return nil
 }
 
 // identify has the programs of a set fill the map of the profiler.
@@ -185,7 +189,7 @@ func removeThreads(m *ebpf.Map, tgid uint32) error {
 			return entries.Err()
 		}
 	}
-	return nil
+	return errors.New("the map of the profiler changes too often to find all threads")
 }
 
 // profilerProbes are the programs of the runtime's set without which the map would have wrong entries.
