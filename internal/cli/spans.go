@@ -86,9 +86,10 @@ If the program makes spans of its requests itself, by the OpenTelemetry SDK,
 these are continued: the spans that only loupe knows are in the same traces,
 and those that the program exports are marked with [own], and not exported.
 
---profiler-map tells eBPF profilers, such as that of OpenTelemetry, which span
-each thread works for, by the BPF map at ` + loupe.DefaultProfilerMap + `
-or at another path that follows after "=". It requires engine uprobe.
+--profiler-map tells eBPF profilers, for example OpenTelemetry's, which span
+each thread works for. It fills the BPF map at
+` + loupe.DefaultProfilerMap + `, or at another path: --profiler-map=PATH.
+It requires engine uprobe.
 
 Supported libraries, with Go 1.19 and later: net/http with the routes of
 http.ServeMux, gorilla/mux, chi, gin and echo; google.golang.org/grpc;

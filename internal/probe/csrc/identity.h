@@ -63,7 +63,7 @@ struct loupe_threads {
 	u32 tid[SPAN_THREADS];
 };
 
-/* Where there are none yet. The stack has no room for it. */
+/* The value of a new entry. It is not on the stack, which has no room for it. */
 const struct loupe_threads no_threads = {};
 
 /* By the ID of the span, if there are any. */

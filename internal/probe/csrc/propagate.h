@@ -467,7 +467,7 @@ INLINE void identity_serve(struct loupe_note *to, u64 goid, u64 passed)
 	identity_begin(to, goid, passed);
 }
 
-/* Adds the context of a request or of a message, as the first item of a note. goid is 0 for what is none. */
+/* Adds the context of a request or of a message, as the first item of a note. goid is 0 for an operation that is neither. */
 #define NOTE_SERVED(n, context, goid, traceparent, tracestate, baggage, passed)                \
 	do {                                                                                   \
 		u64 server = goid;                                                             \

@@ -222,25 +222,16 @@ INLINE void note_end(struct note *n)
 #define NOTE_OR_RETURN(probe, what, n, gr) SHORT_NOTE_OR_RETURN(probe, what, n, gr, LOUPE_PAYLOAD)
 
 /* The same for a note whose items begin in the first room bytes, a power of two. */
-#define SHORT_NOTE_OR_RETURN(probe, what, n, gr, room)                                         \
-	do {                                                                                   \
-		u32 tid = target_thread();                                                     \
-                                                                                               \
-		if (!tid || !CALLED(probe))                                                    \
-			return 0;                                                              \
-		if (!read_any_g(gr, CURRENT_G(probe))) {                                       \
-			unreadable(SET(kind));                                                 \
-			return 0;                                                              \
-		}                                                                              \
-		if (!note_begin_in(n, room, what, tid, (gr)->id, 0))                           \
-			return 0;                                                              \
-	} while (0)
+#define SHORT_NOTE_OR_RETURN(probe, what, n, gr, room) NOTE_AFTER_OR_RETURN(probe, what, n, gr, room, (void)0)
 
 /*
  * The same for the note of the end of a request or of a message, by which the span ends: before that, the goroutine leaves it for
  * profilers.
  */
-#define END_NOTE_OR_RETURN(probe, what, n, gr, room)                                           \
+#define END_NOTE_OR_RETURN(probe, what, n, gr, room) NOTE_AFTER_OR_RETURN(probe, what, n, gr, room, identity_ends((gr)->id))
+
+/* What both have in common: before is done when the goroutine is known. */
+#define NOTE_AFTER_OR_RETURN(probe, what, n, gr, room, before)                                 \
 	do {                                                                                   \
 		u32 tid = target_thread();                                                     \
                                                                                                \
@@ -250,7 +241,7 @@ INLINE void note_end(struct note *n)
 			unreadable(SET(kind));                                                 \
 			return 0;                                                              \
 		}                                                                              \
-		identity_ends((gr)->id);                                                       \
+		before;                                                                        \
 		if (!note_begin_in(n, room, what, tid, (gr)->id, 0))                           \
 			return 0;                                                              \
 	} while (0)

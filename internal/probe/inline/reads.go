@@ -14,6 +14,7 @@ import (
 
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/internal/probe/csrc"
 	"github.com/loupe-go/loupe/internal/ptrace"
 )
 
@@ -61,7 +62,7 @@ func (r *reads) learn(region *Region, now time.Time) {
 		r.again = nil
 	default:
 		if r.tries++; r.tries == learnTries {
-			region.SetArenas(noArenas)
+			region.SetArenas(csrc.NoArenas)
 			r.late.Store(&err)
 			r.again = nil
 		}

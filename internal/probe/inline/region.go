@@ -160,10 +160,7 @@ func (r *Region) Enable(on bool) {
 // CloseLoans ends lending memory to the program.
 func (r *Region) CloseLoans() { atomic.StoreUint64(&r.shared.Closing, 1) }
 
-// noArenas says that the heap of the target stays unknown.
-const noArenas = csrc.NoArenas
-
-// SetArenas tells the probes where the heap of a program is that was starting, or noArenas.
+// SetArenas tells the probes where the heap is of a program that was starting. csrc.NoArenas says that this stays unknown.
 func (r *Region) SetArenas(arenas uint64) { atomic.StoreUint64(&r.shared.Arenas, arenas) }
 
 // AllowReads lets probes read memory by system calls, or forbids it.

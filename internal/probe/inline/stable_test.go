@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/internal/probe/csrc"
 )
 
 // madeUpHeap is a map of the pages of a heap.
@@ -169,8 +170,8 @@ func TestStartingHeap(t *testing.T) {
 	if got := learns(); got != arenas && w.mayRead() {
 		t.Errorf("the map is at %#x, want %#x", got, arenas)
 	}
-	w.region.SetArenas(noArenas)
-	if got := learns(); got != noArenas {
+	w.region.SetArenas(csrc.NoArenas)
+	if got := learns(); got != csrc.NoArenas {
 		t.Errorf("the map is at %#x although the heap must not be used", got)
 	}
 }
