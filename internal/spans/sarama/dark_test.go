@@ -43,3 +43,25 @@ func TestDark(t *testing.T) {
 		}
 	}
 }
+
+// TestClaimEnds creates a consumer without a group where that of a group was in memory. All addresses in the notes are 0.
+func TestClaimEnds(t *testing.T) {
+	c := newConsumer(join.NewTracker(join.Options{}), nil, IBM)
+	step := func(g uint64, what uint8) { c.decode(&probe.Note{G: g, What: what}) }
+	step(1, group)
+	c.claims[1] = claim{group: "readers"}
+	step(2, response)
+	ch := c.channels[0]
+	if ch.group != "readers" {
+		t.Errorf("the group of a claim is %q", ch.group)
+	}
+	step(1, claimEnd)
+	if ch.group != "readers" {
+		t.Errorf("the group of what the claim has received is %q", ch.group)
+	}
+	step(2, fedAll)
+	step(3, response)
+	if got := c.channels[0].group; got != "" {
+		t.Errorf("the group of a consumer without one is %q", got)
+	}
+}

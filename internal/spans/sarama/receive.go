@@ -19,16 +19,24 @@ type consumer struct {
 	library  string
 	receiver *kafka.Receiver
 	messages map[uint64]bool     // by address of a type: whether it is *ConsumerMessage
-	groups   map[uint64]string   // their names, by the address of their consumer
+	claims   map[uint64]claim    // by the goroutine that runs ConsumeClaim
 	channels map[uint64]*channel // those of partitions, by their addresses
 	feeding  map[uint64]*channel // by the goroutine that sends messages to it
 	asked    map[uint64]uint64   // the channel by the goroutine that receives from it, until it has got a message
+}
+
+// A claim is the part of a group in a partition. It ends before the consumer of the group, whose memory can be used again, also for one
+// without a group.
+type claim struct {
+	consumer uint64 // its address
+	group    string
 }
 
 // A channel is that by which the program receives the messages of a partition.
 type channel struct {
 	consumer uint64 // the address of its consumer
 	client   string // its ID
+	group    string // empty: none
 
 	// seen reports that a goroutine has received a message where there are probes: all messages of the channel are processed there.
 	seen bool
@@ -57,7 +65,7 @@ const (
 
 func newConsumer(t *join.Tracker, typeName func(uint64) (string, error), library string) *consumer {
 	return &consumer{tracker: t, typeName: typeName, library: library, receiver: kafka.NewReceiver(t, library), messages: map[uint64]bool{},
-		groups: map[uint64]string{}, channels: map[uint64]*channel{}, feeding: map[uint64]*channel{}, asked: map[uint64]uint64{}}
+		claims: map[uint64]claim{}, channels: map[uint64]*channel{}, feeding: map[uint64]*channel{}, asked: map[uint64]uint64{}}
 }
 
 func (c *consumer) decode(n *probe.Note) {
@@ -68,8 +76,8 @@ func (c *consumer) decode(n *probe.Note) {
 		c.taken(n)
 	case group:
 		consumer := n.Word()
-		bound(c.groups, maxChannels)
-		c.groups[consumer] = kafka.Topic(n.Text())
+		bound(c.claims, maxGoroutines)
+		c.claims[n.G] = claim{consumer, kafka.Topic(n.Text())}
 	case claimFailed:
 		typ, code := n.Word(), n.Word()
 		if s := c.tracker.Innermost(n.G, c.library, trace.SpanKindConsumer); s != nil {
@@ -77,6 +85,7 @@ func (c *consumer) decode(n *probe.Note) {
 		}
 	case claimEnd:
 		delete(c.asked, n.G)
+		delete(c.claims, n.G)
 		c.receiver.Rest(n)
 	case response:
 		c.response(n)
@@ -151,7 +160,7 @@ func (c *consumer) taken(n *probe.Note) {
 		c.tracker.Mismatch()
 		return
 	}
-	c.receiver.Use(n.G, c.groups[ch.consumer], ch.client)
+	c.receiver.Use(n.G, ch.group, ch.client)
 	c.receiver.Begin(n, context, m, parent)
 }
 
@@ -178,6 +187,11 @@ func (c *consumer) response(n *probe.Note) {
 	if ch == nil || ch.consumer != consumer {
 		bound(c.channels, maxChannels)
 		ch = &channel{consumer: consumer, client: kafka.Topic(client)}
+		for _, claim := range c.claims {
+			if claim.consumer == consumer {
+				ch.group = claim.group
+			}
+		}
 		for _, asked := range c.asked {
 			ch.asked = ch.asked || asked == addr
 		}
@@ -221,7 +235,7 @@ func (c *consumer) report(ch *channel) {
 	for _, p := range ch.pending[:ch.gone] {
 		s := &spans.Span{Library: c.library, Start: p.at, G: p.g, Parent: p.parent}
 		kafka.SetReceive(s, p.m)
-		s.Set(kafka.Client(ch.client, c.groups[ch.consumer])...)
+		s.Set(kafka.Client(ch.client, ch.group)...)
 		c.tracker.Begin(s)
 		c.tracker.End(s, p.at)
 	}
