@@ -24,7 +24,7 @@ type Limits struct {
 func Command() Limits {
 	return Limits{
 		Procs:      max(2, runtime.NumCPU()/2), // half of the machine, but one P reads events while another writes what comes of them
-		MaxPercent: 200, MinPercent: 50, MaxGarbage: 64 << 20,
+		MaxPercent: 150, MinPercent: 50, MaxGarbage: 64 << 20,
 	}
 }
 

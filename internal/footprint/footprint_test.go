@@ -8,7 +8,7 @@ import (
 )
 
 func TestPercentFor(t *testing.T) {
-	for live, want := range map[uint64]int{0: 200, 1 << 20: 200, 16 << 20: 200, 32 << 20: 200, 64 << 20: 100, 128 << 20: 50, 1 << 40: 50} {
+	for live, want := range map[uint64]int{0: 150, 1 << 20: 150, 16 << 20: 150, 32 << 20: 150, 64 << 20: 100, 128 << 20: 50, 1 << 40: 50} {
 		if got := Command().percentFor(live); got != want {
 			t.Errorf("percentFor(%d) = %d, want %d", live, got, want)
 		}
