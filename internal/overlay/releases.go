@@ -1,0 +1,87 @@
+package overlay
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// The minor releases of Go that the patches are for.
+const (
+	oldest = 21
+	newest = 27
+)
+
+// Supported says which releases have patches.
+var Supported = fmt.Sprintf("Go 1.%d to 1.%d", oldest, newest)
+
+// A name is what a $name in a patch means in the releases since, until and including two minor releases.
+type name struct {
+	name         string
+	since, until int
+	means        string
+}
+
+// names are the differences between the releases that the patches must know.
+var names = []name{
+	// Since Go 1.22 a coroutine that ends calls gdestroy, so what goexit0 did for a goroutine is there.
+	{"destroy", 21, 21, "goexit0"},
+	{"destroy", 22, newest, "gdestroy"},
+}
+
+// lookup returns what a name means in a release.
+func lookup(name string, minor int) (string, error) {
+	for _, n := range names {
+		if n.name == name && n.since <= minor && minor <= n.until {
+			return n.means, nil
+		}
+	}
+	return "", fmt.Errorf("no meaning of $%s for Go 1.%d", name, minor)
+}
+
+// expand replaces each $name in a text.
+func expand(text string, minor int) (string, error) {
+	var out strings.Builder
+	for {
+		before, after, found := strings.Cut(text, "$")
+		out.WriteString(before)
+		if !found {
+			return out.String(), nil
+		}
+		end := strings.IndexFunc(after, func(r rune) bool { return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z') })
+		if end < 0 {
+			end = len(after)
+		}
+		means, err := lookup(after[:end], minor)
+		if err != nil {
+			return "", err
+		}
+		out.WriteString(means)
+		text = after[end:]
+	}
+}
+
+// minorOf returns the minor release of a version such as go1.26.8, go1.27rc1 or "go1.24.4 X:synctest".
+func minorOf(version string) (int, error) {
+	rest, ok := strings.CutPrefix(version, "go1.")
+	if !ok {
+		return 0, &ReleaseError{version}
+	}
+	end := strings.IndexFunc(rest, func(r rune) bool { return r < '0' || r > '9' })
+	if end < 0 {
+		end = len(rest)
+	}
+	minor, err := strconv.Atoi(rest[:end])
+	if err != nil || minor < oldest || minor > newest {
+		return 0, &ReleaseError{version}
+	}
+	return minor, nil
+}
+
+// A ReleaseError is a Go release for which there are no patches.
+type ReleaseError struct{ Version string }
+
+func (e *ReleaseError) Error() string {
+	return fmt.Sprintf("cannot patch the runtime of %s: supported are %s (set GOTOOLCHAIN to one of them, or use the go command without loupe)",
+		e.Version, Supported)
+}

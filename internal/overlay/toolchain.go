@@ -1,0 +1,66 @@
+package overlay
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// A Toolchain is the Go toolchain that the go command uses in a directory.
+type Toolchain struct {
+	Version  string // such as go1.26.8
+	Minor    int    // 26
+	Root     string // GOROOT
+	ModCache string // GOMODCACHE
+	Flags    string // GOFLAGS
+}
+
+// Find asks the go command of the search path which toolchain it uses in a directory, with the environment of this process. The empty
+// directory is the current one. A release without patches is a [ReleaseError].
+func Find(ctx context.Context, dir string) (Toolchain, error) {
+	cmd := exec.CommandContext(ctx, "go", "env", "-json", "GOVERSION", "GOROOT", "GOMODCACHE", "GOFLAGS")
+	cmd.Dir = dir
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return Toolchain{}, fmt.Errorf("cannot find the go command in PATH: install Go 1.%d to 1.%d", oldest, newest)
+	case err != nil && ctx.Err() != nil:
+		return Toolchain{}, ctx.Err()
+	case err != nil:
+		return Toolchain{}, fmt.Errorf("go env: %s: %w", firstLine(stderr.String()), err)
+	}
+	var env map[string]string
+	if err := json.Unmarshal(out, &env); err != nil {
+		return Toolchain{}, fmt.Errorf("go env: %w", err)
+	}
+	tc := Toolchain{Version: env["GOVERSION"], Root: env["GOROOT"], ModCache: env["GOMODCACHE"], Flags: env["GOFLAGS"]}
+	if tc.Minor, err = minorOf(tc.Version); err != nil {
+		return Toolchain{}, err
+	}
+	return tc, nil
+}
+
+// firstLine returns the first line of a text that is not empty.
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return line
+}
+
+// cached reports whether the go command keeps the toolchain in its module cache.
+func (tc Toolchain) cached() bool {
+	rel, err := filepath.Rel(tc.ModCache, tc.Root)
+	return err == nil && tc.ModCache != "" && filepath.IsLocal(rel)
+}
+
+// source reads a file below GOROOT/src.
+func (tc Toolchain) source(name string) ([]byte, error) {
+	return os.ReadFile(filepath.Join(tc.Root, "src", filepath.FromSlash(name)))
+}
