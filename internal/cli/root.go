@@ -130,7 +130,7 @@ verified).`,
 	a.logLevel.level = slog.LevelWarn
 	flags.Var(&a.logLevel, "log-level", "log messages of this `level` and above to stderr: debug, info, warn, error")
 	root.AddCommand(a.demoCommand(), a.demoProgramCommand(), a.psCommand(), a.doctorCommand(), a.goroutinesCommand(), a.reportCommand(),
-		a.topCommand(), a.traceCommand(), a.recordCommand(), a.profileCommand(), a.memCommand(), a.allocsCommand(), a.spansCommand(), a.tracefileCommand(), a.versionCommand())
+		a.topCommand(), a.traceCommand(), a.recordCommand(), a.profileCommand(), a.memCommand(), a.allocsCommand(), a.spansCommand(), a.tracefileCommand(), a.goCommand(), a.versionCommand())
 	root.SuggestionsMinimumDistance = 2
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", a.helpWidth())))
 	root.SetHelpCommand(helpCommand(root))
