@@ -1,0 +1,70 @@
+// Package glti stands in for the package of this path in tests of the patched runtime. It has the symbols that the runtime pushes.
+package glti
+
+import "unsafe"
+
+// Record is runtime.gltiRecord.
+type Record struct {
+	Event  uint8
+	Late   bool
+	P      int32
+	Time   int64
+	End    int64
+	G      uintptr
+	Goid   uint64
+	By     uintptr
+	ByGoid uint64
+	Args   [2]uint64
+}
+
+func rt_enable(mask uint64)
+func rt_deliver(fn unsafe.Pointer)
+func rt_quiet()
+func rt_stamp() string
+func rt_self() (g uintptr, goid uint64)
+func rt_drain(into []Record) int
+func rt_lost() uint64
+func rt_local(g uintptr, goid uint64) unsafe.Pointer
+func rt_setLocal(g uintptr, goid uint64, box unsafe.Pointer) unsafe.Pointer
+
+// Enable selects the events.
+func Enable(events ...uint8) {
+	var mask uint64
+	for _, e := range events {
+		mask |= 1 << e
+	}
+	rt_enable(mask)
+}
+
+// Deliver sets the function for events of class A.
+func Deliver(fn func(Record)) { rt_deliver(unsafe.Pointer(&fn)) }
+
+// Drain returns the events in the rings.
+func Drain() []Record {
+	var all []Record
+	buf := make([]Record, 256)
+	for {
+		n := rt_drain(buf)
+		if n == 0 {
+			return all
+		}
+		all = append(all, buf[:n]...)
+	}
+}
+
+func Quiet()                         { rt_quiet() }
+func Stamp() string                  { return rt_stamp() }
+func Lost() uint64                   { return rt_lost() }
+func Self() (g uintptr, goid uint64) { return rt_self() }
+
+// A Box is goroutine-local storage.
+type Box struct {
+	Goid  uint64
+	Value any
+}
+
+func Local(g uintptr, goid uint64) *Box { return (*Box)(rt_local(g, goid)) }
+
+func SetLocal(g uintptr, goid uint64, value any) *Box {
+	return (*Box)(rt_setLocal(g, goid, unsafe.Pointer(&Box{goid, value})))
+}
