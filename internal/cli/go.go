@@ -50,7 +50,7 @@ func (a *app) goVerbCommand(verb string) *cobra.Command {
 		Use:   verb + " ARGS...",
 		Short: "Like go " + verb,
 		Long: fmt.Sprintf(`Run go %s ARGS with the tool interface in the runtime.
-go help %s describes ARGS. Loupe's -overlay and -tags are merged with yours.`, verb, verb),
+go help %s describes ARGS. Loupe merges -overlay and -tags with its own.`, verb, verb),
 		Example:            fmt.Sprintf("  loupe go %s ./...", verb),
 		DisableFlagParsing: true, // they are flags of the go command
 	}
