@@ -14,6 +14,7 @@ type ProcessInfo struct {
 	Linkage       string // "static", "dynamic" (with shared libraries) or "pie" (position-independent)
 	Symbols       string // "full" (symbol table and DWARF), "nodwarf" (symbol table only) or "stripped"
 	CGO           bool   // built with cgo
+	ToolInterface string // fingerprint of the tool interface that `loupe go` compiled into the program; empty if it has none
 
 	// Layout is the source of the layouts of the runtime's structs: "DWARF" (of the executable), "table" (of Loupe) or
 	// "nearest table" (the release is unknown to Loupe). It is empty if the process could not be read.

@@ -108,6 +108,7 @@ func (p *Process) Info() event.ProcessInfo {
 func describe(dir *procDir, bin *gobin.Binary) event.ProcessInfo {
 	info := event.ProcessInfo{
 		PID: dir.pid, GoVersion: bin.GoVersion(), Arch: bin.Arch(), Linkage: string(bin.Linkage()), Symbols: string(bin.Symbols()), CGO: bin.CGO(),
+		ToolInterface: bin.ToolInterface(),
 	}
 	if build := bin.BuildInfo(); build != nil {
 		info.Module, info.ModuleVersion = build.Main.Path, build.Main.Version

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/loupe-go/loupe/internal/gobin"
 	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
@@ -41,7 +42,10 @@ func TestPrograms(t *testing.T) {
 					testtarget.Needs(t, "gcc", "gcc")
 				}
 				dir := t.TempDir()
-				build(t, release, m, dir)
+				want := build(t, release, m, dir)
+				if got := stampOf(t, filepath.Join(dir, "events")); got != want {
+					t.Errorf("the executable has fingerprint %q, the overlay %q", got, want)
+				}
 				for _, program := range []string{"events", "storage"} {
 					out, err := testcmd.Combined(testcmd.Command(t, filepath.Join(dir, program)))
 					if err != nil || !strings.HasPrefix(string(out), "ok") {
@@ -53,27 +57,44 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// build builds the scripted programs with the patched runtime, into a directory.
-func build(t *testing.T, release string, m mode, dir string) {
+// build builds the scripted programs with the patched runtime, into a directory. It returns the fingerprint of the overlay.
+func build(t *testing.T, release string, m mode, dir string) string {
 	t.Helper()
-	cmd := goCommand(t, release, m.cgo, "build", append(m.flags, "-o", dir, "./...")...)
+	t.Setenv("GOFLAGS", "")
+	t.Setenv("GOWORK", "off")
+	t.Setenv("CGO_ENABLED", m.cgo)
+	cmd := goCommand(t, release, "testdata/standin", "build", append(m.flags, "-o", dir, "./...")...)
 	if out, err := testcmd.Combined(cmd); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
+	return made(t, toolchain(t, release), userCache(t)).Fingerprint
 }
 
-// goCommand returns a go command with the overlay, in the module of the scripted programs.
-func goCommand(t *testing.T, release, cgo, verb string, args ...string) *exec.Cmd {
+// stampOf returns the fingerprint of an executable.
+func stampOf(t *testing.T, path string) string {
 	t.Helper()
-	t.Setenv("GOTOOLCHAIN", "go"+release)
-	t.Setenv("GOFLAGS", "")
-	t.Setenv("GOWORK", "off")
-	t.Setenv("CGO_ENABLED", cgo)
+	b, err := gobin.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	return b.ToolInterface()
+}
+
+func userCache(t *testing.T) string {
+	t.Helper()
 	cache, err := CacheDir()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := Prepare(t.Context(), verb, append([]string{"-C", filepath.Join("testdata", "standin")}, args...), cache)
+	return cache
+}
+
+// goCommand returns a go command with the overlay, in a directory.
+func goCommand(t *testing.T, release, dir, verb string, args ...string) *exec.Cmd {
+	t.Helper()
+	t.Setenv("GOTOOLCHAIN", "go"+release)
+	c, err := Prepare(t.Context(), verb, append([]string{"-C", dir}, args...), userCache(t))
 	if err != nil {
 		t.Fatal(err)
 	}

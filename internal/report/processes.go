@@ -28,6 +28,7 @@ type processJSON struct {
 	Goroutines    *int     `json:"goroutines"` // null if they could not be counted
 	Engines       []string `json:"engines"`
 	Container     string   `json:"container"`
+	ToolInterface string   `json:"toolInterface,omitempty"` // of programs that loupe go built
 }
 
 // ProcessesJSON writes a list of Go processes as JSON.
@@ -36,7 +37,7 @@ func ProcessesJSON(w io.Writer, list []event.ProcessInfo) error {
 	for _, p := range list {
 		doc := processJSON{PID: p.PID, PPID: p.PPID, User: p.User, Exe: p.Exe, GoVersion: p.GoVersion, Module: p.Module,
 			ModuleVersion: p.ModuleVersion, Arch: p.Arch, Linkage: p.Linkage, Symbols: p.Symbols, CGO: p.CGO,
-			Engines: append([]string{}, p.Engines...), Container: p.Container}
+			Engines: append([]string{}, p.Engines...), Container: p.Container, ToolInterface: p.ToolInterface}
 		if p.Goroutines >= 0 {
 			doc.Goroutines = &p.Goroutines
 		}
@@ -71,6 +72,9 @@ func buildWords(p event.ProcessInfo) string {
 	}
 	if p.Symbols != "full" {
 		words = append(words, p.Symbols)
+	}
+	if p.ToolInterface != "" {
+		words = append(words, "glti")
 	}
 	return strings.Join(words, ",")
 }
