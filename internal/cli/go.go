@@ -2,9 +2,7 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -12,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/loupe-go/loupe/internal/overlay"
+	"github.com/loupe-go/loupe/internal/report"
 )
 
 func (a *app) goCommand() *cobra.Command {
@@ -112,7 +111,7 @@ to it is used, because the go command does not replace files in that cache.`,
 				return err
 			}
 			if a.json {
-				return printJSON(a.Stdout, newGoInfo(o))
+				return report.WriteJSON(a.Stdout, newGoInfo(o))
 			}
 			info := newGoInfo(o)
 			for _, line := range [][2]string{{"go version", info.GoVersion}, {"GOROOT", info.GOROOT}, {"GOROOT used", info.UsedGOROOT},
@@ -147,7 +146,7 @@ note on stderr has them.`,
 				return err
 			}
 			if a.json {
-				return printJSON(a.Stdout, newGoInfo(o))
+				return report.WriteJSON(a.Stdout, newGoInfo(o))
 			}
 			if env := o.Env(); len(env) > 0 {
 				a.note("the overlay requires the environment variables %s", strings.Join(env, " "))
@@ -174,13 +173,4 @@ func goOverlay(ctx context.Context, dir string) (*overlay.Overlay, error) {
 		return nil, err
 	}
 	return overlay.Make(tc, cache)
-}
-
-func printJSON(w io.Writer, v any) error {
-	text, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(append(text, '\n'))
-	return err
 }
