@@ -152,8 +152,8 @@ func (s *source) insertReturns(fn *ast.FuncDecl, e edit) error {
 		}
 		return true
 	})
-	if len(returns) != e.place.returns {
-		return fmt.Errorf("%s, expected %d", english.Count(len(returns), "return statement"), e.place.returns)
+	if len(returns) != e.place.count {
+		return fmt.Errorf("%s, expected %d", english.Count(len(returns), "return statement"), e.place.count)
 	}
 	for _, r := range returns {
 		for _, result := range r.Results {
@@ -183,19 +183,21 @@ func (s *source) insertCall(fn *ast.FuncDecl, e edit) error {
 		}
 		return true
 	})
-	if len(found) != 1 {
-		return fmt.Errorf("%s of %s, expected 1", english.Count(len(found), "call"), e.place.call)
+	if len(found) != e.place.count {
+		return fmt.Errorf("%s of %s, expected %d", english.Count(len(found), "call"), e.place.call, e.place.count)
 	}
-	if found[0] == nil {
-		return fmt.Errorf("the call of %s is not in a list of statements", e.place.call)
-	}
-	if e.place.after {
-		if _, ok := found[0].(*ast.ReturnStmt); ok {
+	for _, stmt := range found {
+		if stmt == nil {
+			return fmt.Errorf("the call of %s is not in a list of statements", e.place.call)
+		}
+		if !e.place.after {
+			s.at(stmt.Pos(), e.text+"; ")
+			continue
+		}
+		if _, ok := stmt.(*ast.ReturnStmt); ok {
 			return fmt.Errorf("the call of %s is in a return statement", e.place.call)
 		}
-		s.at(found[0].End(), "; "+e.text)
-	} else {
-		s.at(found[0].Pos(), e.text+"; ")
+		s.at(stmt.End(), "; "+e.text)
 	}
 	return nil
 }

@@ -43,23 +43,27 @@
 // Package glti of a program that is built with the tag [Tag] is compiled against functions of the patched runtime. The runtime
 // pushes them by //go:linkname, as github.com/loupe-go/loupe/glti.NAME:
 //
-//	rt_self() (g unsafe.Pointer, goid uint64)
-//	    the goroutine that runs
-//	rt_local(g unsafe.Pointer, goid uint64) unsafe.Pointer
-//	    the pointer that rt_setLocal stored for a goroutine; nil if there is none or the goroutine has ended. Any goroutine may call it
-//	rt_setLocal(g unsafe.Pointer, goid uint64, p unsafe.Pointer) bool
-//	    stores a pointer, which the garbage collector follows; false if the goroutine has ended
-//	rt_word(g unsafe.Pointer, goid uint64) uintptr
-//	rt_setWord(g unsafe.Pointer, goid uint64, w uintptr) bool
-//	    the same for a word that the garbage collector ignores
-//	rt_deliver(fn func(*Record))
-//	    sets the function that receives the events of class A, on the goroutine that causes them; nil for none
+//	rt_stamp() string
+//	    the fingerprint, between marks
+//	rt_self() (g uintptr, goid uint64)
+//	    the running goroutine
+//	rt_local(g uintptr, goid uint64) unsafe.Pointer
+//	    the storage that rt_setLocal stored for a goroutine; nil if it has none or has ended. Any goroutine may call it for any other
+//	rt_setLocal(g uintptr, goid uint64, box unsafe.Pointer) unsafe.Pointer
+//	    stores the storage of a goroutine that has none. It begins with the goid, and the garbage collector follows it. The result is
+//	    what the goroutine has then; nil if it has ended
 //	rt_enable(mask uint64)
-//	    selects the kinds of events: bit k selects kind k. Any goroutine may call it at any time
-//	rt_drain(into []Record) int
-//	    moves the oldest events of class C, and those of class A that could not be delivered, from the rings. One caller at a time
+//	    selects the events: bit e selects event e. Any goroutine may call it at any time
+//	rt_deliver(fn *func(record))
+//	    sets the function that receives the events of class A, on the goroutine that causes them
+//	rt_drain(into []record) int
+//	    moves the oldest events of class C from the rings, and those of class A that could not be delivered. One caller at a time
 //	rt_lost() uint64
 //	    the number of events for which the rings had no room
+//	rt_quiet()
+//	    ends the reporting of events of the running goroutine, and of those that it creates
+//	rt_panicked(fn *func(any))
+//	    sets the function that receives the value of an unhandled panic, on the goroutine that panicked
 //
-// Record and the numbers of the kinds are documented in patches/events.patch.
+// A record is gltiRecord in patches/base.patch. The numbers of the events are there, too.
 package overlay

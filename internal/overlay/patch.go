@@ -47,16 +47,17 @@ type code struct {
 //	after call CALL             after it
 //	before block with call CALL before the innermost if, for, switch or select statement around the call
 //	after block with call CALL  after it
+//	before N calls CALL         before each of exactly N statements that call
 //	before N returns            before each of exactly N return statements
 //
 // CALL is the function as it is written, as in trace.GoPark, or the whole call, as in casgstatus(gp, _Grunning, _Gwaiting). Calls
 // in function literals count. Returns in them do not.
 type place struct {
-	kind    placeKind
-	after   bool
-	block   bool
-	call    string
-	returns int
+	kind  placeKind
+	after bool
+	block bool
+	call  string
+	count int // of calls or returns
 }
 
 type placeKind uint8
@@ -85,14 +86,19 @@ func parsePlace(text string) (place, error) {
 		if err != nil || n < 1 {
 			return place{}, fmt.Errorf("%q is not a number of return statements", count)
 		}
-		return place{kind: placeReturns, returns: n}, nil
+		return place{kind: placeReturns, count: n}, nil
 	}
-	p := place{kind: placeCall, after: side == "after"}
+	p := place{kind: placeCall, after: side == "after", count: 1}
 	if side != "before" && side != "after" {
 		return place{}, fmt.Errorf("unknown place %q", text)
 	}
 	if inner, ok := strings.CutPrefix(rest, "block with "); ok {
 		p.block, rest = true, inner
+	}
+	if count, calls, ok := strings.Cut(rest, " calls "); ok {
+		if n, err := strconv.Atoi(count); err == nil && n > 1 {
+			p.count, rest = n, "call "+calls
+		}
 	}
 	call, ok := strings.CutPrefix(rest, "call ")
 	if !ok || call == "" {

@@ -27,6 +27,18 @@ var names = []name{
 	// Since Go 1.22 a coroutine that ends calls gdestroy, so what goexit0 did for a goroutine is there.
 	{"destroy", 21, 21, "goexit0"},
 	{"destroy", 22, newest, "gdestroy"},
+	// Since Go 1.24 the implementation of sync.Mutex is in internal/sync.
+	{"semacquireMutex", 21, 23, "sync_runtime_SemacquireMutex"},
+	{"semacquireMutex", 24, newest, "internal_sync_runtime_SemacquireMutex"},
+	// Go 1.22 has a new execution tracer.
+	{"traceGCStart", 21, 21, "traceGCStart"},
+	{"traceGCStart", 22, newest, "trace.GCStart"},
+	{"traceGCDone", 21, 21, "traceGCDone"},
+	{"traceGCDone", 22, newest, "trace.GCDone"},
+	{"traceSTWStart", 21, 21, "traceSTWStart"},
+	{"traceSTWStart", 22, newest, "trace.STWStart"},
+	{"traceSTWDone", 21, 21, "traceSTWDone"},
+	{"traceSTWDone", 22, newest, "trace.STWDone"},
 }
 
 // lookup returns what a name means in a release.
