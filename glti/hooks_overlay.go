@@ -1,0 +1,263 @@
+//go:build loupe_glti
+
+package glti
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+)
+
+var impl hooks = newOverlay()
+
+// overlay is what the runtime of `loupe go build` provides. Profiles and symbols are those of a stock program. The patches of the
+// runtime are in internal/overlay/patches; go doc of internal/overlay lists the functions that the runtime pushes.
+type overlay struct {
+	*stock
+
+	mask    atomic.Uint64 // the enabled events of the runtime
+	changed sync.Mutex    // held to change mask
+	drains  atomic.Bool   // the goroutine that reads the rings is running
+	lost    uint64        // lost records that have been reported; of that goroutine
+}
+
+// rtRecord is runtime.gltiRecord.
+type rtRecord struct {
+	event  uint8
+	late   bool
+	p      int32
+	time   int64
+	end    int64
+	g      uintptr
+	goid   uint64
+	by     uintptr
+	byGoid uint64
+	args   [2]uint64
+}
+
+// The functions that the runtime pushes. Pointers to functions are *func.
+func rt_enable(mask uint64)
+func rt_deliver(fn unsafe.Pointer)
+func rt_panicked(fn unsafe.Pointer)
+func rt_quiet()
+func rt_stamp() string
+func rt_self() (g uintptr, goid uint64)
+func rt_drain(into []rtRecord) int
+func rt_lost() uint64
+func rt_local(g uintptr, goid uint64) unsafe.Pointer
+func rt_setLocal(g uintptr, goid uint64, box unsafe.Pointer) unsafe.Pointer
+
+// drainEvery is how long a late record waits at most.
+const drainEvery = 10 * time.Millisecond
+
+// overlayEvents are the events that the runtime reports, with the class of their callbacks. The others are unavailable: the execution
+// tracer, which a stock program uses, would report all events, so those of the runtime would be delivered twice.
+var overlayEvents = map[Event]Class{
+	EvGoCreate:      ClassA,
+	EvGoEnd:         ClassA,
+	EvGoSched:       ClassA,
+	EvGoSleep:       ClassA,
+	EvGoBlockSend:   ClassA,
+	EvGoBlockRecv:   ClassA,
+	EvGoBlockSelect: ClassA,
+	EvGoBlockSync:   ClassA,
+	EvGoBlockCond:   ClassA,
+	EvGoBlockNet:    ClassA,
+	EvGoBlock:       ClassC,
+	EvGoBlockGC:     ClassC,
+	EvGoStop:        ClassC,
+	EvGoStart:       ClassC,
+	EvGoPreempt:     ClassC,
+	EvGoUnblock:     ClassC,
+	EvGCStart:       ClassC,
+	EvGCDone:        ClassC,
+	EvGCSTWStart:    ClassC,
+	EvGCSTWDone:     ClassC,
+}
+
+// overlayMethods are the other methods that the runtime provides.
+var overlayMethods = []string{"GetG", "GetGls", "GetGlsPtr", "SetGls", "SetGlsPtr", "RegisterEvUnhandledPanic"}
+
+func newOverlay() *overlay {
+	o := &overlay{stock: newStock()}
+	call := func(r rtRecord) { deliver(r.record()) }
+	rt_deliver(unsafe.Pointer(&call))
+	return o
+}
+
+func (*overlay) builtBy() string { return "loupe go" }
+
+func (o *overlay) capability(c Capability) Capability {
+	if slices.Contains(overlayMethods, c.Method) {
+		c.Available = true
+		return c
+	}
+	for ev, class := range overlayEvents {
+		if ev.method() == c.Method {
+			c.Available, c.Class = true, class
+			if class == ClassA {
+				c.Limits = "delivered late, from a buffer, where ordinary code may not run, and for goroutines of the runtime"
+			}
+			return c
+		}
+	}
+	for ev := firstEvent; ev < endEvent; ev++ {
+		if ev.method() == c.Method && !events[ev].never {
+			c.Why = "the patched runtime does not report the event"
+			return c
+		}
+	}
+	return o.stock.capability(c)
+}
+
+// record returns the record for callbacks.
+func (r *rtRecord) record() Record {
+	rec := Record{Event: Event(r.event), Late: r.late, Time: r.time, End: r.end, G: G{r.g, r.goid}, Args: r.args}
+	if r.by != 0 {
+		rec.By = G{r.by, r.byGoid}
+	}
+	return rec
+}
+
+func (o *overlay) enable(ev Event) error {
+	if _, ok := overlayEvents[ev]; !ok {
+		return o.capability(Capability{Method: ev.method()}).err()
+	}
+	o.set(func(mask uint64) uint64 { return mask | 1<<ev })
+	if o.drains.CompareAndSwap(false, true) {
+		go o.drain()
+	}
+	return nil
+}
+
+func (o *overlay) disable(ev Event) {
+	o.set(func(mask uint64) uint64 { return mask &^ (1 << ev) })
+}
+
+func (o *overlay) set(change func(uint64) uint64) {
+	o.changed.Lock()
+	defer o.changed.Unlock()
+	mask := change(o.mask.Load())
+	o.mask.Store(mask)
+	rt_enable(mask)
+}
+
+// drain delivers the records of the rings until no event is enabled. The runtime does not report events of its goroutine.
+func (o *overlay) drain() {
+	rt_quiet()
+	buf := make([]rtRecord, 1<<10)
+	for {
+		enabled := o.mask.Load() != 0
+		o.drainOnce(buf)
+		if !enabled {
+			o.drains.Store(false)
+			// An event that was enabled meanwhile has found this goroutine running.
+			if o.mask.Load() == 0 || !o.drains.CompareAndSwap(false, true) {
+				return
+			}
+		}
+		time.Sleep(drainEvery)
+	}
+}
+
+// drainOnce delivers what is in the rings, in the order of time as far as it is in the buffer.
+func (o *overlay) drainOnce(buf []rtRecord) {
+	for {
+		n := rt_drain(buf)
+		slices.SortStableFunc(buf[:n], func(a, b rtRecord) int {
+			switch {
+			case a.time < b.time:
+				return -1
+			case a.time > b.time:
+				return 1
+			}
+			return 0
+		})
+		for i := range buf[:n] {
+			if o.mask.Load()>>buf[i].event&1 != 0 {
+				deliver(buf[i].record())
+			}
+		}
+		if total := rt_lost(); total != o.lost {
+			lost(total - o.lost)
+			o.lost = total
+		}
+		if n < len(buf) {
+			return
+		}
+	}
+}
+
+func (*overlay) onPanic(call func(any)) error {
+	rt_panicked(unsafe.Pointer(&call))
+	return nil
+}
+
+func (*overlay) current() G {
+	g, id := rt_self()
+	return G{g, id}
+}
+
+// local is the storage of a goroutine. The runtime requires that it begins with the goroutine's ID.
+type local struct {
+	goid uint64
+	objs [maxAgents]atomic.Pointer[any]
+	ptrs [maxAgents]atomic.Uintptr
+}
+
+var errEnded = errors.New("glti: the goroutine has ended")
+
+// localOf returns the storage of a goroutine, or nil if it has none. It makes one if create is set and the goroutine has not ended.
+func localOf(g G, create bool) *local {
+	if g.Addr == 0 {
+		return nil
+	}
+	l := (*local)(rt_local(g.Addr, g.ID))
+	if l == nil && create {
+		l = (*local)(rt_setLocal(g.Addr, g.ID, unsafe.Pointer(&local{goid: g.ID})))
+	}
+	return l
+}
+
+func (*overlay) glsGet(slot int, g G) any {
+	if l := localOf(g, false); l != nil {
+		if obj := l.objs[slot].Load(); obj != nil {
+			return *obj
+		}
+	}
+	return nil
+}
+
+func (*overlay) glsSet(slot int, g G, obj any) error {
+	l := localOf(g, obj != nil)
+	switch {
+	case l == nil && obj != nil:
+		return errEnded
+	case l == nil:
+		return nil
+	case obj == nil:
+		l.objs[slot].Store(nil)
+	default:
+		l.objs[slot].Store(&obj)
+	}
+	return nil
+}
+
+func (*overlay) glsGetPtr(slot int, g G) uintptr {
+	if l := localOf(g, false); l != nil {
+		return l.ptrs[slot].Load()
+	}
+	return 0
+}
+
+func (*overlay) glsSetPtr(slot int, g G, ptr uintptr) error {
+	l := localOf(g, true)
+	if l == nil {
+		return errEnded
+	}
+	l.ptrs[slot].Store(ptr)
+	return nil
+}
