@@ -65,5 +65,8 @@
 //	rt_panicked(fn *func(any))
 //	    sets the function that receives the value of an unhandled panic, on the goroutine that panicked
 //
+//	rt_annotated(fn *func(event uint8, time int64, g uintptr, goid, arg0, arg1 uint64, text0, text1 string))
+//	    sets the function that receives the annotations of runtime/trace, on the goroutine that makes them
+//
 // A record is gltiRecord in patches/base.patch. The numbers of the events are there, too.
 package overlay

@@ -46,7 +46,7 @@ func TestPrograms(t *testing.T) {
 				if got := stampOf(t, filepath.Join(dir, "events")); got != want {
 					t.Errorf("the executable has fingerprint %q, the overlay %q", got, want)
 				}
-				for _, program := range []string{"events", "storage", "blocks"} {
+				for _, program := range []string{"events", "storage", "blocks", "runtime"} {
 					out, err := testcmd.Combined(testcmd.Command(t, filepath.Join(dir, program)))
 					if err != nil || !strings.HasPrefix(string(out), "ok") {
 						t.Errorf("%s: %v\n%s", program, err, out)

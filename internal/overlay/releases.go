@@ -39,6 +39,18 @@ var names = []name{
 	{"traceSTWStart", 22, newest, "trace.STWStart"},
 	{"traceSTWDone", 21, 21, "traceSTWDone"},
 	{"traceSTWDone", 22, newest, "trace.STWDone"},
+	{"traceHeapAlloc", 21, 21, "traceHeapAlloc"},
+	{"traceHeapAlloc", 22, newest, "trace.HeapAlloc"},
+	{"traceHeapGoal", 21, 21, "traceHeapGoal"},
+	{"traceHeapGoal", 22, newest, "trace.HeapGoal"},
+	{"traceMarkAssistStart", 21, 21, "traceGCMarkAssistStart"},
+	{"traceMarkAssistStart", 22, newest, "trace.GCMarkAssistStart"},
+	{"traceMarkAssistDone", 21, 21, "traceGCMarkAssistDone"},
+	{"traceMarkAssistDone", 22, newest, "trace.GCMarkAssistDone"},
+	// The file of the functions that runtime/trace calls. Go 1.22 also has trace.go, which GOEXPERIMENT=noexectracer2 selects.
+	{"traceFile", 21, 21, "trace.go"},
+	{"traceFile", 22, 22, "trace2runtime.go"},
+	{"traceFile", 23, newest, "traceruntime.go"},
 }
 
 // lookup returns what a name means in a release.

@@ -24,6 +24,8 @@ func rt_stamp() string
 func rt_self() (g uintptr, goid uint64)
 func rt_drain(into []Record) int
 func rt_lost() uint64
+func rt_panicked(fn unsafe.Pointer)
+func rt_annotated(fn unsafe.Pointer)
 func rt_local(g uintptr, goid uint64) unsafe.Pointer
 func rt_setLocal(g uintptr, goid uint64, box unsafe.Pointer) unsafe.Pointer
 
@@ -36,8 +38,31 @@ func Enable(events ...uint8) {
 	rt_enable(mask)
 }
 
+// EnableMask selects the events that have a bit in a mask.
+func EnableMask(mask uint64) { rt_enable(mask) }
+
 // Deliver sets the function for events of class A.
 func Deliver(fn func(Record)) { rt_deliver(unsafe.Pointer(&fn)) }
+
+// Panicked sets the function for an unhandled panic.
+func Panicked(fn func(any)) { rt_panicked(unsafe.Pointer(&fn)) }
+
+// An Annotation is one of package runtime/trace.
+type Annotation struct {
+	Event uint8
+	Time  int64
+	Goid  uint64
+	Args  [2]uint64
+	Text  [2]string
+}
+
+// Annotated sets the function for annotations.
+func Annotated(call func(Annotation)) {
+	fn := func(event uint8, time int64, _ uintptr, goid, arg0, arg1 uint64, text0, text1 string) {
+		call(Annotation{event, time, goid, [2]uint64{arg0, arg1}, [2]string{text0, text1}})
+	}
+	rt_annotated(unsafe.Pointer(&fn))
+}
 
 // Drain returns the events in the rings.
 func Drain() []Record {
