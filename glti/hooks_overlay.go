@@ -41,6 +41,7 @@ type rtRecord struct {
 // The functions that the runtime pushes. Pointers to functions are *func.
 func rt_enable(mask uint64)
 func rt_deliver(fn unsafe.Pointer)
+func rt_annotated(fn unsafe.Pointer)
 func rt_panicked(fn unsafe.Pointer)
 func rt_quiet()
 func rt_stamp() string
@@ -72,10 +73,22 @@ var overlayEvents = map[Event]Class{
 	EvGoStart:       ClassC,
 	EvGoPreempt:     ClassC,
 	EvGoUnblock:     ClassC,
+	EvGoSysCall:     ClassC,
+	EvGoSysExit:     ClassC,
 	EvGCStart:       ClassC,
 	EvGCDone:        ClassC,
 	EvGCSTWStart:    ClassC,
 	EvGCSTWDone:     ClassC,
+	EvHeapAlloc:     ClassC,
+	EvNextGC:        ClassC,
+
+	EvGCMarkAssistStart: ClassC,
+	EvGCMarkAssistDone:  ClassC,
+
+	EvUserTaskCreate: ClassA,
+	EvUserTaskEnd:    ClassA,
+	EvUserRegion:     ClassA,
+	EvUserLog:        ClassA,
 }
 
 // overlayMethods are the other methods that the runtime provides.
@@ -85,6 +98,10 @@ func newOverlay() *overlay {
 	o := &overlay{stock: newStock()}
 	call := func(r rtRecord) { deliver(r.record()) }
 	rt_deliver(unsafe.Pointer(&call))
+	annotated := func(event uint8, time int64, g uintptr, goid, arg0, arg1 uint64, text0, text1 string) {
+		deliver(Record{Event: Event(event), Time: time, G: G{g, goid}, Args: [2]uint64{arg0, arg1}, Text: [2]string{text0, text1}})
+	}
+	rt_annotated(unsafe.Pointer(&annotated))
 	return o
 }
 
@@ -98,7 +115,7 @@ func (o *overlay) capability(c Capability) Capability {
 	for ev, class := range overlayEvents {
 		if ev.method() == c.Method {
 			c.Available, c.Class = true, class
-			if class == ClassA {
+			if class == ClassA && ev < EvUserTaskCreate {
 				c.Limits = "delivered late, from a buffer, where ordinary code may not run, and for goroutines of the runtime"
 			}
 			return c
