@@ -14,7 +14,7 @@ CHECK_PACKAGES ?= gcc libc6-dev clang-19 llvm-19 libbpf-dev
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 TESTFLAGS   ?=
 # The modules for other programs, and all packages: of the main module and of those.
-MODULES     := internal/codepatch memtrace memtrace/memgrpc trace/raw
+MODULES     := glti internal/codepatch memtrace memtrace/memgrpc trace/raw
 PACKAGES    := ./... $(MODULES:%=./%/...)
 TEST        ?= $(PACKAGES)
 BENCH       ?= .

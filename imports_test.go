@@ -17,6 +17,7 @@ import (
 var directions = []struct{ packages, never []string }{
 	{[]string{"event"}, []string{"*"}},
 	{[]string{"internal/codepatch", "internal/native"}, []string{"*"}},
+	{[]string{"glti"}, []string{"*"}},
 	{[]string{"memtrace"}, []string{"", "event", "internal/gobin", "internal/goproc", "internal/probe"}},
 	{
 		[]string{"census", "checkup", "live", "sched", "trace", "internal/export", "internal/gostate", "internal/memory", "internal/record", "internal/report",

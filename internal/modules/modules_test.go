@@ -19,6 +19,7 @@ const root = "../.."
 
 // requirements are the modules that a module requires, by the directory of the module.
 var requirements = map[string][]string{
+	"glti":               nil,
 	"internal/codepatch": {"golang.org/x/arch"},
 	"memtrace":           {"github.com/loupe-go/loupe/internal/codepatch", "golang.org/x/arch"},
 	"memtrace/memgrpc": {
@@ -29,7 +30,7 @@ var requirements = map[string][]string{
 }
 
 // everyRelease are the modules that depend on the Go runtime: they are tested with each release.
-var everyRelease = []string{"memtrace"}
+var everyRelease = []string{"glti", "memtrace"}
 
 // systems are other systems for which the modules build.
 var systems = []struct{ os, arch string }{{"linux", "arm64"}, {"darwin", "arm64"}, {"windows", "amd64"}}
@@ -138,20 +139,27 @@ func readJSON(t *testing.T, dir string, value any, args ...string) {
 func command(t *testing.T, dir, release string, args ...string) *exec.Cmd {
 	cmd := testcmd.Within(t, 0, "go", args...) // it may compile the standard library
 	cmd.Dir = filepath.Join(root, dir)
-	cmd.Env = append(os.Environ(), "GOTOOLCHAIN=go"+release, "GOFLAGS=", "GOWORK="+workspace(t), "GO111MODULE=on", "CGO_ENABLED=0", "GODEBUG=")
+	cmd.Env = append(os.Environ(), "GOTOOLCHAIN=go"+release, "GOFLAGS=", "GOWORK="+workspace(t, dir), "GO111MODULE=on", "CGO_ENABLED=0", "GODEBUG=")
 	return cmd
 }
 
-// workspace writes a workspace of all modules but the main one, whose releases of Go they do not share.
-func workspace(t *testing.T) string {
+// workspace returns GOWORK for a module: a workspace of all modules that require Go 1.23 or later, but the main one, whose releases of
+// Go they do not share. A module that requires none of them has none, and so can permit older releases.
+func workspace(t *testing.T, dir string) string {
 	t.Helper()
+	if requirements[dir] == nil {
+		return "off"
+	}
 	text := "go 1.23\n"
-	for dir := range requirements {
-		path, err := filepath.Abs(filepath.Join(root, dir))
+	for other, required := range requirements {
+		if required == nil {
+			continue
+		}
+		path, err := filepath.Abs(filepath.Join(root, other))
 		if err != nil {
 			t.Fatal(err)
 		}
-		text += fmt.Sprintf("use %q\nreplace github.com/loupe-go/loupe/%s v0.1.0 => %q\n", path, dir, path)
+		text += fmt.Sprintf("use %q\nreplace github.com/loupe-go/loupe/%s v0.1.0 => %q\n", path, other, path)
 	}
 	file := filepath.Join(t.TempDir(), "go.work")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

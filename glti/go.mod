@@ -1,0 +1,3 @@
+module github.com/loupe-go/loupe/glti
+
+go 1.21

@@ -1,0 +1,5 @@
+//go:build !loupe_glti
+
+package glti
+
+var impl hooks = newStock()

@@ -1,0 +1,92 @@
+package glti
+
+import (
+	"bytes"
+	"runtime"
+	"strconv"
+)
+
+// stock is what a Go program permits that was not built by `loupe go build`. Its methods are those of hooks.
+type stock struct{}
+
+func newStock() *stock { return &stock{} }
+
+// stockCapabilities are the capabilities that differ from those of a program with hooks, by the name of the method.
+var stockCapabilities = map[string]Capability{
+	"FuncForName":              {Why: "the runtime has no table of the types of functions"},
+	"GetGls":                   {Why: noGls},
+	"GetGlsPtr":                {Why: noGls},
+	"SetGls":                   {Why: noGls},
+	"SetGlsPtr":                {Why: noGls},
+	"ReflectCall":              {Why: "a call without the type of the function is not safe"},
+	"RegisterEvUnhandledPanic": {Why: "the runtime calls nothing before it exits"},
+	"HandleRaw":                {Why: "the scheduler has no hooks"},
+	"GetG":                     {Available: true, Limits: "Addr is 0; a call takes about a microsecond"},
+	"FuncForPC":                {Available: true},
+	"ResolveIface":             {Available: true},
+}
+
+const noGls = "the runtime has no storage for each goroutine, and does not say when a goroutine ends"
+
+func (*stock) builtBy() string { return "go" }
+
+func (s *stock) capability(c Capability) Capability {
+	known, ok := stockCapabilities[c.Method]
+	if !ok {
+		known = Capability{Why: "not implemented"}
+	}
+	c.Available, c.Why, c.Limits = known.Available, known.Why, known.Limits
+	return c
+}
+
+func (s *stock) enable(ev Event) error { return notBuilt(ev.method()) }
+func (s *stock) disable(Event)         {}
+
+func (s *stock) describe(Event, func(Record)) {}
+
+func (s *stock) enableRaw(Event, func(*RawRecord)) (func(), error) {
+	return nil, s.unavailable("HandleRaw")
+}
+
+func (s *stock) onPanic(func(any)) error { return s.unavailable("RegisterEvUnhandledPanic") }
+
+// current reads the goroutine's ID from the first line of its traceback, "goroutine 18 [running]:".
+func (*stock) current() G {
+	var buf [64]byte
+	id, ok := goroutineID(buf[:runtime.Stack(buf[:], false)])
+	if !ok {
+		return G{}
+	}
+	return G{ID: id}
+}
+
+// goroutineID parses the begin of a traceback.
+func goroutineID(traceback []byte) (id uint64, ok bool) {
+	rest, ok := bytes.CutPrefix(traceback, []byte("goroutine "))
+	if !ok {
+		return 0, false
+	}
+	digits, _, ok := bytes.Cut(rest, []byte(" "))
+	if !ok {
+		return 0, false
+	}
+	id, err := strconv.ParseUint(string(digits), 10, 64)
+	return id, err == nil
+}
+
+func (s *stock) glsGet(int, G) any                 { return nil }
+func (s *stock) glsSet(int, G, any) error          { return s.unavailable("SetGls") }
+func (s *stock) glsGetPtr(int, G) uintptr          { return 0 }
+func (s *stock) glsSetPtr(int, G, uintptr) error   { return s.unavailable("SetGlsPtr") }
+func (s *stock) symbol(string) uintptr             { return 0 }
+func (s *stock) funcType(string) *FuncType         { return nil }
+func (s *stock) call(_, _ uintptr, _ uint32) error { return s.unavailable("ReflectCall") }
+
+func (s *stock) openProfile(kind Profile, rate int) (openProfile, error) {
+	return nil, s.unavailable(kind.method())
+}
+
+// unavailable returns the error of an unavailable method.
+func (s *stock) unavailable(method string) error {
+	return s.capability(Capability{Method: method}).err()
+}
