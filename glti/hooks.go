@@ -92,7 +92,8 @@ type openProfile interface {
 	// snapshot returns what was collected: since the last snapshot (CPU, thread creation), or in total (all others). It is not called
 	// concurrently.
 	snapshot() (snapshot, error)
-	// close ends the collection. Rates are again what they would be without it.
+	// close ends the collection. Rates are again what they would be without it. A snapshot may be in progress, or follow; what it
+	// returns is not used.
 	close()
 }
 

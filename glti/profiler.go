@@ -148,7 +148,6 @@ func (env *ProfilerEnv) on(kind Profile, rate int, isNil bool, call func(snapsho
 
 // loop takes snapshots until the handler is removed.
 func (h *profileHandler) loop(every time.Duration) {
-	defer h.open.close()
 	ticker := time.NewTicker(orDefault(every))
 	defer ticker.Stop()
 	for {
@@ -170,10 +169,13 @@ func (h *profileHandler) loop(every time.Duration) {
 	}
 }
 
-// end makes the loop return, and whoever waits for it.
+// end ends the collection, and makes the loop return, and whoever waits for it.
 func (h *profileHandler) end() {
 	h.removed.Store(true)
-	h.stopOnce.Do(func() { close(h.stop) })
+	h.stopOnce.Do(func() {
+		h.open.close()
+		close(h.stop)
+	})
 }
 
 func orDefault(every time.Duration) time.Duration {
@@ -244,7 +246,7 @@ func (env *ProfilerEnv) all() (all []*profileHandler) {
 	return all
 }
 
-// Unregister removes the handlers that the agent has registered for a profile. A call that has begun continues.
+// Unregister removes the handlers that the agent has registered for a profile, and ends its collection. A call that has begun continues.
 func (env *ProfilerEnv) Unregister(kind Profile) {
 	if env.agent == nil {
 		return

@@ -7,9 +7,19 @@ import (
 )
 
 // stock is what a Go program permits that was not built by `loupe go build`. Its methods are those of hooks.
-type stock struct{}
+type stock struct {
+	symbols   symbolTable
+	blockRate *rateControl
+	mutexRate *rateControl
+	heapRate  *rateControl
+	cpu       cpuCollector
+}
 
-func newStock() *stock { return &stock{} }
+func newStock() *stock {
+	s := &stock{}
+	s.setRates()
+	return s
+}
 
 // stockCapabilities are the capabilities that differ from those of a program with hooks, by the name of the method.
 var stockCapabilities = map[string]Capability{
@@ -24,6 +34,7 @@ var stockCapabilities = map[string]Capability{
 	"GetG":                     {Available: true, Limits: "Addr is 0; a call takes about a microsecond"},
 	"FuncForPC":                {Available: true},
 	"ResolveIface":             {Available: true},
+	"ResolveSymbol":            {Available: true, Limits: "functions only if the program has no symbol table, or is no ELF file"},
 }
 
 const noGls = "the runtime has no storage for each goroutine, and does not say when a goroutine ends"
@@ -34,6 +45,11 @@ func (s *stock) capability(c Capability) Capability {
 	known, ok := stockCapabilities[c.Method]
 	if !ok {
 		known = Capability{Why: "not implemented"}
+	}
+	for kind, p := range stockProfiles {
+		if c.Method == Profile(kind).method() {
+			known = Capability{Available: true, Limits: p.limits}
+		}
 	}
 	c.Available, c.Why, c.Limits = known.Available, known.Why, known.Limits
 	return c
@@ -78,13 +94,8 @@ func (s *stock) glsGet(int, G) any                 { return nil }
 func (s *stock) glsSet(int, G, any) error          { return s.unavailable("SetGls") }
 func (s *stock) glsGetPtr(int, G) uintptr          { return 0 }
 func (s *stock) glsSetPtr(int, G, uintptr) error   { return s.unavailable("SetGlsPtr") }
-func (s *stock) symbol(string) uintptr             { return 0 }
 func (s *stock) funcType(string) *FuncType         { return nil }
 func (s *stock) call(_, _ uintptr, _ uint32) error { return s.unavailable("ReflectCall") }
-
-func (s *stock) openProfile(kind Profile, rate int) (openProfile, error) {
-	return nil, s.unavailable(kind.method())
-}
 
 // unavailable returns the error of an unavailable method.
 func (s *stock) unavailable(method string) error {
