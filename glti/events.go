@@ -65,7 +65,7 @@ type eventInfo struct {
 	end bool
 	// never is set if no current Go release has the event: registering succeeds, and the callback is never called.
 	never bool
-	// atRegistration is set if the event describes the goroutines that exist when the callback is registered.
+	// atRegistration is set if the callback also gets what exists when it is registered: goroutines, strings.
 	atRegistration bool
 	// fields are the fields of a Record, besides Event, Time and Late, that the event sets.
 	fields fields

@@ -45,9 +45,12 @@ type hooks interface {
 	enable(ev Event) error
 	disable(ev Event)
 
-	// describe calls call with a record of each goroutine that is in the state of an event with atRegistration set: now (Class A), or
-	// from a buffer (Class C). It is called once for each callback, after enable, without the registry's mutex.
+	// describe calls call with a record of each goroutine that is in the state of an event with atRegistration set, or for EvString of each
+	// string: now (Class A), or from a buffer (Class C). It is called once for each callback, after enable, without the registry's mutex.
 	describe(ev Event, call func(Record))
+
+	// flush returns when the events of class C that happened before the call have been delivered. It is not called by callbacks.
+	flush()
 
 	// enableRaw calls cb for each event of class B, on whatever stack the runtime is on, in the middle of the scheduler: cb does not
 	// allocate, lock, block, grow its stack, write pointers to the heap or panic. remove ends that. The runtime keeps raw

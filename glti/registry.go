@@ -196,3 +196,7 @@ func (env *TracingEnv) HandleRaw(ev Event, cb func(*RawRecord)) (*Registration, 
 func (env *TracingEnv) Unregister(ev Event) {
 	registered.remove(func(h *handler) bool { return h.event == ev && h.agent == env.agent })
 }
+
+// Flush returns when the events that happened before the call have been delivered to the callbacks of class C, or no more can be. A
+// callback must not call Flush.
+func (env *TracingEnv) Flush() { impl.flush() }

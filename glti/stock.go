@@ -13,10 +13,11 @@ type stock struct {
 	mutexRate *rateControl
 	heapRate  *rateControl
 	cpu       cpuCollector
+	trace     *tracer
 }
 
 func newStock() *stock {
-	s := &stock{}
+	s := &stock{trace: newTracer()}
 	s.setRates()
 	return s
 }
@@ -51,14 +52,15 @@ func (s *stock) capability(c Capability) Capability {
 			known = Capability{Available: true, Limits: p.limits}
 		}
 	}
+	for ev := firstEvent; ev < endEvent; ev++ {
+		if c.Method == ev.method() {
+			known = traceCapability(ev)
+			c.Class = ClassC
+		}
+	}
 	c.Available, c.Why, c.Limits = known.Available, known.Why, known.Limits
 	return c
 }
-
-func (s *stock) enable(ev Event) error { return notBuilt(ev.method()) }
-func (s *stock) disable(Event)         {}
-
-func (s *stock) describe(Event, func(Record)) {}
 
 func (s *stock) enableRaw(Event, func(*RawRecord)) (func(), error) {
 	return nil, s.unavailable("HandleRaw")
