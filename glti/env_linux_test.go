@@ -1,0 +1,135 @@
+package glti
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestCapabilities checks that each method has a capability, and that it is true.
+func TestCapabilities(t *testing.T) {
+	reports := collectReports(t)
+	all := map[string]Capability{}
+	for _, c := range Capabilities() {
+		if all[c.Method].Method != "" {
+			t.Errorf("%s appears twice", c.Method)
+		}
+		if c.Available == (c.Why != "") || strings.Contains(c.Why, "not implemented") {
+			t.Errorf("%s", c)
+		}
+		all[c.Method] = c
+	}
+	other := map[string]bool{ // methods that need no capability
+		"Close": true, "Capabilities": true, "Handle": true, "Unregister": true, "Flush": true, "Snapshot": true, "SetInterval": true,
+	}
+	methods := 0
+	for _, typ := range []reflect.Type{reflect.TypeOf(&GLTIEnv{}), reflect.TypeOf(&TracingEnv{}), reflect.TypeOf(&ProfilerEnv{})} {
+		for i := 0; i < typ.NumMethod(); i++ {
+			name := typ.Method(i).Name
+			if _, ok := all[name]; !ok && !other[name] {
+				t.Errorf("%s has no capability", name)
+			} else if ok {
+				methods++
+			}
+		}
+	}
+	if methods != len(all) || methods != 44+6+11+1 {
+		t.Errorf("%d methods, %d capabilities", methods, len(all))
+	}
+	env := NewEnv("capabilities")
+	defer env.Close()
+	if len(env.Capabilities()) != len(all) || env.GltiVersion != Version || env.GoVersion != runtime.Version() || BuiltBy() != "go" {
+		t.Errorf("environment %+v", env)
+	}
+	checkUnavailable(t, env, reports)
+}
+
+// checkUnavailable calls the methods that a stock program lacks.
+func checkUnavailable(t *testing.T, env *GLTIEnv, reports func() []Report) {
+	g := env.GetG()
+	for name, call := range map[string]func() bool{ // whether the result is none
+		"FuncForName":              func() bool { return env.FuncForName("fmt.Println") == nil },
+		"GetGls":                   func() bool { return env.GetGls(g) == nil },
+		"GetGlsPtr":                func() bool { return env.GetGlsPtr(g) == 0 },
+		"SetGls":                   func() bool { env.SetGls(g, 1); return env.GetGls(g) == nil },
+		"SetGlsPtr":                func() bool { env.SetGlsPtr(g, 1); return env.GetGlsPtr(g) == 0 },
+		"RegisterEvUnhandledPanic": func() bool { env.RegisterEvUnhandledPanic(func(interface{}) {}); return true },
+	} {
+		for i := 0; i < 2; i++ {
+			if !call() {
+				t.Errorf("%s has a result", name)
+			}
+		}
+		n := 0
+		for _, r := range reports() {
+			if r.Method == name {
+				n++
+				if !errors.Is(r.Err, ErrNotBuilt) || r.Agent != "capabilities" {
+					t.Errorf("report %v", r)
+				}
+			}
+		}
+		if n != 1 || capability(name).Available {
+			t.Errorf("%s: %d reports, want 1; available: %v", name, n, capability(name).Available)
+		}
+	}
+	if err := env.ReflectCall(1, 2, 3); !errors.Is(err, ErrNotBuilt) {
+		t.Errorf("ReflectCall: %v", err)
+	}
+	if _, err := env.Trace.HandleRaw(EvGoStart, func(*RawRecord) {}); !errors.Is(err, ErrNotBuilt) {
+		t.Errorf("HandleRaw: %v", err)
+	}
+}
+
+func TestGetG(t *testing.T) {
+	env := NewEnv("g")
+	defer env.Close()
+	here := env.GetG()
+	if other := any(started(func() {})); here != env.GetG() || here == other {
+		t.Errorf("%v, %v, in another goroutine %v", here, env.GetG(), other)
+	}
+	buf := make([]byte, 100)
+	if want := fmt.Sprint(here, " ["); !strings.HasPrefix(string(buf[:runtime.Stack(buf, false)]), want) {
+		t.Errorf("%q, traceback begins with %q", want, buf)
+	}
+}
+
+func TestResolveIface(t *testing.T) {
+	env := NewEnv("iface")
+	defer env.Close()
+	var err error = &os.PathError{}
+	if env.ResolveIface(err) != reflect.TypeOf(&os.PathError{}) || env.ResolveIface(nil) != nil {
+		t.Errorf("%v, %v", env.ResolveIface(err), env.ResolveIface(nil))
+	}
+}
+
+func TestTime(t *testing.T) {
+	before := time.Now()
+	got := Time(Now())
+	if after := time.Now(); got.Before(before) || got.After(after) {
+		t.Errorf("%v is not between %v and %v", got, before, after)
+	}
+}
+
+func TestGoroutineID(t *testing.T) {
+	for text, want := range map[string]uint64{"goroutine 18 [running]:": 18, "goroutine ": 0, "goroutine x [": 0, "": 0, "goroutine 18": 0, "thread 1 [": 0} {
+		if id, ok := goroutineID([]byte(text)); id != want || ok != (want != 0) {
+			t.Errorf("%q: %d, %v", text, id, ok)
+		}
+	}
+}
+
+func TestTraceable(t *testing.T) {
+	for version, want := range map[string]bool{
+		"go1.21.13": false, "go1.22": true, "go1.22rc1": true, "go1.27.4": true, "go1.27.4 X:nodwarf5": true, "go1.28": false, "go1.3": false, "devel go1.28-abc": true,
+	} {
+		if got := traceable(version) == ""; got != want {
+			t.Errorf("%s: %v, want %v", version, got, want)
+		}
+	}
+}
