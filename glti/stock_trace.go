@@ -132,7 +132,9 @@ func (t *tracer) disable() {
 func (t *tracer) describe(d *description) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.pending = append(t.pending, d)
+	if t.running {
+		t.pending = append(t.pending, d)
+	}
 }
 
 // signal wakes the loop.
