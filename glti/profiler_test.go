@@ -75,7 +75,13 @@ func inlinedBurn(n int) int {
 //go:noinline
 func blockHere() {
 	ch := make(chan int)
-	go func() { close(ch) }()
+	here := current()
+	go func() {
+		for stateOf(here) != "chan receive" {
+			time.Sleep(time.Millisecond)
+		}
+		close(ch)
+	}()
 	<-ch
 }
 

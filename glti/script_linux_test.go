@@ -165,7 +165,7 @@ func (s *script) procs(t *testing.T) {
 	}
 	s.by[EvGoPreempt] = s.main
 	// This goroutine runs only if the one that is in the system call loses the processor.
-	g := started(func() { syscall.Read(in, make([]byte, 1)) })
+	g := blocked(t, "syscall", func() { syscall.Read(in, make([]byte, 1)) })
 	syscall.Write(out, []byte{1})
 	ended(g)
 	for _, ev := range []Event{EvGoSysCall, EvGoSysExit, EvGoSysBlock} {
@@ -277,7 +277,7 @@ func checkGC(t *testing.T, c *recorder, s *script) {
 	if kind(STWMarkTermination) < int(s.gcs) || kind(2) != 0 {
 		t.Errorf("mark terminations: %d of %d", kind(STWMarkTermination), s.gcs)
 	}
-	if start, done := len(c.of(EvGCSTWStart, nil)), len(c.of(EvGCSTWDone, nil)); start != done {
+	if start, done := len(c.of(EvGCSTWStart, nil)), len(c.of(EvGCSTWDone, nil)); start != done && start != done+1 { // the last may not be over
 		t.Errorf("world stopped %d times, started %d times", start, done)
 	}
 	if swept := c.of(EvGCSweepDone, func(r Record) bool { return r.Args[0] > 0 && r.Args[1] <= r.Args[0] }); len(swept) == 0 {
