@@ -32,7 +32,7 @@ var stockCapabilities = map[string]Capability{
 	"ReflectCall":              {Why: "a call without the type of the function is not safe"},
 	"RegisterEvUnhandledPanic": {Why: "the runtime calls nothing before it exits"},
 	"HandleRaw":                {Why: "the scheduler has no hooks"},
-	"GetG":                     {Available: true, Limits: "Addr is 0; a call takes about a microsecond"},
+	"GetG":                     {Available: true, Limits: "Addr is 0; a call takes some microseconds"},
 	"FuncForPC":                {Available: true},
 	"ResolveIface":             {Available: true},
 	"ResolveSymbol":            {Available: true, Limits: "functions only if the program has no symbol table, or is no ELF file"},
