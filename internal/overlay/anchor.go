@@ -133,7 +133,7 @@ func (s *source) insertField(e edit) error {
 	if list := found[0].Fields.List; len(list) == 0 || s.line(list[len(list)-1].End()) == s.line(closing) {
 		return fmt.Errorf("the closing brace is not on a line of its own")
 	}
-	s.at(closing, e.text+" ")
+	s.at(closing, e.text+"; ")
 	return nil
 }
 

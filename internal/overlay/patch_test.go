@@ -37,7 +37,7 @@ func called() int { return h() }
 
 func TestEdits(t *testing.T) {
 	for _, test := range []struct{ header, want string }{
-		{"p.go: type t: last field", "\nx int }\n"},
+		{"p.go: type t: last field", "\nx int; }\n"},
 		{"p.go: func f: first", "func f(n int) (int, bool) { x int;\n"},
 		{"p.go: func f: before call g(2)", "\t\t\tx int; g(2)\n"},
 		{"p.go: func f: after call g(2)", "\t\t\tg(2); x int\n"},
