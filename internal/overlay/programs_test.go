@@ -2,6 +2,7 @@ package overlay
 
 import (
 	"flag"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -46,9 +47,9 @@ func TestPrograms(t *testing.T) {
 				if got := stampOf(t, filepath.Join(dir, "events")); got != want {
 					t.Errorf("the executable has fingerprint %q, the overlay %q", got, want)
 				}
-				for _, program := range []string{"events", "storage", "blocks", "runtime"} {
+				for _, program := range programs(t) {
 					out, err := testcmd.Combined(testcmd.Command(t, filepath.Join(dir, program)))
-					if err != nil || !strings.HasPrefix(string(out), "ok") {
+					if err != nil || !strings.Contains("\n"+string(out), "\nok") {
 						t.Errorf("%s: %v\n%s", program, err, out)
 					}
 				}
@@ -57,13 +58,31 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
+// programs returns the names of the scripted programs, which are the directories of their module.
+func programs(t *testing.T) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(standin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
+// standin is the module of the scripted programs.
+const standin = "testdata/standin"
+
 // build builds the scripted programs with the patched runtime, into a directory. It returns the fingerprint of the overlay.
 func build(t *testing.T, release string, m mode, dir string) string {
 	t.Helper()
 	t.Setenv("GOFLAGS", "")
 	t.Setenv("GOWORK", "off")
 	t.Setenv("CGO_ENABLED", m.cgo)
-	cmd := goCommand(t, release, "testdata/standin", "build", append(m.flags, "-o", dir, "./...")...)
+	cmd := goCommand(t, release, standin, "build", append(m.flags, "-o", dir, "./...")...)
 	if out, err := testcmd.Combined(cmd); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
