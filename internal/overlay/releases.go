@@ -51,6 +51,9 @@ var names = []name{
 	{"traceFile", 21, 21, "trace.go"},
 	{"traceFile", 22, 22, "trace2runtime.go"},
 	{"traceFile", 23, newest, "traceruntime.go"},
+	// Random numbers that the handler of a signal may use.
+	{"randn", 21, 21, "fastrandn"},
+	{"randn", 22, newest, "cheaprandn"},
 }
 
 // lookup returns what a name means in a release.

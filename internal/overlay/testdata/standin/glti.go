@@ -93,3 +93,32 @@ func Local(g uintptr, goid uint64) *Box { return (*Box)(rt_local(g, goid)) }
 func SetLocal(g uintptr, goid uint64, value any) *Box {
 	return (*Box)(rt_setLocal(g, goid, unsafe.Pointer(&Box{goid, value})))
 }
+
+func rt_cpuStart(hz int32) bool
+func rt_cpuStop()
+func rt_cpuRead() (data []uint64, tags []unsafe.Pointer, eof bool)
+
+// StartCPU starts a CPU profile.
+func StartCPU(hz int) bool { return rt_cpuStart(int32(hz)) }
+
+// StopCPU ends it and returns its rate and the stacks of its samples.
+func StopCPU() (hz uint64, samples [][]uint64) {
+	rt_cpuStop()
+	for {
+		data, _, eof := rt_cpuRead()
+		if len(data) == 0 && eof {
+			return hz, samples
+		}
+		for len(data) > 0 {
+			n, count, stack := data[0], data[2], data[5:data[0]]
+			data = data[n:]
+			if hz == 0 {
+				hz = count
+				continue
+			}
+			for ; count > 0; count-- {
+				samples = append(samples, append([]uint64(nil), stack...))
+			}
+		}
+	}
+}
