@@ -54,6 +54,9 @@ var names = []name{
 	// Random numbers that the handler of a signal may use.
 	{"randn", 21, 21, "fastrandn"},
 	{"randn", 22, newest, "cheaprandn"},
+	// The rate of the clock of block profiles.
+	{"ticks", 21, 21, "tickspersecond"},
+	{"ticks", 22, newest, "ticksPerSecond"},
 }
 
 // lookup returns what a name means in a release.

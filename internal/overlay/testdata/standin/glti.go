@@ -122,3 +122,32 @@ func StopCPU() (hz uint64, samples [][]uint64) {
 		}
 	}
 }
+
+func rt_blockRate(rate int)
+func rt_mutexRate(rate int)
+func rt_contentionRead() []uint64
+
+// A Contention is a sample of a block or mutex profile.
+type Contention struct {
+	Kind, Cycles, Rate uint64
+	Goid               uint64
+	Stack              []uint64
+}
+
+// BlockRate and MutexRate set the rates of the agent.
+func BlockRate(rate int) { rt_blockRate(rate) }
+func MutexRate(rate int) { rt_mutexRate(rate) }
+
+// ReadContention returns the samples since the last call.
+func ReadContention() (list []Contention) {
+	for {
+		data := rt_contentionRead()
+		if len(data) == 0 {
+			return list
+		}
+		for len(data) > 0 {
+			list = append(list, Contention{data[2], data[3], data[4], data[6], append([]uint64(nil), data[7:data[0]]...)})
+			data = data[data[0]:]
+		}
+	}
+}
