@@ -57,6 +57,13 @@ var names = []name{
 	// The rate of the clock of block profiles.
 	{"ticks", 21, 21, "tickspersecond"},
 	{"ticks", 22, newest, "ticksPerSecond"},
+	// The size of an object, where mallocgc has allocated it.
+	{"elemsize", 21, 21, "size"},
+	{"elemsize", 22, 23, "fullSize"},
+	// Whether GODEBUG asks for hooks in the allocator: see parsedebugvars.
+	{"debugMalloc", 21, 22, "(debug.allocfreetrace|debug.inittrace|debug.sbrk != 0)"},
+	{"debugMalloc", 23, 24, "(debug.inittrace|debug.sbrk != 0)"},
+	{"debugMalloc", 25, newest, "(debug.inittrace|debug.sbrk|debug.checkfinalizers != 0)"},
 }
 
 // lookup returns what a name means in a release.

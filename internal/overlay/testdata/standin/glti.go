@@ -151,3 +151,16 @@ func ReadContention() (list []Contention) {
 		}
 	}
 }
+
+func rt_countAllocs(on bool)
+func rt_allocs(g uintptr, goid uint64) (bytes, objects uint64, ok bool)
+func rt_allocsEnded() (bytes, objects uint64)
+
+// CountAllocs begins to count what goroutines allocate, or ends that.
+func CountAllocs(on bool) { rt_countAllocs(on) }
+
+// Allocs returns what a goroutine has allocated.
+func Allocs(g uintptr, goid uint64) (bytes, objects uint64, ok bool) { return rt_allocs(g, goid) }
+
+// AllocsEnded returns what goroutines have allocated that have ended.
+func AllocsEnded() (bytes, objects uint64) { return rt_allocsEnded() }
