@@ -13,14 +13,18 @@ import (
 
 var impl hooks = newOverlay()
 
-// overlay is what the runtime of `loupe go build` provides. Profiles and symbols are those of a stock program. The patches of the
+// overlay is what the runtime of `loupe go build` provides. Symbols and other profiles are those of a stock program. The patches of the
 // runtime are in internal/overlay/patches; go doc of internal/overlay lists the functions that the runtime pushes.
 type overlay struct {
 	*stock
 
+	cpu         patchedCPU
+	contentions patchedContentions
+
 	mask    atomic.Uint64 // the enabled events of the runtime
 	changed sync.Mutex    // held to change mask
 	drains  atomic.Bool   // the goroutine that reads the rings is running
+	rounds  atomic.Uint64 // how often it has emptied the rings
 	lost    uint64        // lost records that have been reported; of that goroutine
 }
 
@@ -50,6 +54,12 @@ func rt_drain(into []rtRecord) int
 func rt_lost() uint64
 func rt_local(g uintptr, goid uint64) unsafe.Pointer
 func rt_setLocal(g uintptr, goid uint64, box unsafe.Pointer) unsafe.Pointer
+func rt_cpuStart(hz int32) bool
+func rt_cpuStop()
+func rt_cpuRead() (data []uint64, tags []unsafe.Pointer, eof bool)
+func rt_blockRate(rate int)
+func rt_mutexRate(rate int)
+func rt_contentionRead() []uint64
 
 // drainEvery is how long a late record waits at most.
 const drainEvery = 10 * time.Millisecond
@@ -112,6 +122,12 @@ func (o *overlay) capability(c Capability) Capability {
 		c.Available = true
 		return c
 	}
+	for kind, limits := range overlayProfiles {
+		if c.Method == kind.method() {
+			c.Available, c.Limits = true, limits
+			return c
+		}
+	}
 	for ev, class := range overlayEvents {
 		if ev.method() == c.Method {
 			c.Available, c.Class = true, class
@@ -169,6 +185,7 @@ func (o *overlay) drain() {
 	for {
 		enabled := o.mask.Load() != 0
 		o.drainOnce(buf)
+		o.rounds.Add(1)
 		if !enabled {
 			o.drains.Store(false)
 			// An event that was enabled meanwhile has found this goroutine running.
@@ -177,6 +194,12 @@ func (o *overlay) drain() {
 			}
 		}
 		time.Sleep(drainEvery)
+	}
+}
+
+func (o *overlay) flush() {
+	for end := o.rounds.Load() + 2; o.drains.Load() && o.rounds.Load() < end; { // a round may have begun before
+		time.Sleep(drainEvery / 10)
 	}
 }
 
