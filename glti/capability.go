@@ -53,6 +53,9 @@ var plainMethods = []Capability{
 	{Method: "ResolveSymbol"},
 	{Method: "SetGls"},
 	{Method: "SetGlsPtr"},
+	{Method: "CountAllocs"},
+	{Method: "Allocs"},
+	{Method: "AllocsEnded"},
 	{Method: "HandleRaw", Class: ClassB},
 }
 

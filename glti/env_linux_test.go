@@ -38,7 +38,7 @@ func TestCapabilities(t *testing.T) {
 			}
 		}
 	}
-	if methods != len(all) || methods != 44+6+11+1 {
+	if methods != len(all) || methods != 44+6+14+1 {
 		t.Errorf("%d methods, %d capabilities", methods, len(all))
 	}
 	env := NewEnv("capabilities")
@@ -77,6 +77,12 @@ func checkUnavailable(t *testing.T, env *GLTIEnv, reports func() []Report) {
 		if n != 1 || capability(name).Available {
 			t.Errorf("%s: %d reports, want 1; available: %v", name, n, capability(name).Available)
 		}
+	}
+	if err := env.CountAllocs(true); !errors.Is(err, ErrNotBuilt) {
+		t.Errorf("CountAllocs: %v", err)
+	}
+	if a, ok := env.Allocs(g); ok || a != (Allocations{}) || env.AllocsEnded() != (Allocations{}) {
+		t.Errorf("Allocs: %+v, %t", a, ok)
 	}
 	if err := env.ReflectCall(1, 2, 3); !errors.Is(err, ErrNotBuilt) {
 		t.Errorf("ReflectCall: %v", err)

@@ -74,6 +74,12 @@ type hooks interface {
 	glsGetPtr(slot int, g G) uintptr
 	glsSetPtr(slot int, g G, ptr uintptr) error
 
+	// countAllocs begins to count what each goroutine allocates, or ends that. allocs returns what a goroutine has allocated while that was
+	// counted, ok is false if it has ended. allocsEnded returns what goroutines have allocated that have ended.
+	countAllocs(on bool) error
+	allocs(g G) (a Allocations, ok bool)
+	allocsEnded() Allocations
+
 	// symbol returns the address of a function or a global variable, 0 if there is none of the name. funcType returns the
 	// type of a function, nil if there is none.
 	symbol(name string) uintptr

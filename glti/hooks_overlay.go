@@ -60,6 +60,9 @@ func rt_cpuRead() (data []uint64, tags []unsafe.Pointer, eof bool)
 func rt_blockRate(rate int)
 func rt_mutexRate(rate int)
 func rt_contentionRead() []uint64
+func rt_countAllocs(on bool)
+func rt_allocs(g uintptr, goid uint64) (bytes, objects uint64, ok bool)
+func rt_allocsEnded() (bytes, objects uint64)
 
 // drainEvery is how long a late record waits at most.
 const drainEvery = 10 * time.Millisecond
@@ -102,7 +105,7 @@ var overlayEvents = map[Event]Class{
 }
 
 // overlayMethods are the other methods that the runtime provides.
-var overlayMethods = []string{"GetG", "GetGls", "GetGlsPtr", "SetGls", "SetGlsPtr", "RegisterEvUnhandledPanic"}
+var overlayMethods = []string{"GetG", "GetGls", "GetGlsPtr", "SetGls", "SetGlsPtr", "RegisterEvUnhandledPanic", "CountAllocs", "Allocs", "AllocsEnded"}
 
 func newOverlay() *overlay {
 	o := &overlay{stock: newStock()}
@@ -300,4 +303,22 @@ func (*overlay) glsSetPtr(slot int, g G, ptr uintptr) error {
 	}
 	l.ptrs[slot].Store(ptr)
 	return nil
+}
+
+func (*overlay) countAllocs(on bool) error {
+	rt_countAllocs(on)
+	return nil
+}
+
+func (*overlay) allocs(g G) (a Allocations, ok bool) {
+	if g.Addr == 0 {
+		return a, false
+	}
+	a.Bytes, a.Objects, ok = rt_allocs(g.Addr, g.ID)
+	return a, ok
+}
+
+func (*overlay) allocsEnded() (a Allocations) {
+	a.Bytes, a.Objects = rt_allocsEnded()
+	return a
 }

@@ -266,3 +266,53 @@ func TestPatchedCPU(t *testing.T) {
 		t.Error("the application's profile is empty")
 	}
 }
+
+func TestPatchedAllocs(t *testing.T) {
+	env, other := patchedEnv(t), patchedEnv(t)
+	if err := env.CountAllocs(true); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.CountAllocs(true); err != nil {
+		t.Fatal(err)
+	}
+	env.CountAllocs(false) // other still counts
+	self := env.GetG()
+	allocate := func() Allocations {
+		before, _ := env.Allocs(self)
+		for i := 0; i < 1000; i++ {
+			patchedSink = make([]byte, 1000)
+		}
+		after, ok := env.Allocs(self)
+		if !ok {
+			t.Error("the current goroutine is unknown")
+		}
+		return Allocations{after.Bytes - before.Bytes, after.Objects - before.Objects}
+	}
+	if got, want := allocate(), (Allocations{1024 * 1000, 1000}); got != want {
+		t.Errorf("%+v, expected %+v", got, want)
+	}
+	ended := env.AllocsEnded()
+	var gone interface{}
+	done := make(chan bool)
+	go func() {
+		gone = env.GetG()
+		patchedSink = make([]byte, 1<<20)
+		close(done)
+	}()
+	<-done
+	for i := 0; i < 1000; i++ {
+		if _, ok := env.Allocs(gone); !ok {
+			break
+		}
+		runtime.Gosched()
+	}
+	if more := env.AllocsEnded().Bytes - ended.Bytes; more < 1<<20 {
+		t.Errorf("goroutines that have ended have allocated %d bytes, one of them 1 MiB", more)
+	}
+	other.Close()
+	if got := allocate(); got != (Allocations{}) {
+		t.Errorf("%+v is counted although no agent counts", got)
+	}
+}
+
+var patchedSink []byte

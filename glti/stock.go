@@ -31,6 +31,9 @@ var stockCapabilities = map[string]Capability{
 	"SetGlsPtr":                {Why: noGls},
 	"ReflectCall":              {Why: "a call without the type of the function is not safe"},
 	"RegisterEvUnhandledPanic": {Why: "the runtime calls nothing before it exits"},
+	"CountAllocs":              {Why: noAllocs},
+	"Allocs":                   {Why: noAllocs},
+	"AllocsEnded":              {Why: noAllocs},
 	"HandleRaw":                {Why: "the scheduler has no hooks"},
 	"GetG":                     {Available: true, Limits: "Addr is 0; a call takes some microseconds"},
 	"FuncForPC":                {Available: true},
@@ -39,6 +42,8 @@ var stockCapabilities = map[string]Capability{
 }
 
 const noGls = "the runtime has no storage for each goroutine, and does not say when a goroutine ends"
+
+const noAllocs = "the allocator does not count for each goroutine"
 
 func (*stock) builtBy() string { return "go" }
 
@@ -98,6 +103,10 @@ func (s *stock) glsGetPtr(int, G) uintptr          { return 0 }
 func (s *stock) glsSetPtr(int, G, uintptr) error   { return s.unavailable("SetGlsPtr") }
 func (s *stock) funcType(string) *FuncType         { return nil }
 func (s *stock) call(_, _ uintptr, _ uint32) error { return s.unavailable("ReflectCall") }
+
+func (s *stock) countAllocs(bool) error          { return s.unavailable("CountAllocs") }
+func (*stock) allocs(G) (a Allocations, ok bool) { return a, false }
+func (*stock) allocsEnded() (a Allocations)      { return a }
 
 // unavailable returns the error of an unavailable method.
 func (s *stock) unavailable(method string) error {
