@@ -29,7 +29,7 @@ INLINE_FEW = ^(TestTruth|TestSpan|TestCounts|TestRecord|TestStacks|TestSample|Te
 ARCH        ?= arm64
 KERNEL      ?= linux-image-$(ARCH)
 
-.PHONY: build generate test testdeps checkdeps check tidy bench fuzz pages truth torture overlay-matrix emulated hostile clean help
+.PHONY: build generate test testdeps checkdeps check tidy bench fuzz pages truth torture overlay-matrix overlay-judge emulated hostile clean help
 
 ## build: the static loupe executable, bin/loupe
 build:
@@ -108,7 +108,12 @@ torture: testdeps
 
 ## overlay-matrix: the scripted programs of the tool interface with Go 1.21 to 1.27, each also with -race, without optimizations, and with cgo; an hour if nothing is cached
 overlay-matrix:
-	LOUPE_RELEASES=all go test -run TestPrograms -count 1 -v -timeout 3h ./internal/overlay -overlay.matrix
+	LOUPE_RELEASES=all go test -run 'TestPrograms|TestGlti' -count 1 -v -timeout 3h ./internal/overlay -overlay.matrix
+
+## overlay-judge: the Go project's own tests (of runtime, sync, net/http and others) with the patched runtime, for JUDGE=releases; some 3 minutes each
+JUDGE ?= 1.21.13 1.26.11 1.27.4
+overlay-judge:
+	scripts/overlay-judge $(JUDGE)
 
 ## hostile: the tests under unusual conditions, one by one and then together: nohup, no stdin, no terminal, no TERM, umask 077, another time zone and locale, busy loops; TEST selects packages
 hostile: testdeps
