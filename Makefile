@@ -108,7 +108,7 @@ torture: testdeps
 
 ## overlay-matrix: the scripted programs of the tool interface with Go 1.21 to 1.27, each also with -race, without optimizations, and with cgo; an hour if nothing is cached
 overlay-matrix:
-	LOUPE_RELEASES=all go test -run 'TestPrograms|TestGlti' -count 1 -v -timeout 3h ./internal/overlay -overlay.matrix
+	LOUPE_RELEASES=all go test -run 'TestPrograms|TestGlti' -count 1 -v -timeout 3h ./internal/overlay -overlay.matrix -overlay.storm 10s
 
 ## overlay-judge: the Go project's own tests (of runtime, sync, net/http and others) with the patched runtime, for JUDGE=releases; some 3 minutes each
 JUDGE ?= 1.21.13 1.26.11 1.27.4

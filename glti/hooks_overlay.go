@@ -104,6 +104,12 @@ var overlayEvents = map[Event]Class{
 	EvUserLog:        ClassA,
 }
 
+// overlayLimits are the limits of events that are late more often than others of their class. A callback could need what the goroutine has.
+var overlayLimits = map[Event]string{
+	EvGoBlockSync: "waits for locks are late, those for a WaitGroup are not",
+	EvGoBlockNet:  "waits for writing are late",
+}
+
 // overlayMethods are the other methods that the runtime provides.
 var overlayMethods = []string{"GetG", "GetGls", "GetGlsPtr", "SetGls", "SetGlsPtr", "RegisterEvUnhandledPanic", "CountAllocs", "Allocs", "AllocsEnded"}
 
@@ -133,9 +139,9 @@ func (o *overlay) capability(c Capability) Capability {
 	}
 	for ev, class := range overlayEvents {
 		if ev.method() == c.Method {
-			c.Available, c.Class = true, class
-			if class == ClassA && ev < EvUserTaskCreate {
-				c.Limits = "delivered late, from a buffer, where ordinary code may not run, and for goroutines of the runtime"
+			c.Available, c.Class, c.Limits = true, class, overlayLimits[ev]
+			if c.Limits == "" && class == ClassA && ev < EvUserTaskCreate {
+				c.Limits = "late where ordinary code may not run, and for goroutines of the runtime"
 			}
 			return c
 		}

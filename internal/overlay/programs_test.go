@@ -6,13 +6,17 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/loupe-go/loupe/internal/gobin"
 	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
-var matrix = flag.Bool("overlay.matrix", false, "build the scripted programs also with -race, without optimizations, and with cgo")
+var (
+	matrix = flag.Bool("overlay.matrix", false, "build the scripted programs also with -race, without optimizations, and with cgo")
+	storm  = flag.Duration("overlay.storm", 500*time.Millisecond, "how long the program storm runs")
+)
 
 // A mode is how a program is built.
 type mode struct {
@@ -46,10 +50,10 @@ func TestPrograms(t *testing.T) {
 				if got := stampOf(t, filepath.Join(dir, "events")); got != want {
 					t.Errorf("the executable has fingerprint %q, the overlay %q", got, want)
 				}
-				for _, program := range programs {
-					out, err := testcmd.Combined(testcmd.Command(t, filepath.Join(dir, program)))
+				for _, command := range programs() {
+					out, err := testcmd.Combined(testcmd.Command(t, filepath.Join(dir, command[0]), command[1:]...))
 					if err != nil || !strings.Contains("\n"+string(out), "\nok") {
-						t.Errorf("%s: %v\n%s", program, err, out)
+						t.Errorf("%s: %v\n%s", command, err, out)
 					}
 				}
 			})
@@ -57,8 +61,11 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// programs are the scripted programs.
-var programs = []string{"events", "storage", "blocks", "runtime", "cpu", "contention", "allocs", "user", "panics"}
+// programs returns the commands of the scripted programs.
+func programs() [][]string {
+	return [][]string{{"events"}, {"storage"}, {"blocks"}, {"runtime"}, {"cpu"}, {"contention"}, {"allocs"}, {"user"}, {"panics"},
+		{"storm", storm.String()}}
+}
 
 // standin is the module of the scripted programs.
 const standin = "testdata/standin"
