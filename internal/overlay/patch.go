@@ -47,7 +47,7 @@ type code struct {
 //	after call CALL             after it
 //	before block with call CALL before the innermost if, for, switch or select statement around the call
 //	after block with call CALL  after it
-//	before N calls CALL         before each of exactly N statements that call
+//	before N calls CALL         before each of exactly N statements that call; also after
 //	before N returns            before each of exactly N return statements
 //
 // CALL is the function as it is written, as in trace.GoPark, or the whole call, as in casgstatus(gp, _Grunning, _Gwaiting). Calls
