@@ -10,13 +10,9 @@ import (
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
-// supported returns the releases that have patches, oldest first: of those that LOUPE_RELEASES chooses, or all.
-func supported(all bool) []string {
-	list := testtarget.Versions()
-	if all {
-		list = testtarget.AllVersions()
-	}
-	return slices.DeleteFunc(list, func(r string) bool {
+// supported returns the releases that have patches of those that LOUPE_RELEASES chooses, oldest first.
+func supported() []string {
+	return slices.DeleteFunc(testtarget.Versions(), func(r string) bool {
 		_, err := minorOf("go" + r)
 		return err != nil
 	})
@@ -40,7 +36,7 @@ func toolchain(t *testing.T, release string) Toolchain {
 
 // TestAnchors applies the patches to the runtime of each release, without compiling it.
 func TestAnchors(t *testing.T) {
-	for _, release := range supported(true) {
+	for _, release := range supported() {
 		t.Run(release, func(t *testing.T) {
 			tc := toolchain(t, release)
 			files, mark, err := patched(tc, patchFiles)

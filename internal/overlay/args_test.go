@@ -73,7 +73,7 @@ func TestWithTag(t *testing.T) {
 // TestFlagTable compares the tables of flags with the declarations of flags in the sources of the go command.
 func TestFlagTable(t *testing.T) {
 	dirs := map[string]string{"work": "build", "test": "test", "list": "list", "vet": "vet", "run": "run", "base": "build"}
-	for _, release := range supported(true) {
+	for _, release := range supported() {
 		tc := toolchain(t, release)
 		checked := 0
 		for dir, verb := range dirs {

@@ -39,11 +39,11 @@ func write(t *testing.T, path, text string) string {
 }
 
 func TestReleaseRefused(t *testing.T) {
-	t.Setenv("GOTOOLCHAIN", "go1.20.14")
+	t.Setenv("GOTOOLCHAIN", "go1.17.13")
 	_, err := Find(t.Context(), t.TempDir())
-	want := "cannot patch the runtime of go1.20.14: supported are " + Supported
+	want := "cannot patch the runtime of go1.17.13: supported are " + Supported
 	if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
-		t.Errorf("Go 1.20: %v, expected %s", err, want)
+		t.Errorf("Go 1.17: %v, expected %s", err, want)
 	}
 }
 
