@@ -22,6 +22,9 @@ type Capability struct {
 
 // err returns the error of an unavailable method.
 func (c Capability) err() error {
+	if BuiltBy() != "go" {
+		return fmt.Errorf("glti: %s is %w: %s", c.Method, ErrUnavailable, c.Why)
+	}
 	return fmt.Errorf("glti: %s is unavailable: %w: %s", c.Method, ErrNotBuilt, c.Why)
 }
 

@@ -15,7 +15,7 @@
 //
 // A program that `loupe go build` has built contains hooks in its runtime. Any other program is a stock program. The same package
 // works in both, but a stock program lacks the hooks: its events come from [runtime/trace], about a second late, and some methods
-// are unavailable. An unavailable method returns an error that wraps [ErrNotBuilt], or reports it (see [SetReportHandler]) if it
+// are unavailable. An unavailable method returns an error that wraps [ErrUnavailable], or reports it (see [SetReportHandler]) if it
 // has no error result. [Capabilities] lists for each method whether it is available, and what does not hold.
 //
 // # Classes of callbacks

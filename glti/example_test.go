@@ -38,8 +38,8 @@ func ExampleTracingEnv_Handle() {
 	r, err := env.Trace.Handle(glti.EvGCDone, func(r glti.Record) {
 		fmt.Fprintln(os.Stderr, "collected at", glti.Time(r.Time), "late:", r.Late)
 	})
-	if errors.Is(err, glti.ErrNotBuilt) {
-		return // the program lacks the hooks, and its release of Go has no traces that glti reads
+	if errors.Is(err, glti.ErrUnavailable) {
+		return // Capabilities says why
 	}
 	defer r.Unregister()
 	runtime.GC()
@@ -69,15 +69,4 @@ func ExampleProfilerEnv() {
 	env.Profiler.SetInterval(time.Minute)
 	env.Profiler.Snapshot()
 	// Output: found this function
-}
-
-func ExampleCapabilities() {
-	for _, c := range glti.Capabilities() {
-		if c.Method == "HandleRaw" || c.Method == "ResolveIface" {
-			fmt.Println(c)
-		}
-	}
-	// Output:
-	// ResolveIface: available
-	// HandleRaw (class B): unavailable: the scheduler has no hooks
 }

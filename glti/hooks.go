@@ -40,7 +40,7 @@ type hooks interface {
 	// enable starts the delivery of an event, and disable ends it. They are called when the first callback of the event is
 	// registered and when the last is removed, in that order, with the registry's mutex held: they must not call deliver, or wait for
 	// something that does. After enable returned, events that happen are delivered, as far as capability says.
-	// After disable returned, deliver may still be called for the event. enable returns an error that wraps ErrNotBuilt if the
+	// After disable returned, deliver may still be called for the event. enable returns an error that wraps ErrUnavailable if the
 	// event is unavailable.
 	enable(ev Event) error
 	disable(ev Event)

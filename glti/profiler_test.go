@@ -350,7 +350,7 @@ func TestInlinedFrames(t *testing.T) {
 func TestProfileErrors(t *testing.T) {
 	env := NewEnv("errors")
 	defer env.Close()
-	if err := env.Profiler.RegisterPprofCpuProfileHandler(cpuHz+1, func([]StackRecord) {}); !errors.Is(err, ErrNotBuilt) {
+	if err := env.Profiler.RegisterPprofCpuProfileHandler(cpuHz+1, func([]StackRecord) {}); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("rate above the maximum: %v", err)
 	}
 	if err := env.Profiler.RegisterPprofHeapProfileHandler(0, func([]MemProfileRecord) {}); err == nil {

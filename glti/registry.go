@@ -157,7 +157,7 @@ func (env *TracingEnv) register(ev Event, method string, call func(Record)) (*Re
 }
 
 // Handle registers a callback for an event, which receives all that is known about it. Its class is that of the event's Register
-// method. Handle returns an error that wraps [ErrNotBuilt] if the event is unavailable in this program.
+// method. Handle returns an error that wraps [ErrUnavailable] if the event is unavailable in this program.
 func (env *TracingEnv) Handle(ev Event, cb func(Record)) (*Registration, error) {
 	switch {
 	case !ev.valid():

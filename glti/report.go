@@ -8,16 +8,20 @@ import (
 	"sync/atomic"
 )
 
-// ErrNotBuilt is wrapped by the errors of methods that require a program built by `loupe go build`.
-var ErrNotBuilt = errors.New("the program was not built by `loupe go build`")
+// ErrUnavailable is wrapped by the errors of methods that are unavailable in this program.
+var ErrUnavailable = errors.New("unavailable in this program")
+
+// ErrNotBuilt is wrapped by the errors of methods that require a program built by `loupe go build`. It is an ErrUnavailable:
+// errors.Is(ErrNotBuilt, ErrUnavailable) is true.
+var ErrNotBuilt error = notBuiltError{}
+
+type notBuiltError struct{}
+
+func (notBuiltError) Error() string        { return "the program was not built by `loupe go build`" }
+func (notBuiltError) Is(target error) bool { return target == ErrUnavailable }
 
 // ErrClosed is returned by methods of an environment that was closed, or that [NewEnv] did not make.
 var ErrClosed = errors.New("glti: the environment is closed, or NewEnv did not make it")
-
-// notBuilt returns the error of an unavailable method.
-func notBuilt(method string) error {
-	return fmt.Errorf("glti: %s is unavailable: %w", method, ErrNotBuilt)
-}
 
 // Report is a problem that no result of a method can return.
 type Report struct {

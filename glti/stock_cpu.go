@@ -2,6 +2,7 @@ package glti
 
 import (
 	"bytes"
+	"fmt"
 	"runtime/pprof"
 	"sync"
 	"time"
@@ -34,7 +35,7 @@ type cpuProfile struct {
 
 func (s *stock) openCPU(rate int) (openProfile, error) {
 	if rate > cpuHz {
-		return nil, unavailableAbove(rate, cpuHz)
+		return nil, fmt.Errorf("rate %d: %w: the maximum is %d", rate, ErrUnavailable, cpuHz)
 	}
 	c := &s.cpu
 	c.mu.Lock()

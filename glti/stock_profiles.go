@@ -1,7 +1,6 @@
 package glti
 
 import (
-	"fmt"
 	"runtime"
 	"sync"
 )
@@ -230,9 +229,4 @@ func (s *stock) blockProfileRate() (int, bool) {
 		return 0, false
 	}
 	return int(loadUint64(addr)), true
-}
-
-// unavailableAbove returns the error for a rate that a stock program does not have.
-func unavailableAbove(rate, most int) error {
-	return fmt.Errorf("rate %d: the maximum is %d: %w", rate, most, ErrNotBuilt)
 }

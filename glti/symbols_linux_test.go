@@ -12,7 +12,7 @@ func TestResolveSymbol(t *testing.T) {
 	env := NewEnv("symbols")
 	defer env.Close()
 	for name, f := range map[string]any{
-		"os.ReadFile": os.ReadFile, "runtime.GC": runtime.GC, "github.com/loupe-go/loupe/glti.notBuilt": notBuilt, "github.com/loupe-go/loupe/glti.(*GLTIEnv).GetG": (*GLTIEnv).GetG,
+		"os.ReadFile": os.ReadFile, "runtime.GC": runtime.GC, "github.com/loupe-go/loupe/glti.deliver": deliver, "github.com/loupe-go/loupe/glti.(*GLTIEnv).GetG": (*GLTIEnv).GetG,
 	} {
 		want := reflect.ValueOf(f).Pointer()
 		if got := env.ResolveSymbol(name); got != want || env.FuncForPC(got).Name() != name {
