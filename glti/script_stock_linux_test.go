@@ -1,3 +1,5 @@
+//go:build !loupe_glti
+
 package glti
 
 import (
