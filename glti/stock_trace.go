@@ -291,6 +291,9 @@ func (t *tracer) drain(queue *generationQueue, model *traceModel) {
 // deliver delivers the events of a generation.
 func (t *tracer) deliver(g *generation, model *traceModel) {
 	ownGoroutines.mark(model)
+	if g.missed > 0 {
+		report(Report{Err: fmt.Errorf("events lost: the recorder has dropped %d of the trace's generations", g.missed)})
+	}
 	waiting := t.describable(g)
 	err := model.convert(g, func(r Record) {
 		for _, d := range waiting {

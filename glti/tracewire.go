@@ -49,6 +49,7 @@ type generation struct {
 	strings [][]byte     // batches of strings
 	sync    traceBatch   // the frequency, and since Go 1.25 the clocks
 	lost    uint64       // events of batches that did not fit
+	missed  uint64       // generations before it that were not received
 }
 
 // splitter divides a trace into generations. It is written to by one goroutine at a time, often the runtime's trace reader.
@@ -158,6 +159,9 @@ func (s *splitter) add(number uint64, b traceBatch) {
 	}
 	if s.current == nil {
 		s.current = &generation{number: number}
+		if s.after != 0 {
+			s.current.missed = number - s.after - 1
+		}
 	}
 	if len(b.data) == 0 {
 		return

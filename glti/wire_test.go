@@ -212,6 +212,22 @@ func TestSplitterAgain(t *testing.T) {
 	}
 }
 
+// TestMissedGenerations checks that generations that a recorder has dropped are counted.
+func TestMissedGenerations(t *testing.T) {
+	var missed []uint64
+	s := &splitter{done: func(g *generation) { missed = append(missed, g.missed) }}
+	var b traceBuilder
+	b.header("1.26")
+	for _, number := range []uint64{3, 4, 7} {
+		b.batch(number, 7, 1, wireProcStop, 0)
+	}
+	s.Write(b.Bytes())
+	s.finish()
+	if fmt.Sprint(missed) != "[0 0 2]" {
+		t.Errorf("missed %v", missed)
+	}
+}
+
 // TestLargeGeneration checks that a generation is bounded, and that what does not fit is counted.
 func TestLargeGeneration(t *testing.T) {
 	var got *generation
