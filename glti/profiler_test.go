@@ -113,9 +113,16 @@ var kept [][]byte
 //go:noinline
 func allocate() { kept = append(kept, make([]byte, 8<<20)) }
 
+// quietEnv returns an environment whose handlers are called for Snapshot alone.
+func quietEnv(name string) *GLTIEnv {
+	env := NewEnv(name)
+	env.Profiler.SetInterval(time.Hour)
+	return env
+}
+
 func TestBlockProfile(t *testing.T) {
 	failOnReport(t)
-	env := NewEnv("block")
+	env := quietEnv("block")
 	defer env.Close()
 	var got []BlockProfileRecord
 	if err := env.Profiler.RegisterPprofBlockProfileHandler(1, func(r []BlockProfileRecord) { got = r }); err != nil {
@@ -135,7 +142,7 @@ func TestBlockProfile(t *testing.T) {
 
 func TestMutexProfile(t *testing.T) {
 	failOnReport(t)
-	env := NewEnv("mutex")
+	env := quietEnv("mutex")
 	defer env.Close()
 	var got []BlockProfileRecord
 	if err := env.Profiler.RegisterPprofMutexProfileHandler(1, func(r []BlockProfileRecord) { got = r }); err != nil {
@@ -157,7 +164,7 @@ func TestMutexProfile(t *testing.T) {
 
 func TestHeapProfile(t *testing.T) {
 	failOnReport(t)
-	env := NewEnv("heap")
+	env := quietEnv("heap")
 	defer env.Close()
 	var got []MemProfileRecord
 	if err := env.Profiler.RegisterPprofHeapProfileHandler(512<<10, func(r []MemProfileRecord) { got = r }); err != nil {
@@ -180,7 +187,7 @@ func TestHeapProfile(t *testing.T) {
 
 func TestGoroutineProfile(t *testing.T) {
 	failOnReport(t)
-	env := NewEnv("goroutines")
+	env := quietEnv("goroutines")
 	defer env.Close()
 	stop := make(chan int)
 	defer close(stop)
@@ -215,7 +222,7 @@ func waitHere(stop chan int) { <-stop }
 
 func TestThreadCreationProfile(t *testing.T) {
 	failOnReport(t)
-	env := NewEnv("threads")
+	env := quietEnv("threads")
 	defer env.Close()
 	var total, calls int
 	err := env.Profiler.RegisterPprofThreadCreationProfileHandler(1, func(r []StackRecord) { total += len(r); calls++ })
@@ -261,8 +268,8 @@ func TestThinnedStacks(t *testing.T) {
 
 func TestCPUProfile(t *testing.T) {
 	failOnReport(t)
-	env := NewEnv("cpu")
-	other := NewEnv("other")
+	env := quietEnv("cpu")
+	other := quietEnv("other")
 	defer env.Close()
 	defer other.Close()
 	var full, half [][]uintptr
@@ -294,7 +301,7 @@ func TestCPUApplicationFirst(t *testing.T) {
 	if err := pprof.StartCPUProfile(&own); err != nil {
 		t.Fatal(err)
 	}
-	env := NewEnv("cpu")
+	env := quietEnv("cpu")
 	defer env.Close()
 	n := 0
 	if err := env.Profiler.RegisterPprofCpuProfileHandler(100, func(r []StackRecord) { n += len(r) }); err != nil {
@@ -371,7 +378,7 @@ func TestProfileErrors(t *testing.T) {
 // TestProfileHandlerPanics checks that a handler that panics is disabled, and does not stop others or Snapshot.
 func TestProfileHandlerPanics(t *testing.T) {
 	reports := collectReports(t)
-	env := NewEnv("panics")
+	env := quietEnv("panics")
 	defer env.Close()
 	bad, good := 0, 0
 	for _, f := range []func([]StackRecord){
