@@ -1,11 +1,11 @@
 // Command glti measures what the tool interface costs a program without an agent: a program that `loupe go build` compiled, compared with the
 // same program that the go command compiled.
 //
-//	go run ./bench/glti [-rounds 9]
+//	go run ./bench/glti [-rounds 21] [-only OPERATION]
 //
 // Both are built by the toolchain of the current directory, or of GOTOOLCHAIN, and take turns. The output is the median of the
-// ratios of their times, round by round. A third column has the ratio when all events that the runtime reports are written to
-// the rings.
+// ratios of their processor time, round by round. The last column has the ratio when all events that the runtime reports are
+// written to the rings.
 package main
 
 import (
@@ -27,14 +27,15 @@ import (
 const source = "internal/overlay/testdata/standin"
 
 func main() {
-	rounds := flag.Int("rounds", 9, "measurements of each program")
+	rounds := flag.Int("rounds", 21, "measurements of each program")
+	only := flag.String("only", "", "measure only this operation")
 	flag.Parse()
-	if err := run(context.Background(), *rounds); err != nil {
+	if err := run(context.Background(), *rounds, *only); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context, rounds int) error {
+func run(ctx context.Context, rounds int, only string) error {
 	dir, err := os.MkdirTemp("", "bench-glti-")
 	if err != nil {
 		return err
@@ -44,32 +45,32 @@ func run(ctx context.Context, rounds int) error {
 	if err := build(ctx, stock, patched); err != nil {
 		return err
 	}
-	ways := [][]string{{stock}, {patched}, {patched, "0x7fffffffffff"}}
-	ratios := map[string][2][]float64{}
-	var names []string
-	stockTimes := map[string][]float64{}
-	for range rounds {
-		var times [3]map[string]float64
-		for i, way := range ways {
-			if times[i], names, err = measure(ctx, way); err != nil {
-				return err
-			}
-		}
-		for _, name := range names {
-			r := ratios[name]
-			for i := range r {
-				r[i] = append(r[i], times[i+1][name]/times[0][name])
-			}
-			ratios[name] = r
-			stockTimes[name] = append(stockTimes[name], times[0][name])
-		}
+	list, err := exec.CommandContext(ctx, stock).Output()
+	if err != nil {
+		return err
 	}
 	fmt.Println("| operation | stock, ns | no agent | all events to the rings |\n|---|---|---|---|")
-	for _, name := range names {
-		fmt.Printf("| %s | %.1f | %.3f | %.2f |\n", name, median(stockTimes[name]), median(ratios[name][0]), median(ratios[name][1]))
+	for _, name := range strings.Fields(string(list)) {
+		if only != "" && name != only {
+			continue
+		}
+		var times, without, with []float64
+		for range rounds {
+			var t [3]float64
+			for i, way := range [][]string{{stock, name}, {patched, name}, {patched, name, allEvents}} {
+				if t[i], err = measure(ctx, way); err != nil {
+					return err
+				}
+			}
+			times, without, with = append(times, t[0]), append(without, t[1]/t[0]), append(with, t[2]/t[0])
+		}
+		fmt.Printf("| %s | %.1f | %.3f | %.2f |\n", name, median(times), median(without), median(with))
 	}
 	return nil
 }
+
+// allEvents selects all events.
+const allEvents = "0x1ffffffffffff"
 
 // build builds the program twice.
 func build(ctx context.Context, stock, patched string) error {
@@ -107,21 +108,13 @@ func build(ctx context.Context, stock, patched string) error {
 	return nil
 }
 
-// measure runs the program once.
-func measure(ctx context.Context, command []string) (times map[string]float64, names []string, err error) {
+// measure runs the program once, and returns the processor time of an operation in nanoseconds.
+func measure(ctx context.Context, command []string) (float64, error) {
 	out, err := exec.CommandContext(ctx, command[0], command[1:]...).Output()
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", strings.Join(command, " "), err)
+		return 0, fmt.Errorf("%s: %w", strings.Join(command, " "), err)
 	}
-	times = map[string]float64{}
-	for line := range strings.Lines(string(out)) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if times[name], err = strconv.ParseFloat(value, 64); err != nil {
-			return nil, nil, err
-		}
-		names = append(names, name)
-	}
-	return times, names, nil
+	return strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
 }
 
 func median(values []float64) float64 {
