@@ -28,9 +28,12 @@ type insertion struct {
 	text   string
 }
 
-// parseSource parses a file.
+// parseSource parses a file. A file of another language than Go has only lines of text.
 func parseSource(name string, text []byte) (*source, error) {
 	s := &source{name: name, text: text, fset: token.NewFileSet()}
+	if !isGo(name) {
+		return s, nil
+	}
 	var err error
 	s.file, err = parser.ParseFile(s.fset, name, text, parser.SkipObjectResolution)
 	if err != nil {
@@ -38,6 +41,8 @@ func parseSource(name string, text []byte) (*source, error) {
 	}
 	return s, nil
 }
+
+func isGo(name string) bool { return strings.HasSuffix(name, ".go") }
 
 // result returns the patched text.
 func (s *source) result() []byte {
@@ -62,8 +67,14 @@ func (s *source) apply(e edit) error {
 }
 
 func (s *source) insert(e edit) error {
-	if e.place.kind == placeField {
+	switch e.place.kind {
+	case placeField:
 		return s.insertField(e)
+	case placeLine:
+		return s.insertLine(e)
+	}
+	if s.file == nil {
+		return fmt.Errorf("the file is not a Go file")
 	}
 	fn, err := s.function(e.decl)
 	if err != nil {
@@ -108,8 +119,28 @@ func functionName(fn *ast.FuncDecl) string {
 	return "(" + types.ExprString(fn.Recv.List[0].Type) + ")." + fn.Name.Name
 }
 
+// insertLine inserts at the end of a line of text.
+func (s *source) insertLine(e edit) error {
+	var ends []int
+	offset := 0
+	for line := range strings.SplitAfterSeq(string(s.text), "\n") {
+		offset += len(line)
+		if line == e.place.line+"\n" {
+			ends = append(ends, offset-1)
+		}
+	}
+	if len(ends) != 1 {
+		return fmt.Errorf("%s %q, expected 1", english.Count(len(ends), "line"), e.place.line)
+	}
+	s.inserted = append(s.inserted, insertion{ends[0], " " + e.text})
+	return nil
+}
+
 // insertField inserts a field at the end of a struct.
 func (s *source) insertField(e edit) error {
+	if s.file == nil {
+		return fmt.Errorf("the file is not a Go file")
+	}
 	var found []*ast.StructType
 	for _, d := range s.file.Decls {
 		gen, ok := d.(*ast.GenDecl)

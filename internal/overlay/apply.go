@@ -36,6 +36,9 @@ func patched(tc Toolchain, fsys fs.FS) (files map[string][]byte, mark string, er
 	files = map[string][]byte{}
 	for name, s := range sources {
 		files[name] = s.result()
+		if s.file == nil {
+			continue
+		}
 		if _, err := parser.ParseFile(token.NewFileSet(), name, files[name], parser.SkipObjectResolution); err != nil {
 			return nil, "", fmt.Errorf("cannot patch the runtime of %s: the result is not valid Go: %w", tc.Version, err)
 		}

@@ -49,6 +49,7 @@ type code struct {
 //	after block with call CALL  after it
 //	before N calls CALL         before each of exactly N statements that call; also after
 //	before N returns            before each of exactly N return statements
+//	end of line LINE            after the only line LINE of the file, whose declaration is "text". It may be in a comment
 //
 // CALL is the function as it is written, as in trace.GoPark, or the whole call, as in casgstatus(gp, _Grunning, _Gwaiting). Calls
 // in function literals count. Returns in them do not.
@@ -58,6 +59,7 @@ type place struct {
 	block bool
 	call  string
 	count int // of calls or returns
+	line  string
 }
 
 type placeKind uint8
@@ -68,6 +70,7 @@ const (
 	placeField
 	placeCall
 	placeReturns
+	placeLine
 )
 
 // parsePlace parses a form of place.
@@ -79,6 +82,9 @@ func parsePlace(text string) (place, error) {
 		return place{kind: placeLast}, nil
 	case "last field":
 		return place{kind: placeField}, nil
+	}
+	if line, ok := strings.CutPrefix(text, "end of line "); ok {
+		return place{kind: placeLine, line: line}, nil
 	}
 	side, rest, _ := strings.Cut(text, " ")
 	if count, ok := strings.CutSuffix(rest, " returns"); ok && side == "before" {

@@ -47,6 +47,7 @@ func TestEdits(t *testing.T) {
 		{"p.go: func f: after call g(3)", "\t\tg(3); x int // comment\n"},
 		{"p.go: func f: before 2 returns", "\tx int; return 1, false\n"},
 		{"p.go: func (*t).m: before call g", "func (x *t) m() { x int; g(4) }\n"},
+		{"p.go: text: end of line \t\tg(3) // comment", "\n\t\tg(3) // comment x int\n"},
 		{"p.go: func twice: last", "\tg(5)\n; x int }\n"},
 	} {
 		got, err := edited(test.header)
@@ -54,6 +55,34 @@ func TestEdits(t *testing.T) {
 			t.Errorf("%s: %v", test.header, err)
 		} else if !strings.Contains(got, test.want) {
 			t.Errorf("%s: expected %q in\n%s", test.header, test.want, got)
+		}
+	}
+}
+
+// TestOtherLanguage checks that a file of another language has lines, and no declarations.
+func TestOtherLanguage(t *testing.T) {
+	s, err := parseSource("p.c", []byte("int a;\nint b;\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func(string) (*source, error) { return s, nil }
+	p, err := parsePatch("x.patch", "== p.c: text: end of line int b;\nint c;\n== p.c: code\nint d;\n", 22)
+	if err == nil {
+		err = p.apply(open)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := string(s.result()), "int a;\nint b; int c;\n\nint d;\n"; got != want {
+		t.Errorf("%q, expected %q", got, want)
+	}
+	for _, header := range []string{"p.c: func f: first", "p.c: type t: last field"} {
+		p, err := parsePatch("x.patch", "== "+header+"\nx\n", 22)
+		if err == nil {
+			err = p.apply(open)
+		}
+		if err == nil || !strings.Contains(err.Error(), "not a Go file") {
+			t.Errorf("%s: %v", header, err)
 		}
 	}
 }
@@ -74,6 +103,8 @@ func TestFailClosed(t *testing.T) {
 		"p.go: func twice: before block with call": `unknown place "before block with call"`,
 		"p.go: func twice: beside call g":          `unknown place "beside call g"`,
 		"p.go: func twice: before x returns":       `"x" is not a number of return statements`,
+		"p.go: text: end of line absent":           "p.go: text: 0 lines \"absent\", expected 1",
+		"p.go: text: end of line \tg(5)":           "p.go: text: 2 lines \"\\tg(5)\", expected 1",
 		"p.go: func $absent: first":                "no meaning of $absent for Go 1.22",
 		"p.go: func f: first [1.x-]":               `"1.x-]" is not a range of releases`,
 		"p.go":                                     `"p.go" has no file and declaration`,
