@@ -1,0 +1,3 @@
+module agents
+
+go 1.21

@@ -1,0 +1,6 @@
+// Command plain is a program without cgo.
+package main
+
+import "os"
+
+func main() { os.Stderr.WriteString("main\n") }
