@@ -6,7 +6,17 @@
  * An agent is a shared library that exports InitGltiAgent and, optionally, ShutdownGltiAgent. The file is ABI and API: constants
  * keep their values, struct glti_env and struct glti_event keep their members and only get new ones at the end.
  *
- * This version of Loupe has no loader for native agents yet.
+ * A Go program for Linux that `loupe go build` built, and that contains cgo, loads the agents of the environment variable GO_GLTI_AGENT
+ * when it starts:
+ *
+ *     GO_GLTI_AGENT='/opt/vendor/lib/agent_$v.so' ./server
+ *
+ * The value is a list, separated by colons. $v is the version of Go in the program (go1.27.4), $a its architecture (amd64), $o its
+ * operating system (linux), and $$ is $. A path without a slash is a file of the current directory. A program that runs with the rights
+ * of another user (setuid, capabilities) ignores the variable. An agent that cannot be loaded is a line on stderr; the program runs
+ * without it.
+ *
+ * In this version of Loupe the functions of the table that register callbacks, and flush, return GLTI_UNAVAILABLE.
  */
 #ifndef GLTI_H
 #define GLTI_H
@@ -167,7 +177,10 @@ typedef uint64_t glti_registration;
  *
  * Threads
  *
- * InitGltiAgent runs on the main thread before the program's own code. Functions of the table can be called on any thread at any time
+ * InitGltiAgent runs on the main thread before the program's own code, and before the program has other threads than those that agents
+ * create. ShutdownGltiAgent runs on a thread of its own while the other threads run, in the reverse order of the initialization. The
+ * thread that ends the program waits for it, and may be in a signal handler or hold locks of libc. If ShutdownGltiAgent crashes or does
+ * not return within 5 seconds, the host prints a line, and the program ends as it would without agents. Functions of the table can be called on any thread at any time
  * from then on, also on threads that the agent creates, but not by raw callbacks, not in signal handlers, and not after
  * ShutdownGltiAgent returned. Callbacks run at the same time on several threads.
  *
@@ -217,11 +230,17 @@ struct glti_env {
 	/* current stores the current goroutine, zeros on a thread that executes none. */
 	int32_t (*current)(const struct glti_env *env, struct glti_g *result);
 
-	/* get_local and set_local access the address that the agent has associated with a goroutine, NULL if there is none. */
+	/*
+	 * get_local and set_local access the address that the agent has associated with a goroutine, NULL if there is none. In this version,
+	 * the first four agents of a program have an address, and set_local is available for the current goroutine.
+	 */
 	int32_t (*get_local)(const struct glti_env *env, const struct glti_g *g, void **result);
 	int32_t (*set_local)(const struct glti_env *env, const struct glti_g *g, void *value);
 
-	/* resolve_symbol returns the address of a Go function or global variable, 0 if there is none. */
+	/*
+	 * resolve_symbol returns the address of a Go function or global variable, 0 if there is none. In this version, it finds functions only,
+	 * and searches all of them.
+	 */
 	uint64_t (*resolve_symbol)(const struct glti_env *env, const char *name);
 
 	/* func_for_pc describes the function that contains an address. */
@@ -234,7 +253,11 @@ struct glti_env {
  */
 GLTI_EXPORT int32_t InitGltiAgent(const struct glti_env *env);
 
-/* ShutdownGltiAgent may be exported by an agent. The host calls it once before the program exits, also after a panic (2). */
+/*
+ * ShutdownGltiAgent may be exported by an agent. The host calls it once before the program exits. The code is the exit status of the
+ * program, 2 after a panic or a fatal error of the runtime. If signal n ends the program, it is 128+n, also if the runtime prints a
+ * traceback and exits with status 2 because of the signal. It is not called after SIGKILL, or if C code calls exit.
+ */
 GLTI_EXPORT void ShutdownGltiAgent(int32_t exit_code);
 
 #ifdef __cplusplus

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -36,8 +37,17 @@ func agentModes() []agentMode {
 	return list
 }
 
+// includes has the header for agents.
+var includes = filepath.Join("..", "..", "glti", "include")
+
 // buildHost builds the host of agents, with the patched runtime or with that of the release.
 func buildHost(t *testing.T, release string, patched bool, cgo string, flags ...string) string {
+	t.Helper()
+	return buildProgram(t, release, patched, cgo, map[string]string{"1": "./host", "0": "./plain"}[cgo], flags...)
+}
+
+// buildProgram builds a package of testdata/agents.
+func buildProgram(t *testing.T, release string, patched bool, cgo, pkg string, flags ...string) string {
 	t.Helper()
 	t.Setenv("GOTOOLCHAIN", "go"+release)
 	t.Setenv("GOFLAGS", "")
@@ -45,7 +55,7 @@ func buildHost(t *testing.T, release string, patched bool, cgo string, flags ...
 	t.Setenv("CGO_ENABLED", cgo)
 	host := filepath.Join(t.TempDir(), "host")
 	args := append([]string{"-C", filepath.Join("testdata", "agents")}, flags...)
-	args = append(args, "-o", host, map[string]string{"1": "./host", "0": "./plain"}[cgo])
+	args = append(args, "-o", host, pkg)
 	cmd := testcmd.Command(t, "go", append([]string{"build"}, args...)...)
 	if patched {
 		cache, err := CacheDir()
@@ -70,7 +80,7 @@ func buildAgent(t *testing.T, name string, macros ...string) string {
 	t.Helper()
 	testtarget.Needs(t, "gcc", "gcc")
 	agent := filepath.Join(t.TempDir(), name+".so")
-	args := []string{"-shared", "-fPIC", "-o", agent, filepath.Join("testdata", "agents", "agent.c"), fmt.Sprintf("-DNAME=%q", name)}
+	args := []string{"-Wall", "-Werror", "-shared", "-fPIC", "-I", includes, "-o", agent, filepath.Join("testdata", "agents", "agent.c"), fmt.Sprintf("-DNAME=%q", name)}
 	for _, m := range macros {
 		args = append(args, "-D"+m)
 	}
@@ -93,7 +103,7 @@ func runHost(t *testing.T, host, agents string, args ...string) (status, stderr 
 
 // initLine is what an agent prints when it is initialized.
 func initLine(name, release string) string {
-	return fmt.Sprintf("%s: init, 1 thread, table 1 of go%s, complete\n", name, release)
+	return fmt.Sprintf("%s: init, 1 thread, table 1.0 of go%s, complete\n", name, release)
 }
 
 // agentReleases are the releases that agents are tested with.
@@ -237,7 +247,6 @@ func TestAgentRefused(t *testing.T) {
 		"no sections": {damagedAgent(t, buildAgent(t, "bare", "NO_INIT"), 40, 8, 0), "it does not export the function InitGltiAgent"},
 		"no init":     {buildAgent(t, "noinit", "NO_INIT"), "it does not export the function InitGltiAgent"},
 		"unresolved":  {buildAgent(t, "unresolved", "UNRESOLVED"), "undefined symbol: no_such_function"},
-		"newer table": {buildAgent(t, "newer", "TABLE=2"), "it requires version 2 of the table of functions, and the program has version 1"},
 		"variable":    {"/opt/$x.so", "unknown $x (there are $v for the Go version, $a for the architecture, $o for the operating system, and $$ for $)"},
 		"dollar":      {"/opt/agent$", "unknown $ (there are $v for"},
 	} {
@@ -254,9 +263,10 @@ func TestAgentRefused(t *testing.T) {
 	if _, stderr := runHost(t, host, "absent.so:"+good); stderr != want {
 		t.Errorf("%sexpected\n%s", stderr, want)
 	}
-	// A version of the table that the program has.
-	if _, stderr := runHost(t, host, buildAgent(t, "good", "TABLE=1")); !strings.HasPrefix(stderr, initLine("good", release)) {
-		t.Errorf("an agent for table 1: %s", stderr)
+	refuses := buildAgent(t, "refuses", "REFUSES")
+	want = initLine("refuses", release) + "glti: agent " + refuses + " not loaded: InitGltiAgent returned 1\nmain\n"
+	if _, stderr := runHost(t, host, refuses); stderr != want {
+		t.Errorf("%sexpected\n%s", stderr, want)
 	}
 	if _, stderr := runHost(t, host, buildAgent(t, "good", "NO_SHUTDOWN")); stderr != initLine("good", release)+"main\n" {
 		t.Errorf("an agent without ShutdownGltiAgent: %s", stderr)
@@ -334,4 +344,62 @@ func TestAgentSecure(t *testing.T) {
 	if status, stderr := runHost(t, host, buildAgent(t, "agent")); status != "exit status 0" || stderr != "main\n" {
 		t.Errorf("%s\n%s", status, stderr)
 	}
+}
+
+// TestAgentTable compares what the table of functions says with what the runtime says. A second agent shares the goroutines.
+func TestAgentTable(t *testing.T) {
+	testtarget.Needs(t, "gcc", "gcc")
+	var agents []string
+	for range 2 {
+		agent := filepath.Join(t.TempDir(), "table.so")
+		gcc := testcmd.Command(t, "gcc", "-Wall", "-Werror", "-shared", "-fPIC", "-pthread", "-I", includes, "-o", agent, filepath.Join("testdata", "agents", "table.c"))
+		if out, err := testcmd.Combined(gcc); err != nil {
+			t.Fatalf("gcc: %v\n%s", err, out)
+		}
+		agents = append(agents, agent)
+	}
+	for _, release := range agentReleases(t) {
+		for _, m := range agentModes() {
+			t.Run(release+"/"+m.name, func(t *testing.T) {
+				host := buildProgram(t, release, true, "1", "./table", m.flags...)
+				cmd := testcmd.Command(t, host)
+				cmd.Env = append(os.Environ(), "GO_GLTI_AGENT="+strings.Join(agents, ":"))
+				if status, stdout, stderr := testcmd.Run(t, cmd); status != 0 || stdout != "ok\n" || stderr != "" {
+					t.Errorf("status %d\n%s%s", status, stdout, stderr)
+				}
+			})
+		}
+	}
+}
+
+// TestHeader compares what the header for agents declares with what the patch of runtime/cgo does.
+func TestHeader(t *testing.T) {
+	header, err := os.ReadFile(filepath.Join(includes, "glti.h"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch, err := patchFiles.ReadFile("patches/env.patch")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"glti_env", "glti_g", "glti_event", "glti_func", "glti_capability", "glti_stack"} {
+		want, got := membersOf(t, string(header), name), membersOf(t, string(patch), name)
+		if want != got {
+			t.Errorf("the header has\n%s\nthe patch\n%s", want, got)
+		}
+	}
+	if !strings.Contains(string(header), "#define GLTI_VERSION_MAJOR 1\n#define GLTI_VERSION_MINOR 0\n") || !strings.Contains(string(patch), "GLTI_VERSION = 1 << 16 | 0,") {
+		t.Error("the header and the patch have different versions")
+	}
+}
+
+// membersOf returns the members of a struct in a text, without comments.
+func membersOf(t *testing.T, text, name string) string {
+	t.Helper()
+	_, text, ok := strings.Cut(text, "\nstruct "+name+" {\n")
+	text, _, end := strings.Cut(text, "\n};\n")
+	if !ok || !end {
+		t.Fatalf("no struct %s", name)
+	}
+	return strings.Join(strings.Fields(regexp.MustCompile(`(?s)/\*.*?\*/`).ReplaceAllString(text, "")), " ")
 }

@@ -76,7 +76,7 @@ func lookup(name string, minor int) (string, error) {
 	return "", fmt.Errorf("no meaning of $%s for Go 1.%d", name, minor)
 }
 
-// expand replaces each $name in a text.
+// expand replaces each $name in a text, and $$ by a dollar sign.
 func expand(text string, minor int) (string, error) {
 	var out strings.Builder
 	for {
@@ -84,6 +84,11 @@ func expand(text string, minor int) (string, error) {
 		out.WriteString(before)
 		if !found {
 			return out.String(), nil
+		}
+		if rest, ok := strings.CutPrefix(after, "$"); ok {
+			out.WriteByte('$')
+			text = rest
+			continue
 		}
 		end := strings.IndexFunc(after, func(r rune) bool { return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z') })
 		if end < 0 {

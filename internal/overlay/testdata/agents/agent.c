@@ -6,19 +6,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "glti.h"
+
 #ifndef NAME
 #define NAME "agent"
 #endif
 #define SAY(...) do { char line[256]; int n = snprintf(line, sizeof line, NAME ": " __VA_ARGS__); if (write(2, line, n) < 0) abort(); } while (0)
 
-struct env {
-	uint32_t size, version;
-	const char *go_version;
-};
-
 static volatile int zero;
 
-static void
+static inline void
 crash(void)
 {
 	*(volatile int *)(intptr_t)zero = 1;
@@ -31,12 +28,10 @@ deep(int n)
 	volatile char frame[4096];
 
 	frame[n % 4096] = n;
+	if (n < zero)
+		return 0;
 	return deep(n + 1) + frame[0];
 }
-#endif
-
-#ifdef TABLE
-const uint32_t GltiAgentVersion = TABLE;
 #endif
 
 #ifdef UNRESOLVED
@@ -53,8 +48,8 @@ load(void)
 #endif
 
 #ifndef NO_INIT
-void
-InitGltiAgent(const struct env *env)
+int32_t
+InitGltiAgent(const struct glti_env *env)
 {
 	DIR *tasks = opendir("/proc/self/task");
 	struct dirent *entry;
@@ -63,19 +58,24 @@ InitGltiAgent(const struct env *env)
 	while ((entry = readdir(tasks)) != NULL)
 		threads += entry->d_name[0] != '.';
 	closedir(tasks);
-	SAY("init, %d thread, table %u of %s, %s\n", threads, env->version, env->go_version, env->size >= sizeof *env ? "complete" : "incomplete");
+	SAY("init, %d thread, table %u.%u of %s, %s\n", threads, env->version >> 16, env->version & 0xffff, env->go_version,
+	    GLTI_HAS(env, func_for_pc) ? "complete" : "incomplete");
 #ifdef CRASHES_IN_INIT
 	crash();
 #endif
 #ifdef ABORTS_IN_INIT
 	abort();
 #endif
+#ifdef REFUSES
+	return GLTI_UNAVAILABLE;
+#endif
+	return GLTI_OK;
 }
 #endif
 
 #ifndef NO_SHUTDOWN
 void
-ShutdownGltiAgent(int code)
+ShutdownGltiAgent(int32_t code)
 {
 	SAY("shutdown %d\n", code);
 #ifdef CRASHES
