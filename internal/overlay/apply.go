@@ -43,9 +43,14 @@ func patched(tc Toolchain, fsys fs.FS) (files map[string][]byte, mark string, er
 			return nil, "", fmt.Errorf("cannot patch the runtime of %s: the result is not valid Go: %w", tc.Version, err)
 		}
 	}
+	packages, err := tc.packages()
+	if err != nil {
+		return nil, "", fmt.Errorf("cannot list the packages of %s: %w", tc.Version, err)
+	}
 	mark = fingerprint(tc.Version, stock, files)
+	replacer := strings.NewReplacer(stampName, mark, packagesName, " "+strings.Join(packages, " ")+" ")
 	for name, text := range files {
-		files[name] = []byte(strings.ReplaceAll(string(text), stampName, mark))
+		files[name] = []byte(replacer.Replace(string(text)))
 	}
 	return files, mark, nil
 }

@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -58,6 +60,35 @@ func firstLine(text string) string {
 func (tc Toolchain) cached() bool {
 	rel, err := filepath.Rel(tc.ModCache, tc.Root)
 	return err == nil && tc.ModCache != "" && filepath.IsLocal(rel)
+}
+
+// packagesName is replaced by the packages of the toolchain in the code of patches.
+const packagesName = "LOUPE_PACKAGES"
+
+// packages returns the import paths of the toolchain's packages that programs can contain, in the order of their names.
+func (tc Toolchain) packages() ([]string, error) {
+	var list []string
+	src := filepath.Join(tc.Root, "src")
+	err := filepath.WalkDir(src, func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case e.IsDir():
+			if path == filepath.Join(src, "cmd") || e.Name() == "testdata" {
+				return filepath.SkipDir
+			}
+			return nil
+		case !isGo(path):
+			return nil
+		}
+		rel, err := filepath.Rel(src, filepath.Dir(path))
+		if name := filepath.ToSlash(rel); err == nil && (len(list) == 0 || list[len(list)-1] != name) {
+			list = append(list, name)
+		}
+		return err
+	})
+	slices.Sort(list)
+	return slices.Compact(list), err
 }
 
 // source reads a file below GOROOT/src.

@@ -1,0 +1,34 @@
+// Command plugins can load Go agents. It ends in the way that its argument names.
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	_ "plugin"
+	"syscall"
+	"time"
+
+	"agents/dep"
+	_ "agents/own"
+)
+
+func main() {
+	fmt.Fprintln(os.Stderr, "main", dep.Initialized, http.StatusText(200))
+	if len(os.Args) < 2 {
+		return
+	}
+	switch os.Args[1] {
+	case "exit":
+		os.Exit(3)
+	case "panic":
+		defer fmt.Fprintln(os.Stderr, "deferred")
+		panic("panic")
+	case "elsewhere":
+		go func() { panic("elsewhere") }()
+		select {}
+	case "signal":
+		syscall.Kill(os.Getpid(), syscall.SIGTERM)
+		time.Sleep(time.Hour)
+	}
+}
