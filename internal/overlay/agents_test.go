@@ -320,7 +320,7 @@ func TestAgentWithoutCgo(t *testing.T) {
 	for _, release := range agentReleases(t) {
 		t.Run(release, func(t *testing.T) {
 			host := buildHost(t, release, true, "0")
-			want := "glti: agent /opt/agent.so not loaded: native agents require a program for Linux that contains cgo\nmain\n"
+			want := "glti: agent /opt/agent.so not loaded: native agents require a program for Linux that contains cgo\nmain []\n"
 			if status, stderr := runHost(t, host, "/opt/agent.so"); status != "exit status 0" || stderr != want {
 				t.Errorf("%s\n%sexpected\n%s", status, stderr, want)
 			}
@@ -330,16 +330,9 @@ func TestAgentWithoutCgo(t *testing.T) {
 
 // TestAgentSecure sets GO_GLTI_AGENT for a program that has the rights of another user.
 func TestAgentSecure(t *testing.T) {
-	if os.Getuid() != 0 {
+	host := setuid(t, buildHost(t, testtarget.Latest(), true, "1"))
+	if host == "" {
 		t.Skip("requires root, to give an executable to another user")
-	}
-	host := buildHost(t, testtarget.Latest(), true, "1")
-	const nobody = 65534
-	if err := os.Chown(host, nobody, nobody); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(host, 0o755|os.ModeSetuid); err != nil {
-		t.Fatal(err)
 	}
 	if status, stderr := runHost(t, host, buildAgent(t, "agent")); status != "exit status 0" || stderr != "main\n" {
 		t.Errorf("%s\n%s", status, stderr)

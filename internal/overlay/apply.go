@@ -29,6 +29,9 @@ func patched(tc Toolchain, fsys fs.FS) (files map[string][]byte, mark string, er
 		return s, err
 	}
 	for _, p := range list {
+		if p.name == "loader" && tc.NoLoader {
+			continue
+		}
 		if err := p.apply(open); err != nil {
 			return nil, "", fmt.Errorf("cannot patch the runtime of %s: patch %s: %w", tc.Version, p.name, err)
 		}

@@ -157,9 +157,16 @@ func (r *request) use(name, value string) error {
 	return nil
 }
 
+// splitTags splits the value of the flag -tags.
+func splitTags(tags string) []string {
+	return strings.FieldsFunc(tags, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+func hasTag(tags, tag string) bool { return slices.Contains(splitTags(tags), tag) }
+
 // withTag adds the build tag of package glti to the user's tags.
 func withTag(tags string) string {
-	list := strings.FieldsFunc(tags, func(r rune) bool { return r == ',' || r == ' ' })
+	list := splitTags(tags)
 	if !slices.Contains(list, Tag) {
 		list = append(list, Tag)
 	}

@@ -42,6 +42,7 @@ func Prepare(ctx context.Context, verb string, args []string, cache string) (*Co
 	if err != nil {
 		return nil, err
 	}
+	tc.NoLoader = hasTag(r.tags, NoLoaderTag)
 	o, err := Make(tc, cache)
 	if err != nil {
 		return nil, err

@@ -12,6 +12,9 @@ import (
 // Tag is the build tag with which package glti uses the patched runtime.
 const Tag = "loupe_glti"
 
+// NoLoaderTag is the build tag with which static programs do not contain the code that starts loaders.
+const NoLoaderTag = "glti_noloader"
+
 // overlayName is the file that the go command's flag -overlay takes.
 const overlayName = "overlay.json"
 

@@ -27,6 +27,9 @@ var names = []name{
 	// Since Go 1.22 a coroutine that ends calls gdestroy, so what goexit0 did for a goroutine is there.
 	{"destroy", 21, 21, "goexit0"},
 	{"destroy", 22, newest, "gdestroy"},
+	// The package for system calls of Linux that package runtime imports.
+	{"syscall", 21, 25, "syscall"},
+	{"syscall", 26, newest, "linux"},
 	// Since Go 1.24 the implementation of sync.Mutex is in internal/sync.
 	{"semacquireMutex", 21, 23, "sync_runtime_SemacquireMutex"},
 	{"semacquireMutex", 24, newest, "internal_sync_runtime_SemacquireMutex"},

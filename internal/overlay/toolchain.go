@@ -21,6 +21,7 @@ type Toolchain struct {
 	Root     string // GOROOT
 	ModCache string // GOMODCACHE
 	Flags    string // GOFLAGS
+	NoLoader bool   // static programs do not have the code that starts loaders
 }
 
 // Find asks the go command of the search path which toolchain it uses in a directory, with the environment of this process. The empty
