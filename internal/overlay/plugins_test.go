@@ -118,3 +118,28 @@ func TestPackages(t *testing.T) {
 		})
 	}
 }
+
+// TestLinkedAgent runs a static program that contains an agent.
+func TestLinkedAgent(t *testing.T) {
+	for _, release := range agentReleases(t) {
+		t.Run(release, func(t *testing.T) {
+			host := buildProgram(t, release, true, "0", "./linked")
+			for way, want := range map[string][2]string{
+				"":           {"exit status 0", "agent shutdown 0\n"},
+				"exit":       {"exit status 3", "agent shutdown 3\n"},
+				"exit twice": {"exit status 4", "agent shutdown 4\n"},
+				"panic":      {"exit status 2", "agent shutdown 2\npanic: panic\n"},
+				"signal":     {"signal: terminated", "agent shutdown 143\n"},
+			} {
+				var args []string
+				if way != "" {
+					args = []string{way}
+				}
+				status, stderr := runHost(t, host, "", args...)
+				if lines := "agent init 1.0\nmain OK\n" + want[1]; status != want[0] || agentLines(stderr) != lines {
+					t.Errorf("%q: %s\n%sexpected %s\n%s", way, status, stderr, want[0], lines)
+				}
+			}
+		})
+	}
+}
