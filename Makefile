@@ -106,9 +106,9 @@ torture: testdeps
 	go test -run 'Torture|KilledAtCall' -v -count 1 -timeout 3h . -torture $(TORTURE)
 	LOUPE_TORTURE=$(TORTURE) go test -run Torture -v -count 1 -timeout 2h ./internal/ptrace
 
-## overlay-matrix: the scripted programs of the tool interface with Go 1.21 to 1.27, each also with -race, without optimizations, and with cgo; an hour if nothing is cached
+## overlay-matrix: the scripted programs and the agents of the tool interface with Go 1.21 to 1.27, each also with -race, without optimizations, and with cgo; an hour if nothing is cached
 overlay-matrix:
-	LOUPE_RELEASES=all go test -run 'TestPrograms|TestGlti' -count 1 -v -timeout 3h ./internal/overlay -overlay.matrix -overlay.storm 10s
+	LOUPE_RELEASES=all go test -run 'TestPrograms|TestGlti|TestAgent|TestGoAgents|TestLinkedAgent|TestLoader' -count 1 -v -timeout 3h ./internal/overlay -overlay.matrix -overlay.storm 10s
 
 ## overlay-judge: the Go project's own tests (of runtime, sync, net/http and others) with the patched runtime, for JUDGE=releases; some 3 minutes each
 JUDGE ?= 1.21.13 1.26.11 1.27.4

@@ -180,9 +180,11 @@ typedef uint64_t glti_registration;
  * InitGltiAgent runs on the main thread before the program's own code, and before the program has other threads than those that agents
  * create. ShutdownGltiAgent runs on a thread of its own while the other threads run, in the reverse order of the initialization. The
  * thread that ends the program waits for it, and may be in a signal handler or hold locks of libc. If ShutdownGltiAgent crashes or does
- * not return within 5 seconds, the host prints a line, and the program ends as it would without agents. Functions of the table can be called on any thread at any time
- * from then on, also on threads that the agent creates, but not by raw callbacks, not in signal handlers, and not after
- * ShutdownGltiAgent returned. Callbacks run at the same time on several threads.
+ * not return within 5 seconds, the host prints a line, and the program ends as it would without agents.
+ *
+ * Functions of the table can be called on any thread at any time from the call of InitGltiAgent on, also on threads that the agent
+ * creates, but not by raw callbacks, not in signal handlers, and not after ShutdownGltiAgent returned. Callbacks run at the same time on
+ * several threads.
  *
  * Class A: a callback runs on the thread that executes the goroutine, on the thread's system stack. It may call libc, lock, block and
  * call functions of the table; the goroutine waits for it. Events that it causes are not delivered to callbacks of class A.

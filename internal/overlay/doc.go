@@ -22,6 +22,9 @@
 // tracebacks of a patched program show the lines of the original source. Code is appended to the file, after its last line. A file is
 // never added to package runtime: go vet of Go 1.21 and 1.22 fails on files that are only in an overlay.
 //
+// A file of another language than Go, such as the C files of package runtime/cgo, has code and lines, but no declarations. In a patch, $$ is
+// a dollar sign, and LOUPE_PACKAGES the list of the toolchain's packages.
+//
 // Differences between Go releases are rows in the tables of releases.go: $destroy is the name of a function that has another
 // name in some releases. A new Go release is a change of newest there, and the rows that TestAnchors then requires.
 //
@@ -67,6 +70,18 @@
 //
 //	rt_annotated(fn *func(event uint8, time int64, g uintptr, goid, arg0, arg1 uint64, text0, text1 string))
 //	    sets the function that receives the annotations of runtime/trace, on the goroutine that makes them
+//
+//	rt_newEnv(fn func(name string) unsafe.Pointer)
+//	    sets the function that makes the environment of an agent that is loaded at run time, a *GLTIEnv
+//	rt_linked(init func())
+//	    sets the function that initializes the agents that are linked into the program; it is called before main.main
+//	rt_atEnd(name string, end func(code int))
+//	    adds a function that is called when a goroutine, or a signal without a traceback, ends the program
+//
+// # Symbols for runtime/cgo and plugin
+//
+// Native agents are loaded by C code that is appended to package runtime/cgo (patches native, env and shutdown), Go agents by code in
+// package plugin (patch plugin). What package runtime/cgo and the runtime share is gltiCall and gltiRuntime.
 //
 // A record is gltiRecord in patches/base.patch. The numbers of the events are there, too.
 package overlay
