@@ -59,6 +59,9 @@ var startsProgram = regexp.MustCompile(` -- \./`)
 // exclusive recognises examples that use engine inline, of which a target has one at a time.
 var exclusive = regexp.MustCompile(`loupe allocs\b|--type alloc\b|--allocs\b`)
 
+// elsewhere matches examples that build programs. TestVerbs of package overlay runs such commands.
+var elsewhere = regexp.MustCompile(`loupe go (build|run|test|install|vet|list|overlay)\b`)
+
 // shims replace commands that an example runs beside loupe.
 var shims = map[string]string{
 	// A loupe that Ctrl-C does not end prints its goroutines.
@@ -88,6 +91,7 @@ func TestExamples(t *testing.T) {
 	if commands < 18 || len(examples) < 80 {
 		t.Errorf("%d commands and %d examples were found", commands, len(examples))
 	}
+	examples = slices.DeleteFunc(examples, elsewhere.MatchString)
 	var others, alone []string
 	for _, example := range testtarget.Some(t, examples, 3) {
 		if exclusive.MatchString(example) {
