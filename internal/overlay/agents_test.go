@@ -107,7 +107,7 @@ func initLine(name, release string) string {
 }
 
 // agentReleases are the releases that agents are tested with.
-func agentReleases(t *testing.T) []string { return testtarget.Last(t, supported()) }
+func agentReleases(t *testing.T) []string { return built(t) }
 
 // TestAgents loads two agents: both before the program has a second thread, and informs them of its end in the reverse order.
 func TestAgents(t *testing.T) {

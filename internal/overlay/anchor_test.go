@@ -18,6 +18,18 @@ func supported() []string {
 	})
 }
 
+// built returns the releases that programs are built with: with the flag -overlay.matrix those of supported, otherwise the oldest and the newest
+// of all releases, or with few releases the newest alone. The first build with a release compiles the standard library.
+func built(t *testing.T) []string {
+	t.Helper()
+	list := supported()
+	if testtarget.Complete() && !*matrix {
+		t.Logf("built with the oldest and the newest release; make overlay-matrix builds with all of them")
+		return []string{list[0], list[len(list)-1]}
+	}
+	return testtarget.Last(t, list)
+}
+
 // toolchain returns the toolchain of a release, which it also sets for the commands of the test.
 func toolchain(t *testing.T, release string) Toolchain {
 	t.Helper()

@@ -28,7 +28,7 @@ func agentLines(text string) string {
 func TestGoAgents(t *testing.T) {
 	testtarget.Needs(t, "gcc", "gcc")
 	const loaded = "dep init\nagent init 1.0 true OK dep\nown init\nmain dep OK\n"
-	for _, release := range testtarget.Last(t, supported()) {
+	for _, release := range built(t) {
 		t.Run(release, func(t *testing.T) {
 			host := buildProgram(t, release, true, "1", "./plugins")
 			agent := buildProgram(t, release, true, "1", "./goagent", "-buildmode=plugin")
@@ -89,7 +89,7 @@ func goAgentRefused(t *testing.T, release, host, agent string) {
 
 // TestPackages checks the list of the toolchain's packages.
 func TestPackages(t *testing.T) {
-	for _, release := range testtarget.Last(t, supported()) {
+	for _, release := range built(t) {
 		t.Run(release, func(t *testing.T) {
 			tc := toolchain(t, release)
 			got, err := tc.packages()
