@@ -10,6 +10,7 @@ import (
 	"runtime/trace"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/loupe-go/loupe/glti"
 )
@@ -140,10 +141,12 @@ func main() {
 		}()
 	}
 	wg.Wait()
-	for i := 0; i < 1000; i++ {
-		runtime.Gosched() // until all have ended
+	ended, _ := glti.AllocsEnded()
+	for i := 0; i < 5000 && ended-ended0 < 20*want; i++ { // until all have ended
+		time.Sleep(time.Millisecond)
+		ended, _ = glti.AllocsEnded()
 	}
-	if ended, _ := glti.AllocsEnded(); ended-ended0 < 20*want {
+	if ended-ended0 < 20*want {
 		fail("goroutines that have ended have allocated %d bytes, 20 of them %d each", ended-ended0, want)
 	}
 	glti.CountAllocs(false)
