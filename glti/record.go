@@ -109,6 +109,6 @@ func Now() int64 { return nanotime() }
 // Time converts a time of a record to wall-clock time. Like every time.Time with a monotonic clock reading it can be subtracted
 // from others exactly.
 func Time(ts int64) time.Time {
-	now := time.Now()
-	return now.Add(time.Duration(ts - nanotime()))
+	mono := nanotime() // before now, so that the result is not before a time.Time that was taken before ts
+	return time.Now().Add(time.Duration(ts - mono))
 }
