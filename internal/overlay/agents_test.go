@@ -106,13 +106,10 @@ func initLine(name, release string) string {
 	return fmt.Sprintf("%s: init, 1 thread, table 1.0 of go%s, complete\n", name, release)
 }
 
-// agentReleases are the releases that agents are tested with.
-func agentReleases(t *testing.T) []string { return built(t) }
-
 // TestAgents loads two agents: both before the program has a second thread, and informs them of its end in the reverse order.
 func TestAgents(t *testing.T) {
 	a, b := buildAgent(t, "a"), buildAgent(t, "b")
-	for _, release := range agentReleases(t) {
+	for _, release := range built(t) {
 		for _, m := range agentModes() {
 			t.Run(release+"/"+m.name, func(t *testing.T) {
 				host := buildHost(t, release, true, "1", m.flags...)
@@ -163,7 +160,7 @@ var ways = []struct {
 // when the program has printed all that it prints.
 func TestAgentShutdown(t *testing.T) {
 	agent := buildAgent(t, "agent")
-	for _, release := range agentReleases(t) {
+	for _, release := range built(t) {
 		for _, m := range agentModes() {
 			t.Run(release+"/"+m.name, func(t *testing.T) {
 				stock := buildHost(t, release, false, "1", m.flags...)
@@ -317,7 +314,7 @@ func TestAgentPath(t *testing.T) {
 
 // TestAgentWithoutCgo sets GO_GLTI_AGENT for a program without cgo.
 func TestAgentWithoutCgo(t *testing.T) {
-	for _, release := range agentReleases(t) {
+	for _, release := range built(t) {
 		t.Run(release, func(t *testing.T) {
 			host := buildHost(t, release, true, "0")
 			want := "glti: agent /opt/agent.so not loaded: native agents require a program for Linux that contains cgo\nmain []\n"
@@ -358,7 +355,7 @@ func TestAgentTable(t *testing.T) {
 		}
 		agents = append(agents, agent)
 	}
-	for _, release := range agentReleases(t) {
+	for _, release := range built(t) {
 		for _, m := range agentModes() {
 			t.Run(release+"/"+m.name, func(t *testing.T) {
 				host := buildProgram(t, release, true, "1", "./table", m.flags...)

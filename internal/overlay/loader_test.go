@@ -28,7 +28,7 @@ func TestLoader(t *testing.T) {
 	if out, err := testcmd.Combined(testcmd.Command(t, "gcc", "-Wall", "-Wextra", "-Werror", "-o", loader, source)); err != nil {
 		t.Fatalf("gcc: %v\n%s", err, out)
 	}
-	for _, release := range agentReleases(t) {
+	for _, release := range built(t) {
 		t.Run(release, func(t *testing.T) {
 			program := buildHost(t, release, true, "0")
 			line := func(n int) string { return fmt.Sprintf("loader: %s with %d arguments\n", program, n) }

@@ -121,7 +121,7 @@ func TestPackages(t *testing.T) {
 
 // TestLinkedAgent runs a static program that contains an agent.
 func TestLinkedAgent(t *testing.T) {
-	for _, release := range agentReleases(t) {
+	for _, release := range built(t) {
 		t.Run(release, func(t *testing.T) {
 			host := buildProgram(t, release, true, "0", "./linked")
 			for way, want := range map[string][2]string{

@@ -35,6 +35,23 @@ var modes = []mode{
 
 // TestPrograms runs the scripted programs. Each knows its events, compares them, and prints ok.
 func TestPrograms(t *testing.T) {
+	builds(t, func(t *testing.T, release string, m mode) {
+		dir := t.TempDir()
+		want := build(t, release, m, dir)
+		if got := stampOf(t, filepath.Join(dir, "events")); got != want {
+			t.Errorf("the executable has fingerprint %q, the overlay %q", got, want)
+		}
+		for _, command := range programs() {
+			out, err := testcmd.Combined(testcmd.Command(t, filepath.Join(dir, command[0]), command[1:]...))
+			if err != nil || !strings.Contains("\n"+string(out), "\nok") {
+				t.Errorf("%s: %v\n%s", command, err, out)
+			}
+		}
+	})
+}
+
+// builds runs a test for each release and each way to build, with the environment for go commands.
+func builds(t *testing.T, test func(t *testing.T, release string, m mode)) {
 	list := modes
 	if !*matrix {
 		list = modes[:1]
@@ -45,17 +62,10 @@ func TestPrograms(t *testing.T) {
 				if m.cgo == "1" {
 					testtarget.Needs(t, "gcc", "gcc")
 				}
-				dir := t.TempDir()
-				want := build(t, release, m, dir)
-				if got := stampOf(t, filepath.Join(dir, "events")); got != want {
-					t.Errorf("the executable has fingerprint %q, the overlay %q", got, want)
-				}
-				for _, command := range programs() {
-					out, err := testcmd.Combined(testcmd.Command(t, filepath.Join(dir, command[0]), command[1:]...))
-					if err != nil || !strings.Contains("\n"+string(out), "\nok") {
-						t.Errorf("%s: %v\n%s", command, err, out)
-					}
-				}
+				t.Setenv("GOFLAGS", "")
+				t.Setenv("GOWORK", "off")
+				t.Setenv("CGO_ENABLED", m.cgo)
+				test(t, release, m)
 			})
 		}
 	}
@@ -73,9 +83,6 @@ const standin = "testdata/standin"
 // build builds the scripted programs with the patched runtime, into a directory. It returns the fingerprint of the overlay.
 func build(t *testing.T, release string, m mode, dir string) string {
 	t.Helper()
-	t.Setenv("GOFLAGS", "")
-	t.Setenv("GOWORK", "off")
-	t.Setenv("CGO_ENABLED", m.cgo)
 	cmd := goCommand(t, release, standin, "build", append(m.flags, "-o", dir, "./...")...)
 	if out, err := testcmd.Combined(cmd); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
