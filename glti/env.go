@@ -124,7 +124,7 @@ func (env *GLTIEnv) agent() *agent {
 	return &agent{name: "without NewEnv", slot: -1}
 }
 
-// FuncForName returns the type of the function with a name such as main.run or net/http.(*Client).Do, or nil if there is none.
+// FuncForName returns the type of the function with a name such as main.run or net/http.(*Client).Do, or nil.
 func (env *GLTIEnv) FuncForName(symbolName string) *FuncType {
 	env.check("FuncForName")
 	return impl.funcType(symbolName)
@@ -216,7 +216,7 @@ func (env *GLTIEnv) reportError(method string, err error) {
 	}
 }
 
-// glsOf returns the goroutine of an argument, and reports if it is none, or if the method is unavailable.
+// glsOf returns the goroutine of an argument. It reports an argument that is not a goroutine, and an unavailable method.
 func (env *GLTIEnv) glsOf(method string, gp interface{}) (g G, ok bool) {
 	if !env.check(method) {
 		return G{}, false

@@ -16,7 +16,7 @@ func TestUnavailable(t *testing.T) {
 		t.Errorf("built by %q", BuiltBy())
 	}
 	g := env.GetG()
-	for name, call := range map[string]func() bool{ // whether the result is none
+	for name, call := range map[string]func() bool{ // whether there is no result
 		"FuncForName":              func() bool { return env.FuncForName("fmt.Println") == nil },
 		"GetGls":                   func() bool { return env.GetGls(g) == nil },
 		"GetGlsPtr":                func() bool { return env.GetGlsPtr(g) == 0 },

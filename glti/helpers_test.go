@@ -139,7 +139,7 @@ func requireTracing(t *testing.T) {
 			t.Errorf("%s: %v", ev, err)
 		}
 	}
-	t.SkipNow()
+	t.Skip("the execution traces of this release cannot be read; all events are unavailable, as they must be")
 }
 
 // collectReports returns the reports until the test ends, instead of printing them.

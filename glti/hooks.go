@@ -64,7 +64,7 @@ type hooks interface {
 	// current returns the current goroutine. It does not allocate in a program with hooks.
 	current() G
 
-	// glsGet returns the object in a slot of a goroutine, nil if there is none or the goroutine has ended. glsSet sets it; the
+	// glsGet returns the object in a slot of a goroutine, or nil if the slot is empty or the goroutine has ended. glsSet sets it; the
 	// object is reachable as long as the goroutine lives, and the slot is empty in a new goroutine. A slot belongs to an agent. Slots are
 	// from 0 to maxAgents-1. Any goroutine may call them for any other.
 	glsGet(slot int, g G) any
@@ -80,8 +80,8 @@ type hooks interface {
 	allocs(g G) (a Allocations, ok bool)
 	allocsEnded() Allocations
 
-	// symbol returns the address of a function or a global variable, 0 if there is none of the name. funcType returns the
-	// type of a function, nil if there is none.
+	// symbol returns the address of the function or global variable with a name, or 0. funcType returns the type of a
+	// function, or nil.
 	symbol(name string) uintptr
 	funcType(name string) *FuncType
 

@@ -3,6 +3,7 @@
 package glti
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"sync"
@@ -216,15 +217,7 @@ func (o *overlay) flush() {
 func (o *overlay) drainOnce(buf []rtRecord) {
 	for {
 		n := rt_drain(buf)
-		slices.SortStableFunc(buf[:n], func(a, b rtRecord) int {
-			switch {
-			case a.time < b.time:
-				return -1
-			case a.time > b.time:
-				return 1
-			}
-			return 0
-		})
+		slices.SortStableFunc(buf[:n], func(a, b rtRecord) int { return cmp.Compare(a.time, b.time) })
 		for i := range buf[:n] {
 			if o.mask.Load()>>buf[i].event&1 != 0 {
 				deliver(buf[i].record())

@@ -169,7 +169,7 @@ func (h *profileHandler) loop(every time.Duration) {
 	}
 }
 
-// end ends the collection, and makes the loop return, and whoever waits for it.
+// end ends the collection. Then the loop returns, and so do calls that wait for it.
 func (h *profileHandler) end() {
 	h.removed.Store(true)
 	h.stopOnce.Do(func() {

@@ -48,10 +48,7 @@ const noAllocs = "the allocator does not count for each goroutine"
 func (*stock) builtBy() string { return "go" }
 
 func (s *stock) capability(c Capability) Capability {
-	known, ok := stockCapabilities[c.Method]
-	if !ok {
-		known = Capability{Why: "not implemented"}
-	}
+	known := stockCapabilities[c.Method]
 	for kind, p := range stockProfiles {
 		if c.Method == Profile(kind).method() {
 			known = Capability{Available: true, Limits: p.limits}

@@ -19,7 +19,7 @@ const cpuWindow = 5 * time.Second
 type cpuCollector struct {
 	mu      sync.Mutex
 	open    map[*cpuProfile]bool
-	running *bytes.Buffer // what the current profile is written to; nil if there is none
+	running *bytes.Buffer // what the current profile is written to, or nil
 	frames  frameTable
 	wake    chan struct{} // closed to end the goroutine that reads windows
 }

@@ -10,7 +10,7 @@ import (
 const traceLimits = "about a second late; while callbacks of events are registered, a trace.FlightRecorder of the application cannot start, unless it started first: " +
 	"then the application's trace.Start can fail"
 
-// newTraceSource returns a source that records with a flight recorder, beside which the application can start a trace.
+// newTraceSource returns a source that records with a flight recorder. The application can start a trace at the same time.
 func newTraceSource() traceSource { return &flight{} }
 
 const (

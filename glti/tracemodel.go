@@ -25,8 +25,8 @@ type traceModel struct {
 // traceThread is a thread of the program.
 type traceThread struct {
 	id      uint64
-	g       uint64 // current goroutine, 0 if there is none
-	p       int32  // current processor, -1 if there is none
+	g       uint64 // current goroutine, or 0
+	p       int32  // current processor, or -1
 	syscall bool   // the goroutine is in a system call
 }
 

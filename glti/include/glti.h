@@ -128,14 +128,14 @@ struct glti_event {
 	uint8_t number; /* enum glti_event_number */
 	uint8_t late;   /* 1 if it was delivered from a buffer */
 	uint8_t reserved[2];
-	int32_t p;         /* processor, -1 if there is none */
+	int32_t p;         /* processor, or -1 */
 	int64_t time;      /* when it happened, in nanoseconds of the clock of now */
 	struct glti_g g;   /* the goroutine that the event is about */
 	struct glti_g by;  /* the goroutine that caused it */
 	uint64_t args[2];  /* numbers, as in Record.Args of package glti */
 	/* The members that follow are not there for raw callbacks. */
 	int64_t end;         /* when the operation that began at time ended, 0 if that is not known */
-	const char *text[2]; /* strings, as in Record.Text; UTF-8, NULL if there is none */
+	const char *text[2]; /* strings, as in Record.Text; UTF-8, or NULL */
 };
 
 /* A function of the program. The strings live as long as the program. */
@@ -233,14 +233,14 @@ struct glti_env {
 	int32_t (*current)(const struct glti_env *env, struct glti_g *result);
 
 	/*
-	 * get_local and set_local access the address that the agent has associated with a goroutine, NULL if there is none. In this version,
+	 * get_local and set_local access the address that the agent has associated with a goroutine, or NULL. In this version,
 	 * the first four agents of a program have an address, and set_local is available for the current goroutine.
 	 */
 	int32_t (*get_local)(const struct glti_env *env, const struct glti_g *g, void **result);
 	int32_t (*set_local)(const struct glti_env *env, const struct glti_g *g, void *value);
 
 	/*
-	 * resolve_symbol returns the address of a Go function or global variable, 0 if there is none. In this version, it finds functions only,
+	 * resolve_symbol returns the address of a Go function or global variable, or 0. In this version, it finds functions only,
 	 * and searches all of them.
 	 */
 	uint64_t (*resolve_symbol)(const struct glti_env *env, const char *name);

@@ -234,7 +234,7 @@ func (s *source) insertCall(fn *ast.FuncDecl, e edit) error {
 }
 
 // enclosing returns the innermost statement of a list of statements at the end of a path, or the innermost such statement that is a
-// block. It is nil if there is none.
+// block. It returns nil if the path has no such statement.
 func enclosing(path []ast.Node, block bool) ast.Stmt {
 	for i := len(path) - 1; i > 0; i-- {
 		stmt, ok := path[i].(ast.Stmt)

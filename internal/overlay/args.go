@@ -9,8 +9,8 @@ import (
 // Verbs are the go commands that an overlay can be used with.
 var Verbs = []string{"build", "run", "test", "install", "vet", "list"}
 
-// valueFlags are the flags of these commands that take a value, which may be the next argument (cmd/go/internal/work/build.go,
-// test/testflag.go, list/list.go, vet/vetflag.go, base/flag.go, of Go 1.21 to 1.27). TestFlagTable compares them with the sources.
+// valueFlags are the flags of these commands that take a value, which may be the next argument. TestFlagTable compares them with the
+// sources of the go command of Go 1.21 to 1.27.
 var valueFlags = strings.Fields(`C asmflags buildmode compiler covermode coverpkg coverprofile debug-actiongraph debug-runtime-trace
 	debug-trace exec f gccgoflags gcflags installsuffix ldflags mod modfile o overlay p pgo pkgdir reuse tags toolexec vettool`)
 

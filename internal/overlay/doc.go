@@ -1,8 +1,9 @@
 // Package overlay makes the patched runtime that `loupe go` compiles into a program.
 //
-// The central type is [Overlay]: a set of files that replace files of one toolchain's own GOROOT/src/runtime. The go command
-// reads them through its flag -overlay, so neither the toolchain nor the program's source changes. [Find] asks the go command
-// which toolchain it uses, [Make] writes the overlay for it, and [Overlay.Command] is the command line that uses it.
+// The central type is [Overlay]: a set of files that replace files of package runtime, and of a few packages that belong to it, in one
+// toolchain's own GOROOT/src. The go command reads them through its flag -overlay, so neither the toolchain nor the program's source
+// changes. [Find] asks the go command which toolchain it uses, [Make] writes the overlay for it, and [Prepare] does both and returns the
+// go command that uses it.
 //
 // # Patches
 //
@@ -70,6 +71,23 @@
 //
 //	rt_annotated(fn *func(event uint8, time int64, g uintptr, goid, arg0, arg1 uint64, text0, text1 string))
 //	    sets the function that receives the annotations of runtime/trace, on the goroutine that makes them
+//
+//	rt_cpuStart(hz int32) bool
+//	    starts the CPU profile of an agent; false if there is one, or one that has not been read to its end
+//	rt_cpuStop()
+//	    ends it
+//	rt_cpuRead() (data []uint64, tags []unsafe.Pointer, eof bool)
+//	    returns its samples (patches/cpuprof.patch). One caller at a time
+//	rt_blockRate(rate int), rt_mutexRate(rate int)
+//	    set the rates of the block and mutex profiles of an agent; 0 for no profile
+//	rt_contentionRead() []uint64
+//	    returns the samples of both (patches/contention.patch). One caller at a time
+//	rt_countAllocs(on bool)
+//	    begins to count what each goroutine allocates, or ends that
+//	rt_allocs(g uintptr, goid uint64) (bytes, objects uint64, ok bool)
+//	    what a goroutine has allocated while that was counted; not ok if it has ended
+//	rt_allocsEnded() (bytes, objects uint64)
+//	    what goroutines have allocated that have ended
 //
 //	rt_newEnv(fn func(name string) unsafe.Pointer)
 //	    sets the function that makes the environment of an agent that is loaded at run time, a *GLTIEnv

@@ -59,8 +59,7 @@ func firstLine(text string) string {
 
 // cached reports whether the go command keeps the toolchain in its module cache.
 func (tc Toolchain) cached() bool {
-	rel, err := filepath.Rel(tc.ModCache, tc.Root)
-	return err == nil && tc.ModCache != "" && filepath.IsLocal(rel)
+	return tc.ModCache != "" && inside(tc.ModCache, tc.Root)
 }
 
 // packagesName is replaced by the packages of the toolchain in the code of patches.
