@@ -24,11 +24,8 @@ func (s *Session) begin() error {
 	}
 	start := monotonic()
 	s.buffered = &backlog{}
-	done, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		s.collect(done)
-	}()
+	done, collected := make(chan struct{}), make(chan bool)
+	go func() { collected <- s.collect(done) }()
 	s.awaitThreads()
 	list := newInitialList()
 	var system []uint64
@@ -42,9 +39,12 @@ func (s *Session) begin() error {
 		}
 	}})
 	close(done)
-	<-stopped
+	all := <-collected
 	if err != nil {
 		return err
+	}
+	if !all {
+		s.warnings = append(s.warnings, event.Warnf(event.WarnState, "the first events of some goroutines came too late because the machine is busy: their initial state may be out of date"))
 	}
 	for _, w := range snap.Warnings {
 		if !slices.Contains(s.proc.Warnings(), w) { // already in the session's warnings
@@ -91,8 +91,8 @@ func (s *Session) needsSnapshot() bool {
 	return s.plan.Config.SkipListed != 0 && !gostate.OfProgram().Union(event.KindsOf(event.GoCreate)).Contains(w.Kinds)
 }
 
-// collect buffers records until done.
-func (s *Session) collect(done <-chan struct{}) {
+// collect buffers records until done. It reports whether the first move of each goroutine in the snapshot is among them.
+func (s *Session) collect(done <-chan struct{}) (all bool) {
 	tick := time.NewTicker(collectEvery)
 	defer tick.Stop()
 	for room := true; ; {
@@ -105,10 +105,7 @@ func (s *Session) collect(done <-chan struct{}) {
 		select {
 		case <-tick.C:
 		case <-done:
-			if room {
-				s.engine.DrainAll(s.buffered.add) // the first moves of all goroutines in the snapshot must be buffered
-			}
-			return
+			return room && s.engine.DrainAll(s.buffered.add)
 		}
 	}
 }

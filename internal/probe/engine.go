@@ -59,9 +59,9 @@ type Engine interface {
 	// the call. Drain does not wait. It reports whether no record is left that was there when it was called.
 	Drain(record func(raw []byte) bool) (all bool)
 
-	// DrainAll is like Drain, for all records of probes that were hit before the call. It waits a moment for records that
-	// are being written.
-	DrainAll(record func(raw []byte) bool)
+	// DrainAll is like Drain, and waits for records that are being written. It reports whether record was called with the records of all
+	// probes that were hit before the call.
+	DrainAll(record func(raw []byte) bool) (all bool)
 
 	// Wait waits until there may be records. It returns false if there will be no more because the target has ended, the
 	// context is done, or Stop was called.

@@ -446,7 +446,7 @@ func (e *Engine) Warnings() []event.Warning {
 }
 
 // DrainAll implements probe.Engine.
-func (e *Engine) DrainAll(record func(raw []byte) bool) { e.reader.DrainAll(record) }
+func (e *Engine) DrainAll(record func(raw []byte) bool) (all bool) { return e.reader.DrainAll(record) }
 
 // Wait implements probe.Engine.
 func (e *Engine) Wait(ctx context.Context) bool { return e.watch.wait(ctx, e.reader) }

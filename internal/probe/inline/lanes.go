@@ -16,6 +16,8 @@ const (
 	// stuckAfter is how long a lane in use delays the records of other lanes: the kernel may have preempted its thread
 	// in the middle of a hit.
 	stuckAfter = 10 * time.Millisecond
+	// drainPatience is the same for DrainAll, whose caller needs each record.
+	drainPatience = time.Second
 	// looks is how many times a lane in use is polled, about every 20 ns. Most hits take less time than all polls.
 	looks = 32
 	// freeEvery is the number of bytes read after which their space is freed while reading continues.
@@ -34,7 +36,7 @@ const (
 // moment can only be taken later, so what will be written there is younger than T0, and what was written there is seen by
 // reading its end after that. The same holds when a lane is in use but was given back since T0. Else it may still get an older
 // record, though none older than the last time that was read in that lane: the reader goes on only up to there, or to the T0 of
-// when it was last sure of the lane, but for no longer than stuckAfter. What comes even later is delivered when it comes, and
+// when it was last sure of the lane, but for no longer than stuckAfter (drainPatience in DrainAll). What comes even later is delivered when it comes, and
 // counted.
 //
 // A stack comes before the events that refer to it: stacks have rings of their own, which are emptied first. A stack is known
@@ -53,11 +55,13 @@ type Reader struct {
 	lanes  []readLane
 	order  []*readLane // heap of lanes with records, oldest record first
 
-	delivered uint64 // the latest key so far
-	until     uint64 // key up to which the last Drain went
-	lost      uint32 // events lost by all lanes, as their last records say
-	gap       uint64 // key at which the last gap ends; lastKey if its end was reported
-	missed    uint32 // of these, events lost because no lane was free
+	delivered uint64        // the latest key so far
+	until     uint64        // key up to which the last Drain went
+	lost      uint32        // events lost by all lanes, as their last records say
+	patience  time.Duration // how long a lane in use delays others
+	stuck     bool          // a lane was in use for longer than that
+	gap       uint64        // key at which the last gap ends; lastKey if its end was reported
+	missed    uint32        // of these, events lost because no lane was free
 	late      uint64
 	garbled   uint64
 	doubts    doubts // error bounds of times, with a coarse clock
@@ -79,7 +83,7 @@ type readLane struct {
 
 // NewReader returns a reader of a region.
 func NewReader(region *Region, clock *Clock) *Reader {
-	r := &Reader{region: region, clock: clock, gap: lastKey, lanes: make([]readLane, region.Lanes), order: make([]*readLane, 0, region.Lanes)}
+	r := &Reader{region: region, clock: clock, patience: stuckAfter, gap: lastKey, lanes: make([]readLane, region.Lanes), order: make([]*readLane, 0, region.Lanes)}
 	now, _ := clock.Sample()
 	now -= clock.delay
 	for i := range r.lanes {
@@ -139,20 +143,23 @@ func (r *Reader) Drain(record func(raw []byte) bool) {
 	}
 }
 
-// DrainAll is Drain, and waits for what is under way: all that probes have told before the call is delivered, but for what a
-// thread still has to say that the kernel has put aside in the middle of a hit for a long time.
-func (r *Reader) DrainAll(record func(raw []byte) bool) {
+// DrainAll is like Drain, and waits for the hits that are in progress. It reports whether all events that happened before the call were
+// delivered: not if the kernel does not run a thread in the middle of a hit for drainPatience, or if record returned false.
+func (r *Reader) DrainAll(record func(raw []byte) bool) (all bool) {
 	goOn := true
 	deliver := func(raw []byte) bool {
 		goOn = record(raw)
 		return goOn
 	}
+	r.patience = drainPatience
+	defer func() { r.patience = stuckAfter }()
 	for now, _ := r.clock.Sample(); goOn; time.Sleep(50 * time.Microsecond) {
 		r.Drain(deliver)
 		if r.until > now {
-			return
+			return goOn && !r.stuck
 		}
 	}
+	return false
 }
 
 // look reads the ends of all lanes and returns the key up to which the records before them are complete; lastKey if no
@@ -162,6 +169,7 @@ func (r *Reader) look() uint64 {
 	t0, now := r.clock.Sample()
 	until := t0 - r.clock.delay
 	busy := 0
+	r.stuck = false
 	for i := range r.lanes {
 		l := &r.lanes[i]
 		was := l.inUse
@@ -175,8 +183,10 @@ func (r *Reader) look() uint64 {
 			l.since = now
 		}
 		l.safe = max(l.safe, l.stamp(t0))
-		if now-l.since < uint64(stuckAfter) {
+		if now-l.since < uint64(r.patience) {
 			until = min(until, l.safe)
+		} else {
+			r.stuck = true
 		}
 	}
 	for i := range r.lanes {

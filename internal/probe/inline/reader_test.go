@@ -267,6 +267,31 @@ func TestLaneInUse(t *testing.T) {
 	}
 }
 
+// TestDrainAll: a hit in progress is waited for, longer than other reads wait for it, but not forever.
+func TestDrainAll(t *testing.T) {
+	m := newMadeUp(t, small())
+	m.region.Enable(true)
+	time.Sleep(time.Millisecond) // readDelay
+	m.region.lanes[2].Busy = 1
+	m.write(2, uint8(event.GoStart), ticks()-m.first, 1)
+	m.write(1, uint8(event.GoStart), ticks()-m.first, 2)
+	var got []uint64
+	note := func(raw []byte) bool {
+		got = append(got, (*csrc.Record)(unsafe.Pointer(&raw[0])).G)
+		return true
+	}
+	time.AfterFunc(2*stuckAfter, func() { atomic.StoreUint32(&m.region.lanes[2].Busy, 0) })
+	if all := m.reader.DrainAll(note); !all || !slices.Equal(got, []uint64{1, 2}) {
+		t.Errorf("drained %v, all: %t", got, all)
+	}
+	m.region.lanes[2].Busy = 1
+	m.write(1, uint8(event.GoStart), ticks()-m.first, 3)
+	got = nil
+	if all := m.reader.DrainAll(note); all || !slices.Equal(got, []uint64{3}) {
+		t.Errorf("drained %v, all: %t although a hit is in progress", got, all)
+	}
+}
+
 // TestStamp: a lane in use holds back nothing that is older than the last time that was read in it.
 func TestStamp(t *testing.T) {
 	m := newMadeUp(t, small())

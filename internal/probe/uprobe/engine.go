@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -270,8 +271,22 @@ func (e *Engine) Drain(record func([]byte) bool) (all bool) {
 	return e.ring == nil || e.ring.Drain(record)
 }
 
-// DrainAll implements probe.Engine. A record is there as soon as its probe is done.
-func (e *Engine) DrainAll(record func([]byte) bool) { e.Drain(record) }
+// drainPatience is how long DrainAll waits for a thread that the kernel does not run in the middle of a probe.
+const drainPatience = time.Second
+
+// DrainAll implements probe.Engine.
+func (e *Engine) DrainAll(record func([]byte) bool) (all bool) {
+	goOn := true
+	deliver := func(raw []byte) bool {
+		goOn = record(raw)
+		return goOn
+	}
+	for end := time.Now().Add(drainPatience); ; time.Sleep(50 * time.Microsecond) {
+		if all := e.Drain(deliver); all || !goOn || time.Now().After(end) {
+			return all
+		}
+	}
+}
 
 // InGap implements probe.Engine. A loss is between the records before and after it.
 func (e *Engine) InGap() bool { return false }
