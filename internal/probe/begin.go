@@ -189,8 +189,9 @@ func (s *Session) firstMoves() (moves map[uint64]move, first int64) {
 			return true
 		}
 		first = min(first, int64(r.Time))
-		switch r.Kind {
-		case csrc.KindSwitch:
+		switch {
+		case gostate.OfProgram().Has(event.Kind(r.Kind)): // may name a goroutine of the runtime, whose creation is not reported
+		case r.Kind == csrc.KindSwitch:
 			note(r.G, move{kind: uint8(event.GoBlock), tid: int32(r.Tid)})
 			note(r.Arg, move{kind: uint8(event.GoUnblock)})
 		default:

@@ -67,7 +67,7 @@ func TestInitialList(t *testing.T) {
 	}
 }
 
-// TestFirstMoves: a mark that events are missing has no time, and is no move of a goroutine.
+// TestFirstMoves: a mark that events are missing has no time, and is no move of a goroutine. Events of collections are none either.
 func TestFirstMoves(t *testing.T) {
 	s := &Session{decoder: &decoder{}, buffered: &backlog{}}
 	for _, r := range []csrc.Record{
@@ -79,6 +79,7 @@ func TestFirstMoves(t *testing.T) {
 		{Kind: uint8(event.GoCreate), G: 6, Time: 90, Tid: 71},
 		{Kind: uint8(event.GoStop), G: 7, Time: 120, Tid: 72},
 		{Kind: uint8(event.GoBlock), G: 8, Time: 130, Tid: 73},
+		{Kind: uint8(event.STWBegin), G: 9, Time: 140, Tid: 73},
 	} {
 		s.buffered.add(unsafe.Slice((*byte)(unsafe.Pointer(&r)), recordSize))
 	}
