@@ -23,8 +23,18 @@ are %s. Its runtime is patched through the flag -overlay of go
 build: the toolchain, the program's source and its go.mod stay as they are.
 
 ARGS, output and exit status are those of the go command. The programs are built
-with the tag %s.`, overlay.Supported, overlay.Tag),
+with the tag %s. build, run, test and install have two flags besides:
+
+  -agent=PACKAGE   link the agent of a package, a directory or an import path,
+                   into the programs, static ones too; it has a function
+                   InitGltiAgent, or calls glti.RegisterAgent
+  -agents=KIND     make the programs able to load agents of a kind, which the
+                   environment variable GO_GLTI_AGENT names: native for shared
+                   libraries, plugin for Go plugins
+
+Both can be repeated, or have a list with commas.`, overlay.Supported, overlay.Tag),
 		Example: `  loupe go build ./cmd/server
+  loupe go build -agent=./myagent ./cmd/server
   loupe go test -race ./...
   loupe go env`,
 		Args: cobra.ArbitraryArgs,
@@ -49,7 +59,7 @@ func (a *app) goVerbCommand(verb string) *cobra.Command {
 		Use:   verb + " ARGS...",
 		Short: "Like go " + verb,
 		Long: fmt.Sprintf(`Run go %s ARGS with the tool interface in the runtime.
-go help %s describes ARGS. Loupe merges -overlay and -tags with its own.`, verb, verb),
+go help %s describes ARGS. Loupe merges -overlay and -tags with its own%s.`, verb, verb, map[bool]string{true: ", and\nhas the flags -agent and -agents, which loupe help go describes"}[overlay.Links(verb)]),
 		Example:            fmt.Sprintf("  loupe go %s ./...", verb),
 		DisableFlagParsing: true, // they are flags of the go command
 	}

@@ -312,12 +312,26 @@ func TestAgentPath(t *testing.T) {
 	}
 }
 
+// TestAgentsNative loads a native agent into a program that does not use cgo.
+func TestAgentsNative(t *testing.T) {
+	agent := buildAgent(t, "agent")
+	for _, release := range built(t) {
+		t.Run(release, func(t *testing.T) {
+			host := buildProgram(t, release, true, "1", "./plain", "-agents=native")
+			want := initLine("agent", release) + "main []\nagent: shutdown 0\n"
+			if status, stderr := runHost(t, host, agent); status != "exit status 0" || stderr != want {
+				t.Errorf("%s\n%sexpected\n%s", status, stderr, want)
+			}
+		})
+	}
+}
+
 // TestAgentWithoutCgo sets GO_GLTI_AGENT for a program without cgo.
 func TestAgentWithoutCgo(t *testing.T) {
 	for _, release := range built(t) {
 		t.Run(release, func(t *testing.T) {
 			host := buildHost(t, release, true, "0")
-			want := "glti: agent /opt/agent.so not loaded: native agents require a program for Linux that contains cgo\nmain []\n"
+			want := "glti: agent /opt/agent.so not loaded: native agents require a program for Linux that contains cgo (build it by loupe go build -agents=native)\nmain []\n"
 			if status, stderr := runHost(t, host, "/opt/agent.so"); status != "exit status 0" || stderr != want {
 				t.Errorf("%s\n%sexpected\n%s", status, stderr, want)
 			}

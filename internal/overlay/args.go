@@ -22,6 +22,12 @@ var testFlags = strings.Fields(`bench benchtime blockprofile blockprofilerate co
 var testBools = strings.Fields(`a artifacts asan benchmem c cover failfast fullpath i json linkshared modcacherw msan n race short
 	trimpath v work x buildvcs`)
 
+// agentFlags are the flags of Loupe's own, which the go command does not have. They take a value.
+var agentFlags = []string{"agent", "agents"}
+
+// listFlags are the flags of a build that decide which packages and files it has. go list has them too.
+var listFlags = []string{"asan", "mod", "modfile", "msan", "race"}
+
 // A flagUse is a flag of a command line with its value.
 type flagUse struct {
 	name, value string
@@ -31,6 +37,8 @@ type flagUse struct {
 // takesValue reports whether a flag of a go command takes a value.
 func takesValue(verb, name string) bool {
 	switch {
+	case slices.Contains(agentFlags, name):
+		return true
 	case slices.Contains(valueFlags, name):
 		return !(name == "f" && verb != "list") && !(name == "vettool" && verb != "vet")
 	case verb == "vet": // flags of analyzers
@@ -41,9 +49,8 @@ func takesValue(verb, name string) bool {
 	return false
 }
 
-// flagsOf returns the flags of a go command line, as the go command understands it.
-func flagsOf(verb string, args []string) []flagUse {
-	var uses []flagUse
+// flagsOf returns the flags of a go command line, as the go command understands it, and its packages or files.
+func flagsOf(verb string, args []string) (uses []flagUse, packages []string) {
 	listed, inList, afterUnknown := false, false, false
 	for i := 0; i < len(args); {
 		arg := args[i]
@@ -51,24 +58,33 @@ func flagsOf(verb string, args []string) []flagUse {
 		afterUnknown = false
 		if len(arg) < 2 || arg[0] != '-' {
 			// go test accepts flags after packages, and after what may be the value of a flag of the test.
-			if verb != "test" || listed && !inList && !wasUnknown {
-				return uses
+			if verb != "test" {
+				return uses, operands(verb, args[i:])
+			}
+			if listed && !inList && !wasUnknown {
+				return uses, packages
 			}
 			inList = inList || !listed
 			listed = true
+			if inList {
+				packages = append(packages, arg)
+			}
 			i++
 			continue
 		}
 		inList = false
 		name, value, hasValue := strings.Cut(strings.TrimPrefix(arg[1:], "-"), "=")
-		if arg == "--" || verb == "test" && name == "args" {
-			return uses
+		switch {
+		case verb == "test" && (arg == "--" || name == "args"):
+			return uses, packages
+		case arg == "--":
+			return uses, operands(verb, args[i+1:])
 		}
 		use := flagUse{name, value, i, i + 1}
 		switch {
 		case !hasValue && takesValue(verb, name):
 			if i+1 == len(args) {
-				return uses // the go command reports it
+				return uses, packages // the go command reports it
 			}
 			use.value, use.end = args[i+1], i+2
 		case verb == "test" && !takesValue(verb, name) && !slices.Contains(testBools, strings.TrimPrefix(name, "test.")):
@@ -77,7 +93,32 @@ func flagsOf(verb string, args []string) []flagUse {
 		uses = append(uses, use)
 		i = use.end
 	}
-	return uses
+	return uses, packages
+}
+
+// operands returns the packages or files of what follows the flags: for go run, the arguments of the program follow them.
+func operands(verb string, args []string) []string {
+	n := len(args)
+	if verb == "run" {
+		for n = 0; n < len(args) && isGo(args[n]); n++ {
+		}
+		n = min(max(n, 1), len(args))
+	}
+	return args[:n]
+}
+
+// without returns the arguments of a go command without some flags.
+func without(verb string, args []string, names ...string) []string {
+	var rest []string
+	at := 0
+	uses, _ := flagsOf(verb, args)
+	for _, u := range uses {
+		if slices.Contains(names, u.name) {
+			rest = append(rest, args[at:u.first]...)
+			at = u.end
+		}
+	}
+	return append(rest, args[at:]...)
 }
 
 // splitFlags splits the value of GOFLAGS, which may have quotes.
@@ -110,6 +151,15 @@ type request struct {
 	overlay string // -overlay of the user
 	tags    string // -tags of the user
 	rest    []string
+
+	agents    []string // -agent
+	kinds     []string // -agents
+	mod       string   // -mod
+	modfile   string   // -modfile
+	buildmode string   // -buildmode
+	cover     bool     // -cover
+	packages  []string // the packages or files of the command line
+	lists     []string // the arguments that are listFlags
 }
 
 // parseArgs parses the arguments of a go command and the value of GOFLAGS.
@@ -126,18 +176,29 @@ func parseArgs(verb string, args []string, goflags string) (request, error) {
 		}
 	}
 	at := 0
-	for _, u := range flagsOf(verb, args) {
+	uses, packages := flagsOf(verb, args)
+	r.packages = packages
+	for _, u := range uses {
 		if err := r.use(u.name, u.value); err != nil {
 			return request{}, err
 		}
+		if slices.Contains(listFlags, u.name) {
+			r.lists = append(r.lists, args[u.first:u.end]...)
+		}
 		switch u.name {
+		case "agent", "agents":
+			err = r.useAgents(verb, u.name, u.value)
+			fallthrough
 		case "C", "overlay", "tags":
 			r.rest = append(r.rest, args[at:u.first]...)
 			at = u.end
 		}
+		if err != nil {
+			return request{}, err
+		}
 	}
 	r.rest = append(r.rest, args[at:]...)
-	return r, nil
+	return r, r.checkAgents(verb)
 }
 
 // use notes a flag. A later one replaces an earlier one.
@@ -149,6 +210,14 @@ func (r *request) use(name, value string) error {
 		r.overlay = value
 	case name == "tags":
 		r.tags = value
+	case name == "mod":
+		r.mod = value
+	case name == "modfile":
+		r.modfile = value
+	case name == "buildmode":
+		r.buildmode = value
+	case name == "cover" || name == "coverpkg" || name == "covermode":
+		r.cover = value != "false"
 	case name == "compiler" && value != "gc":
 		return fmt.Errorf("cannot use -compiler=%s: the tool interface requires the gc compiler", value)
 	case name == "linkshared" && value != "false":

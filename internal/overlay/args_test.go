@@ -48,6 +48,28 @@ func TestParseArgs(t *testing.T) {
 	}
 }
 
+// TestPackagesOfArgs checks which arguments are packages or files, and what go list needs.
+func TestPackagesOfArgs(t *testing.T) {
+	for _, test := range []struct{ verb, args, packages, lists, rest string }{
+		{"build", "-race -agent a ./x ./y", "./x ./y", "-race", "-race ./x ./y"},
+		{"build", "-mod mod --agent=a,b -modfile=x.mod -v", "", "-mod mod -modfile=x.mod", "-mod mod -modfile=x.mod -v"},
+		{"build", "-agent=a -- -x", "-x", "", "-- -x"},
+		{"run", "-agent=a ./x -agent=b y", "./x", "", "./x -agent=b y"},
+		{"run", "-agent=a a.go b.go c d.go", "a.go b.go", "", "a.go b.go c d.go"},
+		{"run", "-agents=native", "", "", ""},
+		{"test", "-agent=a ./x ./y -run Z -agents native", "./x ./y", "", "./x ./y -run Z"},
+		{"test", "-v ./x -update y -agent=a -args -agent=b", "./x", "", "-v ./x -update y -args -agent=b"},
+	} {
+		r, err := parseArgs(test.verb, strings.Fields(test.args), "")
+		if got := strings.Join(r.packages, " "); err != nil || got != test.packages {
+			t.Errorf("go %s %s: packages %q, %v, expected %q", test.verb, test.args, got, err, test.packages)
+		}
+		if lists, rest := strings.Join(r.lists, " "), strings.Join(r.rest, " "); lists != test.lists || rest != test.rest || !r.linksAgents() {
+			t.Errorf("go %s %s: %q and %q, expected %q and %q", test.verb, test.args, lists, rest, test.lists, test.rest)
+		}
+	}
+}
+
 func TestParseArgsRefused(t *testing.T) {
 	for _, args := range []string{"-compiler=gccgo .", "-compiler gccgo .", "-linkshared ."} {
 		if _, err := parseArgs("build", strings.Fields(args), ""); err == nil {

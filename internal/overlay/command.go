@@ -42,35 +42,53 @@ func Prepare(ctx context.Context, verb string, args []string, cache string) (*Co
 	if err != nil {
 		return nil, err
 	}
+	if err := r.checkKinds(tc); err != nil {
+		return nil, err
+	}
 	tc.NoLoader = hasTag(r.tags, NoLoaderTag)
 	o, err := Make(tc, cache)
 	if err != nil {
 		return nil, err
 	}
-	return o.command(verb, r, dir, os.Environ())
+	return o.command(ctx, verb, r, dir, os.Environ())
 }
 
 // command returns the go command for a request.
-func (o *Overlay) command(verb string, r request, dir string, environ []string) (*Command, error) {
-	file := o.File
+func (o *Overlay) command(ctx context.Context, verb string, r request, dir string, environ []string) (*Command, error) {
+	var env []string
+	for _, kv := range environ {
+		if name, _, _ := strings.Cut(kv, "="); name != "GOROOT" && name != "GOTOOLCHAIN" {
+			env = append(env, kv)
+		}
+	}
+	env = append(env, "GOROOT="+o.Root, "GOTOOLCHAIN=local")
+	var theirs map[string]string
 	if r.overlay != "" {
 		var err error
-		if file, err = o.merged(r.overlay, dir); err != nil {
+		if theirs, err = o.user(r.overlay, dir); err != nil {
 			return nil, err
 		}
 	}
-	c := &Command{Path: filepath.Join(o.Root, "bin", "go"), Args: []string{"go", verb}}
+	file, err := o.withFiles(theirs, nil)
+	if err != nil {
+		return nil, err
+	}
+	var flags []string
+	if r.linksAgents() {
+		l := &listing{ctx: ctx, o: o, verb: verb, request: r, dir: dir, environ: env, overlay: file, theirs: theirs}
+		if file, flags, err = l.linked(); err != nil {
+			return nil, err
+		}
+	}
+	c := &Command{Path: filepath.Join(o.Root, "bin", "go"), Args: []string{"go", verb}, Env: env}
 	if r.dir != "" {
 		c.Args = append(c.Args, "-C", r.dir)
 	}
 	c.Args = append(c.Args, "-overlay="+file, "-tags="+withTag(r.tags))
-	c.Args = append(c.Args, r.rest...)
-	for _, kv := range environ {
-		if name, _, _ := strings.Cut(kv, "="); name != "GOROOT" && name != "GOTOOLCHAIN" {
-			c.Env = append(c.Env, kv)
-		}
+	if len(flags) > 0 { // for modules; they replace those of the user
+		r.rest = slices.Concat(flags, without(verb, r.rest, "mod", "modfile"))
 	}
-	c.Env = append(c.Env, "GOROOT="+o.Root, "GOTOOLCHAIN=local")
+	c.Args = append(c.Args, r.rest...)
 	return c, nil
 }
 

@@ -37,6 +37,12 @@
 // Overlays and farms are kept in a cache directory. They are named by a hash of what they are made from, are written under another
 // name and then renamed, and are verified before use. So several commands can make the same overlay at the same time.
 //
+// # Agents
+//
+// The flags -agent and -agents of a go command line are Loupe's own. They add imports to a file of each program, through the same
+// overlay, and register the agent in one of its own files (agents.go, agentpkg.go). Both files are made from those of the user for each
+// build. They are kept in the cache until they have not been used for a month.
+//
 // # The stamp
 //
 // The patched runtime contains [Overlay.Fingerprint], a hash of the toolchain's release, of the replaced files and of the patches. It

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 )
 
 // Tag is the build tag with which package glti uses the patched runtime.
@@ -148,31 +149,88 @@ func absolute(path, dir string) string {
 	return filepath.Join(dir, path)
 }
 
-// merged returns a file that has the replacements of the overlay and those of a user's overlay.
-func (o *Overlay) merged(user, dir string) (string, error) {
-	theirs, err := readOverlay(user, dir)
+// user reads a user's overlay. Its replacements may not be of files that the overlay replaces.
+func (o *Overlay) user(file, dir string) (map[string]string, error) {
+	list, err := readOverlay(file, dir)
 	if err != nil {
-		return "", fmt.Errorf("cannot read the overlay: %w", err)
+		return nil, fmt.Errorf("cannot read the overlay: %w", err)
+	}
+	theirs := map[string]string{}
+	for from, to := range list {
+		// A file of a GOROOT in the module cache is known by its path in the farm.
+		if rel, err := filepath.Rel(o.Toolchain.Root, from); err == nil && filepath.IsLocal(rel) {
+			from = filepath.Join(o.Root, rel)
+		}
+		theirs[from] = to
+	}
+	for _, name := range o.Replaced {
+		if _, ok := theirs[o.original(name)]; ok {
+			return nil, fmt.Errorf("cannot merge the overlay %s: it replaces %s, which the tool interface patches (remove the entry)", file, o.original(name))
+		}
+	}
+	return theirs, nil
+}
+
+// The prefixes of entries of the cache that depend on files of the user.
+const (
+	mergedPrefix = "merged-"
+	agentsPrefix = "agents-"
+)
+
+// withFiles returns a file that has the replacements of the overlay, those of a user's overlay, and files of given texts.
+func (o *Overlay) withFiles(theirs, files map[string]string) (string, error) {
+	if len(theirs)+len(files) == 0 {
+		return o.File, nil
 	}
 	replace, err := readOverlay(o.File, "")
 	if err != nil {
 		return "", err
 	}
-	for from, to := range theirs {
-		// A file of a GOROOT in the module cache is known by its path in the farm.
-		if rel, err := filepath.Rel(o.Toolchain.Root, from); err == nil && filepath.IsLocal(rel) {
-			from = filepath.Join(o.Root, rel)
-		}
-		if _, ok := replace[from]; ok {
-			return "", fmt.Errorf("cannot merge the overlay %s: it replaces %s, which the tool interface patches (remove the entry)", user, from)
-		}
-		replace[from] = to
-	}
+	maps.Copy(replace, theirs)
 	list, err := marshal(replace)
 	if err != nil {
 		return "", err
 	}
-	entry := filepath.Join(o.cache, "merged-"+hashOf(string(list))[:16])
-	err = fill(entry, isIntact, func(dir string) error { return writeFiles(dir, map[string][]byte{overlayName: list}) })
+	inputs := []string{string(list)}
+	for _, path := range slices.Sorted(maps.Keys(files)) {
+		inputs = append(inputs, path, files[path])
+	}
+	prefix := mergedPrefix
+	if len(files) > 0 {
+		prefix = agentsPrefix
+	}
+	entry := filepath.Join(o.cache, prefix+hashOf(inputs...)[:16])
+	contents := map[string][]byte{}
+	for i, path := range slices.Sorted(maps.Keys(files)) {
+		name := fmt.Sprintf("%d_%s", i, filepath.Base(path))
+		contents[name], replace[path] = []byte(files[path]), filepath.Join(entry, name)
+	}
+	if contents[overlayName], err = marshal(replace); err != nil {
+		return "", err
+	}
+	err = o.fillKept(entry, func(dir string) error { return writeFiles(dir, contents) })
 	return filepath.Join(entry, overlayName), err
+}
+
+// keep is how long the cache has an entry that depends on files of the user, after its last use.
+const keep = 30 * 24 * time.Hour
+
+// fillKept fills an entry that depends on files of the user. The first use of a new entry removes those that have not been used for long.
+func (o *Overlay) fillKept(entry string, write func(dir string) error) error {
+	now := time.Now()
+	if isIntact(entry) {
+		return os.Chtimes(entry, now, now)
+	}
+	for _, prefix := range []string{mergedPrefix, agentsPrefix} {
+		old, err := filepath.Glob(filepath.Join(o.cache, prefix+"*"))
+		if err != nil {
+			return err
+		}
+		for _, dir := range old {
+			if info, err := os.Stat(dir); err == nil && now.Sub(info.ModTime()) > keep {
+				os.RemoveAll(dir) // another process may do so too
+			}
+		}
+	}
+	return fill(entry, isIntact, write)
 }

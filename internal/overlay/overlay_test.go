@@ -139,6 +139,13 @@ func must(t *testing.T, tc Toolchain, name string) []byte {
 func TestUserOverlay(t *testing.T) {
 	tc, dir := toolchain(t, testtarget.Latest()), t.TempDir()
 	o := made(t, tc, t.TempDir())
+	merged := func(file string) (string, error) {
+		theirs, err := o.user(file, dir)
+		if err != nil {
+			return "", err
+		}
+		return o.withFiles(theirs, nil)
+	}
 	user := func(replace map[string]string) string {
 		text, err := marshal(replace)
 		if err != nil {
@@ -146,8 +153,8 @@ func TestUserOverlay(t *testing.T) {
 		}
 		return write(t, filepath.Join(dir, "user.json"), string(text))
 	}
-	file, err := o.merged(user(map[string]string{"main.go": "other/main.go", "gone.go": "",
-		filepath.Join(tc.Root, "src/fmt/print.go"): "/tmp/print.go"}), dir)
+	file, err := merged(user(map[string]string{"main.go": "other/main.go", "gone.go": "",
+		filepath.Join(tc.Root, "src/fmt/print.go"): "/tmp/print.go"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,18 +175,18 @@ func TestUserOverlay(t *testing.T) {
 	}
 	for _, hostile := range []string{filepath.Join(tc.Root, "src/runtime/proc.go"), filepath.Join(o.Root, "src/runtime/../runtime/proc.go")} {
 		for _, to := range []string{"mine.go", ""} {
-			_, err := o.merged(user(map[string]string{hostile: to}), dir)
+			_, err := merged(user(map[string]string{hostile: to}))
 			if err == nil || !strings.Contains(err.Error(), "which the tool interface patches") {
 				t.Errorf("an overlay of %s: %v", hostile, err)
 			}
 		}
 	}
 	for _, broken := range []string{"", "{", `{"Replace": 1}`} {
-		if _, err := o.merged(write(t, filepath.Join(dir, "broken.json"), broken), dir); err == nil {
+		if _, err := merged(write(t, filepath.Join(dir, "broken.json"), broken)); err == nil {
 			t.Errorf("the overlay %q is accepted", broken)
 		}
 	}
-	if _, err := o.merged("absent.json", dir); err == nil {
+	if _, err := merged("absent.json"); err == nil {
 		t.Error("an overlay that does not exist is accepted")
 	}
 }

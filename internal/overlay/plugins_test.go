@@ -30,7 +30,7 @@ func TestGoAgents(t *testing.T) {
 	const loaded = "dep init\nagent init 1.0 true OK dep\nown init\nmain dep OK\n"
 	for _, release := range built(t) {
 		t.Run(release, func(t *testing.T) {
-			host := buildProgram(t, release, true, "1", "./plugins")
+			host := buildProgram(t, release, true, "1", "./plugins", "-agents=plugin")
 			agent := buildProgram(t, release, true, "1", "./goagent", "-buildmode=plugin")
 			list := []struct{ does, way, status, want string }{
 				{"", "", "exit status 0", loaded + "agent shutdown 0\n"},
@@ -81,7 +81,7 @@ func goAgentRefused(t *testing.T, release, host, agent string) {
 		t.Errorf("a plugin with other flags: %s\n%s", status, stderr)
 	}
 	without := buildHost(t, release, true, "1")
-	want := "glti: agent " + agent + " not loaded: it is a Go plugin, and package plugin is not linked into the program\nmain\n"
+	want := "glti: agent " + agent + " not loaded: it is a Go plugin, and package plugin is not linked into the program (build it by loupe go build -agents=plugin)\nmain\n"
 	if status, stderr := runHost(t, without, agent); status != "exit status 0" || stderr != want {
 		t.Errorf("without package plugin: %s\n%sexpected\n%s", status, stderr, want)
 	}

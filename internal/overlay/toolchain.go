@@ -21,13 +21,17 @@ type Toolchain struct {
 	Root     string // GOROOT
 	ModCache string // GOMODCACHE
 	Flags    string // GOFLAGS
+	GOOS     string
+	Cgo      bool   // CGO_ENABLED
+	Mod      string // GOMOD
+	Work     string // GOWORK
 	NoLoader bool   // static programs do not have the code that starts loaders
 }
 
 // Find asks the go command of the search path which toolchain it uses in a directory, with the environment of this process. The empty
 // directory is the current one. A release without patches is a [ReleaseError].
 func Find(ctx context.Context, dir string) (Toolchain, error) {
-	cmd := exec.CommandContext(ctx, "go", "env", "-json", "GOVERSION", "GOROOT", "GOMODCACHE", "GOFLAGS")
+	cmd := exec.CommandContext(ctx, "go", "env", "-json", "GOVERSION", "GOROOT", "GOMODCACHE", "GOFLAGS", "GOOS", "CGO_ENABLED", "GOMOD", "GOWORK")
 	cmd.Dir = dir
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -44,7 +48,8 @@ func Find(ctx context.Context, dir string) (Toolchain, error) {
 	if err := json.Unmarshal(out, &env); err != nil {
 		return Toolchain{}, fmt.Errorf("go env: %w", err)
 	}
-	tc := Toolchain{Version: env["GOVERSION"], Root: env["GOROOT"], ModCache: env["GOMODCACHE"], Flags: env["GOFLAGS"]}
+	tc := Toolchain{Version: env["GOVERSION"], Root: env["GOROOT"], ModCache: env["GOMODCACHE"], Flags: env["GOFLAGS"],
+		GOOS: env["GOOS"], Cgo: env["CGO_ENABLED"] == "1", Mod: env["GOMOD"], Work: env["GOWORK"]}
 	if tc.Minor, err = minorOf(tc.Version); err != nil {
 		return Toolchain{}, err
 	}

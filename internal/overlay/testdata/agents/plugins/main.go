@@ -1,11 +1,10 @@
-// Command plugins can load Go agents. It ends in the way that its argument names.
+// Command plugins loads Go agents, if it is built with -agents=plugin. It ends in the way that its argument names.
 package main
 
 import (
 	"fmt"
 	"net/http"
 	"os"
-	_ "plugin"
 	"syscall"
 	"time"
 
