@@ -1,8 +1,12 @@
 package overlay
 
 import (
+	"bytes"
+	"debug/elf"
 	"os"
 	"path/filepath"
+	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -70,21 +74,52 @@ func TestGoAgents(t *testing.T) {
 	}
 }
 
-// goAgentRefused loads a Go agent that the program cannot load.
+// goAgentRefused loads Go agents that the program cannot load: they are built otherwise, or have another function. Each is one line.
 func goAgentRefused(t *testing.T, release, host, agent string) {
 	t.Helper()
-	other := buildProgram(t, release, true, "1", "./goagent", "-buildmode=plugin", "-trimpath")
-	const rest = "dep init\nown init\nmain dep OK\n"
-	status, stderr := runHost(t, host, other)
-	line, printed, _ := strings.Cut(stderr, "\n")
-	if status != "exit status 0" || printed != rest || !strings.HasPrefix(line, "glti: agent "+other+" not loaded: ") || !strings.Contains(line, "different version of package") {
-		t.Errorf("a plugin with other flags: %s\n%s", status, stderr)
+	const other = `plugin was built with a different version of package [^ ]+ \(build both by the same loupe go, with the same flags\)`
+	tiny := func(release string, patched bool, flags ...string) string {
+		return buildProgram(t, release, patched, "1", "./tiny", append([]string{"-buildmode=plugin"}, flags...)...)
+	}
+	older := supported()[0]
+	if older == release {
+		older = supported()[1]
+	}
+	type refusal struct{ name, agent, want string }
+	list := []refusal{
+		{"another type", tiny(release, true), `InitGltiAgent is a func\(interface {}\); it must be a func\(\*glti\.GLTIEnv\)`},
+		{"the go command", tiny(release, false), other},
+		{"-trimpath", buildProgram(t, release, true, "1", "./goagent", "-buildmode=plugin", "-trimpath"), other},
+		{"another minor release", tiny(older, true), "it is a Go plugin built with go" + regexp.QuoteMeta(older) + ", and the program is built with go" + regexp.QuoteMeta(release) +
+			` \(build both by the same loupe go\)`},
+		{"another machine", damagedAgent(t, agent, 18, 2, uint64(elf.EM_AARCH64)), "it is built for arm64, and the program for " + runtime.GOARCH},
+		{"no version", withoutVersion(t, agent), "it is a Go plugin of an unknown Go version"},
+	}
+	if testtarget.Complete() {
+		list = append(list, refusal{"-race", tiny(release, true, "-race"), other}, refusal{"-gcflags", tiny(release, true, "-gcflags=all=-N -l"), other})
+	}
+	for _, r := range list {
+		want := regexp.MustCompile("^glti: agent " + regexp.QuoteMeta(r.agent) + ` not loaded: (plugin\.Open\("[^"]+"\): )?` + r.want + "\ndep init\nown init\nmain dep OK\n$")
+		if status, stderr := runHost(t, host, r.agent); status != "exit status 0" || !want.MatchString(stderr) {
+			t.Errorf("a plugin of %s: %s\n%sexpected\n%s", r.name, status, stderr, want)
+		}
 	}
 	without := buildHost(t, release, true, "1")
 	want := "glti: agent " + agent + " not loaded: it is a Go plugin, and package plugin is not linked into the program (build it by loupe go build -agents=plugin)\nmain\n"
 	if status, stderr := runHost(t, without, agent); status != "exit status 0" || stderr != want {
 		t.Errorf("without package plugin: %s\n%sexpected\n%s", status, stderr, want)
 	}
+}
+
+// withoutVersion returns a copy of a plugin with a damaged Go version.
+func withoutVersion(t *testing.T, agent string) string {
+	t.Helper()
+	text, err := os.ReadFile(agent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := bytes.Replace(text, []byte("\xff Go buildinf:"), []byte("\xff no buildinf:"), -1)
+	return write(t, filepath.Join(t.TempDir(), "damaged.so"), string(damaged))
 }
 
 // TestPackages checks the list of the toolchain's packages.
