@@ -12,7 +12,8 @@ type Agent struct {
 	Name string
 	// Init is called once with the agent's environment. It is what `InitGltiAgent` is for an agent that is loaded at run time.
 	Init func(env *GLTIEnv)
-	// Shutdown, if not nil, is called once when the program ends, with its exit code.
+	// Shutdown, if not nil, is called once when the program ends, with its exit code. In a program that `loupe go build` compiled, it is
+	// called for each end but those in which no Go code can run: errors of the runtime itself, and stack overflow.
 	Shutdown func(exitCode int)
 }
 

@@ -100,7 +100,7 @@
 //	rt_linked(init func())
 //	    sets the function that initializes the agents that are linked into the program; it is called before main.main
 //	rt_atEnd(name string, end func(code int))
-//	    adds a function that is called when a goroutine, or a signal without a traceback, ends the program
+//	    adds a function that is called when the program ends, unless the runtime throws (patches/ends.patch)
 //
 // # Symbols for runtime/cgo and plugin
 //

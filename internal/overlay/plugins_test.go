@@ -40,6 +40,9 @@ func TestGoAgents(t *testing.T) {
 				{"", "", "exit status 0", loaded + "agent shutdown 0\n"},
 				{"", "exit", "exit status 3", loaded + "agent shutdown 3\n"},
 				{"", "panic", "exit status 2", loaded + "deferred\nagent shutdown 2\npanic: panic\n"},
+				{"", "nil", "exit status 2", loaded + "agent shutdown 2\npanic: runtime error: invalid memory address or nil pointer dereference\n"},
+				{"", "fatal", "exit status 2", loaded + "agent shutdown 2\n"},
+				{"", "SIGQUIT", "exit status 2", loaded + "agent shutdown 131\n"},
 				{"", "elsewhere", "exit status 2", loaded + "agent shutdown 2\npanic: elsewhere\n"},
 				{"", "signal", "signal: terminated", loaded + "agent shutdown 143\n"},
 				{"panics at init", "", "exit status 0", "dep init\nglti: agent $agent not loaded: it panicked: init of the agent\nown init\nmain dep OK\n"},
@@ -154,25 +157,38 @@ func TestPackages(t *testing.T) {
 	}
 }
 
-// TestLinkedAgent runs a static program that contains an agent.
+// TestLinkedAgent ends a static program that contains an agent in each way. The agent is informed before the program reports why it ends.
+// The status is that of the program of the go command, and so is what the program reports.
 func TestLinkedAgent(t *testing.T) {
+	type end struct{ way, status, want string }
+	ways := append(testtarget.Rare(t, end{"wedged", "signal: terminated", ""}), []end{
+		{"", "exit status 0", "agent shutdown 0\n"},
+		{"exit", "exit status 3", "agent shutdown 3\n"},
+		{"exit twice", "exit status 4", "agent shutdown 4\n"},
+		{"panic", "exit status 2", "agent shutdown 2\npanic: panic\n\ngoroutine 1 [running]:\nmain.main()\n"},
+		{"nil", "exit status 2", "agent shutdown 2\npanic: runtime error: invalid memory address or nil pointer dereference\n[signal SIGSEGV: "},
+		{"fatal", "exit status 2", "agent shutdown 2\nfatal error: sync: unlock of unlocked mutex\n"},
+		{"map", "exit status 2", "agent shutdown 2\nfatal error: concurrent map writes\n"},
+		{"asleep", "exit status 2", "agent shutdown 2\nfatal error: all goroutines are asleep - deadlock!\n\ngoroutine 1 [chan receive]:\nmain.main()\n"},
+		{"Goexit", "exit status 2", "agent shutdown 2\nfatal error: no goroutines (main called runtime.Goexit) - deadlock!\n"},
+		{"SIGTERM", "signal: terminated", "agent shutdown 143\n"},
+		{"SIGQUIT", "exit status 2", "agent shutdown 131\nSIGQUIT: quit\n"},
+		{"SIGSEGV", "exit status 2", "agent shutdown 139\nSIGSEGV: segmentation violation\n"},
+		// No goroutine may run.
+		{"overflow", "exit status 2", "runtime: goroutine stack exceeds 1000000000-byte limit\n"},
+	}...)
 	for _, release := range built(t) {
 		t.Run(release, func(t *testing.T) {
 			host := buildProgram(t, release, true, "0", "./linked")
-			for way, want := range map[string][2]string{
-				"":           {"exit status 0", "agent shutdown 0\n"},
-				"exit":       {"exit status 3", "agent shutdown 3\n"},
-				"exit twice": {"exit status 4", "agent shutdown 4\n"},
-				"panic":      {"exit status 2", "agent shutdown 2\npanic: panic\n"},
-				"signal":     {"signal: terminated", "agent shutdown 143\n"},
-			} {
+			for _, test := range ways {
 				var args []string
-				if way != "" {
-					args = []string{way}
+				if test.way != "" {
+					args = []string{test.way}
 				}
+				t.Setenv("GODEBUG", map[bool]string{true: "asyncpreemptoff=1"}[test.way == "wedged"])
 				status, stderr := runHost(t, host, "", args...)
-				if lines := "agent init 1.0\nmain OK\n" + want[1]; status != want[0] || agentLines(stderr) != lines {
-					t.Errorf("%q: %s\n%sexpected %s\n%s", way, status, stderr, want[0], lines)
+				if want := "agent init 1.0\nmain OK\n" + test.want; status != test.status || !strings.HasPrefix(stderr, want) || strings.Count(stderr, "shutdown") > 1 {
+					t.Errorf("%q: %s\n%sexpected %s\n%s", test.way, status, stderr, test.status, want)
 				}
 			}
 		})

@@ -4,6 +4,8 @@ package main
 import (
 	"fmt"
 	"os"
+	"runtime"
+	"sync"
 	"syscall"
 	"time"
 
@@ -29,8 +31,53 @@ func main() {
 	case "exit twice":
 		go os.Exit(4)
 		os.Exit(4)
-	case "signal":
+	case "nil":
+		var p *int
+		*p = 1
+	case "fatal":
+		var mu sync.Mutex
+		mu.Unlock()
+	case "map":
+		for i := 0; i < 4; i++ {
+			go write()
+		}
+		select {}
+	case "asleep":
+		go func() { select {} }()
+		<-make(chan bool)
+	case "Goexit":
+		runtime.Goexit()
+	case "overflow":
+		overflow(0)
+	case "wedged": // no goroutine runs again, with GODEBUG=asyncpreemptoff=1
+		runtime.GOMAXPROCS(1)
 		syscall.Kill(os.Getpid(), syscall.SIGTERM)
-		time.Sleep(time.Hour)
+		for {
+		}
+	case "SIGTERM":
+		kill(syscall.SIGTERM)
+	case "SIGQUIT":
+		kill(syscall.SIGQUIT)
+	case "SIGSEGV":
+		kill(syscall.SIGSEGV)
 	}
+}
+
+func kill(s syscall.Signal) {
+	syscall.Kill(os.Getpid(), s)
+	time.Sleep(time.Hour)
+}
+
+var written = map[int]int{}
+
+func write() {
+	for i := 0; ; i++ {
+		written[i%1000] = i
+	}
+}
+
+func overflow(n int) int {
+	var frame [1024]int
+	frame[n%1024] = n
+	return overflow(n+1) + frame[0]
 }

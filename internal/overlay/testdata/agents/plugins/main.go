@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 
@@ -26,6 +27,15 @@ func main() {
 	case "elsewhere":
 		go func() { panic("elsewhere") }()
 		select {}
+	case "nil":
+		var p *int
+		*p = 1
+	case "fatal":
+		var mu sync.Mutex
+		mu.Unlock()
+	case "SIGQUIT":
+		syscall.Kill(os.Getpid(), syscall.SIGQUIT)
+		time.Sleep(time.Hour)
 	case "signal":
 		syscall.Kill(os.Getpid(), syscall.SIGTERM)
 		time.Sleep(time.Hour)
