@@ -124,10 +124,28 @@ func (env *GLTIEnv) agent() *agent {
 	return &agent{name: "without NewEnv", slot: -1}
 }
 
-// FuncForName returns the type of the function with a name such as main.run or net/http.(*Client).Do, or nil.
+// FuncForName returns the type of the function with a name such as main.run or net/http.(*Client).Do, or nil. The receiver of a
+// method is its first parameter. A variadic parameter is a slice: the type does not say that a function is variadic. A function that another
+// package implements by go:linkname has the type that it has there.
+//
+// The type is read from the debug information of the executable. It is nil, with a report, if that does not contain the function or one of
+// its types, and for functions in assembly, generic functions, and functions with more than ten words of parameters, whose type
+// cannot be verified. The first call can take a second in a large program.
 func (env *GLTIEnv) FuncForName(symbolName string) *FuncType {
-	env.check("FuncForName")
-	return impl.funcType(symbolName)
+	const method = "FuncForName"
+	if !env.check(method) {
+		return nil
+	}
+	entry := impl.symbol(symbolName)
+	if entry == 0 || runtime.FuncForPC(entry) == nil {
+		return nil
+	}
+	t, err := impl.funcType(entry)
+	if err != nil {
+		report(Report{Agent: env.agent().name, Method: method, Err: err})
+		return nil
+	}
+	return t
 }
 
 // FuncForPC returns the function that contains an address, or nil.
@@ -169,8 +187,13 @@ func (env *GLTIEnv) SetGlsPtr(gp interface{}, objPtr uintptr) {
 	}
 }
 
-// ReflectCall calls the function at the address fn with the argsize bytes at arg, which contain the arguments and receive the
-// results in the stack-based calling convention. If the function panics, ReflectCall recovers and returns an error.
+// ReflectCall calls the function that begins at the address fn, on the current goroutine. arg is the address of a frame of argsize bytes
+// in the heap or in native memory: the receiver if there is one, the arguments and the results in the order of the declaration, each
+// aligned for its type, the first result and the end of the frame aligned for a pointer. A variadic parameter is a slice.
+// ReflectCall writes the results into the frame. If the function panics, ReflectCall recovers and returns an error.
+//
+// The type of the function must be known, as [GLTIEnv.FuncForName] describes it: ReflectCall returns an error if it is not, or if the
+// size of its frame is not argsize. It does not call closures, or functions of the runtime that are not exported.
 func (env *GLTIEnv) ReflectCall(fn, arg uintptr, argsize uint32) error {
 	return impl.call(fn, arg, argsize)
 }

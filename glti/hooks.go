@@ -80,12 +80,12 @@ type hooks interface {
 	allocs(g G) (a Allocations, ok bool)
 	allocsEnded() Allocations
 
-	// symbol returns the address of the function or global variable with a name, or 0. funcType returns the type of a
-	// function, or nil.
+	// symbol returns the address of the function or global variable with a name, or 0. funcType returns the type of the function that
+	// begins at an address, or why it is unknown.
 	symbol(name string) uintptr
-	funcType(name string) *FuncType
+	funcType(entry uintptr) (*FuncType, error)
 
-	// call calls the function at the address fn with the frame of argsize bytes at arg, and returns a recovered panic as an error.
+	// call calls the function that begins at the address fn with the frame of argsize bytes at arg, and returns a recovered panic as an error.
 	call(fn, arg uintptr, argsize uint32) error
 
 	// openProfile starts to collect a profile. The unit of rate is that of the Register method; it has been checked to be valid.

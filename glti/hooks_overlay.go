@@ -21,6 +21,7 @@ type overlay struct {
 
 	cpu         patchedCPU
 	contentions patchedContentions
+	types       funcTypes
 
 	mask    atomic.Uint64 // the enabled events of the runtime
 	changed sync.Mutex    // held to change mask
@@ -64,6 +65,8 @@ func rt_contentionRead() []uint64
 func rt_countAllocs(on bool)
 func rt_allocs(g uintptr, goid uint64) (bytes, objects uint64, ok bool)
 func rt_allocsEnded() (bytes, objects uint64)
+func rt_argInfo(pc uintptr) (info unsafe.Pointer, ok bool)
+func rt_types() (begin, end uintptr)
 
 // drainEvery is how long a late record waits at most.
 const drainEvery = 10 * time.Millisecond
@@ -130,6 +133,13 @@ func (*overlay) builtBy() string { return "loupe go" }
 func (o *overlay) capability(c Capability) Capability {
 	if slices.Contains(overlayMethods, c.Method) {
 		c.Available = true
+		return c
+	}
+	if c.Method == "FuncForName" || c.Method == "ReflectCall" {
+		c.Why = noDebugInfo()
+		if c.Available = c.Why == ""; c.Available {
+			c.Limits = "not functions that are generic or in assembly, or that have more than ten words of parameters; variadic parameters are slices"
+		}
 		return c
 	}
 	for kind, limits := range overlayProfiles {

@@ -99,3 +99,21 @@ func reportUnavailable(agent, method string, err error) {
 func lost(n uint64) {
 	report(Report{Err: fmt.Errorf("events lost: %d: callbacks are slower than events", n), Lost: n})
 }
+
+// CallError is the error of a function that panicked when [GLTIEnv.ReflectCall] called it.
+type CallError struct {
+	Func  string // the name of the function
+	Value any    // the value of the panic
+	Stack []byte // the stack at the panic, as debug.Stack returns it
+}
+
+// Error returns what happened as one line.
+func (e *CallError) Error() string {
+	return fmt.Sprintf("glti: ReflectCall: %s panicked: %q", e.Func, fmt.Sprint(e.Value))
+}
+
+// Unwrap returns the value of the panic if it is an error.
+func (e *CallError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}

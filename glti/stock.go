@@ -24,7 +24,7 @@ func newStock() *stock {
 
 // stockCapabilities are the capabilities that differ from those of a program with hooks, by the name of the method.
 var stockCapabilities = map[string]Capability{
-	"FuncForName":              {Why: "the runtime has no table of the types of functions"},
+	"FuncForName":              {Why: "the debug information cannot be compared with the runtime's"},
 	"GetGls":                   {Why: noGls},
 	"GetGlsPtr":                {Why: noGls},
 	"SetGls":                   {Why: noGls},
@@ -98,8 +98,9 @@ func (s *stock) glsGet(int, G) any                 { return nil }
 func (s *stock) glsSet(int, G, any) error          { return s.unavailable("SetGls") }
 func (s *stock) glsGetPtr(int, G) uintptr          { return 0 }
 func (s *stock) glsSetPtr(int, G, uintptr) error   { return s.unavailable("SetGlsPtr") }
-func (s *stock) funcType(string) *FuncType         { return nil }
 func (s *stock) call(_, _ uintptr, _ uint32) error { return s.unavailable("ReflectCall") }
+
+func (s *stock) funcType(uintptr) (*FuncType, error) { return nil, s.unavailable("FuncForName") }
 
 func (s *stock) countAllocs(bool) error          { return s.unavailable("CountAllocs") }
 func (*stock) allocs(G) (a Allocations, ok bool) { return a, false }

@@ -10,6 +10,9 @@ import (
 	"unsafe"
 )
 
+// executable is the file that runs, even if it was replaced.
+const executable = "/proc/self/exe"
+
 // symbolTable has the addresses of the program's functions, and of its global variables if the program's file has a symbol table.
 type symbolTable struct {
 	once      sync.Once
@@ -50,7 +53,7 @@ func readExecutable(read func(*elf.File) map[string]uintptr) map[string]uintptr 
 	if runtime.GOOS != "linux" {
 		return nil
 	}
-	file, err := elf.Open("/proc/self/exe") // the file that runs, even if it was replaced
+	file, err := elf.Open(executable)
 	if err != nil {
 		return nil
 	}

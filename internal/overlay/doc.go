@@ -95,6 +95,11 @@
 //	rt_allocsEnded() (bytes, objects uint64)
 //	    what goroutines have allocated that have ended
 //
+//	rt_argInfo(pc uintptr) (info unsafe.Pointer, ok bool)
+//	    the description of the parameters of the function that begins at pc, nil if it has none; not ok for functions in assembly
+//	rt_types() (begin, end uintptr)
+//	    where the types of the executable are
+//
 //	rt_newEnv(fn func(name string) unsafe.Pointer)
 //	    sets the function that makes the environment of an agent that is loaded at run time, a *GLTIEnv
 //	rt_linked(init func())
