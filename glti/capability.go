@@ -50,6 +50,7 @@ var plainMethods = []Capability{
 	{Method: "GetG"},
 	{Method: "GetGls"},
 	{Method: "GetGlsPtr"},
+	{Method: "InheritGls"},
 	{Method: "ReflectCall"},
 	{Method: "RegisterEvUnhandledPanic", Class: ClassA},
 	{Method: "ResolveIface"},

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -28,6 +29,8 @@ type TracingEnv struct{ agent *agent }
 type agent struct {
 	name string
 	slot int // of goroutine-local storage
+
+	inherits atomic.Bool // what is stored for a goroutine is inherited
 
 	mu       sync.Mutex
 	closed   bool
@@ -160,14 +163,14 @@ func (env *GLTIEnv) GetGls(gp interface{}) interface{} {
 	if !ok {
 		return nil
 	}
-	return impl.glsGet(env.agent().slot, g)
+	return impl.glsGet(env.agent(), g)
 }
 
 // SetGls associates an object with a goroutine (goroutine-local storage). Each agent has its own. gp is a [G]. The object stays
-// reachable until the goroutine ends. A new goroutine has none.
+// reachable until the goroutine ends. A new goroutine has none, unless [GLTIEnv.InheritGls] has been called.
 func (env *GLTIEnv) SetGls(gp interface{}, obj interface{}) {
 	if g, ok := env.glsOf("SetGls", gp); ok {
-		env.reportError("SetGls", impl.glsSet(env.agent().slot, g, obj))
+		env.reportError("SetGls", impl.glsSet(env.agent(), g, obj))
 	}
 }
 
@@ -177,14 +180,58 @@ func (env *GLTIEnv) GetGlsPtr(gp interface{}) uintptr {
 	if !ok {
 		return 0
 	}
-	return impl.glsGetPtr(env.agent().slot, g)
+	return impl.glsGetPtr(env.agent(), g)
 }
 
 // SetGlsPtr associates an address with a goroutine, usually of native memory. The garbage collector ignores it. gp is a [G].
 func (env *GLTIEnv) SetGlsPtr(gp interface{}, objPtr uintptr) {
 	if g, ok := env.glsOf("SetGlsPtr", gp); ok {
-		env.reportError("SetGlsPtr", impl.glsSetPtr(env.agent().slot, g, objPtr))
+		env.reportError("SetGlsPtr", impl.glsSetPtr(env.agent(), g, objPtr))
 	}
+}
+
+// inheriting has the open agents that have called InheritGls.
+var inheriting struct {
+	sync.Mutex
+	agents map[*agent]bool
+}
+
+// InheritGls selects whether goroutines inherit what the agent stores from now on. If on is true, a goroutine that another one creates
+// begins with the object and the address that [GLTIEnv.SetGls] and [GLTIEnv.SetGlsPtr] have associated with its creator; both share the
+// object. Later changes for one of them have no effect on the other. An object stays reachable until all goroutines have ended that
+// have it.
+//
+// Goroutines that the function of a [time.AfterFunc] runs in, of the runtime, and those that a callback creates, inherit nothing.
+func (env *GLTIEnv) InheritGls(on bool) {
+	const method = "InheritGls"
+	if !env.check(method) {
+		return
+	}
+	a, c := env.agent(), &inheriting
+	if a.slot < 0 || a.isClosed() {
+		report(Report{Agent: a.name, Method: method, Err: ErrClosed})
+		return
+	}
+	a.inherits.Store(on)
+	c.Lock()
+	if !on || c.agents[a] { // what was stored before is still inherited
+		c.Unlock()
+		return
+	}
+	if c.agents == nil {
+		c.agents = map[*agent]bool{}
+	}
+	c.agents[a] = true
+	err := impl.inherit(true)
+	c.Unlock()
+	env.reportError(method, err)
+	a.onClose(func() {
+		c.Lock()
+		defer c.Unlock()
+		if delete(c.agents, a); len(c.agents) == 0 {
+			impl.inherit(false)
+		}
+	})
 }
 
 // ReflectCall calls the function that begins at the address fn, on the current goroutine. arg is the address of a frame of argsize bytes

@@ -22,6 +22,7 @@ func TestUnavailable(t *testing.T) {
 		"GetGlsPtr":                func() bool { return env.GetGlsPtr(g) == 0 },
 		"SetGls":                   func() bool { env.SetGls(g, 1); return env.GetGls(g) == nil },
 		"SetGlsPtr":                func() bool { env.SetGlsPtr(g, 1); return env.GetGlsPtr(g) == 0 },
+		"InheritGls":               func() bool { env.InheritGls(true); return true },
 		"RegisterEvUnhandledPanic": func() bool { env.RegisterEvUnhandledPanic(func(interface{}) {}); return true },
 	} {
 		for i := 0; i < 2; i++ {

@@ -64,15 +64,21 @@ type hooks interface {
 	// current returns the current goroutine. It does not allocate in a program with hooks.
 	current() G
 
-	// glsGet returns the object in a slot of a goroutine, or nil if the slot is empty or the goroutine has ended. glsSet sets it; the
-	// object is reachable as long as the goroutine lives, and the slot is empty in a new goroutine. A slot belongs to an agent. Slots are
-	// from 0 to maxAgents-1. Any goroutine may call them for any other.
-	glsGet(slot int, g G) any
-	glsSet(slot int, g G, obj any) error
+	// glsGet returns the object that an agent has stored for a goroutine, nil if there is none or the goroutine has ended. glsSet sets it; the
+	// object is reachable as long as the goroutine lives. Any goroutine may call them for any other.
+	glsGet(a *agent, g G) any
+	glsSet(a *agent, g G, obj any) error
 
 	// glsGetPtr and glsSetPtr do the same with an address, which the garbage collector ignores.
-	glsGetPtr(slot int, g G) uintptr
-	glsSetPtr(slot int, g G, ptr uintptr) error
+	glsGetPtr(a *agent, g G) uintptr
+	glsSetPtr(a *agent, g G, ptr uintptr) error
+
+	// inherit selects whether a new goroutine begins with what its creator has: that which was stored by an agent with inherits set.
+	// Otherwise it begins with nothing.
+	inherit(on bool) error
+
+	// quiet ends the reporting of events of the current goroutine, which is one of this package, and what it has inherited.
+	quiet()
 
 	// countAllocs begins to count what each goroutine allocates, or ends that. allocs returns what a goroutine has allocated while that was
 	// counted, ok is false if it has ended. allocsEnded returns what goroutines have allocated that have ended.

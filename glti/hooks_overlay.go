@@ -4,7 +4,6 @@ package glti
 
 import (
 	"cmp"
-	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -56,6 +55,8 @@ func rt_drain(into []rtRecord) int
 func rt_lost() uint64
 func rt_local(g uintptr, goid uint64) unsafe.Pointer
 func rt_setLocal(g uintptr, goid uint64, box unsafe.Pointer) unsafe.Pointer
+func rt_inherit(on bool)
+func rt_given(g uintptr, goid uint64) unsafe.Pointer
 func rt_cpuStart(hz int32) bool
 func rt_cpuStop()
 func rt_cpuRead() (data []uint64, tags []unsafe.Pointer, eof bool)
@@ -115,7 +116,7 @@ var overlayLimits = map[Event]string{
 }
 
 // overlayMethods are the other methods that the runtime provides.
-var overlayMethods = []string{"GetG", "GetGls", "GetGlsPtr", "SetGls", "SetGlsPtr", "RegisterEvUnhandledPanic", "CountAllocs", "Allocs", "AllocsEnded"}
+var overlayMethods = []string{"GetG", "GetGls", "GetGlsPtr", "SetGls", "SetGlsPtr", "InheritGls", "RegisterEvUnhandledPanic", "CountAllocs", "Allocs", "AllocsEnded"}
 
 func newOverlay() *overlay {
 	o := &overlay{stock: newStock()}
@@ -248,70 +249,11 @@ func (*overlay) onPanic(call func(any)) error {
 	return nil
 }
 
+func (*overlay) quiet() { rt_quiet() }
+
 func (*overlay) current() G {
 	g, id := rt_self()
 	return G{g, id}
-}
-
-// local is the storage of a goroutine. The runtime requires that it begins with the goroutine's ID.
-type local struct {
-	goid uint64
-	objs [maxAgents]atomic.Pointer[any]
-	ptrs [maxAgents]atomic.Uintptr
-}
-
-var errEnded = errors.New("glti: the goroutine has ended")
-
-// localOf returns the storage of a goroutine, or nil if it has none. It makes one if create is set and the goroutine has not ended.
-func localOf(g G, create bool) *local {
-	if g.Addr == 0 {
-		return nil
-	}
-	l := (*local)(rt_local(g.Addr, g.ID))
-	if l == nil && create {
-		l = (*local)(rt_setLocal(g.Addr, g.ID, unsafe.Pointer(&local{goid: g.ID})))
-	}
-	return l
-}
-
-func (*overlay) glsGet(slot int, g G) any {
-	if l := localOf(g, false); l != nil {
-		if obj := l.objs[slot].Load(); obj != nil {
-			return *obj
-		}
-	}
-	return nil
-}
-
-func (*overlay) glsSet(slot int, g G, obj any) error {
-	l := localOf(g, obj != nil)
-	switch {
-	case l == nil && obj != nil:
-		return errEnded
-	case l == nil:
-		return nil
-	case obj == nil:
-		l.objs[slot].Store(nil)
-	default:
-		l.objs[slot].Store(&obj)
-	}
-	return nil
-}
-
-func (*overlay) glsGetPtr(slot int, g G) uintptr {
-	if l := localOf(g, false); l != nil {
-		return l.ptrs[slot].Load()
-	}
-	return 0
-}
-
-func (*overlay) glsSetPtr(slot int, g G, ptr uintptr) error {
-	l := localOf(g, true)
-	if l == nil {
-		return errEnded
-	}
-	l.ptrs[slot].Store(ptr)
-	return nil
 }
 
 func (*overlay) countAllocs(on bool) error {

@@ -148,6 +148,7 @@ func (env *ProfilerEnv) on(kind Profile, rate int, isNil bool, call func(snapsho
 
 // loop takes snapshots until the handler is removed.
 func (h *profileHandler) loop(every time.Duration) {
+	impl.quiet()
 	ticker := time.NewTicker(orDefault(every))
 	defer ticker.Stop()
 	for {

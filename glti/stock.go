@@ -29,6 +29,7 @@ var stockCapabilities = map[string]Capability{
 	"GetGlsPtr":                {Why: noGls},
 	"SetGls":                   {Why: noGls},
 	"SetGlsPtr":                {Why: noGls},
+	"InheritGls":               {Why: noGls},
 	"ReflectCall":              {Why: "a call without the type of the function is not safe"},
 	"RegisterEvUnhandledPanic": {Why: "the runtime calls nothing before it exits"},
 	"CountAllocs":              {Why: noAllocs},
@@ -94,11 +95,13 @@ func goroutineID(traceback []byte) (id uint64, ok bool) {
 	return id, err == nil
 }
 
-func (s *stock) glsGet(int, G) any                 { return nil }
-func (s *stock) glsSet(int, G, any) error          { return s.unavailable("SetGls") }
-func (s *stock) glsGetPtr(int, G) uintptr          { return 0 }
-func (s *stock) glsSetPtr(int, G, uintptr) error   { return s.unavailable("SetGlsPtr") }
-func (s *stock) call(_, _ uintptr, _ uint32) error { return s.unavailable("ReflectCall") }
+func (s *stock) glsGet(*agent, G) any               { return nil }
+func (s *stock) glsSet(*agent, G, any) error        { return s.unavailable("SetGls") }
+func (s *stock) glsGetPtr(*agent, G) uintptr        { return 0 }
+func (s *stock) glsSetPtr(*agent, G, uintptr) error { return s.unavailable("SetGlsPtr") }
+func (s *stock) inherit(bool) error                 { return s.unavailable("InheritGls") }
+func (s *stock) quiet()                             {}
+func (s *stock) call(_, _ uintptr, _ uint32) error  { return s.unavailable("ReflectCall") }
 
 func (s *stock) funcType(uintptr) (*FuncType, error) { return nil, s.unavailable("FuncForName") }
 

@@ -62,6 +62,10 @@
 //	rt_setLocal(g uintptr, goid uint64, box unsafe.Pointer) unsafe.Pointer
 //	    stores the storage of a goroutine that has none. It begins with the goid, and the garbage collector follows it. The result is
 //	    what the goroutine has then; nil if it has ended
+//	rt_inherit(on bool)
+//	    selects whether a new goroutine begins with what its creator has (patches/local.patch)
+//	rt_given(g uintptr, goid uint64) unsafe.Pointer
+//	    what a goroutine began with; nil if that is nothing, or if it has ended
 //	rt_enable(mask uint64)
 //	    selects the events: bit e selects event e. Any goroutine may call it at any time
 //	rt_deliver(fn *func(record))
