@@ -78,7 +78,8 @@ func (env *ProfilerEnv) RegisterPprofGoroutineProfileHandler(profileRate int, cb
 
 // RegisterPprofHeapProfileHandler registers a handler for the profile of heap allocations. profileRate is the number of allocated
 // bytes in which one allocation is sampled on average, as in [runtime.MemProfileRate]; it is at least 1. The records are sums
-// of the samples since the program started.
+// of the samples since the program started, in a program with hooks since the handler was registered. An object of n bytes was sampled
+// with the probability 1-exp(-n/profileRate).
 func (env *ProfilerEnv) RegisterPprofHeapProfileHandler(profileRate int, cb func([]MemProfileRecord)) error {
 	return env.on(HeapProfile, profileRate, cb == nil, func(s snapshot) { cb(s.memory) })
 }

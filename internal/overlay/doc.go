@@ -92,6 +92,10 @@
 //	    set the rates of the block and mutex profiles of an agent; 0 for no profile
 //	rt_contentionRead() []uint64
 //	    returns the samples of both (patches/contention.patch). One caller at a time
+//	rt_heapRate(client, rate int)
+//	    sets the rate of the heap profile of one of 8 agents; 0 ends it (patches/heapprof.patch)
+//	rt_heapRead(client int, at uintptr, rec *heapRecord) uintptr
+//	    stores the bucket of the profile after the one at, 0 for the first; 0 if there is no other
 //	rt_countAllocs(on bool)
 //	    begins to count what each goroutine allocates, or ends that
 //	rt_allocs(g uintptr, goid uint64) (bytes, objects uint64, ok bool)

@@ -63,6 +63,9 @@ var names = []name{
 	// The size of an object, where mallocgc has allocated it.
 	{"elemsize", 21, 21, "size"},
 	{"elemsize", 22, 23, "fullSize"},
+	// The rest of the arguments of addspecial.
+	{"addspecialForce", 21, 23, ""},
+	{"addspecialForce", 24, newest, ", false"},
 	// Whether GODEBUG asks for hooks in the allocator: see parsedebugvars.
 	{"debugMalloc", 21, 22, "(debug.allocfreetrace|debug.inittrace|debug.sbrk != 0)"},
 	{"debugMalloc", 23, 24, "(debug.inittrace|debug.sbrk != 0)"},
