@@ -204,10 +204,9 @@ func (m *traceModel) procEvent(t *traceThread, e *wireEvent, r Record) {
 		r.Event, r.P.ID = EvProcStop, t.p
 		t.p = -1
 	case wireProcSteal:
-		if from := m.thread(e.args[2]); from != t {
-			m.sysBlock(from, r.Time)
-			from.p = -1
-		}
+		from := m.thread(e.args[2])
+		m.sysBlock(from, r.Time)
+		from.p = -1
 		r.Event, r.P.ID = EvProcStop, p
 	case wireProcStatus:
 		if e.args[1] == procRunning || e.args[1] == procSyscall && t.p < 0 && t.syscall {

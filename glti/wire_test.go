@@ -78,7 +78,10 @@ func smallTrace() []byte {
 		wireProcStart, 5, 1, 1, // 205
 		wireGoStart, 0, 1, 1,
 		wireGoBlock, 5, 2, 0, // 210
-		wireGoStop, 1, 1, 0) // no goroutine: lost
+		wireGoStop, 1, 1, 0, // no goroutine: lost
+		wireGoStart, 1, 1, 3, // 212
+		wireGoSyscallBegin, 1, 1, 0,
+		wireProcSteal, 1, 1, 2, 7) // 214: its own thread gives the P to the one that stops the world
 	return b.Bytes()
 }
 
@@ -137,6 +140,8 @@ func TestConvert(t *testing.T) {
 		"200 GoSysExit g1",
 		"205 ProcStart p1", "205 GoStart g1",
 		"210 GoBlock g1",
+		"212 GoStart g1", "212 GoStartLocal g1", "213 GoSysCall g1",
+		"214 GoSysBlock g1", "214 ProcStop p1",
 	}
 	for _, chunk := range []int{1, 7, 1 << 20} {
 		got, lost, err := convertAll(smallTrace(), chunk)
