@@ -50,6 +50,25 @@ var names = []name{
 	{"traceMarkAssistStart", 22, newest, "trace.GCMarkAssistStart"},
 	{"traceMarkAssistDone", 21, 21, "traceGCMarkAssistDone"},
 	{"traceMarkAssistDone", 22, newest, "trace.GCMarkAssistDone"},
+	{"traceSweepStart", 21, 21, "traceGCSweepStart"},
+	{"traceSweepStart", 22, newest, "trace.GCSweepStart"},
+	{"traceSweepSpan", 21, 21, "traceGCSweepSpan"},
+	{"traceSweepSpan", 22, newest, "trace.GCSweepSpan"},
+	{"traceSweepDone", 21, 21, "traceGCSweepDone"},
+	{"traceSweepDone", 22, newest, "trace.GCSweepDone"},
+	{"traceProcStop", 21, 21, "traceProcStop"},
+	{"traceProcStop", 22, newest, "trace.ProcStop"},
+	// A thread takes the processor of another one that is in a system call. Since Go 1.26, one function does that.
+	{"traceProcSteal", 21, 21, "traceProcStop"},
+	{"traceProcSteal", 22, 25, "trace.ProcSteal"},
+	{"forEachP", 21, 21, "forEachP"},
+	{"forEachP", 22, newest, "forEachPInternal"},
+	// A thread in a system call gives its processor to the one that stops the world.
+	{"entersyscallStops", 21, 25, "entersyscall_gcwait"},
+	{"entersyscallStops", 26, newest, "entersyscallHandleGCWait"},
+	// The end of a system call for which there is no processor.
+	{"exitsyscallNoP", 21, 25, "exitsyscall0"},
+	{"exitsyscallNoP", 26, newest, "exitsyscallNoP"},
 	// The file of the functions that runtime/trace calls. Go 1.22 also has trace.go, which GOEXPERIMENT=noexectracer2 selects.
 	{"traceFile", 21, 21, "trace.go"},
 	{"traceFile", 22, 22, "trace2runtime.go"},
