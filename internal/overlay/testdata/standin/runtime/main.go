@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/trace"
+	"sync"
 	"syscall"
 
 	"github.com/loupe-go/loupe/glti"
@@ -27,7 +28,10 @@ const (
 	message      = 48
 )
 
-var sink []byte
+var (
+	sinkMu sync.Mutex
+	sink   []byte
+)
 
 func main() {
 	systemCalls()
@@ -81,7 +85,9 @@ func heap() {
 				for j := range s {
 					s[j] = make([]byte, 100)
 				}
+				sinkMu.Lock()
 				sink = s[99]
+				sinkMu.Unlock()
 			}
 			done <- true
 		}()
