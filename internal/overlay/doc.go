@@ -74,6 +74,10 @@
 //	    moves the oldest events of class C from the rings, and those of class A that could not be delivered. One caller at a time
 //	rt_lost() uint64
 //	    the number of events for which the rings had no room
+//	rt_inState(event uint8, into []gltiID) int
+//	    writes the goroutines that are in the state of an event, GoWaiting or GoInSyscall, and returns how many there are; see patches/states.patch
+//	rt_proc(id int32) uintptr
+//	    the address of a processor; 0 if there was none with that number
 //	rt_quiet()
 //	    ends the reporting of events of the running goroutine, and of those that it creates
 //	rt_panicked(fn *func(any))

@@ -29,6 +29,30 @@ func rt_annotated(fn unsafe.Pointer)
 func rt_local(g uintptr, goid uint64) unsafe.Pointer
 func rt_setLocal(g uintptr, goid uint64, box unsafe.Pointer) unsafe.Pointer
 
+func rt_inState(event uint8, into []ID) int
+func rt_proc(id int32) uintptr
+
+// An ID identifies a goroutine.
+type ID struct {
+	G    uintptr
+	Goid uint64
+}
+
+// InState returns the goroutines that are in the state of an event.
+func InState(event uint8) []ID {
+	list := make([]ID, 4)
+	for {
+		n := rt_inState(event, list)
+		if n <= len(list) {
+			return list[:n]
+		}
+		list = make([]ID, 2*n)
+	}
+}
+
+// Proc returns the address of a processor.
+func Proc(id int32) uintptr { return rt_proc(id) }
+
 // Enable selects the events.
 func Enable(events ...uint8) {
 	var mask uint64

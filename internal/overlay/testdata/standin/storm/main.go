@@ -22,6 +22,19 @@ import (
 // allEvents are the events of classes A and C.
 const allEvents = 1<<49 - 1
 
+// Events that must happen.
+const (
+	procStart  = 5
+	procStop   = 6
+	sweepStart = 11
+	sweepDone  = 12
+	start      = 14
+	unblock    = 21
+	sysCall    = 28
+	sysExit    = 29
+	sysBlock   = 30
+)
+
 var (
 	delivered atomic.Int64
 	drained   atomic.Int64
@@ -178,6 +191,8 @@ var jobs = []func(done <-chan struct{}){
 			time.Sleep(time.Millisecond)
 			glti.EnableMask(allEvents)
 			time.Sleep(5 * time.Millisecond)
+			check(len(glti.InState(31)) > 0, "no goroutine waits", i) // this one has been started by one that does
+			glti.InState(32)
 		})
 	},
 	func(done <-chan struct{}) { // collects garbage
@@ -205,11 +220,13 @@ func main() {
 	glti.Annotated(func(glti.Annotation) { delivered.Add(1) })
 	glti.EnableMask(allEvents)
 	done, drains := make(chan struct{}), make(chan struct{})
+	var seen [49]int // of the goroutine that drains
 	go func() {
 		defer close(drains)
 		glti.Quiet()
 		until(done, func(int) {
 			for _, r := range glti.Drain() {
+				seen[r.Event]++
 				check(r.Late && r.Time > 0 && r.Event < 49, "record", r)
 				drained.Add(1)
 			}
@@ -228,6 +245,9 @@ func main() {
 	<-drains
 	glti.Enable()
 	check(delivered.Load() > 100 && drained.Load() > 100, "events", [2]int64{delivered.Load(), drained.Load()})
+	for _, event := range []int{procStart, procStop, sweepStart, sweepDone, start, unblock, sysCall, sysExit, sysBlock} {
+		check(seen[event] > 0 || last < time.Second, "no event", event)
+	}
 	fmt.Println("ok", delivered.Load(), drained.Load(), glti.Lost())
 }
 
