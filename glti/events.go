@@ -89,8 +89,8 @@ const (
 var events = [endEvent]eventInfo{
 	EvProcStart:      {name: "ProcStart", class: ClassC, fields: fieldP},
 	EvProcStop:       {name: "ProcStop", class: ClassC, fields: fieldP},
-	EvGCStart:        {name: "GCStart", class: ClassA},
-	EvGCDone:         {name: "GCDone", class: ClassA},
+	EvGCStart:        {name: "GCStart", class: ClassC},
+	EvGCDone:         {name: "GCDone", class: ClassC},
 	EvGCSTWStart:     {name: "GCSTWStart", class: ClassC, fields: fieldArg0}, // kind: STWMarkTermination or STWSweepTermination
 	EvGCSTWDone:      {name: "GCSTWDone", class: ClassC},
 	EvGCSweepStart:   {name: "GCSweepStart", class: ClassC},
@@ -103,7 +103,7 @@ var events = [endEvent]eventInfo{
 	EvGoPreempt:      {name: "GoPreempt", class: ClassB, fields: fieldG},
 	EvGoSleep:        {name: "GoSleep", class: ClassA, end: true, fields: fieldG},
 	EvGoBlock:        {name: "GoBlock", class: ClassB, fields: fieldG},
-	EvGoUnblock:      {name: "GoUnblock", class: ClassA, fields: fieldG | fieldBy},
+	EvGoUnblock:      {name: "GoUnblock", class: ClassC, fields: fieldG | fieldBy},
 	EvGoBlockSend:    {name: "GoBlockSend", class: ClassA, end: true, fields: fieldG},
 	EvGoBlockRecv:    {name: "GoBlockRecv", class: ClassA, end: true, fields: fieldG},
 	EvGoBlockSelect:  {name: "GoBlockSelect", class: ClassA, end: true, fields: fieldG},
@@ -121,13 +121,13 @@ var events = [endEvent]eventInfo{
 	EvFutileWakeup:   {name: "FutileWakeup", class: ClassA, never: true, fields: fieldG},
 	EvString:         {name: "String", class: ClassA, atRegistration: true, fields: fieldText0},
 	EvGoStartLocal:   {name: "GoStartLocal", class: ClassB, fields: fieldG},
-	EvGoUnblockLocal: {name: "GoUnblockLocal", class: ClassA, fields: fieldG | fieldBy},
+	EvGoUnblockLocal: {name: "GoUnblockLocal", class: ClassC, fields: fieldG | fieldBy},
 	EvGoSysExitLocal: {name: "GoSysExitLocal", class: ClassB, fields: fieldG},
 	EvGoStartLabel:   {name: "GoStartLabel", class: ClassB, fields: fieldG | fieldText0}, // label
 	EvGoBlockGC:      {name: "GoBlockGC", class: ClassC, fields: fieldG},
 
-	EvGCMarkAssistStart: {name: "GCMarkAssistStart", class: ClassA, fields: fieldG},
-	EvGCMarkAssistDone:  {name: "GCMarkAssistDone", class: ClassA, fields: fieldG},
+	EvGCMarkAssistStart: {name: "GCMarkAssistStart", class: ClassC, fields: fieldG},
+	EvGCMarkAssistDone:  {name: "GCMarkAssistDone", class: ClassC, fields: fieldG},
 
 	EvUserTaskCreate: {name: "UserTaskCreate", class: ClassA, fields: fieldG | fieldArg0 | fieldArg1 | fieldText0}, // task, parent, name
 	EvUserTaskEnd:    {name: "UserTaskEnd", class: ClassA, fields: fieldG | fieldArg0},                             // task

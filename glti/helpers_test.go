@@ -30,7 +30,7 @@ var limited = map[string]bool{"GoSched": true, "GoStart": true, "GoStartLocal": 
 func (c *recorder) add(r Record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.counted(fmt.Sprint("record ", r.Event), r.Event.String(), r.G, r.Time) {
+	if c.begin == 0 || c.counted(fmt.Sprint("record ", r.Event), r.Event.String(), r.G, r.Time) {
 		c.records = append(c.records, r)
 	}
 }

@@ -14,9 +14,9 @@ package glti
 //
 // It delivers an event by calling the function deliver of this package with a Record:
 //
-//   - Class A: on the user's stack of the goroutine that the event is about (GoBlock*, GoSched, GoSleep, GoEnd, GCMarkAssist*, User*), or
-//     that caused it (GoCreate, GoUnblock), at the boundary of the operation, where ordinary Go code may run (getg() == m.curg,
-//     m.locks == 0, mallocing == 0, preemptoff == "", not a system goroutine). The runtime refuses to re-enter: events that happen
+//   - Class A: on the user's stack of the goroutine that the event is about (GoBlock*, GoSched, GoSleep, GoEnd, User*), or that caused
+//     it (GoCreate), at the boundary of the operation, where ordinary Go code may run (getg() == m.curg, m.locks == 0,
+//     mallocing == 0, preemptoff == "", not a system goroutine). The runtime refuses to re-enter: events that happen
 //     in deliver, on that goroutine, are not delivered to callbacks of class A. Time is when the operation began, End when it was
 //     over. Where the guard does not pass, the event takes the way of class C, so that no event is lost.
 //   - Class C: on a goroutine of this package that drains the buffers, with Late set and the true Time. It must not deliver events of

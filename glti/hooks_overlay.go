@@ -28,6 +28,7 @@ type overlay struct {
 	drains  atomic.Bool   // the goroutine that reads the rings is running
 	rounds  atomic.Uint64 // how often it has emptied the rings
 	lost    uint64        // lost records that have been reported; of that goroutine
+	strings stringTable
 }
 
 // rtRecord is runtime.gltiRecord.
@@ -54,6 +55,8 @@ func rt_stamp() string
 func rt_self() (g uintptr, goid uint64)
 func rt_drain(into []rtRecord) int
 func rt_lost() uint64
+func rt_inState(event uint8, into []rtID) int
+func rt_proc(id int32) uintptr
 func rt_local(g uintptr, goid uint64) unsafe.Pointer
 func rt_setLocal(g uintptr, goid uint64, box unsafe.Pointer) unsafe.Pointer
 func rt_inherit(on bool)
@@ -75,8 +78,7 @@ func rt_types() (begin, end uintptr)
 // drainEvery is how long a late record waits at most.
 const drainEvery = 10 * time.Millisecond
 
-// overlayEvents are the events that the runtime reports, with the class of their callbacks. The others are unavailable: the execution
-// tracer, which a stock program uses, would report all events, so those of the runtime would be delivered twice.
+// overlayEvents are the events that the runtime reports, with the class of their callbacks. No current release has the others.
 var overlayEvents = map[Event]Class{
 	EvGoCreate:      ClassA,
 	EvGoEnd:         ClassA,
@@ -102,6 +104,19 @@ var overlayEvents = map[Event]Class{
 	EvGCSTWDone:     ClassC,
 	EvHeapAlloc:     ClassC,
 	EvNextGC:        ClassC,
+	EvProcStart:     ClassC,
+	EvProcStop:      ClassC,
+	EvGCSweepStart:  ClassC,
+	EvGCSweepDone:   ClassC,
+	EvGoSysBlock:    ClassC,
+	EvGoWaiting:     ClassA,
+	EvGoInSyscall:   ClassA,
+	EvString:        ClassA,
+
+	EvGoStartLocal:   ClassC,
+	EvGoStartLabel:   ClassC,
+	EvGoUnblockLocal: ClassC,
+	EvGoSysExitLocal: ClassC,
 
 	EvGCMarkAssistStart: ClassC,
 	EvGCMarkAssistDone:  ClassC,
@@ -112,10 +127,13 @@ var overlayEvents = map[Event]Class{
 	EvUserLog:        ClassA,
 }
 
-// overlayLimits are the limits of events that are late more often than others of their class. A callback could need what the goroutine has.
+// overlayLimits are the limits of events that differ from others of their class. Some are late more often, because a callback could need what
+// the goroutine has.
 var overlayLimits = map[Event]string{
 	EvGoBlockSync: "waits for locks are late, those for a WaitGroup are not",
 	EvGoBlockNet:  "waits for writing are late",
+	EvGoSysBlock:  "with Go 1.21 to 1.25, some system calls that began before the registration are missing",
+	EvString:      "the strings of tasks, regions and logs alone",
 }
 
 // overlayMethods are the other methods that the runtime provides.
@@ -126,7 +144,7 @@ func newOverlay() *overlay {
 	call := func(r rtRecord) { deliver(r.record()) }
 	rt_deliver(unsafe.Pointer(&call))
 	annotated := func(event uint8, time int64, g uintptr, goid, arg0, arg1 uint64, text0, text1 string) {
-		deliver(Record{Event: Event(event), Time: time, G: G{g, goid}, Args: [2]uint64{arg0, arg1}, Text: [2]string{text0, text1}})
+		o.annotate(Record{Event: Event(event), Time: time, G: G{g, goid}, Args: [2]uint64{arg0, arg1}, Text: [2]string{text0, text1}})
 	}
 	rt_annotated(unsafe.Pointer(&annotated))
 	return o
@@ -155,15 +173,9 @@ func (o *overlay) capability(c Capability) Capability {
 	for ev, class := range overlayEvents {
 		if ev.method() == c.Method {
 			c.Available, c.Class, c.Limits = true, class, overlayLimits[ev]
-			if c.Limits == "" && class == ClassA && ev < EvUserTaskCreate {
+			if c.Limits == "" && class == ClassA && ev < EvUserTaskCreate && !events[ev].atRegistration {
 				c.Limits = "late where ordinary code may not run, and for goroutines of the runtime"
 			}
-			return c
-		}
-	}
-	for ev := firstEvent; ev < endEvent; ev++ {
-		if ev.method() == c.Method && !events[ev].never {
-			c.Why = "the patched runtime does not report the event"
 			return c
 		}
 	}
@@ -172,7 +184,14 @@ func (o *overlay) capability(c Capability) Capability {
 
 // record returns the record for callbacks.
 func (r *rtRecord) record() Record {
-	rec := Record{Event: Event(r.event), Late: r.late, Time: r.time, End: r.end, G: G{r.g, r.goid}, Args: r.args}
+	rec := Record{Event: Event(r.event), Late: r.late, Time: r.time, End: r.end, G: G{r.g, r.goid}}
+	fields := events[r.event].fields
+	if fields&(fieldArg0|fieldArg1) != 0 {
+		rec.Args = r.args
+	}
+	if fields&fieldP != 0 {
+		rec.P = P{rt_proc(r.p), r.p}
+	}
 	if r.by != 0 {
 		rec.By = G{r.by, r.byGoid}
 	}
@@ -192,6 +211,9 @@ func (o *overlay) enable(ev Event) error {
 
 func (o *overlay) disable(ev Event) {
 	o.set(func(mask uint64) uint64 { return mask &^ (1 << ev) })
+	if ev == EvString {
+		o.strings.clear()
+	}
 }
 
 func (o *overlay) set(change func(uint64) uint64) {
@@ -199,6 +221,9 @@ func (o *overlay) set(change func(uint64) uint64) {
 	defer o.changed.Unlock()
 	mask := change(o.mask.Load())
 	o.mask.Store(mask)
+	if mask>>EvString&1 != 0 {
+		mask |= stringEvents
+	}
 	rt_enable(mask)
 }
 
@@ -233,9 +258,7 @@ func (o *overlay) drainOnce(buf []rtRecord) {
 		n := rt_drain(buf)
 		slices.SortStableFunc(buf[:n], func(a, b rtRecord) int { return cmp.Compare(a.time, b.time) })
 		for i := range buf[:n] {
-			if o.mask.Load()>>buf[i].event&1 != 0 {
-				deliver(buf[i].record())
-			}
+			o.emit(&buf[i])
 		}
 		if total := rt_lost(); total != o.lost {
 			lost(total - o.lost)

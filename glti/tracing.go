@@ -37,19 +37,19 @@ func (env *TracingEnv) RegisterTraceEvFutileWakeup(cb func(ts int64, gp interfac
 	return env.onG(EvFutileWakeup, cb)
 }
 
-// RegisterTraceEvGCDone registers cb to be called when a garbage collection is done. Class A.
+// RegisterTraceEvGCDone registers cb to be called when a garbage collection is done. Class C.
 func (env *TracingEnv) RegisterTraceEvGCDone(cb func(ts int64)) error {
 	return env.onTime(EvGCDone, cb)
 }
 
 // RegisterTraceEvGCMarkAssistDone registers cb to be called when a goroutine that allocates ends to mark for the
-// garbage collector. Class A.
+// garbage collector. Class C: the callback could need a lock that this goroutine has.
 func (env *TracingEnv) RegisterTraceEvGCMarkAssistDone(cb func(ts int64)) error {
 	return env.onTime(EvGCMarkAssistDone, cb)
 }
 
 // RegisterTraceEvGCMarkAssistStart registers cb to be called when a goroutine that allocates starts to mark for the
-// garbage collector. Class A.
+// garbage collector. Class C: the callback could need a lock that this goroutine has.
 func (env *TracingEnv) RegisterTraceEvGCMarkAssistStart(cb func(ts int64)) error {
 	return env.onTime(EvGCMarkAssistStart, cb)
 }
@@ -66,7 +66,8 @@ func (env *TracingEnv) RegisterTraceEvGCSTWStart(cb func(ts int64, gcKind int)) 
 	return env.on(EvGCSTWStart, cb == nil, func(r Record) { cb(r.Time, int(r.Args[0])) })
 }
 
-// RegisterTraceEvGCStart registers cb to be called when a garbage collection starts. Class A.
+// RegisterTraceEvGCStart registers cb to be called when a garbage collection starts. Class C: most collections start where memory
+// is allocated, and the callback could need a lock that this goroutine has.
 func (env *TracingEnv) RegisterTraceEvGCStart(cb func(ts int64)) error {
 	return env.onTime(EvGCStart, cb)
 }
@@ -207,13 +208,13 @@ func (env *TracingEnv) RegisterTraceEvGoSysExitLocal(cb func(ts int64)) error {
 }
 
 // RegisterTraceEvGoUnblock registers cb to be called when a goroutine is unblocked. gp is the goroutine that can run
-// again. Class A.
+// again. Class C: the callback could need a lock that the goroutine has which unblocked it.
 func (env *TracingEnv) RegisterTraceEvGoUnblock(cb func(ts int64, gp interface{})) error {
 	return env.onG(EvGoUnblock, cb)
 }
 
 // RegisterTraceEvGoUnblockLocal registers cb to be called when a goroutine is unblocked on the processor on which its
-// last event was. The callbacks of GoUnblock are called as well. Class A.
+// last event was. The callbacks of GoUnblock are called as well. Class C.
 func (env *TracingEnv) RegisterTraceEvGoUnblockLocal(cb func(ts int64, gp interface{})) error {
 	return env.onG(EvGoUnblockLocal, cb)
 }
@@ -248,8 +249,10 @@ func (env *TracingEnv) RegisterTraceEvProcStop(cb func(ts int64, p interface{}))
 	return env.onP(EvProcStop, cb)
 }
 
-// RegisterTraceEvString registers cb to be called when the tracer adds a string to its table, such as the name of a
-// function or of a wait reason. Class A.
+// RegisterTraceEvString registers cb to be called when the tracer adds a string to its table: the name of a task or
+// region, or the key or value of a log, when it is used for the first time. The tracer of a stock program also has names of
+// functions and wait reasons. A string can be added again after many others. When cb is registered, it is also called for the strings that
+// are in the table. Class A.
 func (env *TracingEnv) RegisterTraceEvString(cb func(ts int64, val string)) error {
 	return env.on(EvString, cb == nil, func(r Record) { cb(r.Time, r.Text[0]) })
 }
