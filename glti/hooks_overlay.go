@@ -3,7 +3,6 @@
 package glti
 
 import (
-	"cmp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -77,6 +76,14 @@ func rt_types() (begin, end uintptr)
 
 // drainEvery is how long a late record waits at most.
 const drainEvery = 10 * time.Millisecond
+
+// drainPause returns how long to wait after n records were read. While there are many, waiting less keeps the buffers in the cache.
+func drainPause(n int) time.Duration {
+	if n > 1<<13 {
+		return drainEvery / 10
+	}
+	return drainEvery
+}
 
 // overlayEvents are the events that the runtime reports, with the class of their callbacks. No current release has the others.
 var overlayEvents = map[Event]Class{
@@ -227,13 +234,13 @@ func (o *overlay) set(change func(uint64) uint64) {
 	rt_enable(mask)
 }
 
-// drain delivers the records of the rings until no event is enabled. The runtime does not report events of its goroutine.
+// drain delivers the records of the buffers until no event is enabled. The runtime does not report events of its goroutine.
 func (o *overlay) drain() {
 	rt_quiet()
 	buf := make([]rtRecord, 1<<10)
 	for {
 		enabled := o.mask.Load() != 0
-		o.drainOnce(buf)
+		n := o.drainOnce(buf)
 		o.rounds.Add(1)
 		if !enabled {
 			o.drains.Store(false)
@@ -242,7 +249,7 @@ func (o *overlay) drain() {
 				return
 			}
 		}
-		time.Sleep(drainEvery)
+		time.Sleep(drainPause(n))
 	}
 }
 
@@ -252,11 +259,10 @@ func (o *overlay) flush() {
 	}
 }
 
-// drainOnce delivers what is in the rings, in the order of time as far as it is in the buffer.
-func (o *overlay) drainOnce(buf []rtRecord) {
+// drainOnce delivers what is in the buffers of the runtime, and returns how much that was.
+func (o *overlay) drainOnce(buf []rtRecord) (all int) {
 	for {
 		n := rt_drain(buf)
-		slices.SortStableFunc(buf[:n], func(a, b rtRecord) int { return cmp.Compare(a.time, b.time) })
 		for i := range buf[:n] {
 			o.emit(&buf[i])
 		}
@@ -264,8 +270,9 @@ func (o *overlay) drainOnce(buf []rtRecord) {
 			lost(total - o.lost)
 			o.lost = total
 		}
+		all += n
 		if n < len(buf) {
-			return
+			return all
 		}
 	}
 }

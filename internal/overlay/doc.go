@@ -71,9 +71,10 @@
 //	rt_deliver(fn *func(record))
 //	    sets the function that receives the events of class A, on the goroutine that causes them
 //	rt_drain(into []record) int
-//	    moves the oldest events of class C from the rings, and those of class A that could not be delivered. One caller at a time
+//	    moves the oldest events of class C from the buffers, and those of class A that could not be delivered, in the order in which they
+//	    were written. It returns fewer than there is room for if there are no more. One caller at a time
 //	rt_lost() uint64
-//	    the number of events for which the rings had no room
+//	    the number of events for which the buffers had no memory
 //	rt_inState(event uint8, into []gltiID) int
 //	    writes the goroutines that are in the state of an event, GoWaiting or GoInSyscall, and returns how many there are; see patches/states.patch
 //	rt_proc(id int32) uintptr

@@ -46,6 +46,9 @@ var (
 	}
 )
 
+// exact are the events whose time is taken when they are written to a buffer. Those are read in the order of time.
+const exact = 1<<14 | 1<<18 | 1<<21 | 1<<28 | 1<<29
+
 // callback locks, allocates, uses channels and goroutines, grows the stack, yields and collects garbage.
 func callback(r glti.Record) {
 	n := delivered.Add(1)
@@ -224,10 +227,15 @@ func main() {
 	go func() {
 		defer close(drains)
 		glti.Quiet()
+		last := int64(0)
 		until(done, func(int) {
 			for _, r := range glti.Drain() {
 				seen[r.Event]++
 				check(r.Late && r.Time > 0 && r.Event < 49, "record", r)
+				if exact>>r.Event&1 != 0 {
+					check(r.Time >= last, "order", r)
+					last = r.Time
+				}
 				drained.Add(1)
 			}
 			time.Sleep(time.Millisecond)
