@@ -8,7 +8,7 @@ import "bytes"
 // The patched runtime contains the fingerprint as a string between marks (internal/overlay/patches/base.patch).
 func (b *Binary) ToolInterface() string {
 	const digits, chunk = 32, 1 << 20
-	if _, ok := b.LookupFunc("runtime.gltiPut"); !ok {
+	if _, ok := b.LookupFunc("runtime.gltiReport"); !ok {
 		return ""
 	}
 	// Loupe does not contain the mark as a whole, so that it does not find it in itself.
