@@ -77,6 +77,7 @@ func main() {
 			continue
 		}
 		check(r.Time > 0, "time", r)
+		check(r.Event != goEnd || r.P >= 0, "the processor", r)
 		check(r.Late == (r.Goid == timer && r.Event == goCreate), "late", r)
 		if r.Event == goCreate {
 			check(r.Goid == timer || r.ByGoid == self, "creator", r)
