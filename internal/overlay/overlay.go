@@ -35,11 +35,7 @@ type Overlay struct {
 
 // Make returns the overlay for a toolchain. It is in a cache directory, and is made if the directory does not have it.
 func Make(tc Toolchain, cache string) (*Overlay, error) {
-	files, mark, err := patched(tc, patchFiles)
-	if err != nil {
-		return nil, err
-	}
-	o := &Overlay{Toolchain: tc, Fingerprint: mark, Root: tc.Root, Replaced: slices.Sorted(maps.Keys(files)), cache: cache}
+	o := &Overlay{Toolchain: tc, Root: tc.Root, cache: cache}
 	if tc.cached() {
 		o.Root = filepath.Join(cache, "goroot-"+tc.Version+"-"+hashOf(tc.Root)[:16])
 		if inside(tc.ModCache, o.Root) {
@@ -50,11 +46,29 @@ func Make(tc Toolchain, cache string) (*Overlay, error) {
 			return nil, fmt.Errorf("cannot link the files of %s: %w", tc.Version, err)
 		}
 	}
-	dir := filepath.Join(cache, "overlay-"+tc.Version+"-"+hashOf(mark, o.Root)[:16])
-	if err := o.write(dir, files); err != nil {
+	file := knownFile(tc, cache)
+	var ok bool
+	if o.Fingerprint, o.Replaced, ok = readKnown(tc, file); ok {
+		o.File = filepath.Join(o.dir(), overlayName)
+		if isIntact(o.dir()) {
+			return o, nil
+		}
+	}
+	files, mark, err := patched(tc, patchFiles)
+	if err != nil {
+		return nil, err
+	}
+	o.Fingerprint, o.Replaced = mark, slices.Sorted(maps.Keys(files))
+	if err := o.write(o.dir(), files); err != nil {
 		return nil, fmt.Errorf("cannot write the overlay for %s: %w", tc.Version, err)
 	}
+	o.writeKnown(file)
 	return o, nil
+}
+
+// dir returns the entry of the cache for the overlay.
+func (o *Overlay) dir() string {
+	return filepath.Join(o.cache, "overlay-"+o.Toolchain.Version+"-"+hashOf(o.Fingerprint, o.Root)[:16])
 }
 
 // MakeIn writes the overlay for a toolchain to a directory of the user's, which is empty, does not exist, or has an overlay.
@@ -222,15 +236,20 @@ func (o *Overlay) fillKept(entry string, write func(dir string) error) error {
 		return os.Chtimes(entry, now, now)
 	}
 	for _, prefix := range []string{mergedPrefix, agentsPrefix} {
-		old, err := filepath.Glob(filepath.Join(o.cache, prefix+"*"))
-		if err != nil {
-			return err
-		}
-		for _, dir := range old {
-			if info, err := os.Stat(dir); err == nil && now.Sub(info.ModTime()) > keep {
-				os.RemoveAll(dir) // another process may do so too
-			}
-		}
+		removeOld(filepath.Join(o.cache, prefix+"*"))
 	}
 	return fill(entry, isIntact, write)
+}
+
+// removeOld removes what matches a pattern and has not been used for long. Another process may do so, too.
+func removeOld(pattern string) {
+	old, err := filepath.Glob(pattern)
+	if err != nil {
+		return
+	}
+	for _, path := range old {
+		if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) > keep {
+			os.RemoveAll(path)
+		}
+	}
 }

@@ -98,5 +98,5 @@ func (tc Toolchain) packages() ([]string, error) {
 
 // source reads a file below GOROOT/src.
 func (tc Toolchain) source(name string) ([]byte, error) {
-	return os.ReadFile(filepath.Join(tc.Root, "src", filepath.FromSlash(name)))
+	return os.ReadFile(sourcePath(tc, name))
 }
