@@ -20,6 +20,7 @@ type overlay struct {
 	cpu         patchedCPU
 	contentions patchedContentions
 	heap        patchedHeap
+	goroutines  patchedGoroutines
 	types       funcTypes
 
 	mask    atomic.Uint64 // the enabled events of the runtime
@@ -69,6 +70,7 @@ func rt_contentionRead() []uint64
 func rt_countAllocs(on bool)
 func rt_allocs(g uintptr, goid uint64) (bytes, objects uint64, ok bool)
 func rt_allocsEnded() (bytes, objects uint64)
+func rt_profileIDs(ids []G)
 func rt_heapRate(client, rate int)
 func rt_heapRead(client int, at uintptr, rec unsafe.Pointer) uintptr
 func rt_argInfo(pc uintptr) (info unsafe.Pointer, ok bool)

@@ -11,7 +11,8 @@ import (
 
 // overlayProfiles are the profiles that the runtime has for agents, with their limits.
 var overlayProfiles = map[Profile]string{
-	CPUProfile: "a rate above that of the kernel's clock (100 to 1000) has fewer samples",
+	CPUProfile:       "a rate above that of the kernel's clock (100 to 1000) has fewer samples",
+	GoroutineProfile: "",
 	HeapProfile: "the records are sums since the handler was registered; rates above 117440512 are that; objects that wait for the garbage collector are " +
 		"not freed; nothing is sampled that a user arena contains",
 	BlockProfile: "the records are sums since the handler was registered",
@@ -25,6 +26,8 @@ func (o *overlay) openProfile(kind Profile, rate int) (openProfile, error) {
 	switch kind {
 	case CPUProfile:
 		return o.cpu.open(rate)
+	case GoroutineProfile:
+		return &goroutineStacks{&o.goroutines, rate}, nil
 	case HeapProfile:
 		return o.heap.open(rate)
 	case BlockProfile, MutexProfile:

@@ -322,3 +322,95 @@ func TestPatchedAllocs(t *testing.T) {
 }
 
 var patchedSink []byte
+
+//go:noinline
+func patchedParked(ready chan<- G, end <-chan bool) {
+	ready <- impl.current()
+	<-end
+}
+
+// TestPatchedGoroutines compares goroutine profiles with the goroutines that exist, while others begin and end.
+func TestPatchedGoroutines(t *testing.T) {
+	env, third := patchedEnv(t), patchedEnv(t)
+	var all, some []StackRecord
+	if err := env.Profiler.RegisterPprofGoroutineProfileHandler(1, func(list []StackRecord) { all = list }); err != nil {
+		t.Fatal(err)
+	}
+	if err := third.Profiler.RegisterPprofGoroutineProfileHandler(3, func(list []StackRecord) { some = list }); err != nil {
+		t.Fatal(err)
+	}
+	const n = 300
+	ready, end, others := make(chan G), make(chan bool), make(chan bool)
+	want := map[G]bool{}
+	for i := 0; i < n; i++ {
+		go patchedParked(ready, end)
+		want[<-ready] = true
+	}
+	go func() {
+		for {
+			select {
+			case <-end:
+				close(others)
+				return
+			default:
+				in(func(interface{}) {})
+				runtime.GoroutineProfile(make([]runtime.StackRecord, 1000)) // the application's
+			}
+		}
+	}()
+	check := func(list []StackRecord) (found int) {
+		seen := map[interface{}]bool{}
+		for _, r := range list {
+			g, ok := r.GP.(G)
+			if !ok || seen[g] {
+				t.Errorf("goroutine %v of %s, seen before: %t", r.GP, waiter(r.Stack()), seen[g])
+			}
+			seen[g] = true
+			if isOurs := waiter(r.Stack()) == "github.com/loupe-go/loupe/glti.patchedParked"; isOurs != want[g] {
+				t.Errorf("%v has the stack of %s", g, waiter(r.Stack()))
+			} else if isOurs {
+				found++
+			}
+		}
+		return found
+	}
+	for i := 0; i < 20; i++ {
+		env.Profiler.Snapshot()
+		third.Profiler.Snapshot()
+		if found := check(all); found != n {
+			t.Errorf("%d goroutines, expected %d", found, n)
+		}
+		if found := check(some); found < n/3-20 || found > n/3+20 {
+			t.Errorf("%d goroutines of %d at rate 3", found, n)
+		}
+	}
+	close(end)
+	<-others
+}
+
+// TestPatchedThreads compares the profile of thread creation with that of the runtime.
+func TestPatchedThreads(t *testing.T) {
+	env := patchedEnv(t)
+	var got []StackRecord
+	if err := env.Profiler.RegisterPprofThreadCreationProfileHandler(1, func(list []StackRecord) { got = append(got, list...) }); err != nil {
+		t.Fatal(err)
+	}
+	env.Profiler.Snapshot()
+	end := make(chan bool)
+	for i := 0; i < 10; i++ {
+		ready := make(chan bool)
+		go func() { // needs a thread
+			runtime.LockOSThread()
+			close(ready)
+			<-end
+			runtime.UnlockOSThread()
+		}()
+		<-ready
+	}
+	env.Profiler.Snapshot()
+	want, _ := runtime.ThreadCreateProfile(nil)
+	close(end)
+	if len(got) < want-1 || len(got) > want || want < 10 { // a thread can be created meanwhile
+		t.Errorf("%d threads, expected %d", len(got), want)
+	}
+}

@@ -97,6 +97,8 @@
 //	    set the rates of the block and mutex profiles of an agent; 0 for no profile
 //	rt_contentionRead() []uint64
 //	    returns the samples of both (patches/contention.patch). One caller at a time
+//	rt_profileIDs(ids []G)
+//	    selects where the goroutines of a goroutine profile are stored that the running goroutine makes; nil ends that. One caller at a time
 //	rt_heapRate(client, rate int)
 //	    sets the rate of the heap profile of one of 8 agents; 0 ends it (patches/heapprof.patch)
 //	rt_heapRead(client int, at uintptr, rec *heapRecord) uintptr
