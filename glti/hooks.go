@@ -52,8 +52,8 @@ type hooks interface {
 	// flush returns when the events of class C that happened before the call have been delivered. It is not called by callbacks.
 	flush()
 
-	// enableRaw calls cb for each event of class B, on whatever stack the runtime is on, in the middle of the scheduler: cb does not
-	// allocate, lock, block, grow its stack, write pointers to the heap or panic. remove ends that. The runtime keeps raw
+	// enableRaw calls cb for each event of class B, and for the begin of each wait, on a stack of the runtime, in the middle of the
+	// scheduler. It returns an error for a cb whose code could call other code. remove ends that. The runtime keeps raw
 	// callbacks in a fixed array that it reads without a lock: a callback may still run for a moment after remove returned.
 	enableRaw(ev Event, cb func(*RawRecord)) (remove func(), err error)
 

@@ -173,6 +173,15 @@ func (o *overlay) capability(c Capability) Capability {
 		}
 		return c
 	}
+	if c.Method == "HandleRaw" {
+		c.Available, c.Class = canCheckRaw, ClassB
+		if !c.Available {
+			c.Why = "the code of callbacks can be checked on amd64 and arm64 only"
+			return c
+		}
+		c.Limits = "for functions without calls; GoBlock*, GoSleep, GoStart, GoStop, GoPreempt, GoSysCall and GoSysExit"
+		return c
+	}
 	for kind, limits := range overlayProfiles {
 		if c.Method == kind.method() {
 			c.Available, c.Limits = true, limits

@@ -168,10 +168,18 @@ func (env *TracingEnv) Handle(ev Event, cb func(Record)) (*Registration, error) 
 	return env.register(ev, ev.method(), cb)
 }
 
-// HandleRaw registers a raw callback for an event of class B, which is called synchronously inside the scheduler, on a stack
-// of the runtime. The callback must not allocate, lock, block, call functions that may grow the stack, write pointers, or panic:
-// any of these can end the program. In practice it is a function without a closure, marked go:nosplit, that writes numbers to memory
-// that it does not allocate. It may still be called for a moment after Unregister returned.
+// HandleRaw registers a raw callback, which is called synchronously inside the scheduler, on a stack of the runtime, at the exact moment of
+// the event. There are raw callbacks for the events of class B, and for GoBlock* and GoSleep, whose begin they report. Up to 16 can be
+// registered.
+//
+// The callback must not call any function. In practice it writes numbers to global variables: a counter that several threads increment
+// is changed by [sync/atomic.AddUint64] and the like, which the compiler makes one instruction. HandleRaw reads the machine code of the
+// callback and returns an error that names the line if there is a call. The compiler also makes calls to allocate, to check an index or
+// a divisor, to write a pointer, to panic, and to grow the stack; with -race or -cover it adds calls (//go:norace prevents those of
+// -race, for which sync/atomic is no single instruction). So a registered callback cannot allocate, lock, block or panic. It can
+// still end the program by using an invalid address, and stop it by an endless loop.
+//
+// The callback may still be called for a moment after Unregister returned. What it refers to is never freed.
 //
 // HandleRaw returns an error that wraps [ErrNotBuilt] in a stock program.
 func (env *TracingEnv) HandleRaw(ev Event, cb func(*RawRecord)) (*Registration, error) {

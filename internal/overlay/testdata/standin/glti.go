@@ -101,6 +101,44 @@ func Drain() []Record {
 	}
 }
 
+// Pause returns how long package glti waits after it has read n records (drainPause).
+func Pause(n int) time.Duration {
+	if n > 1<<13 {
+		return time.Millisecond
+	}
+	return 10 * time.Millisecond
+}
+
+// DrainInto moves records from the rings to a buffer, and returns their number.
+func DrainInto(buf []Record) int { return rt_drain(buf) }
+
+func rt_raw(at int, callback unsafe.Pointer, mask uint64)
+
+// RawRecord is runtime.gltiRawRecord.
+type RawRecord struct {
+	Event  uint8
+	P      int32
+	Time   int64
+	G      uintptr
+	Goid   uint64
+	By     uintptr
+	ByGoid uint64
+	Args   [2]uint64
+}
+
+// A Raw is a raw callback.
+type Raw struct {
+	Event uint8
+	Call  func(*RawRecord)
+}
+
+// SetRaw sets the raw callbacks, whose events are those of the mask.
+func SetRaw(list []*Raw, mask uint64) {
+	for at, raw := range list {
+		rt_raw(at, unsafe.Pointer(raw), mask)
+	}
+}
+
 func Quiet()                         { rt_quiet() }
 func Stamp() string                  { return rt_stamp() }
 func Lost() uint64                   { return rt_lost() }

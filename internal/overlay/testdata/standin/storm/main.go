@@ -49,6 +49,32 @@ var (
 // exact are the events whose time is taken when they are written to a buffer. Those are read in the order of time.
 const exact = 1<<14 | 1<<18 | 1<<21 | 1<<28 | 1<<29
 
+// rawEvents have raw callbacks, and rawCounts what those have counted. Threads may lose counts of each other.
+var (
+	rawEvents = []uint8{14, 16, 18, 19, 20, 22, 23, 24, 25, 26, 27, 28, 29, 42}
+	rawCounts [64]uint64
+)
+
+// raw is a raw callback.
+//
+//go:nosplit
+//go:norace
+func raw(r *glti.RawRecord) { rawCounts[r.Event%64]++ }
+
+// rawCallbacks returns raw callbacks for all events, or none.
+func rawCallbacks(on bool) (list []*glti.Raw, mask uint64) {
+	list = make([]*glti.Raw, len(rawEvents))
+	for i, event := range rawEvents {
+		if on {
+			list[i], mask = &glti.Raw{Event: event, Call: raw}, mask|1<<event
+			kept = append(kept, list[i])
+		}
+	}
+	return list, mask
+}
+
+var kept []*glti.Raw // see package glti
+
 // callback locks, allocates, uses channels and goroutines, grows the stack, yields and collects garbage.
 func callback(r glti.Record) {
 	n := delivered.Add(1)
@@ -191,6 +217,7 @@ var jobs = []func(done <-chan struct{}){
 	func(done <-chan struct{}) { // selects events
 		until(done, func(i int) {
 			glti.EnableMask(rand.Uint64() & allEvents)
+			glti.SetRaw(rawCallbacks(i%2 == 0))
 			time.Sleep(time.Millisecond)
 			glti.EnableMask(allEvents)
 			time.Sleep(5 * time.Millisecond)
@@ -255,6 +282,9 @@ func main() {
 	check(delivered.Load() > 100 && drained.Load() > 100, "events", [2]int64{delivered.Load(), drained.Load()})
 	for _, event := range []int{procStart, procStop, sweepStart, sweepDone, start, unblock, sysCall, sysExit, sysBlock} {
 		check(seen[event] > 0 || last < time.Second, "no event", event)
+	}
+	for _, event := range []uint8{14, 19, 22, 23, 24, 26, 27, 28, 29} { // what the jobs cannot avoid
+		check(rawCounts[event] > 0, "raw callbacks", event)
 	}
 	fmt.Println("ok", delivered.Load(), drained.Load(), glti.Lost())
 }
