@@ -16,7 +16,7 @@
  * of another user (setuid, capabilities) ignores the variable. An agent that cannot be loaded is a line on stderr; the program runs
  * without it.
  *
- * In this version of Loupe the functions of the table that register callbacks, and flush, return GLTI_UNAVAILABLE.
+ * In this version of Loupe register_raw and register_profile return GLTI_UNAVAILABLE.
  */
 #ifndef GLTI_H
 #define GLTI_H
@@ -48,7 +48,7 @@ enum glti_status {
 	GLTI_OK = 0,
 	GLTI_UNAVAILABLE = 1, /* the program lacks what the function requires; capability says why */
 	GLTI_INVALID = 2,     /* an argument is invalid */
-	GLTI_CLOSED = 3,      /* the agent has been shut down */
+	GLTI_CLOSED = 3,      /* the agent has been shut down, or could not be initialized */
 };
 
 /* Events. The numbers are those of Go's first format of execution traces. */
@@ -128,7 +128,7 @@ struct glti_event {
 	uint8_t number; /* enum glti_event_number */
 	uint8_t late;   /* 1 if it was delivered from a buffer */
 	uint8_t reserved[2];
-	int32_t p;         /* processor, or -1 */
+	int32_t p;         /* processor, or -1 if it is not known */
 	int64_t time;      /* when it happened, in nanoseconds of the clock of now */
 	struct glti_g g;   /* the goroutine that the event is about */
 	struct glti_g by;  /* the goroutine that caused it */
@@ -194,7 +194,8 @@ typedef uint64_t glti_registration;
  * run until a moment after unregister returned.
  *
  * Class C: a callback runs on a thread of the host that reads the buffers. It may do what class A may. It delays other callbacks; events
- * are lost, and counted in lost, if it is too slow.
+ * are lost, and counted in lost, if it is too slow. The thread is created when all agents have been initialized, or by the first
+ * registration after that. It delivers an event after 10 milliseconds at most, if it is not behind.
  *
  * No callback may unwind into the host: a C++ exception, a Rust panic or longjmp that leaves a callback ends the program.
  */
@@ -210,11 +211,17 @@ struct glti_env {
 	/* capability describes a method of package glti, such as "RegisterTraceEvGoCreate" or "GetG". */
 	int32_t (*capability)(const struct glti_env *env, const char *method, struct glti_capability *result);
 
-	/* register_event registers a callback for an event (class A or C), register_raw a raw one (class B). */
+	/*
+	 * register_event registers a callback for an event (class A or C), register_raw a raw one (class B). capability has the class. An
+	 * event of class A is late, as one of class C, where code may not run. Callbacks of an event are called in no particular order.
+	 */
 	int32_t (*register_event)(const struct glti_env *env, uint8_t event, glti_event_fn fn, void *arg, glti_registration *result);
 	int32_t (*register_raw)(const struct glti_env *env, uint8_t event, glti_raw_fn fn, void *arg, glti_registration *result);
 
-	/* register_panic registers a callback for panics that end the program (class A). value is the panic's value as text. */
+	/*
+	 * register_panic registers a callback for panics that end the program (class A). value is the panic's value as text, as the
+	 * runtime prints it, cut off after 1 KiB. It is called at most once.
+	 */
 	int32_t (*register_panic)(const struct glti_env *env, glti_panic_fn fn, void *arg, glti_registration *result);
 
 	/* register_profile registers a handler for a profile. The unit of rate is that of the Register method of package glti. */
@@ -223,7 +230,10 @@ struct glti_env {
 	/* unregister removes a callback. A call that has begun continues. */
 	int32_t (*unregister)(const struct glti_env *env, glti_registration registration);
 
-	/* flush returns when events of class C that happened before have been delivered. Callbacks must not call it. */
+	/*
+	 * flush returns when events of class C that happened before have been delivered. Callbacks must not call it: on the thread of class C
+	 * it returns GLTI_INVALID. In InitGltiAgent it does not wait for anything.
+	 */
 	int32_t (*flush)(const struct glti_env *env);
 
 	/* lost returns the number of events that were lost because buffers were full. */
@@ -233,16 +243,13 @@ struct glti_env {
 	int32_t (*current)(const struct glti_env *env, struct glti_g *result);
 
 	/*
-	 * get_local and set_local access the address that the agent has associated with a goroutine, or NULL. In this version,
-	 * the first four agents of a program have an address, and set_local is available for the current goroutine.
+	 * get_local and set_local access the address that the agent has associated with a goroutine, or NULL, on any thread. A goroutine that has ended has
+	 * none: set_local returns GLTI_INVALID.
 	 */
 	int32_t (*get_local)(const struct glti_env *env, const struct glti_g *g, void **result);
 	int32_t (*set_local)(const struct glti_env *env, const struct glti_g *g, void *value);
 
-	/*
-	 * resolve_symbol returns the address of a Go function or global variable, or 0. In this version, it finds functions only,
-	 * and searches all of them.
-	 */
+	/* resolve_symbol returns the address of a Go function or global variable, or 0. In this version, it finds functions only. */
 	uint64_t (*resolve_symbol)(const struct glti_env *env, const char *name);
 
 	/* func_for_pc describes the function that contains an address. */

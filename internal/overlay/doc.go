@@ -126,8 +126,9 @@
 //
 // # Symbols for runtime/cgo and plugin
 //
-// Native agents are loaded by C code that is appended to package runtime/cgo (patches native, env and shutdown), Go agents by code in
-// package plugin (patch plugin). What package runtime/cgo and the runtime share is gltiCall and gltiRuntime.
+// Native agents are loaded by C code that is appended to package runtime/cgo (patches native, env, events, reader and shutdown), Go agents
+// by code in package plugin (patch plugin). What package runtime/cgo and the runtime share is gltiCall, gltiRuntime, gltiDelivery,
+// gltiNatives and gltiNativeBox.
 //
 // A record is gltiRecord in patches/base.patch. The numbers of the events are there, too.
 package overlay

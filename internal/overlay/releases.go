@@ -85,6 +85,9 @@ var names = []name{
 	// The rest of the arguments of addspecial.
 	{"addspecialForce", 21, 23, ""},
 	{"addspecialForce", 24, newest, ", false"},
+	// The function that prints the value of a panic.
+	{"printPanic", 21, 22, "printany"},
+	{"printPanic", 23, newest, "printpanicval"},
 	// Whether GODEBUG asks for hooks in the allocator: see parsedebugvars.
 	{"debugMalloc", 21, 22, "(debug.allocfreetrace|debug.inittrace|debug.sbrk != 0)"},
 	{"debugMalloc", 23, 24, "(debug.inittrace|debug.sbrk != 0)"},

@@ -50,6 +50,14 @@ probe(struct probed *p)
 	p->elsewhere = pthread_create(&thread, NULL, other_thread, NULL) != 0 || pthread_join(thread, &wrong) != 0 || wrong != NULL;
 }
 
+static void
+event(const struct glti_event *event, void *arg)
+{
+	(void)event;
+	(void)arg;
+	abort();
+}
+
 int32_t
 InitGltiAgent(const struct glti_env *env)
 {
@@ -62,7 +70,7 @@ InitGltiAgent(const struct glti_env *env)
 	setenv(getenv("PROBE") == NULL ? "PROBE" : "PROBE2", text, 1);
 	if (env->capability(env, "GetG", &capability) != GLTI_OK || !capability.available || capability.why != NULL)
 		return GLTI_INVALID;
-	if (env->capability(env, "RegisterTraceEvGoCreate", &capability) != GLTI_OK || capability.available || capability.why == NULL)
+	if (env->capability(env, "RegisterTraceEvGoWaiting", &capability) != GLTI_OK || capability.available || capability.why == NULL)
 		return GLTI_INVALID;
-	return env->register_event(env, GLTI_EV_GO_CREATE, NULL, NULL, &registration) == GLTI_UNAVAILABLE ? GLTI_OK : GLTI_INVALID;
+	return env->register_event(env, GLTI_EV_GO_WAITING, event, NULL, &registration) == GLTI_UNAVAILABLE ? GLTI_OK : GLTI_INVALID;
 }

@@ -61,6 +61,7 @@ func main() {
 	check(p.now > 0 && probe(1, "", 0, 0).now >= p.now, "now", p.now)
 	functions()
 	goroutines()
+	ended()
 	fmt.Println("ok")
 }
 
@@ -116,18 +117,35 @@ func goroutines() {
 	}
 }
 
-// elsewhere asks another goroutine about a goroutine. It can read its address, and not set it.
+// elsewhere asks another goroutine about a goroutine. It can read its address, and set it.
 func elsewhere(g C.struct_glti_g, local uintptr) {
 	done := make(chan bool)
 	go func() {
 		p := probeOf(1, g, "", 0, 7)
-		check(p.local_status == 0 && address(p.local) == local && p.set_status == C.GLTI_UNAVAILABLE, "another goroutine", p.local_status, p.local, p.set_status)
+		check(p.local_status == 0 && address(p.local) == local && p.set_status == 0, "another goroutine", p.local_status, p.local, p.set_status)
+		p = probeOf(1, g, "", 0, local)
+		check(address(p.local) == 7 && p.set_status == 0, "another goroutine", p.local, p.set_status)
 		g.id++
 		p = probeOf(1, g, "", 0, 7)
-		check(p.local_status == 0 && p.local == nil && p.set_status == C.GLTI_UNAVAILABLE, "an ended goroutine", p.local_status, p.local, p.set_status)
+		check(p.local_status == 0 && p.local == nil && p.set_status == C.GLTI_INVALID, "an ended goroutine", p.local_status, p.local, p.set_status)
 		close(done)
 	}()
 	<-done
+}
+
+// ended checks that a goroutine that has ended has no address any more, and gets none.
+func ended() {
+	var g C.struct_glti_g
+	var wg sync.WaitGroup
+	before := runtime.NumGoroutine()
+	wg.Add(1)
+	go func() { g = probe(1, "", 0, 9).g; wg.Done() }()
+	wg.Wait()
+	for runtime.NumGoroutine() > before {
+		runtime.Gosched()
+	}
+	p := probeOf(1, g, "", 0, 7)
+	check(p.local == nil && p.set_status == C.GLTI_INVALID, "ended", p.local, p.set_status)
 }
 
 // address converts what is not the address of anything.
