@@ -1,0 +1,91 @@
+package overlay
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/loupe-go/loupe/internal/testcmd"
+	"github.com/loupe-go/loupe/internal/testtarget"
+)
+
+// buildNative compiles an agent of testdata/agents, or a sample, with a compiler for C or C++.
+func buildNative(t *testing.T, compiler, source string, flags ...string) string {
+	t.Helper()
+	testtarget.Needs(t, compiler, compiler)
+	agent := filepath.Join(t.TempDir(), filepath.Base(source)+".so")
+	args := append([]string{"-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-fPIC", "-pthread", "-I", includes, "-o", agent, source}, flags...)
+	if out, err := testcmd.Combined(testcmd.Command(t, compiler, args...)); err != nil {
+		t.Fatalf("%s: %v\n%s", compiler, err, out)
+	}
+	return agent
+}
+
+// runAgents runs a program with agents.
+func runAgents(t *testing.T, program string, agents []string, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	cmd := testcmd.Command(t, program, args...)
+	cmd.Env = append(os.Environ(), "GO_GLTI_AGENT="+strings.Join(agents, ":"))
+	return testcmd.Run(t, cmd)
+}
+
+// TestNativeEvents compares what two native agents see with what a script does, in a program without package glti, and with what Go
+// callbacks see in one that has them. Agents are compiled once for all releases.
+func TestNativeEvents(t *testing.T) {
+	book := filepath.Join("testdata", "agents", "book.c")
+	agents := []string{buildNative(t, "gcc", book), buildNative(t, "gcc", book)}
+	for _, release := range built(t) {
+		for _, m := range agentModes() {
+			t.Run(release+"/"+m.name, func(t *testing.T) {
+				status, stdout, stderr := runAgents(t, buildProgram(t, release, true, "1", "./counts", m.flags...), agents)
+				const end = "book: shutdown 2, panics 1 the end: 2"
+				if status != 2 || stdout != "ok\n" || strings.Count(stderr, end) != 2 || !strings.HasPrefix(stderr, "panic: ") {
+					t.Errorf("counts: status %d\n%s%s", status, stdout, stderr)
+				}
+				want := strings.Repeat("book: shutdown 0, panics 0 , lost 0\n", 2)
+				if status, stdout, stderr := runAgents(t, buildProgram(t, release, true, "1", "./both", m.flags...), agents); status != 0 || stdout != "ok 2\n" || stderr != want {
+					t.Errorf("both: status %d\n%s%s", status, stdout, stderr)
+				}
+			})
+		}
+	}
+}
+
+// TestNativeStorm runs the program storm with an agent whose callbacks do whatever callbacks may.
+func TestNativeStorm(t *testing.T) {
+	agent := buildNative(t, "gcc", filepath.Join("testdata", "agents", "storm.c"))
+	for _, release := range built(t) {
+		for _, m := range agentModes() {
+			t.Run(release+"/"+m.name, func(t *testing.T) {
+				t.Setenv("GOFLAGS", "")
+				t.Setenv("GOWORK", "off")
+				t.Setenv("CGO_ENABLED", "1")
+				program := filepath.Join(t.TempDir(), "storm")
+				args := append(append([]string{}, m.flags...), "-o", program, "./storm")
+				if out, err := testcmd.Combined(goCommand(t, release, standin, "build", args...)); err != nil {
+					t.Fatalf("go build: %v\n%s", err, out)
+				}
+				status, stdout, stderr := runAgents(t, program, []string{agent}, storm.String())
+				if status != 0 || !strings.Contains("\n"+stdout, "\nok") || stderr != "storm: shutdown 0, flush 0, wrong 0, many calls\n" {
+					t.Errorf("status %d\n%s%s", status, stdout, stderr)
+				}
+			})
+		}
+	}
+}
+
+// TestNativeSamples runs the sample agents in a program.
+func TestNativeSamples(t *testing.T) {
+	release := testtarget.Latest()
+	host := buildHost(t, release, true, "1")
+	samples := filepath.Join("..", "..", "glti", "samples")
+	counter := buildNative(t, "gcc", filepath.Join(samples, "counter", "counter.c"), "-std=c11", "-fvisibility=hidden")
+	status, stderr := runHost(t, host, counter, "exit", "3")
+	var created, ended int
+	_, err := fmt.Sscanf(stderr, "main\ncounter: exit code 3, goroutines created %d, ended %d\n", &created, &ended)
+	if status != "exit status 3" || err != nil || created == 0 {
+		t.Errorf("counter: %s\n%s", status, stderr)
+	}
+}

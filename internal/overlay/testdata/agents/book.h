@@ -1,0 +1,23 @@
+// What the agent book.c and the programs that are compared with it share.
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "glti.h"
+
+enum { BOOK_SIZE = 1 << 18 };
+
+// A seen is an event as a callback got it.
+struct seen {
+	struct glti_event event;
+	char text[2][32];
+};
+
+// A book is what an agent has seen. The program finds its address in an environment variable.
+struct book {
+	struct seen *list;
+	uint64_t n;
+	uint64_t refused; // bit e is set if event e is unavailable
+	int32_t (*flush)(void);
+	uint64_t (*lost)(void);
+	int32_t (*stop)(void); // unregisters the callbacks
+};

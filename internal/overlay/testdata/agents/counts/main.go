@@ -1,0 +1,28 @@
+// Command counts runs the script without package glti, and panics.
+package main
+
+import (
+	"fmt"
+
+	"agents/script"
+)
+
+func main() {
+	all := script.Run()
+	agents := script.Agents()
+	for _, agent := range agents {
+		script.Compare(script.Seen(agent), all)
+		script.Check(script.Lost(agent) == 0, "lost", script.Lost(agent))
+	}
+	script.Collect(agents)
+	for _, agent := range agents {
+		script.Stop(agent)
+	}
+	if len(agents) > 0 {
+		n := len(script.Seen(agents[0]))
+		script.Run()
+		script.Check(len(script.Seen(agents[0])) == n, "events after unregister")
+	}
+	fmt.Println("ok")
+	panic(fmt.Errorf("the end: %d", len(agents)))
+}
