@@ -16,7 +16,7 @@
  * of another user (setuid, capabilities) ignores the variable. An agent that cannot be loaded is a line on stderr; the program runs
  * without it.
  *
- * In this version of Loupe register_raw and register_profile return GLTI_UNAVAILABLE.
+ * In this version of Loupe register_profile returns GLTI_UNAVAILABLE.
  */
 #ifndef GLTI_H
 #define GLTI_H
@@ -214,6 +214,7 @@ struct glti_env {
 	/*
 	 * register_event registers a callback for an event (class A or C), register_raw a raw one (class B). capability has the class. An
 	 * event of class A is late, as one of class C, where code may not run. Callbacks of an event are called in no particular order.
+	 * register_raw is available for the events that capability names for "HandleRaw"; the others return GLTI_UNAVAILABLE.
 	 */
 	int32_t (*register_event)(const struct glti_env *env, uint8_t event, glti_event_fn fn, void *arg, glti_registration *result);
 	int32_t (*register_raw)(const struct glti_env *env, uint8_t event, glti_raw_fn fn, void *arg, glti_registration *result);

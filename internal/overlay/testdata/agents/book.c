@@ -10,7 +10,7 @@ static const struct glti_env *host;
 static struct book book;
 static atomic_uint_fast64_t next, panics;
 static char panic_text[64];
-static glti_registration registrations[64];
+static glti_registration registrations[64], raw[64];
 
 static void note(const struct glti_event *event, void *arg)
 {
@@ -25,6 +25,15 @@ static void note(const struct glti_event *event, void *arg)
 	for (i = 0; i < 2; i++)
 		if (event->text[i] != NULL)
 			snprintf(book.list[at].text[i], sizeof book.list[at].text[i], "%s", event->text[i]);
+}
+
+// note_raw runs inside the scheduler.
+static void note_raw(const struct glti_event *event, void *arg)
+{
+	uint64_t *count = arg;
+
+	if (event->number == count - book.raw && event->time > 0)
+		__atomic_add_fetch(count, 1, __ATOMIC_RELAXED);
 }
 
 static void note_panic(const char *value, void *arg)
@@ -51,7 +60,7 @@ static int32_t stop(void)
 	unsigned i;
 
 	for (i = 0; i < 64; i++)
-		if (registrations[i] != 0 && host->unregister(host, registrations[i]) != GLTI_OK)
+		if ((registrations[i] != 0 && host->unregister(host, registrations[i]) != GLTI_OK) || (raw[i] != 0 && host->unregister(host, raw[i]) != GLTI_OK))
 			return GLTI_INVALID;
 	return host->unregister(host, registrations[GLTI_EV_GO_END]) == GLTI_INVALID ? GLTI_OK : GLTI_UNAVAILABLE;
 }
@@ -72,8 +81,8 @@ int32_t InitGltiAgent(const struct glti_env *env)
 		status = env->register_event(env, event, note, &book, &registrations[event]);
 		if (status == GLTI_INVALID && event >= GLTI_EV_PROC_START && event <= GLTI_EV_USER_LOG)
 			return GLTI_INVALID;
-		if (status == GLTI_UNAVAILABLE)
-			book.refused |= UINT64_C(1) << event;
+		if (env->register_raw(env, event, note_raw, &book.raw[event], &raw[event]) == GLTI_INVALID && status != GLTI_INVALID)
+			return GLTI_INVALID;
 	}
 	if (env->register_event(env, GLTI_EV_GO_END, NULL, NULL, &registration) != GLTI_INVALID ||
 	    env->register_panic(env, note_panic, &book, &registration) != GLTI_OK || env->unregister(env, registration + 1000) != GLTI_INVALID ||

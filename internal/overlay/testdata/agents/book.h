@@ -16,7 +16,7 @@ struct seen {
 struct book {
 	struct seen *list;
 	uint64_t n;
-	uint64_t refused; // bit e is set if event e is unavailable
+	uint64_t raw[64]; // how often raw callbacks were called for each event
 	int32_t (*flush)(void);
 	uint64_t (*lost)(void);
 	int32_t (*stop)(void); // unregisters the callbacks

@@ -11,7 +11,9 @@ func main() {
 	all := script.Run()
 	agents := script.Agents()
 	for _, agent := range agents {
-		script.Compare(script.Seen(agent), all)
+		seen := script.Seen(agent)
+		script.CompareRaw(script.Raw(agent), seen)
+		script.Compare(seen, all)
 		script.Check(script.Lost(agent) == 0, "lost", script.Lost(agent))
 	}
 	script.Collect(agents)

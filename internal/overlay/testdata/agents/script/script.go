@@ -40,6 +40,7 @@ type Event struct {
 
 // Events have the numbers of glti.h.
 const (
+	goStart, goStop, goPreempt, goBlock  = 14, 16, 18, 20
 	gcStart, gcDone, stwStart            = 7, 8, 9
 	goCreate, goEnd                      = 13, 15
 	goSched, goSleep, goUnblock          = 17, 19, 21
@@ -211,8 +212,29 @@ func Seen(agent string) (seen []Event) {
 	return seen
 }
 
-// Refused returns the events that are unavailable for an agent.
-func Refused(agent string) uint64 { return uint64(C.open_book(C.CString(agent)).refused) }
+// Raw returns how often the raw callback of an agent was called for each event.
+func Raw(agent string) (counts [64]uint64) {
+	for i, n := range C.open_book(C.CString(agent)).raw {
+		counts[i] = uint64(n)
+	}
+	return counts
+}
+
+// CompareRaw compares the numbers of calls of raw callbacks with those of events. They go on: a goroutine of the runtime may run.
+func CompareRaw(counts [64]uint64, seen []Event) {
+	var total [64]uint64
+	for _, e := range seen {
+		total[e.Number]++
+	}
+	for e, n := range total {
+		switch e {
+		case goStart, goStop, goPreempt, goBlock, blockSend, blockRecv, blockSelect, blockSync, blockCond, blockNet, sysCall, sysExit:
+			Check(counts[e] >= n && counts[e] < n+1000, "raw", e, counts[e], n)
+		default:
+			Check(counts[e] == 0, "raw", e, counts[e])
+		}
+	}
+}
 
 // Stop unregisters the callbacks of an agent.
 func Stop(agent string) { Check(C.stop_book(C.open_book(C.CString(agent))) == 0, "stop") }
