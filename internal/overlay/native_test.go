@@ -88,4 +88,30 @@ func TestNativeSamples(t *testing.T) {
 	if status != "exit status 3" || err != nil || created == 0 {
 		t.Errorf("counter: %s\n%s", status, stderr)
 	}
+	blocked := buildNative(t, "g++", filepath.Join(samples, "blocked", "blocked.cc"), "-std=c++17", "-fvisibility=hidden")
+	_, _, stderr = runAgents(t, buildProgram(t, release, true, "1", "./counts"), []string{blocked})
+	for _, line := range []string{"condition variables", "receiving from a channel", "select", "sleep"} {
+		var waits int
+		_, rest, _ := strings.Cut(stderr, "\nblocked: "+line+": ")
+		if _, err := fmt.Sscanf(rest, "%d waits, ", &waits); err != nil || waits == 0 || waits > 1000 {
+			t.Errorf("blocked: %s: %v\n%s", line, err, stderr)
+		}
+	}
+}
+
+// TestNativeClosed loads an agent that cannot be initialized, and one that has been shut down while the program runs. Its functions return
+// GLTI_CLOSED from then on, and its callbacks are not called. The first agent, which is shut down last, waits for the result.
+func TestNativeClosed(t *testing.T) {
+	host := buildProgram(t, testtarget.Latest(), true, "1", "./counts")
+	source := filepath.Join("testdata", "agents", "closed.c")
+	waits := buildNative(t, "gcc", source, "-DWAITS")
+	for name, macro := range map[string]string{"refused": "-DREFUSES", "shut down": "-DREGISTERS"} {
+		t.Run(name, func(t *testing.T) {
+			agent := buildNative(t, "gcc", source, macro)
+			status, stdout, stderr := runAgents(t, host, []string{waits, agent})
+			if status != 2 || stdout != "ok\n" || !strings.HasSuffix(stderr, "closed: ok\n") {
+				t.Errorf("status %d\n%s%s", status, stdout, stderr)
+			}
+		})
+	}
 }
