@@ -33,6 +33,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 	"unsafe"
 )
 
@@ -135,14 +136,11 @@ func elsewhere(g C.struct_glti_g, local uintptr) {
 
 // ended checks that a goroutine that has ended has no address any more, and gets none.
 func ended() {
-	var g C.struct_glti_g
-	var wg sync.WaitGroup
-	before := runtime.NumGoroutine()
-	wg.Add(1)
-	go func() { g = probe(1, "", 0, 9).g; wg.Done() }()
-	wg.Wait()
-	for runtime.NumGoroutine() > before {
-		runtime.Gosched()
+	c := make(chan C.struct_glti_g)
+	go func() { c <- probe(1, "", 0, 9).g }()
+	g := <-c
+	for begin := time.Now(); probeOf(1, g, "", 0, 0).local != nil; runtime.Gosched() { // it ends a moment later
+		check(time.Since(begin) < 10*time.Second, "ended")
 	}
 	p := probeOf(1, g, "", 0, 7)
 	check(p.local == nil && p.set_status == C.GLTI_INVALID, "ended", p.local, p.set_status)
