@@ -250,7 +250,10 @@ struct glti_env {
 	int32_t (*get_local)(const struct glti_env *env, const struct glti_g *g, void **result);
 	int32_t (*set_local)(const struct glti_env *env, const struct glti_g *g, void *value);
 
-	/* resolve_symbol returns the address of a Go function or global variable, or 0. In this version, it finds functions only. */
+	/*
+	 * resolve_symbol returns the address of a Go function or global variable, or 0. Variables are found if the program's file has a
+	 * symbol table, which is searched.
+	 */
 	uint64_t (*resolve_symbol)(const struct glti_env *env, const char *name);
 
 	/* func_for_pc describes the function that contains an address. */

@@ -126,7 +126,7 @@
 //
 // # Symbols for runtime/cgo and plugin
 //
-// Native agents are loaded by C code that is appended to package runtime/cgo (patches native, env, events, reader and shutdown), Go agents
+// Native agents are loaded by C code that is appended to package runtime/cgo (patches native, env, events, functions, reader and shutdown), Go agents
 // by code in package plugin (patch plugin). What package runtime/cgo and the runtime share is gltiCall, gltiRuntime, gltiDelivery,
 // gltiNatives and gltiNativeBox.
 //

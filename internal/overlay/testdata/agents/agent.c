@@ -47,6 +47,19 @@ load(void)
 }
 #endif
 
+#ifdef TRACES
+static const struct glti_env *host;
+static uint64_t calls;
+
+static void
+count(const struct glti_event *event, void *arg)
+{
+	(void)event;
+	(void)arg;
+	__atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED);
+}
+#endif
+
 #ifndef NO_INIT
 int32_t
 InitGltiAgent(const struct glti_env *env)
@@ -60,6 +73,16 @@ InitGltiAgent(const struct glti_env *env)
 	closedir(tasks);
 	SAY("init, %d thread, table %u.%u of %s, %s\n", threads, env->version >> 16, env->version & 0xffff, env->go_version,
 	    GLTI_HAS(env, func_for_pc) ? "complete" : "incomplete");
+#ifdef TRACES
+	glti_registration registration;
+	int event;
+
+	host = env;
+	for (event = GLTI_EV_PROC_START; event <= GLTI_EV_USER_LOG; event++) {
+		env->register_event(env, event, count, NULL, &registration);
+		env->register_raw(env, event, count, NULL, &registration);
+	}
+#endif
 #ifdef CRASHES_IN_INIT
 	crash();
 #endif
@@ -77,6 +100,10 @@ InitGltiAgent(const struct glti_env *env)
 void
 ShutdownGltiAgent(int32_t code)
 {
+#ifdef TRACES
+	if (host->flush(host) != GLTI_OK || __atomic_load_n(&calls, __ATOMIC_RELAXED) == 0)
+		SAY("no events\n");
+#endif
 	SAY("shutdown %d\n", code);
 #ifdef CRASHES
 	crash();

@@ -61,9 +61,20 @@ func main() {
 	check(p.elsewhere == 0, "another thread", p.elsewhere)
 	check(p.now > 0 && probe(1, "", 0, 0).now >= p.now, "now", p.now)
 	functions()
+	variables()
 	goroutines()
 	ended()
 	fmt.Println("ok")
+}
+
+// variable is what the agent finds by its name, if the program has a symbol table.
+var variable = 1
+
+func variables() {
+	p := probe(1, "main.variable", 0, 0)
+	stripped := len(os.Args) > 1 && os.Args[1] == "stripped"
+	check(p.symbol == 0 && stripped || uintptr(p.symbol) == uintptr(unsafe.Pointer(&variable)), "variable", p.symbol, &variable)
+	check(probe(1, "main.absent", 0, 0).symbol == 0, "absent")
 }
 
 type method struct{}
