@@ -53,9 +53,10 @@ func TestNativeEvents(t *testing.T) {
 	}
 }
 
-// TestNativeStorm runs the program storm with an agent whose callbacks do whatever callbacks may.
+// TestNativeStorm runs the program storm with an agent whose callbacks do whatever callbacks may, and with one that is too slow.
 func TestNativeStorm(t *testing.T) {
 	agent := buildNative(t, "gcc", filepath.Join("testdata", "agents", "storm.c"))
+	slow := buildNative(t, "gcc", filepath.Join("testdata", "agents", "lost.c"))
 	for _, release := range built(t) {
 		for _, m := range agentModes() {
 			t.Run(release+"/"+m.name, func(t *testing.T) {
@@ -70,6 +71,10 @@ func TestNativeStorm(t *testing.T) {
 				status, stdout, stderr := runAgents(t, program, []string{agent}, storm.String())
 				if status != 0 || !strings.Contains("\n"+stdout, "\nok") || stderr != "storm: shutdown 0, flush 0, wrong 0, many calls\n" {
 					t.Errorf("status %d\n%s%s", status, stdout, stderr)
+				}
+				status, stdout, stderr = runAgents(t, program, []string{slow}, storm.String())
+				if status != 0 || !strings.Contains("\n"+stdout, "\nok") || stderr != "lost: right, some\n" {
+					t.Errorf("slow: status %d\n%s%s", status, stdout, stderr)
 				}
 			})
 		}
