@@ -237,15 +237,18 @@ struct glti_env {
 	 */
 	int32_t (*flush)(const struct glti_env *env);
 
-	/* lost returns the number of events that were lost because buffers were full. */
+	/*
+	 * lost returns the number of events that were lost: because buffers were full, or because they have strings, which buffers have not,
+	 * and code might not run.
+	 */
 	uint64_t (*lost)(const struct glti_env *env);
 
 	/* current stores the current goroutine, zeros on a thread that executes none. */
 	int32_t (*current)(const struct glti_env *env, struct glti_g *result);
 
 	/*
-	 * get_local and set_local access the address that the agent has associated with a goroutine, or NULL, on any thread. A goroutine that has ended has
-	 * none: set_local returns GLTI_INVALID.
+	 * get_local and set_local access the address that the agent has associated with a goroutine, or NULL, on any thread. A goroutine
+	 * that has ended has none: set_local returns GLTI_INVALID.
 	 */
 	int32_t (*get_local)(const struct glti_env *env, const struct glti_g *g, void **result);
 	int32_t (*set_local)(const struct glti_env *env, const struct glti_g *g, void *value);
