@@ -41,7 +41,7 @@ func (*overlay) enableRaw(ev Event, cb func(*RawRecord)) (remove func(), err err
 	defer raws.Unlock()
 	at := slices.Index(raws.list[:], nil)
 	if at < 0 {
-		return nil, fmt.Errorf("glti: HandleRaw: %s: there are %d raw callbacks already; unregister one", ev, len(raws.list))
+		return nil, fmt.Errorf("glti: HandleRaw: %s: all raw callbacks are in use; unregister one", ev)
 	}
 	raw := &rtRaw{uint8(ev), cb}
 	raws.kept = append(raws.kept, raw)

@@ -101,17 +101,6 @@ func Drain() []Record {
 	}
 }
 
-// Pause returns how long package glti waits after it has read n records (drainPause).
-func Pause(n int) time.Duration {
-	if n > 1<<13 {
-		return time.Millisecond
-	}
-	return 10 * time.Millisecond
-}
-
-// DrainInto moves records from the rings to a buffer, and returns their number.
-func DrainInto(buf []Record) int { return rt_drain(buf) }
-
 func rt_raw(at int, callback unsafe.Pointer, mask uint64)
 
 // RawRecord is runtime.gltiRawRecord.
