@@ -1,11 +1,13 @@
-// Command glti measures what the tool interface costs a program without an agent: a program that `loupe go build` compiled, compared with the
-// same program that the go command compiled.
+// Command glti measures what the tool interface costs a program: a program that `loupe go build` compiled, compared with the same program
+// that the go command compiled.
 //
-//	go run ./bench/glti [-rounds 21] [-only OPERATION]
+//	go run ./bench/glti [-rounds 21] [-only OPERATION] [-build]
 //
-// Both are built by the toolchain of the current directory, or of GOTOOLCHAIN, and take turns. The output is the median of the
-// ratios of their processor time, round by round. The last column has the ratio when all events that the runtime reports are
-// written to the rings.
+// Both are built by the toolchain of the current directory, or of GOTOOLCHAIN, and take turns. The first table has the median of the
+// ratios of their processor time, round by round: without agent; with an agent that counts collections, and goroutines that start and
+// end; with all events written to the buffers and read; and, for comparison, of the stock program while it records an execution trace and
+// discards it. The second table has the time from the start of the program to its end if it does nothing. With -build, the third
+// has the time to build it with an empty cache, and again.
 package main
 
 import (
@@ -29,13 +31,14 @@ const source = "internal/overlay/testdata/standin"
 func main() {
 	rounds := flag.Int("rounds", 21, "measurements of each program")
 	only := flag.String("only", "", "measure only this operation")
+	builds := flag.Bool("build", false, "measure how long it takes to build the program")
 	flag.Parse()
-	if err := run(context.Background(), *rounds, *only); err != nil {
+	if err := run(context.Background(), *rounds, *only, *builds); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context, rounds int, only string) error {
+func run(ctx context.Context, rounds int, only string, builds bool) error {
 	dir, err := os.MkdirTemp("", "bench-glti-")
 	if err != nil {
 		return err
@@ -45,53 +48,154 @@ func run(ctx context.Context, rounds int, only string) error {
 	if err := build(ctx, stock, patched); err != nil {
 		return err
 	}
-	list, err := exec.CommandContext(ctx, stock).Output()
-	if err != nil {
+	if err := operations(ctx, stock, patched, rounds, only); err != nil {
 		return err
 	}
-	fmt.Println("| operation | stock, ns | no agent | all events to the rings |\n|---|---|---|---|")
-	for _, name := range strings.Fields(string(list)) {
-		if only != "" && name != only {
-			continue
-		}
-		var times, without, with []float64
-		for range rounds {
-			var t [3]float64
-			for i, way := range [][]string{{stock, name}, {patched, name}, {patched, name, allEvents}} {
-				if t[i], err = measure(ctx, way); err != nil {
-					return err
-				}
-			}
-			times, without, with = append(times, t[0]), append(without, t[1]/t[0]), append(with, t[2]/t[0])
-		}
-		fmt.Printf("| %s | %.1f | %.3f | %.2f |\n", name, median(times), median(without), median(with))
+	if err := starts(ctx, dir, stock, patched); err != nil {
+		return err
+	}
+	if builds {
+		return buildTimes(ctx, dir, stock, patched)
 	}
 	return nil
 }
 
-// allEvents selects all events.
-const allEvents = "0x1ffffffffffff"
-
-// build builds the program twice.
-func build(ctx context.Context, stock, patched string) error {
-	cache, err := overlay.CacheDir()
+// operations prints the table of operations.
+func operations(ctx context.Context, stock, patched string, rounds int, only string) error {
+	list, err := exec.CommandContext(ctx, stock).Output()
 	if err != nil {
 		return err
 	}
+	ways := []struct{ name, program, agent string }{
+		{"stock, ns", stock, ""},
+		{"no agent", patched, ""},
+		{"counters", patched, "counters"},
+		{"all events to the buffers", patched, "rings"},
+		{"runtime/trace", stock, "trace"},
+	}
+	header := "| operation |"
+	for _, w := range ways {
+		header += " " + w.name + " |"
+	}
+	fmt.Println(header + "\n" + strings.Repeat("|---", len(ways)+1) + "|")
+	for _, name := range strings.Fields(string(list)) {
+		if only != "" && name != only {
+			continue
+		}
+		values := make([][]float64, len(ways))
+		for range rounds {
+			base := 0.0
+			for i, w := range ways {
+				t, err := measure(ctx, w.program, name, w.agent)
+				if err != nil {
+					return err
+				}
+				if i == 0 {
+					base = t
+					values[0] = append(values[0], t)
+					continue
+				}
+				values[i] = append(values[i], t/base)
+			}
+		}
+		fmt.Printf("| %s | %.1f |", name, median(values[0]))
+		for _, v := range values[1:] {
+			fmt.Printf(" %.2f |", median(v))
+		}
+		fmt.Println()
+	}
+	return nil
+}
+
+// starts prints the table of starts. The agent is glti/samples/counter, if there is a C compiler.
+func starts(ctx context.Context, dir, stock, patched string) error {
+	ways := []struct {
+		name, program string
+		env           []string
+	}{{"stock", stock, nil}, {"no agent", patched, nil}}
+	agent := filepath.Join(dir, "counter.so")
+	cc := exec.CommandContext(ctx, "cc", "-std=c11", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-I", "glti/include", "-o", agent, "glti/samples/counter/counter.c")
+	if out, err := cc.CombinedOutput(); err != nil {
+		fmt.Printf("\nno native agent: %v %s\n", err, out)
+	} else {
+		ways = append(ways, struct {
+			name, program string
+			env           []string
+		}{"a native agent", patched, []string{"GO_GLTI_AGENT=" + agent}})
+	}
+	const rounds = 301
+	times := make([][]float64, len(ways))
+	for range rounds {
+		for i, w := range ways {
+			cmd := exec.CommandContext(ctx, w.program)
+			cmd.Env = append(os.Environ(), w.env...)
+			begin := time.Now()
+			if err := cmd.Run(); err != nil {
+				return err
+			}
+			times[i] = append(times[i], time.Since(begin).Seconds()*1000)
+		}
+	}
+	fmt.Println("\n| start to end | ms |\n|---|---|")
+	for i, w := range ways {
+		fmt.Printf("| %s | %.2f |\n", w.name, median(times[i]))
+	}
+	return nil
+}
+
+// buildTimes prints the table of builds.
+func buildTimes(ctx context.Context, dir, stock, patched string) error {
+	fmt.Println("\n| build | empty cache, s | again, s |\n|---|---|---|")
+	for _, name := range []string{"go", "loupe go"} {
+		if err := os.Setenv("GOCACHE", filepath.Join(dir, "cache "+name)); err != nil {
+			return err
+		}
+		var seconds [2]float64
+		for i := range seconds {
+			cmd, err := command(ctx, name == "loupe go", map[bool]string{false: stock, true: patched}[name == "loupe go"])
+			if err != nil {
+				return err
+			}
+			begin := time.Now()
+			if out, err := cmd.CombinedOutput(); err != nil {
+				return fmt.Errorf("%s: %w\n%s", cmd, err, out)
+			}
+			seconds[i] = time.Since(begin).Seconds()
+		}
+		fmt.Printf("| %s | %.1f | %.2f |\n", name, seconds[0], seconds[1])
+	}
+	return nil
+}
+
+// command returns the command that builds the program.
+func command(ctx context.Context, overlaid bool, to string) (*exec.Cmd, error) {
+	if !overlaid {
+		return exec.CommandContext(ctx, "go", "build", "-C", source, "-o", to, "./work"), nil
+	}
+	cache, err := overlay.CacheDir()
+	if err != nil {
+		return nil, err
+	}
+	c, err := overlay.Prepare(ctx, "build", []string{"-C", source, "-o", to, "./work"}, cache)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, c.Path, c.Args[1:]...)
+	cmd.Env = c.Env
+	return cmd, nil
+}
+
+// build builds the program twice.
+func build(ctx context.Context, stock, patched string) error {
 	// The module of the program is not in the workspace.
 	if err := os.Setenv("GOWORK", "off"); err != nil {
 		return err
 	}
-	begin := time.Now()
-	c, err := overlay.Prepare(ctx, "build", []string{"-C", source, "-o", patched, "./work"}, cache)
-	if err != nil {
-		return err
-	}
-	fmt.Printf("overlay made or found in %v\n", time.Since(begin).Round(time.Millisecond))
-	plain := exec.CommandContext(ctx, "go", "build", "-C", source, "-o", stock, "./work")
-	with := exec.CommandContext(ctx, c.Path, c.Args[1:]...)
-	with.Env = c.Env
-	for _, cmd := range []*exec.Cmd{plain, with} {
+	for overlaid, to := range map[bool]string{false: stock, true: patched} {
+		cmd, err := command(ctx, overlaid, to)
+		if err != nil {
+			return err
+		}
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("%s: %w\n%s", cmd, err, out)
 		}
@@ -108,11 +212,20 @@ func build(ctx context.Context, stock, patched string) error {
 	return nil
 }
 
-// measure runs the program once, and returns the processor time of an operation in nanoseconds.
-func measure(ctx context.Context, command []string) (float64, error) {
-	out, err := exec.CommandContext(ctx, command[0], command[1:]...).Output()
+// measure runs the program once, and returns the processor time of an operation in nanoseconds. What the program lost is printed.
+func measure(ctx context.Context, program, operation, agent string) (float64, error) {
+	cmd := exec.CommandContext(ctx, program, operation)
+	if agent != "" {
+		cmd.Args = append(cmd.Args, agent)
+	}
+	var lost strings.Builder
+	cmd.Stderr = &lost
+	out, err := cmd.Output()
 	if err != nil {
-		return 0, fmt.Errorf("%s: %w", strings.Join(command, " "), err)
+		return 0, fmt.Errorf("%s: %w\n%s", cmd, err, lost.String())
+	}
+	if lost.Len() > 0 {
+		log.Printf("%s, %s: %s", operation, agent, strings.TrimSpace(lost.String()))
 	}
 	return strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
 }

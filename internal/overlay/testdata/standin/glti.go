@@ -1,7 +1,10 @@
 // Package glti stands in for the package of this path in tests of the patched runtime. It has the symbols that the runtime pushes.
 package glti
 
-import "unsafe"
+import (
+	"time"
+	"unsafe"
+)
 
 // Record is runtime.gltiRecord.
 type Record struct {
@@ -127,6 +130,17 @@ func SetRaw(list []*Raw, mask uint64) {
 		rt_raw(at, unsafe.Pointer(raw), mask)
 	}
 }
+
+// Pause returns how long package glti waits after it has read n records (drainPause).
+func Pause(n int) time.Duration {
+	if n > 1<<13 {
+		return time.Millisecond
+	}
+	return 10 * time.Millisecond
+}
+
+// DrainInto moves records from the rings to a buffer, and returns their number.
+func DrainInto(buf []Record) int { return rt_drain(buf) }
 
 func Quiet()                         { rt_quiet() }
 func Stamp() string                  { return rt_stamp() }

@@ -1,6 +1,7 @@
 // Command work measures an operation that the patched runtime has hooks in, which its argument names, and prints the nanoseconds of
-// processor time that it takes. Without argument, it lists the operations. It is compiled with and without the overlay. With a
-// second argument, it lets the runtime report the events of that mask.
+// processor time that it takes. Without argument, it lists the operations. It is compiled with and without the overlay. A second argument
+// is an agent that runs meanwhile: trace records an execution trace and discards it; a program with the overlay also has counters and
+// rings, and prints what they lose to standard error.
 package main
 
 import (
@@ -10,13 +11,21 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"strconv"
+	"runtime/trace"
 	"sync"
 	"syscall"
 )
 
-// enable selects events, in a program with the overlay.
-var enable = func(uint64) { panic("the program has no tool interface") }
+// An agent observes the program from start to stop.
+type agent struct{ start, stop func() }
+
+var agents = map[string]agent{
+	"trace": {func() {
+		if err := trace.Start(io.Discard); err != nil {
+			panic(err)
+		}
+	}, trace.Stop},
+}
 
 var sink any
 
@@ -114,11 +123,12 @@ func main() {
 		return
 	}
 	if len(os.Args) > 2 {
-		mask, err := strconv.ParseUint(os.Args[2], 0, 64)
-		if err != nil {
-			panic(err)
+		a, ok := agents[os.Args[2]]
+		if !ok {
+			panic("the program has no agent " + os.Args[2])
 		}
-		enable(mask)
+		a.start()
+		defer a.stop()
 	}
 	for _, w := range workloads {
 		if w.name != os.Args[1] {
