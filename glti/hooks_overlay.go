@@ -57,6 +57,7 @@ func rt_drain(into []rtRecord) int
 func rt_lost() uint64
 func rt_inState(event uint8, into []rtID) int
 func rt_proc(id int32) uintptr
+func rt_wait(ns int64)
 func rt_local(g uintptr, goid uint64) unsafe.Pointer
 func rt_setLocal(g uintptr, goid uint64, box unsafe.Pointer) unsafe.Pointer
 func rt_inherit(on bool)
@@ -79,12 +80,14 @@ func rt_types() (begin, end uintptr)
 // drainEvery is how long a late record waits at most.
 const drainEvery = 10 * time.Millisecond
 
-// drainPause returns how long to wait after n records were read. While there are many, waiting less keeps the buffers in the cache.
-func drainPause(n int) time.Duration {
+// drainWait waits after n records were read. While there are many, waiting less keeps the buffers in the cache, and a timer wakes the
+// goroutine on a thread that already runs, even if the machine is busy. If there are few, it waits without a timer: see rt_wait.
+func drainWait(n int) {
 	if n > 1<<13 {
-		return drainEvery / 10
+		time.Sleep(drainEvery / 10)
+		return
 	}
-	return drainEvery
+	rt_wait(int64(drainEvery))
 }
 
 // overlayEvents are the events that the runtime reports, with the class of their callbacks. No current release has the others.
@@ -260,7 +263,7 @@ func (o *overlay) drain() {
 				return
 			}
 		}
-		time.Sleep(drainPause(n))
+		drainWait(n)
 	}
 }
 

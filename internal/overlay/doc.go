@@ -79,6 +79,8 @@
 //	    writes the goroutines that are in the state of an event, GoWaiting or GoInSyscall, and returns how many there are; see patches/states.patch
 //	rt_proc(id int32) uintptr
 //	    the address of a processor; 0 if there was none with that number
+//	rt_wait(ns int64)
+//	    is how the caller of rt_drain sleeps
 //	rt_raw(at int, callback unsafe.Pointer, mask uint64)
 //	    sets the raw callback at a place of the array, a *gltiRaw that is never freed, or nil, and the events for which there are any
 //	rt_quiet()

@@ -104,6 +104,20 @@ func Drain() []Record {
 	}
 }
 
+func rt_wait(ns int64)
+
+// Pause waits as package glti does after it has read n records (drainWait).
+func Pause(n int) {
+	if n > 1<<13 {
+		time.Sleep(time.Millisecond)
+		return
+	}
+	rt_wait(int64(10 * time.Millisecond))
+}
+
+// DrainInto moves records from the rings to a buffer, and returns their number.
+func DrainInto(buf []Record) int { return rt_drain(buf) }
+
 func rt_raw(at int, callback unsafe.Pointer, mask uint64)
 
 // RawRecord is runtime.gltiRawRecord.
@@ -130,17 +144,6 @@ func SetRaw(list []*Raw, mask uint64) {
 		rt_raw(at, unsafe.Pointer(raw), mask)
 	}
 }
-
-// Pause returns how long package glti waits after it has read n records (drainPause).
-func Pause(n int) time.Duration {
-	if n > 1<<13 {
-		return time.Millisecond
-	}
-	return 10 * time.Millisecond
-}
-
-// DrainInto moves records from the rings to a buffer, and returns their number.
-func DrainInto(buf []Record) int { return rt_drain(buf) }
 
 func Quiet()                         { rt_quiet() }
 func Stamp() string                  { return rt_stamp() }

@@ -265,7 +265,7 @@ func main() {
 				}
 				drained.Add(1)
 			}
-			time.Sleep(time.Millisecond)
+			glti.Pause(rand.Intn(1 << 14))
 		})
 	}()
 	var wg sync.WaitGroup

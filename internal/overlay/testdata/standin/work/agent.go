@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"sync/atomic"
-	"time"
 
 	"github.com/loupe-go/loupe/glti"
 )
@@ -15,8 +14,11 @@ import (
 const counted = 1<<7 | 1<<8 | 1<<13 | 1<<15
 
 var (
-	counters [64]atomic.Uint64
-	read     uint64 // records that were read from the buffers
+	counters [64]struct {
+		atomic.Uint64
+		_ [56]byte // a cache line of its own
+	}
+	read uint64 // records that were read from the buffers
 )
 
 func init() {
@@ -41,7 +43,7 @@ func drain() {
 			n = glti.DrainInto(buf)
 		}
 		read += uint64(all)
-		time.Sleep(glti.Pause(all))
+		glti.Pause(all)
 	}
 }
 
