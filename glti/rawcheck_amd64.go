@@ -1,6 +1,9 @@
 package glti
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"runtime"
+)
 
 const canCheckRaw = true
 
@@ -27,8 +30,8 @@ func findCall(entry uintptr, code []byte) (at uintptr, found bool) {
 				return at, true
 			}
 		case len(rest) < 2:
-		case rest[0] == 0x0f && rest[1]&0xf0 == 0x80: // conditional jump
-			if to, ok := relative(6); ok && !inside(to) && isCode(entry, to) {
+		case rest[0] == 0x0f && rest[1]&0xf0 == 0x80: // conditional jump, which no compiler makes to a stub
+			if to, ok := relative(6); ok && !inside(to) && runtime.FuncForPC(to) != nil {
 				return at, true
 			}
 		case rest[0] == 0x0f && (rest[1] == 0x05 || rest[1] == 0x34): // SYSCALL, SYSENTER
