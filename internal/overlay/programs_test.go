@@ -73,7 +73,7 @@ func builds(t *testing.T, test func(t *testing.T, release string, m mode)) {
 
 // programs returns the commands of the scripted programs.
 func programs() [][]string {
-	return [][]string{{"events"}, {"storage"}, {"blocks"}, {"sched"}, {"runtime"}, {"cpu"}, {"contention"}, {"allocs"}, {"user"}, {"panics"},
+	return [][]string{{"events"}, {"storage"}, {"blocks"}, {"sched"}, {"threads"}, {"runtime"}, {"cpu"}, {"contention"}, {"allocs"}, {"user"}, {"panics"},
 		{"storm", storm.String()}}
 }
 
