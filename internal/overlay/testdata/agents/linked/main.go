@@ -63,7 +63,9 @@ func main() {
 	}
 }
 
+// kill sends a signal twice, as timeout(1) does.
 func kill(s syscall.Signal) {
+	syscall.Kill(os.Getpid(), s)
 	syscall.Kill(os.Getpid(), s)
 	time.Sleep(time.Hour)
 }
