@@ -57,6 +57,9 @@ func main() {
 	}
 	failed := false
 	for _, w := range ways {
+		if race && w.name == "goexit" {
+			continue // the runtime does not detect deadlocks: the race detector has a thread of its own
+		}
 		cmd := exec.Command(os.Args[0], w.name)
 		var stdout, stderr strings.Builder
 		cmd.Stdout, cmd.Stderr = &stdout, &stderr
