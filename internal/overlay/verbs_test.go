@@ -73,6 +73,8 @@ func TestVerbs(t *testing.T) {
 			run("src/runtime/proc.go:"+line(t, release, "fn()"), false, "run", ".", "x")
 			t.Setenv("GOTRACEBACK", "")
 			run("both tags original", true, "test", "-v", ".", "-tags=mine")
+			run("coverage: 0.0% of statements", true, "test", "-cover", ".")
+			run("without tags original vendored", true, "run", "-cover", ".")
 			run("", true, "vet", "-tags", "mine", "./...")
 			run("flag provided but not defined: -absent", false, "build", "-absent")
 			run("example.com/app", true, "list", "./...")
