@@ -59,7 +59,8 @@ func (a *app) goVerbCommand(verb string) *cobra.Command {
 		Use:   verb + " ARGS...",
 		Short: "Like go " + verb,
 		Long: fmt.Sprintf(`Run go %s ARGS with the tool interface in the runtime.
-go help %s describes ARGS. Loupe merges -overlay and -tags with its own%s.`, verb, verb, map[bool]string{true: ", and\nhas the flags -agent and -agents, which loupe help go describes"}[overlay.Links(verb)]),
+go help %s describes ARGS. Loupe merges -overlay and -tags with its
+own%s.`, verb, verb, map[bool]string{true: ", and has the flags -agent and -agents, which loupe help go describes"}[overlay.Links(verb)]),
 		Example:            fmt.Sprintf("  loupe go %s ./...", verb),
 		DisableFlagParsing: true, // they are flags of the go command
 	}
