@@ -23,12 +23,18 @@ type overlay struct {
 	goroutines  patchedGoroutines
 	types       funcTypes
 
-	mask    atomic.Uint64 // the enabled events of the runtime
-	changed sync.Mutex    // held to change mask
-	drains  atomic.Bool   // the goroutine that reads the rings is running
-	rounds  atomic.Uint64 // how often it has emptied the rings
-	lost    uint64        // lost records that have been reported; of that goroutine
-	strings stringTable
+	mask    atomic.Uint64 // the events that have callbacks, and those of streams
+	enabled uint64        // the events that have callbacks; guarded by changed
+	streams openStreams
+	// streamMask are the events of streams; guarded by changed.
+	streamMask   uint64
+	streamSystem bool           // a stream wants the goroutines of the runtime; guarded by changed
+	changed      sync.Mutex     // held to change mask
+	drains       atomic.Bool    // the goroutine that reads the rings is running
+	rounds       atomic.Uint64  // how often it has emptied the rings
+	sync         func(rtRecord) // receives the events of class A
+	lost         uint64         // lost records that have been reported; of that goroutine
+	strings      stringTable
 }
 
 // rtRecord is runtime.gltiRecord.
@@ -43,6 +49,7 @@ type rtRecord struct {
 	by     uintptr
 	byGoid uint64
 	args   [2]uint64
+	stack  uint64
 }
 
 // The functions that the runtime pushes. Pointers to functions are *func.
@@ -153,8 +160,12 @@ var overlayMethods = []string{"GetG", "GetGls", "GetGlsPtr", "SetGls", "SetGlsPt
 
 func newOverlay() *overlay {
 	o := &overlay{stock: newStock()}
-	call := func(r rtRecord) { deliver(r.record()) }
-	rt_deliver(unsafe.Pointer(&call))
+	o.sync = func(r rtRecord) {
+		if len(o.streams.get()) > 0 {
+			o.pass([]rtRecord{r}, nil)
+		}
+		deliver(r.record())
+	}
 	annotated := func(event uint8, time int64, g uintptr, goid, arg0, arg1 uint64, text0, text1 string) {
 		o.annotate(Record{Event: Event(event), Time: time, G: G{g, goid}, Args: [2]uint64{arg0, arg1}, Text: [2]string{text0, text1}})
 	}
@@ -207,13 +218,13 @@ func (o *overlay) capability(c Capability) Capability {
 func (r *rtRecord) record() Record {
 	rec := Record{Event: Event(r.event), Late: r.late, Time: r.time, End: r.end, G: G{r.g, r.goid}}
 	fields := events[r.event].fields
-	if fields&(fieldArg0|fieldArg1) != 0 {
+	if fields&(fieldArg0|fieldArg1) != 0 { // others are for streams
 		rec.Args = r.args
 	}
 	if fields&fieldP != 0 {
 		rec.P = P{rt_proc(r.p), r.p}
 	}
-	if r.by != 0 {
+	if r.by != 0 && fields&fieldBy != 0 {
 		rec.By = G{r.by, r.byGoid}
 	}
 	return rec
@@ -223,15 +234,12 @@ func (o *overlay) enable(ev Event) error {
 	if _, ok := overlayEvents[ev]; !ok {
 		return o.capability(Capability{Method: ev.method()}).err()
 	}
-	o.set(func(mask uint64) uint64 { return mask | 1<<ev })
-	if o.drains.CompareAndSwap(false, true) {
-		go o.drain()
-	}
+	o.set(func(enabled uint64) uint64 { return enabled | 1<<ev })
 	return nil
 }
 
 func (o *overlay) disable(ev Event) {
-	o.set(func(mask uint64) uint64 { return mask &^ (1 << ev) })
+	o.set(func(enabled uint64) uint64 { return enabled &^ (1 << ev) })
 	if ev == EvString {
 		o.strings.clear()
 	}
@@ -240,21 +248,49 @@ func (o *overlay) disable(ev Event) {
 func (o *overlay) set(change func(uint64) uint64) {
 	o.changed.Lock()
 	defer o.changed.Unlock()
-	mask := change(o.mask.Load())
+	o.enabled = change(o.enabled)
+	o.selectEvents()
+}
+
+// onlyUser is the bit of the mask that leaves out the goroutines of the runtime.
+const onlyUser = 1
+
+// selectEvents selects the events of the runtime, and starts the goroutine that reads the rings. The caller holds the lock.
+func (o *overlay) selectEvents() {
+	mask := o.enabled | o.streamMask
 	o.mask.Store(mask)
-	if mask>>EvString&1 != 0 {
+	if o.enabled>>EvString&1 != 0 {
 		mask |= stringEvents
 	}
+	if o.enabled == 0 && mask != 0 && !o.streamSystem {
+		mask |= 1 << onlyUser
+	}
+	if o.enabled != 0 {
+		rt_deliver(unsafe.Pointer(&o.sync))
+	} else { // streams have no use for class A
+		rt_deliver(nil)
+	}
 	rt_enable(mask)
+	if mask != 0 && o.drains.CompareAndSwap(false, true) {
+		go o.drain()
+	}
+}
+
+func (o *overlay) hasCallbacks() bool {
+	o.changed.Lock()
+	defer o.changed.Unlock()
+	return o.enabled != 0
 }
 
 // drain delivers the records of the buffers until no event is enabled. The runtime does not report events of its goroutine.
 func (o *overlay) drain() {
 	rt_quiet()
-	buf := make([]rtRecord, 1<<10)
+	buf, batch := make([]rtRecord, 1<<10), make([]StreamRecord, 1<<10)
 	for {
 		enabled := o.mask.Load() != 0
-		n := o.drainOnce(buf)
+		began := nanotime()
+		n := o.drainOnce(buf, batch)
+		o.passed(began)
 		o.rounds.Add(1)
 		if !enabled {
 			o.drains.Store(false)
@@ -273,15 +309,19 @@ func (o *overlay) flush() {
 	}
 }
 
-// drainOnce delivers what is in the buffers of the runtime, and returns how much that was.
-func (o *overlay) drainOnce(buf []rtRecord) (all int) {
+// drainOnce delivers what is in the buffers of the runtime, and returns how much that was. batch has room for what it passes on to streams.
+func (o *overlay) drainOnce(buf []rtRecord, batch []StreamRecord) (all int) {
 	for {
 		n := rt_drain(buf)
+		o.pass(buf[:n], batch)
 		for i := range buf[:n] {
 			o.emit(&buf[i])
 		}
 		if total := rt_lost(); total != o.lost {
-			lost(total - o.lost)
+			if o.hasCallbacks() || len(o.streams.get()) == 0 { // streams report it themselves
+				lost(total - o.lost)
+			}
+			o.streams.lost.Store(total)
 			o.lost = total
 		}
 		all += n

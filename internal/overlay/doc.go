@@ -118,6 +118,24 @@
 //	    the description of the parameters of the function that begins at pc, nil if it has none; not ok for functions in assembly
 //	rt_types() (begin, end uintptr)
 //	    where the types of the executable are
+//	rt_stacks(depth uint32)
+//	    selects how many addresses of a stack are recorded, at most 128; 0 for no stacks
+//	rt_stack(id uint64, into []uintptr) int
+//	    the addresses of a stack that a record names (patches/stream.patch)
+//	rt_stacksFull() uint64
+//	    how often a stack had no room in the table
+//	rt_goroutines(from int, into []gltiGoroutine) (n, next int)
+//	    describes the goroutines, from a position of the list of all on; the next position is 0 at the end
+//	rt_waitReason(n uint8) string
+//	    the text of a wait reason; "" if there is no such reason
+//	rt_heapLive() uint64
+//	    the size of the heap that the runtime compares with the goal
+//	rt_calls(pc uintptr, into []gltiFrame) int
+//	    the calls at an address, inlined ones first
+//	rt_traceReason(n uint8) string
+//	    the text of a reason of the execution tracer; "" before Go 1.22
+//	rt_startPC(pc uintptr) uintptr
+//	    the function that a go statement names, where the compiler has made a wrapper of it
 //
 //	rt_newEnv(fn func(name string) unsafe.Pointer)
 //	    sets the function that makes the environment of an agent that is loaded at run time, a *GLTIEnv

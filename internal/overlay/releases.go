@@ -69,6 +69,15 @@ var names = []name{
 	{"traceFile", 21, 21, "trace.go"},
 	{"traceFile", 22, 22, "trace2runtime.go"},
 	{"traceFile", 23, newest, "traceruntime.go"},
+	// The function that a go statement names, where the compiler has made a wrapper of it.
+	{"startPC", 21, 21, "startPCforTrace"},
+	{"startPC", 22, newest, "startPCForTrace"},
+	// The text of a reason of the execution tracer, which has numbers for events instead before Go 1.22.
+	{"traceReason", 21, 21, `""`},
+	{"traceReason", 22, newest, "gltiTraceReason(n)"},
+	// How the inlined calls at pc in the function f are found.
+	{"newInlineUnwinder", 21, 21, "newInlineUnwinder(f, pc, nil)"},
+	{"newInlineUnwinder", 22, newest, "newInlineUnwinder(f, pc)"},
 	// Random numbers that the handler of a signal may use.
 	{"randn", 21, 21, "fastrandn"},
 	{"randn", 22, newest, "cheaprandn"},

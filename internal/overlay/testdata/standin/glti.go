@@ -18,6 +18,7 @@ type Record struct {
 	By     uintptr
 	ByGoid uint64
 	Args   [2]uint64
+	Stack  uint64
 }
 
 func rt_enable(mask uint64)

@@ -13,6 +13,19 @@ import (
 	"github.com/loupe-go/loupe/glti"
 )
 
+// Numbers of events, as in the runtime. Those below 5, and the bit onlyUser of the mask, are of streams, which must not change what native
+// agents receive.
+const (
+	onlyUser = 1
+	goPark   = 2
+	goYield  = 3
+	goReady  = 4
+	create   = 13
+	start    = 14
+	unblock  = 21
+	sysExit  = 29
+)
+
 func main() {
 	debug.SetGCPercent(-1) // as in script.Run
 	var mu sync.Mutex
@@ -20,14 +33,17 @@ func main() {
 	add := func(r glti.Record) {
 		mu.Lock()
 		defer mu.Unlock()
-		if r.Event == 14 || r.Event == 21 || r.Event == 29 { // the arguments are marks for package glti
+		switch r.Event {
+		case goPark, goYield, goReady: // for streams
+			return
+		case create, start, unblock, sysExit: // the arguments are for package glti
 			r.Args = [2]uint64{}
 		}
 		got = append(got, script.Event{Number: r.Event, Late: r.Late, Time: r.Time, End: r.End, G: r.Goid, By: r.ByGoid, Args: r.Args})
 	}
 	agents := script.Agents()
 	glti.Deliver(add)
-	glti.EnableMask(1<<45 - 1)
+	glti.EnableMask(1<<45 - 1<<onlyUser)
 	done, drained := make(chan bool), make(chan bool)
 	go func() {
 		glti.Quiet()

@@ -19,8 +19,8 @@ import (
 	"github.com/loupe-go/loupe/glti"
 )
 
-// allEvents are the events of classes A and C.
-const allEvents = 1<<49 - 1
+// allEvents are the events of classes A and C, and those that only streams have.
+const allEvents = 1<<49 - 1<<2
 
 // Events that must happen.
 const (

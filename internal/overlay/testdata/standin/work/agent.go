@@ -28,7 +28,7 @@ func init() {
 		go drain()
 	}, lost}
 	agents["rings"] = agent{func() {
-		glti.EnableMask(1<<49 - 1)
+		glti.EnableMask(1<<49 - 1<<5)
 		go drain()
 	}, lost}
 }
