@@ -11,6 +11,7 @@ require (
 	github.com/go-logr/logr v1.4.4
 	github.com/google/pprof v0.0.0-20260906184651-6331bc6350fe
 	github.com/ianlancetaylor/demangle v0.0.0-20250417193237-f615e6bd150b
+	github.com/loupe-go/loupe/glti v0.1.0
 	github.com/loupe-go/loupe/internal/codepatch v0.1.0
 	github.com/loupe-go/loupe/memtrace v0.1.0
 	github.com/loupe-go/loupe/trace/raw v0.1.0

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/gobin"
 )
 
 // Information about a process that a stream of events requires in addition to a snapshot.
@@ -55,6 +56,29 @@ func Visible(stack []event.StackFrame) []event.Frame {
 	}
 	return frames
 }
+
+// VisibleCalls returns those of the calls of a stack, innermost first, that Visible returns. goVersion is the release that built the program.
+func VisibleCalls(goVersion string, calls []event.Frame) []event.Frame {
+	release, err := gobin.ParseVersion(goVersion)
+	if err != nil {
+		release.Minor = gobin.NewestMinor
+	}
+	rules := tracebackRulesOf(release.Minor)
+	frames := make([]event.StackFrame, len(calls))
+	callee, shown := roleNormal, false
+	for i, c := range calls {
+		show := rules.show(gobin.Call{Frame: c, Name: c.Func}, c.Func, callee, shown)
+		shown, callee = shown || show, roles[c.Func]
+		frames[i] = event.StackFrame{Frame: c, Hidden: !show}
+	}
+	if !shown { // as in a traceback
+		return calls
+	}
+	return Visible(frames)
+}
+
+// IsSystemStart reports whether a goroutine that starts with a function belongs to the runtime.
+func IsSystemStart(function string) bool { return isSystem(function, nil) }
 
 // Origin returns the origin of a goroutine, given the address of its go statement (0 if it has none) and the address of
 // its start function.

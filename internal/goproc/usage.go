@@ -42,25 +42,53 @@ type OnP struct {
 // within microseconds.
 func (p *Process) Usage() (Usage, error) {
 	var u Usage
-	var err error
 	u.Procs, u.Running, u.Err = p.onProcs()
-	tids, err := p.dir.threads()
+	err := u.account(p.dir)
+	return u, err
+}
+
+// KernelUsage returns what the kernel accounts to a process: Usage without Procs and Running. It requires no permission.
+func KernelUsage(pid int) (Usage, error) {
+	var u Usage
+	dir, err := openProc(pid)
 	if err != nil {
 		return u, err
 	}
+	defer dir.close()
+	err = u.account(dir)
+	return u, err
+}
+
+// Exists reports whether a process exists and has not ended. A process that its parent has not awaited yet has ended.
+func Exists(pid int) bool {
+	dir, err := openProc(pid)
+	if err != nil {
+		return false
+	}
+	defer dir.close()
+	stat, err := dir.stat()
+	return err == nil && !stat.ended()
+}
+
+// account adds what the kernel accounts to the process.
+func (u *Usage) account(dir *procDir) error {
+	tids, err := dir.threads()
+	if err != nil {
+		return err
+	}
 	for inner, tid := range tids {
 		t := ThreadUsage{ID: tid, Inner: inner}
-		if t.CPU, t.Wait, err = p.dir.schedstat(tid); err == nil {
+		if t.CPU, t.Wait, err = dir.schedstat(tid); err == nil {
 			u.Threads = append(u.Threads, t)
 		} else if !errors.Is(err, ErrNoProcess) { // it has ended
 			u.Err = errors.Join(u.Err, err)
 		}
 	}
-	if u.RSS, err = p.dir.residentBytes(); err != nil {
-		return u, err
+	if u.RSS, err = dir.residentBytes(); err != nil {
+		return err
 	}
-	u.CPU, err = processTime(p.pid)
-	return u, err
+	u.CPU, err = processTime(dir.pid)
+	return err
 }
 
 // processTime returns the processor time of a process, by its clock (see clock_getcpuclockid(3)).
