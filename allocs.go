@@ -152,5 +152,8 @@ func (s *Session) Allocs() (*allocs.Counts, error) {
 // AllocProfile converts allocations of the session to a profile like that of runtime/pprof: for each stack the number of objects
 // and of bytes. Options.Allocs must have AllocsByPlace.
 func (s *Session) AllocProfile(c *allocs.Counts) *profile.Profile {
+	if s.probes == nil { // the session has no allocations
+		return pprof.Allocs(c, pprof.Mapping{})
+	}
 	return pprof.Allocs(c, codeOf(s.probes.Process()))
 }

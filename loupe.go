@@ -72,8 +72,9 @@ type Engine string
 
 // The engines.
 const (
-	EngineAuto   Engine = "auto"   // EngineUprobe if it is permitted and supported, otherwise EngineInline with a warning; the other way round for Options.Allocs.By
+	EngineAuto   Engine = "auto"   // EngineAgent if the program has the agent and that can do what is asked for, else EngineUprobe if it is permitted and supported, otherwise EngineInline with a warning; the other way round for Options.Allocs.By
 	EngineUprobe Engine = "uprobe" // eBPF programs attached to uprobes
+	EngineAgent  Engine = "agent"  // the agent in the program (package glti/observe), which requires no privilege
 	EngineInline Engine = "inline" // machine code patched into the target by ptrace: needs no BPF and has much less overhead
 )
 

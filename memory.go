@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/event"
-	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/memory"
 	"github.com/loupe-go/loupe/internal/stream"
 )
@@ -26,9 +25,10 @@ const (
 )
 
 // Memory reads the memory statistics of the target, as [Process.Memory] does without MemoryOptions.Parts. It may be called at
-// any time and from any goroutine.
+// any time and from any goroutine. With [EngineAgent] the statistics are those of package runtime/metrics: there are no objects by size
+// class, no large objects and no single pauses.
 func (s *Session) Memory(ctx context.Context) (*event.Memory, error) {
-	return s.probes.Process().Memory(ctx, goproc.MemoryOptions{})
+	return s.source.Memory(ctx)
 }
 
 // memorySampler samples the memory statistics of a session's target as events.

@@ -18,7 +18,18 @@ import (
 // PIDs, without the calling process. For a process that could not be read, it yields an error and a ProcessInfo that has
 // only the PID. Whether such a process runs a Go program is unknown. If the error wraps [ErrPermission], a user with
 // CAP_SYS_PTRACE could read it. The iteration ends early if the context is done.
-func Processes(ctx context.Context) iter.Seq2[event.ProcessInfo, error] { return goproc.List(ctx) }
+func Processes(ctx context.Context) iter.Seq2[event.ProcessInfo, error] {
+	return func(yield func(event.ProcessInfo, error) bool) {
+		for p, err := range goproc.List(ctx) {
+			if _, ok := AgentSocket(p.PID); ok && err == nil {
+				p.Engines = append(p.Engines, string(EngineAgent))
+			}
+			if !yield(p, err) {
+				return
+			}
+		}
+	}
+}
 
 // Find returns the IDs of the processes that match name, in increasing order. The name is a process ID, the path of an
 // executable, the base name of an executable, or the name of a process in /proc/PID/comm. Find does not check whether

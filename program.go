@@ -24,6 +24,9 @@ type program struct {
 
 // start starts a program and observes it from its first instruction on. The program is killed when that fails.
 func start(ctx context.Context, target Target, opt Options) (*Session, error) {
+	if opt.Engine == EngineAgent {
+		return nil, errors.New("engine agent cannot start a program: start the program, then give its PID")
+	}
 	cmd := target.cmd
 	if err := ptrace.StartStopped(cmd); err != nil {
 		return nil, err

@@ -36,7 +36,8 @@ var (
 
 // A Session is an observation of one process. It must be closed with [Session.Close].
 type Session struct {
-	probes    *probe.Session
+	source    source         // of events
+	probes    *probe.Session // nil if the source is the agent in the program
 	allocs    *allocSet      // nil unless Options.Allocs is set
 	spans     *spanSets      // nil unless Options.Spans is set
 	memory    *memorySampler // nil unless Options.Kinds includes one of event.KindsMemory
@@ -60,14 +61,20 @@ func Attach(ctx context.Context, target Target, opt Options) (*Session, error) {
 		return nil, err
 	}
 	open := running
-	if target.cmd != nil {
+	switch {
+	case target.cmd != nil:
 		open = start
+	case target.socket != "":
+		open = connected
 	}
 	s, err := open(ctx, target, opt)
 	if err != nil {
 		return nil, err
 	}
-	s.opt, s.began = opt.withSpanKinds(s.probes.Engine()), time.Now()
+	s.opt, s.began = opt, time.Now()
+	if s.probes != nil {
+		s.source, s.opt = probed{s.probes}, opt.withSpanKinds(s.probes.Engine())
+	}
 	s.memory = newMemorySampler(s)
 	s.unwatched = context.AfterFunc(ctx, func() { s.Detach() })
 	return s, nil
@@ -75,6 +82,9 @@ func Attach(ctx context.Context, target Target, opt Options) (*Session, error) {
 
 // running begins to observe a program that runs already.
 func running(ctx context.Context, target Target, opt Options) (*Session, error) {
+	if s, err := attended(ctx, target, opt); s != nil || err != nil {
+		return s, err
+	}
 	return opt.withEngine(func(engine probe.Engine) (*Session, error) {
 		p, err := goproc.Open(target.pid, goproc.Options{Log: opt.Log})
 		if err != nil {
@@ -180,8 +190,8 @@ func (o Options) check() error {
 		return fmt.Errorf("Allocs has room for %d goroutines and %d places: must be between 0 and %d", o.Allocs.Goroutines, o.Allocs.Places, maxAllocKeys)
 	case o.BufferBytes < 0 || o.BufferBytes > maxBufferBytes:
 		return fmt.Errorf("BufferBytes is %d: must be between 0 and %d", o.BufferBytes, maxBufferBytes)
-	case o.Engine != "" && o.Engine != EngineAuto && o.Engine != EngineUprobe && o.Engine != EngineInline:
-		return fmt.Errorf("unknown engine %q: must be one of auto, uprobe, inline", o.Engine)
+	case o.Engine != "" && o.Engine != EngineAuto && o.Engine != EngineUprobe && o.Engine != EngineInline && o.Engine != EngineAgent:
+		return fmt.Errorf("unknown engine %q: must be one of auto, uprobe, inline, agent", o.Engine)
 	case o.Spans.ProfilerMap != "" && o.Engine == EngineInline:
 		return errors.New("Spans.ProfilerMap requires engine uprobe: machine code in the target cannot fill a BPF map")
 	case o.Spans.ProfilerMap != "" && o.MinBlock > 0:
@@ -237,7 +247,7 @@ func bufferBytes(requested int) int {
 //
 // After the loop, [Session.Err] reports whether the events ended early, and [Session.Stats] how many were lost.
 func (s *Session) Events() iter.Seq[*event.Event] {
-	events := s.probes.Events()
+	events := s.source.Events()
 	if s.spans != nil {
 		events = s.spans.events(events)
 	}
@@ -249,11 +259,11 @@ func (s *Session) Events() iter.Seq[*event.Event] {
 
 // Err returns the error that ended the events. It returns nil if they ended because the target exited, the context was
 // done or the session was closed.
-func (s *Session) Err() error { return s.probes.Err() }
+func (s *Session) Err() error { return s.source.Err() }
 
 // Stats returns the event counts so far. It is safe to call at any time and from any goroutine.
 func (s *Session) Stats() event.Stats {
-	stats := s.probes.Stats()
+	stats := s.source.Stats()
 	if s.memory != nil {
 		s.memory.count(&stats)
 	}
@@ -265,34 +275,14 @@ func (s *Session) Stats() event.Stats {
 
 // Alive returns the IDs of all goroutines that are currently alive, including those of the runtime itself, in no
 // particular order. Use it after a loss of events to find out which goroutines have ended unobserved.
-func (s *Session) Alive() ([]uint64, error) { return s.probes.Process().Alive() }
+func (s *Session) Alive() ([]uint64, error) { return s.source.Alive() }
 
 // Observed returns the IDs of the goroutines that are currently alive and match the options, in no particular order.
-func (s *Session) Observed() ([]uint64, error) { return s.probes.Observed() }
+func (s *Session) Observed() ([]uint64, error) { return s.source.Observed() }
 
-// Usage returns the current resource usage of the target, and the goroutines that currently have a P.
-func (s *Session) Usage() (event.Usage, error) {
-	u, err := s.probes.Process().Usage()
-	if err != nil {
-		return event.Usage{}, err
-	}
-	usage := event.Usage{CPU: u.CPU, RSS: u.RSS, Procs: u.Procs, Err: u.Err}
-	_, inner := s.probes.Engine().(*inline.Engine) // it has the numbers that the runtime knows
-	for _, t := range u.Threads {
-		id := t.ID
-		if inner {
-			id = t.Inner
-		}
-		usage.Threads = append(usage.Threads, event.ThreadUsage{TID: int32(id), CPU: t.CPU, Wait: t.Wait})
-	}
-	if u.Running != nil {
-		usage.Running = map[uint64]event.Proc{}
-		for _, on := range u.Running {
-			usage.Running[on.G] = event.ProcOf(on.P)
-		}
-	}
-	return usage, nil
-}
+// Usage returns the current resource usage of the target, and the goroutines that currently have a P. With [EngineAgent] it does not have
+// these goroutines.
+func (s *Session) Usage() (event.Usage, error) { return s.source.Usage() }
 
 // Warnings returns messages for the user about this session. Use errors.Is to match a warning with its kind, such as
 // event.WarnMissing. For example, a probe could not be attached,
@@ -300,23 +290,23 @@ func (s *Session) Usage() (event.Usage, error) {
 // other tracers at its probe sites.
 func (s *Session) Warnings() []event.Warning {
 	if s.memory == nil {
-		return s.probes.Warnings()
+		return s.source.Warnings()
 	}
-	return append(s.probes.Warnings(), s.memory.warnings()...)
+	return append(s.source.Warnings(), s.memory.warnings()...)
 }
 
 // Info returns what is known about the target.
-func (s *Session) Info() event.ProcessInfo { return s.probes.Process().Info() }
+func (s *Session) Info() event.ProcessInfo { return s.source.Info() }
 
 // PID returns the process ID of the target.
-func (s *Session) PID() int { return s.probes.PID() }
+func (s *Session) PID() int { return s.source.PID() }
 
 // Detach removes the probes and restores the target to its original state. [Session.Events] still yields what is in the
 // buffer, so Detach may be called while the consumer of Events is blocked. It may be called more than once. A program
 // that [Attach] started continues to run.
 func (s *Session) Detach() error {
 	s.ends()
-	return s.probes.Detach()
+	return s.source.Detach()
 }
 
 // Close detaches from the target, as [Session.Detach] does, and releases the session's resources. Events that are still
@@ -326,7 +316,7 @@ func (s *Session) Detach() error {
 func (s *Session) Close() error {
 	s.ends()
 	s.unwatched()
-	return s.probes.Close()
+	return s.source.Close()
 }
 
 // ends notes that no events follow but those in the buffer.
@@ -345,10 +335,11 @@ func (s *Session) ExitStatus() (status int, ok bool) {
 	return s.program.wait(), true
 }
 
-// A Target is a process to observe. Use [PID] or [Command] to create one.
+// A Target is a process to observe. Use [PID], [Command] or [Socket] to create one.
 type Target struct {
-	pid int
-	cmd *exec.Cmd
+	pid    int
+	cmd    *exec.Cmd
+	socket string
 }
 
 // PID returns a target for the running process with the given ID.

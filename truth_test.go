@@ -187,13 +187,23 @@ func observeWhile(t *testing.T, pid int, kinds event.Kinds, do func()) ([]event.
 // to have those of CLOCK_MONOTONIC, and the session's numbers. It calls each after each event.
 func observeEach(t *testing.T, pid int, opt loupe.Options, each func(), do func()) ([]event.Event, tracetruth.Bounds, event.Stats) {
 	t.Helper()
+	events, offset, stats := observed(t, loupe.PID(pid), opt, each, do)
+	if stats.Lost > 0 {
+		t.Errorf("%d events lost: %v", stats.Lost, stats.Kinds)
+	}
+	return events, offset, stats
+}
+
+// observed is observeEach for any target. Events may be lost.
+func observed(t *testing.T, target loupe.Target, opt loupe.Options, each func(), do func()) ([]event.Event, tracetruth.Bounds, event.Stats) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	before, err := tracetruth.ClockOffset()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := attachTo(ctx, loupe.PID(pid), opt)
+	s, err := attachTo(ctx, target, opt)
 	if errors.Is(err, loupe.ErrPermission) {
 		t.Skip(err)
 	}
@@ -225,12 +235,8 @@ func observeEach(t *testing.T, pid int, opt loupe.Options, each func(), do func(
 	if err := s.Err(); err != nil {
 		t.Error(err)
 	}
-	stats := s.Stats()
-	if stats.Lost > 0 {
-		t.Errorf("%d events lost: %v", stats.Lost, stats.Kinds)
-	}
 	// The constant is the difference of two looks at the clocks, between which the machine may do something else.
-	return events, before.Widen(after, 20*time.Millisecond), stats
+	return events, before.Widen(after, 20*time.Millisecond), s.Stats()
 }
 
 func readTrace(t *testing.T, path, release string) *tracetruth.Trace {

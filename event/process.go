@@ -21,7 +21,7 @@ type ProcessInfo struct {
 	Layout string
 
 	Goroutines int      // number of goroutines, as runtime.NumGoroutine counts them; -1 if it could not be read
-	Engines    []string // the engines that support the program: "uprobe", "inline"
+	Engines    []string // the engines that support the program: "uprobe", "inline", and "agent" if the agent in the program listens
 	Container  string   // ID of the container that the process belongs to; empty outside of containers
 	NSPID      int      // PID in the PID namespace of the process; 0 if it is in the namespace of the observer
 }

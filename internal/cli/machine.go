@@ -49,6 +49,7 @@ type session interface {
 // watched is what a session observes: a process, or a program that the session starts.
 type watched struct {
 	pid     int
+	socket  string    // of the agent in the program, if the target is one
 	program *exec.Cmd // nil for a process that runs already
 }
 
@@ -67,8 +68,11 @@ func (machine) open(pid int, opt loupe.ProcessOptions) (process, error) {
 
 func (machine) attach(ctx context.Context, target watched, opt loupe.Options) (session, error) {
 	to := loupe.PID(target.pid)
-	if target.program != nil {
+	switch {
+	case target.program != nil:
 		to = loupe.Command(target.program)
+	case target.socket != "":
+		to = loupe.Socket(target.socket)
 	}
 	s, err := loupe.Attach(ctx, to, opt)
 	if err != nil {

@@ -82,7 +82,10 @@ const liveTargetHelp = `TARGET is a PID, the path of an executable, a process na
 which starts a program and observes it from its first goroutine. The output of
 the program goes to stderr. Loupe exits when the program exits, with its exit
 status. A name that matches several Go processes is an error, which lists their
-PIDs.`
+PIDs. unix:PATH is the socket of the agent in a program (package glti/observe).`
+
+// socketPrefix begins a target that is the socket of the agent in a program.
+const socketPrefix = "unix:"
 
 // observe attaches to the target of a command line, or starts it, and calls watch with the session. The session ends when
 // watch returns, after the duration, or when the context is done.
@@ -90,12 +93,15 @@ func (a *app) observe(cmd *cobra.Command, args []string, opt loupe.Options, dura
 	if cmd.ArgsLenAtDash() == 0 {
 		return a.observeProgram(cmd.Context(), args, opt, duration, watch)
 	}
-	pid, err := a.find(cmd, args[0])
-	if err != nil {
+	var target watched
+	var err error
+	if path, ok := strings.CutPrefix(args[0], socketPrefix); ok {
+		target.socket = path
+	} else if target.pid, err = a.find(cmd, args[0]); err != nil {
 		return err
 	}
 	defer catchBrokenPipe()()
-	err = a.attached(cmd.Context(), watched{pid: pid}, opt, duration, watch)
+	err = a.attached(cmd.Context(), target, opt, duration, watch)
 	if errors.Is(err, syscall.EPIPE) {
 		return nil
 	}
@@ -226,6 +232,9 @@ func stopwatch(ctx context.Context) (elapsed func() time.Duration) {
 func (w watched) String() string {
 	if w.program != nil {
 		return w.program.Args[0]
+	}
+	if w.socket != "" {
+		return "the agent at " + w.socket
 	}
 	return fmt.Sprintf("process %d", w.pid)
 }

@@ -49,7 +49,7 @@ func (c *choice) add(cmd *cobra.Command, flag, what, note string, names ...strin
 // script can give every command the same flags.
 func addEngine(c *choice, cmd *cobra.Command, note string) {
 	c.add(cmd, "engine", "engine for live events", note,
-		string(loupe.EngineAuto), string(loupe.EngineUprobe), string(loupe.EngineInline))
+		string(loupe.EngineAuto), string(loupe.EngineUprobe), string(loupe.EngineInline), string(loupe.EngineAgent))
 }
 
 // Bounds for what is done about a name of many processes: how many an error line lists, and how many are looked at.

@@ -206,12 +206,7 @@ func (a *app) watch(ctx context.Context, s session, flags *topFlags, named func(
 		State: sched.Options{Kinds: flags.kinds(), History: flags.history}, Window: flags.interval / 2, Allocs: flags.allocs, Log: a.log(),
 	})
 	go func() {
-		p, err := a.system.open(s.PID(), a.processOptions())
-		if err != nil {
-			return // it goes without a name
-		}
-		info := p.Info()
-		p.Close()
+		info := s.Info()
 		w.mu.Lock()
 		w.target.Name, w.target.GoVersion, w.target.Module = filepath.Base(info.Exe), info.GoVersion, info.Module
 		target := w.target

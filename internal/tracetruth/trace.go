@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -282,4 +284,21 @@ func frames(s trace.Stack) []Frame {
 		list = append(list, Frame{f.Func, int(f.Line)})
 	}
 	return list
+}
+
+// Drop removes the goroutines for which drop returns true: those that Loupe is not to observe. What they wake up, and the collections that
+// they start, have no goroutine if silent returns true.
+func (t *Trace) Drop(drop, silent func(g uint64) bool) {
+	ofProgram := func(r *Record) bool { return r.Kind == event.GCBegin || r.Kind == event.STWBegin }
+	t.Records = slices.DeleteFunc(t.Records, func(r Record) bool { return r.G != 0 && !ofProgram(&r) && drop(r.G) })
+	for i := range t.Records {
+		r := &t.Records[i]
+		if silent(r.By) {
+			r.By, r.Stack = 0, nil
+		}
+		if ofProgram(r) && silent(r.G) {
+			r.G, r.Stack = 0, nil
+		}
+	}
+	maps.DeleteFunc(t.initial, func(g uint64, _ event.State) bool { return drop(g) })
 }
