@@ -216,13 +216,13 @@ func (b *bench) measure(w way, path string, connections int) (l load, err error)
 	if _, err := runWrk(url, connections, time.Second); err != nil { // warms up
 		return l, err
 	}
-	cpu, observerCPU, began := cpuOf(server.PID()), cpuOf(o.pid()), time.Now()
+	cpu, observerCPU, began := program.CPU(server.PID()), program.CPU(o.pid()), time.Now()
 	if l.Result, err = runWrk(url, connections, b.time); err != nil {
 		return l, err
 	}
 	took := time.Since(began)
-	l.server = float64(cpuOf(server.PID())-cpu) / float64(l.Requests)
-	l.observer = float64(cpuOf(o.pid())-observerCPU) / float64(took)
+	l.server = float64(program.CPU(server.PID())-cpu) / float64(l.Requests)
+	l.observer = float64(program.CPU(o.pid())-observerCPU) / float64(took)
 	l.memory = float64(residentOf(o.pid()))
 	return l, nil
 }
@@ -279,21 +279,6 @@ func (o *observer) stop() error {
 		err = fmt.Errorf("loupe spans has not observed what it was to:\n%s", text)
 	}
 	return err
-}
-
-// cpuOf returns the processor time of a process, or 0 if the process does not exist.
-func cpuOf(pid int) time.Duration {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0
-	}
-	var user, system int64
-	_, rest, _ := strings.Cut(string(text), ") ")
-	words := strings.Fields(rest)
-	fmt.Sscan(words[11], &user)
-	fmt.Sscan(words[12], &system)
-	const tick = 10 * time.Millisecond // USER_HZ is 100 on all architectures
-	return time.Duration(user+system) * tick
 }
 
 // residentOf returns the largest resident memory of a process, or 0 if the process does not exist.

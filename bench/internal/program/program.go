@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 // A Program is a running program.
@@ -108,4 +109,19 @@ func Median[T cmp.Ordered](values []T) T {
 		return *new(T)
 	}
 	return slices.Sorted(slices.Values(values))[len(values)/2]
+}
+
+// CPU returns the processor time of a process, kernel included, or 0 if the process does not exist.
+func CPU(pid int) time.Duration {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	var user, system int64
+	_, rest, _ := strings.Cut(string(text), ") ")
+	words := strings.Fields(rest)
+	fmt.Sscan(words[11], &user)
+	fmt.Sscan(words[12], &system)
+	const tick = 10 * time.Millisecond // USER_HZ is 100 on all architectures
+	return time.Duration(user+system) * tick
 }
