@@ -13,6 +13,7 @@ import (
 
 var (
 	calls, raw, lost atomic.Uint64
+	ended            atomic.Bool
 	trace            *glti.TracingEnv
 )
 
@@ -40,13 +41,16 @@ func InitGltiAgent(env *glti.GLTIEnv) {
 	}
 	go func() {
 		for range time.Tick(200 * time.Millisecond) {
-			printCounts("running")
+			if !ended.Load() { // with the race detector, goroutines still run for a second
+				printCounts("running")
+			}
 		}
 	}()
 }
 
 // ShutdownGltiAgent prints what was counted.
 func ShutdownGltiAgent(code int) {
+	ended.Store(true)
 	trace.Flush()
 	printCounts(fmt.Sprintf("exit code %d", code))
 }
