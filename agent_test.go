@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -24,9 +23,6 @@ import (
 	"github.com/loupe-go/loupe/internal/testtarget"
 	"github.com/loupe-go/loupe/internal/tracetruth"
 )
-
-// nobody is the user of programs that are observed without privileges.
-const nobody = 65534
 
 // buildWithAgent builds a program of package testtarget with the patched runtime and the agent of package glti/observe.
 func buildWithAgent(t *testing.T, program, release string) string {
@@ -239,43 +235,30 @@ func compareLives(t *testing.T, agent, probes map[uint64]*life) {
 	t.Logf("%d goroutines, %d waits", len(agent), waits)
 }
 
-// agentVariable is the ID of the process that TestAgentUnprivileged observes as another user.
+// agentVariable is the ID of the process that TestAgentUnprivileged observes without privileges.
 const agentVariable = "LOUPE_TEST_AGENT"
 
-// TestAgentUnprivileged observes a program of user nobody as nobody, who has no privileges.
+// TestAgentUnprivileged observes a program. Neither it nor the observer has a capability, or can get one.
 func TestAgentUnprivileged(t *testing.T) {
 	if pid, err := strconv.Atoi(os.Getenv(agentVariable)); err == nil {
-		observeAsNobody(t, pid)
+		observeUnprivileged(t, pid)
 		return
 	}
-	if os.Getuid() != 0 {
-		t.Skip("requires root, to become another user")
-	}
-	dir, err := os.MkdirTemp("", "loupe-nobody")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	for name, from := range map[string]string{"churn": buildWithAgent(t, "churn", agentRelease()), "observer": os.Args[0]} {
-		b, err := os.ReadFile(from)
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, name), b, 0o755)
+	testtarget.Needs(t, "setpriv", "util-linux")
+	dir := t.TempDir()
+	without := func(start func(testing.TB, string, ...string) *exec.Cmd, path string, args ...string) *exec.Cmd {
+		list := []string{"--inh-caps=-all", "--no-new-privs", path}
+		if os.Getuid() == 0 {
+			list = append([]string{"--bounding-set=-all"}, list...)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.Chown(dir, nobody, nobody); err != nil {
-		t.Fatal(err)
-	}
-	as := func(cmd *exec.Cmd, env ...string) *exec.Cmd {
-		cmd.Dir, cmd.Env = dir, append(os.Environ(), "XDG_RUNTIME_DIR="+dir)
-		cmd.Env = append(cmd.Env, env...)
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+		cmd := start(t, "setpriv", append(list, args...)...)
+		cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+dir)
 		return cmd
 	}
-	target := testtarget.StartCmd(t, as(testcmd.Within(t, 0, filepath.Join(dir, "churn"))))
-	child := as(testcmd.Command(t, filepath.Join(dir, "observer"), "-test.run=^TestAgentUnprivileged$", "-test.v"), agentVariable+"="+strconv.Itoa(target.PID()))
+	forever := func(t testing.TB, path string, args ...string) *exec.Cmd { return testcmd.Within(t, 0, path, args...) }
+	target := testtarget.StartCmd(t, without(forever, buildWithAgent(t, "churn", agentRelease())))
+	child := without(testcmd.Command, os.Args[0], "-test.run=^TestAgentUnprivileged$", "-test.v")
+	child.Env = append(child.Env, agentVariable+"="+strconv.Itoa(target.PID()))
 	if out, err := testcmd.Combined(child); err != nil || !strings.Contains(string(out), "--- PASS") {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -284,8 +267,13 @@ func TestAgentUnprivileged(t *testing.T) {
 	}
 }
 
-// observeAsNobody observes a process with more events than anyone can read.
-func observeAsNobody(t *testing.T, pid int) {
+// observeUnprivileged observes a process with more events than anyone can read.
+func observeUnprivileged(t *testing.T, pid int) {
+	for _, id := range []string{"self", strconv.Itoa(pid)} {
+		if status, err := os.ReadFile("/proc/" + id + "/status"); err != nil || !strings.Contains(string(status), "\nCapPrm:\t0000000000000000\n") {
+			t.Fatalf("process %s has capabilities: %v\n%s", id, err, status)
+		}
+	}
 	s, err := loupe.Attach(t.Context(), loupe.PID(pid), loupe.Options{Kinds: event.KindsDefault, BufferBytes: 64 << 10})
 	if err != nil {
 		t.Fatal(err)
