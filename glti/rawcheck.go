@@ -16,7 +16,7 @@ const maxRawCode = 4 << 10
 // checkRaw checks that the code of a raw callback neither calls nor jumps to other code. So it cannot allocate, lock, block, panic or grow the
 // stack: all of these are calls. What it cannot find are endless loops and invalid addresses.
 //
-// A check of machine code without a decoder can mistake other bytes for a call. It never mistakes a call for other bytes.
+// Code with an instruction that the check does not know is refused too.
 func checkRaw(cb func(*RawRecord)) error {
 	entry := **(**uintptr)(unsafe.Pointer(&cb))
 	f := runtime.FuncForPC(entry)
@@ -37,11 +37,4 @@ func checkRaw(cb func(*RawRecord)) error {
 		return fmt.Errorf("%w (%s:%d)", errRawCalls, file, line)
 	}
 	return nil
-}
-
-// isCode reports whether an address could be that of code that a direct call reaches: a function of the program, or something near,
-// such as a stub of the linker.
-func isCode(from, to uintptr) bool {
-	const near = 1 << 27
-	return runtime.FuncForPC(to) != nil || to-from+near < 2*near
 }
