@@ -330,6 +330,32 @@ func checkAgentBooks(t *testing.T, s *loupe.Session) {
 	}
 }
 
+// TestAgentBusy: engine auto uses another engine if the agent has its maximum of clients, and says why.
+func TestAgentBusy(t *testing.T) {
+	exe := buildWithAgent(t, "churn", agentRelease())
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	target := testtarget.StartCmd(t, testcmd.Within(t, 0, exe))
+	opt := loupe.Options{Kinds: event.KindsGC}
+	for range 4 {
+		s, err := loupe.Attach(t.Context(), loupe.PID(target.PID()), opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if warnings := fmt.Sprint(s.Warnings()); strings.Contains(warnings, "another engine") {
+			t.Fatalf("warnings %s", warnings)
+		}
+	}
+	s, err := loupe.Attach(t.Context(), loupe.PID(target.PID()), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if warnings := fmt.Sprint(s.Warnings()); !strings.Contains(warnings, "another engine than the agent in the program") || !strings.Contains(warnings, "maximum") {
+		t.Errorf("warnings %s", warnings)
+	}
+}
+
 // TestAgentRefuses has clients that do not speak the protocol, and options that the agent does not have. The program goes on, and the agent
 // serves the next client.
 func TestAgentRefuses(t *testing.T) {

@@ -82,10 +82,11 @@ func Attach(ctx context.Context, target Target, opt Options) (*Session, error) {
 
 // running begins to observe a program that runs already.
 func running(ctx context.Context, target Target, opt Options) (*Session, error) {
-	if s, err := attended(ctx, target, opt); s != nil || err != nil {
+	s, refused, err := attended(ctx, target, opt)
+	if s != nil || err != nil {
 		return s, err
 	}
-	return opt.withEngine(func(engine probe.Engine) (*Session, error) {
+	s, err = opt.withEngine(func(engine probe.Engine) (*Session, error) {
 		p, err := goproc.Open(target.pid, goproc.Options{Log: opt.Log})
 		if err != nil {
 			return nil, err
@@ -97,6 +98,10 @@ func running(ctx context.Context, target Target, opt Options) (*Session, error) 
 		s, err := probe.OpenRunning(ctx, p, engine, want)
 		return opened(s, sets, err)
 	})
+	if err == nil && refused != nil {
+		s.probes.Warn(event.Warnf(event.WarnEngine, "using another engine than the agent in the program: %v", refused))
+	}
+	return s, err
 }
 
 // withEngine opens a session with the engine that the options want. That is eBPF's unless they say otherwise: the kernel

@@ -76,24 +76,22 @@ func AgentSocket(pid int) (path string, ok bool) {
 var ErrNoAgent = observe.ErrNoAgent
 
 // attended begins to observe a process by its agent, if the options select the agent, or if they leave the choice and the program has an
-// agent that can do what they ask for. It returns neither a session nor an error if the agent is not to be used.
-func attended(ctx context.Context, target Target, opt Options) (*Session, error) {
+// agent that can do what they ask for. It returns neither a session nor an error if the agent is not to be used. refused says why an
+// agent that could be used was not.
+func attended(ctx context.Context, target Target, opt Options) (s *Session, refused, err error) {
 	if opt.Engine != EngineAgent && (opt.Engine != "" && opt.Engine != EngineAuto || opt.beyondAgent(observe.Kinds()) != nil) {
-		return nil, nil
+		return nil, nil, nil
 	}
 	path, err := observe.Find(target.pid)
-	if err != nil && opt.Engine == EngineAgent {
-		return nil, err
+	if err == nil {
+		target.socket = path
+		s, err = connected(ctx, target, opt)
+		refused = err
 	}
-	if err != nil {
-		return nil, nil
+	if err == nil || opt.Engine == EngineAgent || errors.Is(err, context.Canceled) {
+		return s, nil, err
 	}
-	target.socket = path
-	s, err := connected(ctx, target, opt)
-	if err != nil && opt.Engine != EngineAgent && !errors.Is(err, context.Canceled) {
-		return nil, nil // such as the socket of another process that had the same ID
-	}
-	return s, err
+	return nil, refused, nil // what else may be wrong, the other engines report
 }
 
 // connected begins to observe a program by the agent at a socket.
