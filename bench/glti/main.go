@@ -18,12 +18,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/loupe-go/loupe/internal/overlay"
+	"github.com/loupe-go/loupe/bench/internal/program"
 )
 
 const source = "internal/overlay/testdata/standin"
@@ -98,9 +97,9 @@ func operations(ctx context.Context, stock, patched string, rounds int, only str
 				values[i] = append(values[i], t/base)
 			}
 		}
-		fmt.Printf("| %s | %.1f |", name, median(values[0]))
+		fmt.Printf("| %s | %.1f |", name, program.Median(values[0]))
 		for _, v := range values[1:] {
-			fmt.Printf(" %.2f |", median(v))
+			fmt.Printf(" %.2f |", program.Median(v))
 		}
 		fmt.Println()
 	}
@@ -114,9 +113,8 @@ func starts(ctx context.Context, dir, stock, patched string) error {
 		env           []string
 	}{{"stock", stock, nil}, {"no agent", patched, nil}}
 	agent := filepath.Join(dir, "counter.so")
-	cc := exec.CommandContext(ctx, "cc", "-std=c11", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-I", "glti/include", "-o", agent, "glti/samples/counter/counter.c")
-	if out, err := cc.CombinedOutput(); err != nil {
-		fmt.Printf("\nno native agent: %v %s\n", err, out)
+	if err := program.BuildCounter(ctx, agent); err != nil {
+		log.Print(err)
 	} else {
 		ways = append(ways, struct {
 			name, program string
@@ -138,7 +136,7 @@ func starts(ctx context.Context, dir, stock, patched string) error {
 	}
 	fmt.Println("\n| start to end | ms |\n|---|---|")
 	for i, w := range ways {
-		fmt.Printf("| %s | %.2f |\n", w.name, median(times[i]))
+		fmt.Printf("| %s | %.2f |\n", w.name, program.Median(times[i]))
 	}
 	return nil
 }
@@ -168,21 +166,8 @@ func buildTimes(ctx context.Context, dir, stock, patched string) error {
 }
 
 // command returns the command that builds the program.
-func command(ctx context.Context, overlaid bool, to string) (*exec.Cmd, error) {
-	if !overlaid {
-		return exec.CommandContext(ctx, "go", "build", "-C", source, "-o", to, "./work"), nil
-	}
-	cache, err := overlay.CacheDir()
-	if err != nil {
-		return nil, err
-	}
-	c, err := overlay.Prepare(ctx, "build", []string{"-C", source, "-o", to, "./work"}, cache)
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.CommandContext(ctx, c.Path, c.Args[1:]...)
-	cmd.Env = c.Env
-	return cmd, nil
+func command(ctx context.Context, hooks bool, to string) (*exec.Cmd, error) {
+	return program.GoBuild(ctx, hooks, "-C", source, "-o", to, "./work")
 }
 
 // build builds the program twice.
@@ -191,8 +176,8 @@ func build(ctx context.Context, stock, patched string) error {
 	if err := os.Setenv("GOWORK", "off"); err != nil {
 		return err
 	}
-	for overlaid, to := range map[bool]string{false: stock, true: patched} {
-		cmd, err := command(ctx, overlaid, to)
+	for hooks, to := range map[bool]string{false: stock, true: patched} {
+		cmd, err := command(ctx, hooks, to)
 		if err != nil {
 			return err
 		}
@@ -228,9 +213,4 @@ func measure(ctx context.Context, program, operation, agent string) (float64, er
 		log.Printf("%s, %s: %s", operation, agent, strings.TrimSpace(lost.String()))
 	}
 	return strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
-}
-
-func median(values []float64) float64 {
-	values = slices.Sorted(slices.Values(values))
-	return values[len(values)/2]
 }

@@ -9,7 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 
-	"github.com/loupe-go/loupe/internal/overlay"
+	"github.com/loupe-go/loupe/bench/internal/program"
 )
 
 // build builds the executables of a server that its directory does not have yet. The server is built from a copy of its module: an agent cannot be
@@ -36,7 +36,7 @@ func (s *server) build(ctx context.Context, dir string) error {
 		}
 		log.Printf("building %s: %s", s.name, b.name)
 		args := append([]string{"-C", dir, "-mod=mod", "-trimpath", "-o", to}, b.flags...)
-		cmd, err := goBuild(ctx, b.name != stock, append(args, s.module+s.pkg))
+		cmd, err := program.GoBuild(ctx, b.name != stock, append(args, s.module+s.pkg)...)
 		if err != nil {
 			return err
 		}
@@ -76,22 +76,4 @@ func (s *server) copyModule(ctx context.Context, dir string) error {
 		return err
 	}
 	return os.Rename(src+".new", src)
-}
-
-// goBuild returns the command that builds a program, with hooks or without.
-func goBuild(ctx context.Context, hooks bool, args []string) (*exec.Cmd, error) {
-	if !hooks {
-		return exec.CommandContext(ctx, "go", append([]string{"build"}, args...)...), nil
-	}
-	cache, err := overlay.CacheDir()
-	if err != nil {
-		return nil, err
-	}
-	c, err := overlay.Prepare(ctx, "build", args, cache)
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.CommandContext(ctx, c.Path, c.Args[1:]...)
-	cmd.Env = c.Env
-	return cmd, nil
 }

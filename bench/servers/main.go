@@ -22,10 +22,11 @@ import (
 	"fmt"
 	"log"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
+
+	"github.com/loupe-go/loupe/bench/internal/program"
 )
 
 // A way is one way to run a server.
@@ -108,9 +109,8 @@ func run(ctx context.Context, c config) error {
 // buildNative returns the path of the native agent, or "".
 func buildNative(ctx context.Context, dir string) string {
 	agent := filepath.Join(dir, "counter.so")
-	cc := exec.CommandContext(ctx, "cc", "-std=c11", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-I", "glti/include", "-o", agent, "glti/samples/counter/counter.c")
-	if out, err := cc.CombinedOutput(); err != nil {
-		log.Printf("no native agent: %v %s", err, out)
+	if err := program.BuildCounter(ctx, agent); err != nil {
+		log.Print(err)
 		return ""
 	}
 	return agent
