@@ -64,7 +64,7 @@ type hooks interface {
 	// current returns the current goroutine. It does not allocate in a program with hooks.
 	current() G
 
-	// glsGet returns the object that an agent has stored for a goroutine, nil if there is none or the goroutine has ended. glsSet sets it; the
+	// glsGet returns the object that an agent has stored for a goroutine, or nil. It is nil if the goroutine has ended. glsSet sets it; the
 	// object is reachable as long as the goroutine lives. Any goroutine may call them for any other.
 	glsGet(a *agent, g G) any
 	glsSet(a *agent, g G, obj any) error

@@ -13,8 +13,8 @@ import (
 var overlayProfiles = map[Profile]string{
 	CPUProfile:       "a rate above that of the kernel's clock (100 to 1000) has fewer samples",
 	GoroutineProfile: "",
-	HeapProfile: "the records are sums since the handler was registered; rates above 117440512 are that; objects that wait for the garbage collector are " +
-		"not freed; nothing is sampled that a user arena contains",
+	HeapProfile: "the records are sums since the handler was registered; a rate above 117440512 is reduced to that; an object is counted as freed when " +
+		"the garbage collector has freed it; objects in user arenas are not sampled",
 	BlockProfile: "the records are sums since the handler was registered",
 	MutexProfile: "the records are sums since the handler was registered; locks of the runtime are not in them",
 }

@@ -177,8 +177,8 @@ func (env *TracingEnv) Handle(ev Event, cb func(Record)) (*Registration, error) 
 // callback and returns an error that names the line if there is a call. The compiler also makes calls to allocate, to check an index or
 // a divisor, to write a pointer, to panic, and to grow the stack; with -race or -cover it adds calls (//go:norace prevents those of
 // -race, for which sync/atomic is no single instruction). So a registered callback cannot allocate, lock, block or panic. It can
-// still end the program by using an invalid address, and stop it by an endless loop. On amd64 other bytes of the code can look like a call;
-// in this rare case HandleRaw refuses a callback that has none.
+// still end the program by using an invalid address, and stop it by an endless loop. HandleRaw also refuses code that has an instruction
+// which it does not know.
 //
 // The callback may still be called for a moment after Unregister returned. What it refers to is never freed.
 //

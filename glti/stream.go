@@ -104,8 +104,9 @@ func streams() (streamer, error) {
 }
 
 // OpenStream begins a stream. sink is called with each batch of records, which is valid during the call. It is called by several
-// goroutines at the same time. If until is not 0, what was recorded before that time has been delivered, unless a thread has not run since;
-// batch is then empty. sink is called so at least every 10 ms. The error wraps [ErrUnavailable] if the program, or an event in it, is unavailable for streams.
+// goroutines at the same time. At least every 10 ms it is called with an empty batch and a time: what was recorded before that time has been
+// delivered, except by threads that have not run since. Otherwise until is 0. The error wraps [ErrUnavailable] if the program has no
+// streams, or if they do not have an event.
 func OpenStream(opt StreamOptions, sink func(batch []StreamRecord, until int64)) (*Stream, error) {
 	hooks, err := streams()
 	if err != nil {
@@ -166,7 +167,7 @@ func WaitReason(n uint8) string {
 	return hooks.waitReason(n)
 }
 
-// TraceReason returns the text of a reason of the execution tracer, or "" if there is no such reason. Before Go 1.22 there are none.
+// TraceReason returns the text of a reason of the execution tracer, or "" if there is no such reason. It is always "" before Go 1.22.
 func TraceReason(n uint8) string {
 	hooks, err := streams()
 	if err != nil {

@@ -125,7 +125,7 @@ func (s *Stream) wants(r *rtRecord) bool {
 	return s.events>>r.event&1 != 0 && (Event(r.event) != EvGoStart || r.args[0] != 0)
 }
 
-// passed tells the streams that what was recorded before a time has been passed on.
+// passed reports to the streams that all records from before a time have been passed on.
 func (o *overlay) passed(until int64) {
 	for _, s := range o.streams.get() {
 		s.sink(nil, until)

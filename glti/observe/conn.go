@@ -358,7 +358,7 @@ func (c *conn) take(buf []byte) (_ []byte, ended bool) {
 	return buf, c.ended
 }
 
-// end tells the client that the program ends, and waits a moment until that is sent.
+// end sends the exit code of the program to the client, and waits a moment until that is done.
 func (c *conn) end(code int) {
 	c.mu.Lock()
 	c.put(&wire.End{Code: int64(code)})

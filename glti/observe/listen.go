@@ -161,7 +161,7 @@ func (a *agent) remove(c *conn) {
 	delete(a.conns, c)
 }
 
-// end tells the clients that the program ends.
+// end removes the socket and sends the exit code of the program to the clients.
 func (a *agent) end(code int) {
 	a.listener.Close() // removes the socket
 	a.mu.Lock()

@@ -12,7 +12,7 @@
 //
 // Until a client connects, the agent is a goroutine that waits for one: no event is recorded. With a client, the runtime records the events
 // that the client has selected. The agent never waits for a client. What does not fit into the buffer of a connection is dropped and
-// counted, and the client is told.
+// counted; the client receives the counts.
 //
 // # Socket
 //
@@ -63,7 +63,7 @@ func Init(*glti.GLTIEnv) {
 	running.agent = a
 }
 
-// Shutdown tells the clients that the program ends, and removes the socket.
+// Shutdown removes the socket and sends the exit code of the program to the clients.
 func Shutdown(exitCode int) {
 	running.Lock()
 	a := running.agent

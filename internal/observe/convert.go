@@ -1,6 +1,8 @@
 package observe
 
 import (
+	"slices"
+
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/glti/observe/wire"
 	"github.com/loupe-go/loupe/internal/gostate"
@@ -75,15 +77,7 @@ func (c *converter) wanted(g uint64) bool {
 	if c.hidden[g] || c.opt.SampleOneIn > 1 && g%uint64(c.opt.SampleOneIn) != 0 {
 		return false
 	}
-	if len(c.opt.Goroutines) == 0 {
-		return true
-	}
-	for _, id := range c.opt.Goroutines {
-		if id == g {
-			return true
-		}
-	}
-	return false
+	return len(c.opt.Goroutines) == 0 || slices.Contains(c.opt.Goroutines, g)
 }
 
 // event returns the event of a record, or nil if it is not wanted. It is valid until the next call.
@@ -147,8 +141,8 @@ func (c *converter) status(g *wire.Goroutine, at int64) *event.Event {
 	return &c.ev
 }
 
-// begin corrects the goroutines of the list, which the agent read while they ran, to those that existed when the stream began: the first
-// record of a goroutine tells what it did before. It notes threads and hidden goroutines.
+// begin corrects the goroutines of the list, which the agent read while they ran, to those that existed when the stream began. The state that
+// a goroutine had before follows from its first record. begin notes threads and hidden goroutines.
 func (c *converter) begin(list []wire.Goroutine, records []wire.Record) []wire.Goroutine {
 	first := map[uint64]*wire.Record{}
 	for i := range records {

@@ -20,7 +20,7 @@ import (
 // ErrNoAgent reports that a process has no agent that this user can reach.
 var ErrNoAgent = errors.New("the program has no agent that listens")
 
-// Find returns the socket of the agent in a process. The error wraps ErrNoAgent if there is none.
+// Find returns the socket of the agent in a process. The error wraps ErrNoAgent if the process has no such socket.
 func Find(pid int) (string, error) {
 	info, err := os.Stat(filepath.Join("/proc", strconv.Itoa(pid)))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -67,7 +67,7 @@ func TestInitialList(t *testing.T) {
 	}
 }
 
-// TestFirstMoves: a mark that events are missing has no time, and is no move of a goroutine. Events of collections are none either.
+// TestFirstMoves: marks of missing events, and events of collections, are not moves of goroutines. Such a mark has no time.
 func TestFirstMoves(t *testing.T) {
 	s := &Session{decoder: &decoder{}, buffered: &backlog{}}
 	for _, r := range []csrc.Record{

@@ -82,12 +82,12 @@ func (r *Reader) Next() (Message, error) {
 		return nil, err
 	}
 	n := int(binary.LittleEndian.Uint32(header[:])) - 1
-	make, known := messages[header[4]]
+	empty, known := messages[header[4]]
 	if !known || n < 0 || n >= r.max {
 		return nil, fmt.Errorf("%w: type %q, length %d", ErrGarbage, header[4], n+1)
 	}
 	if cap(r.buf) < n {
-		r.buf = append([]byte(nil), zeroes(n)...)
+		r.buf = make([]byte, n)
 	}
 	r.buf = r.buf[:n]
 	if _, err := io.ReadFull(r.from, r.buf); err != nil {
@@ -96,7 +96,7 @@ func (r *Reader) Next() (Message, error) {
 		}
 		return nil, err
 	}
-	m := make()
+	m := empty()
 	d := decoder{b: r.buf}
 	m.decode(&d)
 	if d.bad || len(d.b) > 0 {
@@ -104,8 +104,6 @@ func (r *Reader) Next() (Message, error) {
 	}
 	return m, nil
 }
-
-func zeroes(n int) []byte { return make([]byte, n) }
 
 // encoder appends fields.
 type encoder struct{ b []byte }
