@@ -121,8 +121,14 @@ func (p *Process) allgsHeader() (array, n uint64, err error) {
 
 // readGs reads several g's at once. Those that cannot be read have goid 0.
 func (p *Process) readGs(addrs []uint64) ([]rawG, error) {
-	size := p.rt.g.size
 	gs := make([]rawG, len(addrs))
+	err := p.eachG(addrs, func(i int, g rawG) { gs[i] = g })
+	return gs, err
+}
+
+// eachG reads several g's, and calls f with those that can be read, and with their index.
+func (p *Process) eachG(addrs []uint64, f func(i int, g rawG)) error {
+	size := p.rt.g.size
 	const batch = 4096
 	buf := make([]byte, min(batch, len(addrs))*size)
 	spans := make([]span, 0, min(batch, len(addrs)))
@@ -132,15 +138,15 @@ func (p *Process) readGs(addrs []uint64) ([]rawG, error) {
 			spans = append(spans, span{addr: addr, buf: buf[i*size : (i+1)*size]})
 		}
 		if err := p.mem.readSpans(spans); err != nil {
-			return nil, err
+			return err
 		}
 		for i := range spans {
 			if spans[i].ok {
-				gs[done+i] = p.rt.decodeG(spans[i].addr, spans[i].buf)
+				f(done+i, p.rt.decodeG(spans[i].addr, spans[i].buf))
 			}
 		}
 	}
-	return gs, nil
+	return nil
 }
 
 // rawM holds the decoded fields of a runtime.m that a snapshot requires.

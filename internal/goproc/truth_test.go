@@ -23,6 +23,7 @@ func TestTruth(t *testing.T) {
 			target.Command("gc") // the runtime notes who waits
 			compareWithRuntime(t, target, goproc.SnapshotOptions{})
 			compareWithRuntime(t, target, goproc.SnapshotOptions{Pause: true})
+			compareTallies(t, target)
 			if after := target.Goroutines(); len(after) == 0 {
 				t.Error("the target has no goroutines after it was looked at")
 			}
