@@ -79,6 +79,15 @@ func (p *Process) Snapshot(ctx context.Context, opt SnapshotOptions) (*event.Sna
 	return p.proc.Snapshot(ctx, goproc.SnapshotOptions{Pause: opt.Pause})
 }
 
+// Tallies counts the live goroutines by origin, state and wait reason, without their stacks. That takes much less time than a
+// snapshot: about a microsecond for each goroutine.
+//
+// The error wraps one of the package's errors where one applies.
+func (p *Process) Tallies(ctx context.Context) ([]event.Tally, error) { return p.proc.Tallies(ctx) }
+
+// Usage returns the current resource usage of the process, and the goroutines that currently have a P.
+func (p *Process) Usage() (event.Usage, error) { return usageOf(p.proc, false) }
+
 // MemoryOptions configures [Process.Memory]. The zero value is usable.
 type MemoryOptions struct {
 	// Parts also explains the resident memory by mappings (event.ProcessMemory.Parts). The kernel then walks the page tables of

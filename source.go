@@ -40,12 +40,17 @@ func (p probed) Memory(ctx context.Context) (*event.Memory, error) {
 }
 
 func (p probed) Usage() (event.Usage, error) {
-	u, err := p.Process().Usage()
+	_, inner := p.Engine().(*inline.Engine) // it has the numbers of threads that the runtime knows
+	return usageOf(p.Process(), inner)
+}
+
+// usageOf returns the usage of a process. The IDs of threads are those in its own PID namespace if inner is set.
+func usageOf(p *goproc.Process, inner bool) (event.Usage, error) {
+	u, err := p.Usage()
 	if err != nil {
 		return event.Usage{}, err
 	}
 	usage := event.Usage{CPU: u.CPU, RSS: u.RSS, Procs: u.Procs, Err: u.Err}
-	_, inner := p.Engine().(*inline.Engine) // it has the numbers that the runtime knows
 	for _, t := range u.Threads {
 		id := t.ID
 		if inner {

@@ -9,26 +9,7 @@ import (
 	"github.com/loupe-go/loupe/event"
 )
 
-// A Tally is the goroutines that have the same origin, state and wait reason.
-type Tally struct {
-	State  event.State
-	Reason string // the runtime's wait reason; set for StateWaiting and StateLeaked only
-	Origin event.Origin
-
-	// Oldest is the longest time for which one of them has been blocked, as far as it is known: the runtime records when a wait began at
-	// the first garbage collection that finds the goroutine blocked.
-	Oldest time.Duration
-
-	Members []Member // in no particular order
-}
-
-// A Member is a goroutine of a [Tally].
-type Member struct {
-	ID    uint64
-	Stops uint8 // number of times that it has stopped running, modulo 256; 0 before Go 1.17
-}
-
-// tallyKey is what the goroutines of a Tally have in common.
+// tallyKey is what the goroutines of a tally have in common.
 type tallyKey struct {
 	status        uint32
 	reason        uint8
@@ -37,7 +18,7 @@ type tallyKey struct {
 
 // Tallies counts the live goroutines without their stacks, which takes much less time than a snapshot. Those of the runtime itself
 // have Origin.System set. Goroutines are read one after the other while the process runs.
-func (p *Process) Tallies(ctx context.Context) ([]Tally, error) {
+func (p *Process) Tallies(ctx context.Context) ([]event.Tally, error) {
 	tallies, keys, err := p.tally()
 	if err != nil {
 		return nil, p.UnlessReplaced(err)
@@ -52,7 +33,7 @@ func (p *Process) Tallies(ctx context.Context) ([]Tally, error) {
 }
 
 // tally groups the goroutines. The keys are those of the tallies.
-func (p *Process) tally() (tallies []Tally, keys []tallyKey, err error) {
+func (p *Process) tally() (tallies []event.Tally, keys []tallyKey, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	addrs, err := p.readAllgs()
@@ -82,14 +63,14 @@ func (p *Process) tally() (tallies []Tally, keys []tallyKey, err error) {
 		if !known {
 			i = len(tallies)
 			index[key] = i
-			t := Tally{State: p.stateOf(g.status)}
+			t := event.Tally{State: p.stateOf(g.status)}
 			if blocked {
 				t.Reason = p.waitReason(g.waitReason)
 			}
 			tallies, keys = append(tallies, t), append(keys, key)
 		}
 		t := &tallies[i]
-		t.Members = append(t.Members, Member{g.goid, g.trackingSeq})
+		t.Members = append(t.Members, event.Member{ID: g.goid, Stops: g.trackingSeq})
 		if (blocked || g.status == status.syscall) && g.waitSince > 0 && g.waitSince <= now {
 			t.Oldest = max(t.Oldest, time.Duration(now-g.waitSince))
 		}
