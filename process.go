@@ -85,6 +85,9 @@ func (p *Process) Snapshot(ctx context.Context, opt SnapshotOptions) (*event.Sna
 // The error wraps one of the package's errors where one applies.
 func (p *Process) Tallies(ctx context.Context) ([]event.Tally, error) { return p.proc.Tallies(ctx) }
 
+// Scheduler reads the numbers that the scheduler of the process keeps by itself: of goroutines, and histograms. It takes some microseconds.
+func (p *Process) Scheduler() (*event.Scheduler, error) { return p.proc.Scheduler() }
+
 // Usage returns the current resource usage of the process, and the goroutines that currently have a P.
 func (p *Process) Usage() (event.Usage, error) { return usageOf(p.proc, false) }
 

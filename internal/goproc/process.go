@@ -39,6 +39,7 @@ type Process struct {
 
 	signals signalStacks
 	types   typeNames
+	sched   *schedOffsets // nil until Scheduler is called
 
 	booksOnce sync.Once
 	books     *heapBooks // see heapBooks

@@ -135,40 +135,33 @@ const maxGOMAXPROCS = 1 << 16
 
 // onProcs returns the number of Ps and the goroutines that run on them (P, its M, the M's goroutine).
 func (p *Process) onProcs() (procs int, running []OnP, err error) {
-	if p.rt.allp == 0 || p.rt.procM == none {
-		return 0, nil, fmt.Errorf("process %d: the address of runtime.allp is unknown", p.pid)
+	if p.rt.procM == none {
+		return 0, nil, fmt.Errorf("process %d: %w: the field runtime.p.m is unknown", p.pid, ErrLayout)
 	}
-	var header [16]byte
-	if err := p.mem.read(header[:], p.rt.allp); err != nil {
-		return 0, nil, err
-	}
-	n := binary.LittleEndian.Uint64(header[8:])
-	if n == 0 || n > maxGOMAXPROCS {
-		return 0, nil, fmt.Errorf("process %d: %w: %d Ps", p.pid, ErrLayout, n)
-	}
-	ps := make([]byte, n*8)
-	if err := p.mem.read(ps, binary.LittleEndian.Uint64(header[:])); err != nil {
-		return 0, nil, err
-	}
-	running = []OnP{}
-	ms, err := p.words(words(ps), p.rt.procM)
+	ps, err := p.procAddrs()
 	if err != nil {
-		return int(n), nil, err
+		return 0, nil, err
+	}
+	n := len(ps)
+	running = []OnP{}
+	ms, err := p.words(ps, p.rt.procM)
+	if err != nil {
+		return n, nil, err
 	}
 	gs, err := p.words(ms, p.rt.m.curg)
 	if err != nil {
-		return int(n), nil, err
+		return n, nil, err
 	}
 	decoded, err := p.readGs(gs)
 	if err != nil {
-		return int(n), nil, err
+		return n, nil, err
 	}
 	for id, g := range decoded {
 		if g.goid != 0 && (g.status == p.rt.status.running || g.status == p.rt.status.copystack) {
 			running = append(running, OnP{g.goid, int32(id)})
 		}
 	}
-	return int(n), running, nil
+	return n, running, nil
 }
 
 // words reads the word at an offset from each address. It is 0 for addresses that cannot be read.

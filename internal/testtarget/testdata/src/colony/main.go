@@ -8,6 +8,7 @@
 //	lock N        N more goroutines that wait for a mutex that is held, then `lock <goroutines>`
 //	churn N       creates N goroutines a second from now on, each of which ends at once; 0: no more; then `churn <created so far>`
 //	traffic N     N pairs of goroutines exchange messages as fast as they can from now on; then `traffic N`
+//	histogram M   the metric M of package runtime/metrics, then `histogram LOW:COUNT...` with lower bounds in nanoseconds, or `histogram none`
 //	created       the goroutines of churn that were created, then `created N`
 package main
 
@@ -25,15 +26,17 @@ func main() {
 	c := &colony{wake: make(chan struct{})}
 	c.mu.Lock()
 	serve(false, map[string]command{"hold": c.hold, "free": c.free, "leak": c.leak, "lock": c.lock, "churn": c.churn, "traffic": c.traffic,
-		"created": func([]string) string { return fmt.Sprint("created ", c.created.Load()) }})
+		"histogram": histogram,
+		"created":   func([]string) string { return fmt.Sprint("created ", atomic.LoadInt64(&c.created)) }})
 }
 
 type colony struct {
 	wake    chan struct{}
 	held    sync.WaitGroup
+	others  int        // goroutines before the first hold
 	mu      sync.Mutex // held for good
-	rate    atomic.Int64
-	created atomic.Int64
+	rate    int64      // accessed atomically
+	created int64      // the same
 	once    sync.Once
 }
 
@@ -61,6 +64,9 @@ func start(n int, f func()) {
 
 func (c *colony) hold(args []string) string {
 	n, wake := count(args), c.wake
+	if c.others == 0 {
+		c.others = runtime.NumGoroutine()
+	}
 	c.held.Add(n)
 	for i := 0; i < n; i++ {
 		go c.listen(wake)
@@ -77,6 +83,10 @@ func (c *colony) free([]string) string {
 	close(c.wake)
 	c.held.Wait()
 	c.wake = make(chan struct{})
+	time.Sleep(time.Millisecond) // starts a goroutine of the runtime before Go 1.14
+	for runtime.NumGoroutine() > c.others {
+		time.Sleep(time.Millisecond)
+	}
 	return fmt.Sprint("free ", runtime.NumGoroutine())
 }
 
@@ -91,17 +101,17 @@ func (c *colony) lock(args []string) string {
 }
 
 func (c *colony) churn(args []string) string {
-	c.rate.Store(int64(count(args)))
+	atomic.StoreInt64(&c.rate, int64(count(args)))
 	c.once.Do(func() { go c.create() })
-	return fmt.Sprint("churn ", c.created.Load())
+	return fmt.Sprint("churn ", atomic.LoadInt64(&c.created))
 }
 
 // create creates goroutines at the rate that was asked for.
 func (c *colony) create() {
 	for {
 		begin := time.Now()
-		for due := c.rate.Load() / 100; due > 0; due-- {
-			c.created.Add(1)
+		for due := atomic.LoadInt64(&c.rate) / 100; due > 0; due-- {
+			atomic.AddInt64(&c.created, 1)
 			go func() {}()
 		}
 		time.Sleep(10*time.Millisecond - time.Since(begin))
