@@ -5,6 +5,7 @@ import (
 	"iter"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/google/pprof/profile"
 
@@ -87,6 +88,12 @@ func (p *Process) Tallies(ctx context.Context) ([]event.Tally, error) { return p
 
 // Scheduler reads the numbers that the scheduler of the process keeps by itself: of goroutines, and histograms. It takes some microseconds.
 func (p *Process) Scheduler() (*event.Scheduler, error) { return p.proc.Scheduler() }
+
+// ProcessorTime returns the processor time of the process so far, in user mode and in the kernel. The sum is exact. The kernel divides it by
+// samples, as it does for utime and stime in proc_pid_stat(5).
+func (p *Process) ProcessorTime() (user, system time.Duration, err error) {
+	return p.proc.ProcessorTime()
+}
 
 // Usage returns the current resource usage of the process, and the goroutines that currently have a P.
 func (p *Process) Usage() (event.Usage, error) { return usageOf(p.proc, false) }

@@ -52,6 +52,19 @@ func bucketLow(i int) int64 {
 // Add adds a duration. A negative duration counts as 0.
 func (h *Histogram) Add(d time.Duration) { h.record(max(int64(d), 0)) }
 
+// AddN adds n durations of the same length.
+func (h *Histogram) AddN(d time.Duration, n uint64) {
+	if n == 0 {
+		return
+	}
+	v := max(int64(d), 0)
+	h.counts[bucketOf(v)] += n
+	h.count += n
+	hi, lo := bits.Mul64(uint64(v), n)
+	h.sum = h.sum.Add(Nanos{hi, lo})
+	h.max = max(h.max, v)
+}
+
 func (h *Histogram) record(v int64) {
 	h.counts[bucketOf(v)]++
 	h.count++

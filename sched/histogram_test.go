@@ -107,3 +107,18 @@ func TestNanos(t *testing.T) {
 		t.Errorf("averages %v %v %v", a.Per(2), NanosOf(10).Per(4), a.Per(1<<40))
 	}
 }
+
+// TestHistogramAddN adds durations one by one and together.
+func TestHistogramAddN(t *testing.T) {
+	var one, many Histogram
+	for _, d := range []time.Duration{0, 17, time.Millisecond, time.Hour, -1} {
+		for range 3 {
+			one.Add(d)
+		}
+		many.AddN(d, 3)
+		many.AddN(d, 0)
+	}
+	if one != many {
+		t.Errorf("%+v, want %+v", many, one)
+	}
+}

@@ -91,14 +91,41 @@ func (u *Usage) account(dir *procDir) error {
 	return err
 }
 
+// The clocks of the processor time of a process, in include/linux/posix-timers_types.h.
+const (
+	clockBoth  = 0 // CPUCLOCK_PROF: in user mode and in the kernel, by samples
+	clockUser  = 1 // CPUCLOCK_VIRT: in user mode, by samples
+	clockSched = 2 // CPUCLOCK_SCHED: of the scheduler, exact
+)
+
 // processTime returns the processor time of a process, by its clock (see clock_getcpuclockid(3)).
-func processTime(pid int) (time.Duration, error) {
-	const schedClock = 2 // CPUCLOCK_SCHED in include/linux/posix-timers_types.h
+func processTime(pid int) (time.Duration, error) { return processClock(pid, clockSched) }
+
+func processClock(pid int, clock int32) (time.Duration, error) {
 	var ts unix.Timespec
-	if err := unix.ClockGettime(int32(^pid<<3|schedClock), &ts); err != nil {
+	if err := unix.ClockGettime(int32(^pid<<3)|clock, &ts); err != nil {
 		return 0, fmt.Errorf("process %d: processor time: %w", pid, err)
 	}
 	return time.Duration(ts.Nano()), nil
+}
+
+// ProcessorTime returns the processor time of the process so far, in user mode and in the kernel. The sum is exact. The kernel divides it by
+// samples, as it does for utime and stime in proc_pid_stat(5).
+func (p *Process) ProcessorTime() (user, system time.Duration, err error) {
+	total, err := processTime(p.pid)
+	if err != nil {
+		return 0, 0, p.UnlessReplaced(fmt.Errorf("%w: %w", ErrExited, err))
+	}
+	inUser, errUser := processClock(p.pid, clockUser)
+	both, errBoth := processClock(p.pid, clockBoth)
+	if err := errors.Join(errUser, errBoth); err != nil {
+		return 0, 0, err
+	}
+	if both == 0 {
+		return total, 0, nil
+	}
+	user = time.Duration(float64(total) * min(1, float64(inUser)/float64(both)))
+	return user, total - user, nil
 }
 
 // schedstat returns how long a thread ran, and how long it waited in the run queue (Documentation/scheduler/sched-stats.rst).
