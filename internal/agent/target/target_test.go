@@ -1,0 +1,209 @@
+package target
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/loupe-go/loupe"
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/agent/metric"
+	"github.com/loupe-go/loupe/internal/testtarget"
+)
+
+// observed is a target of a test.
+type observed struct {
+	*Target
+	t       *testing.T
+	program *testtarget.Process
+}
+
+func observe(t *testing.T, s Settings) *observed {
+	t.Helper()
+	program := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "colony", Stripped: true}))
+	target, err := Open(t.Context(), Options{PID: program.PID(), Settings: s, Attach: make(chan struct{}, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := target.Close(); err != nil {
+			t.Error(err)
+		}
+		goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	})
+	return &observed{target, t, program}
+}
+
+// value returns the value of the series of a metric with these labels, or the sum of all if there are none.
+func (o *observed) value(d *metric.Desc, labels ...string) float64 {
+	o.t.Helper()
+	g, ok := o.Group(o.t.Context())
+	if !ok {
+		o.t.Fatal("the process has ended")
+	}
+	sum := 0.0
+	for _, p := range g.Points {
+		if p.Desc == d && (len(labels) == 0 || slices.Equal(p.Labels, labels)) {
+			if p.Durations != nil {
+				sum += float64(p.Durations.Count())
+			}
+			sum += p.Value
+		}
+	}
+	return sum
+}
+
+// await waits until a metric has a value of at least want.
+func (o *observed) await(want float64, d *metric.Desc, labels ...string) {
+	o.t.Helper()
+	var v float64
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		if v = o.value(d, labels...); v >= want {
+			return
+		}
+	}
+	o.t.Fatalf("%s%q is %v, want at least %v", d.Name, labels, v, want)
+}
+
+// TestMemoryLevel reads a process without a probe.
+func TestMemoryLevel(t *testing.T) {
+	o := observe(t, Settings{Sites: 2})
+	if n, want := fmt.Sprint(o.value(metric.Goroutines)), o.program.Command("num"); n != want {
+		t.Errorf("%s goroutines, want %s", n, want)
+	}
+	before := o.value(metric.Created)
+	o.program.Command("hold 500")
+	if n := o.value(metric.Created) - before; n != 500 {
+		t.Errorf("%v goroutines were created, want 500", n)
+	}
+	ended := o.value(metric.Ended)
+	o.program.Command("free")
+	if n := o.value(metric.Ended) - ended; n != 500 {
+		t.Errorf("%v goroutines have ended, want 500", n)
+	}
+	if v := o.value(metric.Level, "0", "none"); v != 0 || o.value(metric.ProbeHits) != 0 {
+		t.Errorf("level %v", v)
+	}
+	for _, d := range []*metric.Desc{metric.MemoryUsed, metric.MemoryAllocated, metric.Allocations, metric.GCGoal, metric.ProcessorLimit, metric.GOGC, metric.ProcessMemory,
+		metric.HeapUsed, metric.ScheduleDuration, metric.Sites, metric.States} {
+		if o.value(d) <= 0 {
+			t.Errorf("%s is %v", d.Name, o.value(d))
+		}
+	}
+}
+
+// TestLevels observes events of a process that can afford them, and fewer when it becomes busy.
+func TestLevels(t *testing.T) {
+	o := observe(t, Settings{Want: Runs, Engine: loupe.EngineUprobe, Sites: 10, Overhead: 0.5, StackDepth: -1})
+	for deadline := time.Now().Add(60 * time.Second); o.value(metric.Level) < float64(Runs); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("events are not observed")
+		}
+		o.mu.Lock()
+		o.policy.calm = upAfter // the wait is another test's
+		o.mu.Unlock()
+	}
+	o.program.Command("hold 100")
+	o.program.Command("free")
+	o.await(50, metric.Waits, "channel", "chan receive") // some need not wait
+	o.await(1, metric.SchedulerLatency)
+	o.mu.Lock()
+	o.settings.Overhead = 0.0001
+	o.mu.Unlock()
+	o.program.Command("traffic 10")
+	for deadline := time.Now().Add(60 * time.Second); o.value(metric.Level) > float64(Lifecycle); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the level is still %v", o.value(metric.Level))
+		}
+	}
+	if o.value(metric.Paused, PausedOverhead) != 1 {
+		t.Error("nothing says that events are not observed")
+	}
+	if n := o.value(metric.Waits, "channel", "chan receive"); n < 50 {
+		t.Errorf("%v waits, although 50 were counted before", n)
+	}
+}
+
+// TestEnd kills a target.
+func TestEnd(t *testing.T) {
+	o := observe(t, Settings{Want: Lifecycle, Engine: loupe.EngineUprobe, Overhead: 1})
+	o.program.Kill()
+	select {
+	case <-o.Done():
+	case <-time.After(30 * time.Second):
+		t.Fatal("the end of the process was not noticed")
+	}
+	if err := o.Err(); err == nil || !strings.Contains(err.Error(), "exited") && !strings.Contains(err.Error(), "exist") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// TestPolicy chooses levels of imagined processes.
+func TestPolicy(t *testing.T) {
+	p := policy{want: Runs, overhead: 0.01, hitCost: 2 * time.Microsecond}
+	second := func(starts, cpu float64) *activity { return &activity{created: 10, ended: 10, starts: starts, cpu: cpu, over: time.Second} }
+	level := Memory
+	for i := range 20 {
+		level = p.next(level, second(100, 0.5))
+		if want := map[bool]Level{false: Memory, true: Runs}[i == 19]; level != want {
+			t.Fatalf("level %v after %d s, want %v", level, i+1, want)
+		}
+	}
+	if level = p.next(level, second(1200, 0.5)); level != Waits { // 5 ms a second: 2,400 waits take 4.8 ms, and runs 2.9 more
+		t.Errorf("level %v, want %v", level, Waits)
+	}
+	if level = p.next(level, second(1e6, 2)); level != Lifecycle {
+		t.Errorf("level %v, want %v", level, Lifecycle)
+	}
+	if level = p.next(level, &activity{created: 1e6, ended: 1e6, starts: 1e6, cpu: 2, over: time.Second}); level != Memory {
+		t.Errorf("level %v, want %v", level, Memory)
+	}
+	p.want = Waits
+	if l := p.next(Runs, second(1, 1)); l != Waits {
+		t.Errorf("level %v, want %v", l, Waits)
+	}
+	if l := p.next(Runs, second(-1, 1)); l != Lifecycle {
+		t.Errorf("level %v although the number of starts is unknown, want %v", l, Lifecycle)
+	}
+}
+
+// TestLeaks finds leaks in imagined censuses.
+func TestLeaks(t *testing.T) {
+	members := func(from, n int, stops uint8) (list []event.Member) {
+		for i := range n {
+			list = append(list, event.Member{ID: uint64(from + i), Stops: stops})
+		}
+		return list
+	}
+	group := func(reason string, m []event.Member) event.Tally {
+		return event.Tally{State: event.StateWaiting, Reason: reason, Origin: event.Origin{CreatedBy: event.Frame{Func: "main.f", File: "/src/main.go", Line: 7}}, Members: m}
+	}
+	begin := time.Now()
+	for _, test := range []struct {
+		name          string
+		before, after event.Tally
+		want          int
+	}{
+		{"piles up", group("chan send", members(1, 10, 1)), group("chan send", members(1, 15, 1)), 15},
+		{"does not grow", group("chan send", members(1, 10, 1)), group("chan send", members(1, 10, 1)), 0},
+		{"others come", group("chan send", members(1, 10, 1)), group("chan send", members(20, 15, 1)), 0},
+		{"has run", group("chan send", members(1, 10, 1)), group("chan send", members(1, 15, 2)), 0},
+		{"input", group("IO wait", members(1, 10, 1)), group("IO wait", members(1, 15, 1)), 0},
+		{"another wait", group("chan send", members(1, 10, 1)), group("select", members(1, 15, 1)), 0},
+	} {
+		f := leakFinder{}
+		f.add(&census{at: begin, groups: []event.Tally{test.before}})
+		f.add(&census{at: begin.Add(time.Second), groups: []event.Tally{test.after}})
+		if len(f.suspects) > 0 {
+			t.Errorf("%s: suspects after a second", test.name)
+		}
+		f.add(&census{at: begin.Add(leakAfter), groups: []event.Tally{test.after}})
+		if site, n := f.worst(); n != test.want || n > 0 && site != "main.f main.go:7" {
+			t.Errorf("%s: %d at %q, want %d", test.name, n, site, test.want)
+		}
+	}
+}
