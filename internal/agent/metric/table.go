@@ -25,7 +25,7 @@ func (i *Identity) Values() []string {
 var (
 	labelReason = Label{"reason", "go.goroutine.wait.reason", "the wait reason as the Go runtime spells it, such as `chan receive`"}
 	labelClass  = Label{"class", "go.goroutine.wait.class", "the class of the wait reason: `channel`, `lock`, `io`, `sleep`, `gc` or `other`"}
-	labelSite   = Label{"site", "go.goroutine.created_by", "the go statement, as `function file:line`; `other` for the sites beyond the configured number"}
+	labelSite   = Label{"site", "go.goroutine.created_by", "function, file and line of the go statement; `other` for the sites beyond the configured number"}
 	labelCause  = Label{"cause", "error.type", "the cause: `permission`, `unsupported`, `layout`, `traced`, `exited`, `memory` or `other`"}
 )
 
@@ -117,6 +117,9 @@ var (
 		[]Label{{"result", "loupe.result", "`applied` or `refused`"}}, "Reloads of the configuration"}
 	BudgetRatio = &Desc{"loupe_agent_budget_ratio", "loupe.agent.budget.ratio", "1", Gauge, Agent,
 		[]Label{{"resource", "loupe.resource", "`cpu` or `memory`"}}, "What the agent uses, relative to its budget"}
+	SeriesDropped = &Desc{"loupe_agent_series_dropped_total", "loupe.agent.series.dropped", "{series}", Counter, Agent,
+		[]Label{{"cause", "loupe.cause", "`limit` (the target has more series than configured), `duplicate` or `invalid`"}},
+		"Series that scrapes omitted, once for each scrape"}
 	BuildInfo = &Desc{"loupe_agent_build_info", "loupe.agent.build", "1", Gauge, Agent,
 		[]Label{{"version", "service.version", "version of Loupe"}, {"go_version", "process.runtime.version", "the Go release that built the agent"}}, "1"}
 )
@@ -128,5 +131,5 @@ var Table = []*Desc{
 	States, Sites, Created, Ended, Waits, WaitTime, SchedulerLatency, LeakSuspects, OldestWait,
 	Info, Level, SamplingRatio, TargetEvents, TargetLost, ProbeHits, ProbeTime, Paused,
 	EventsReceived, EventsLost, RingUsed, EventLatency, Tracked, Cleaned, AttachFailures, Targets, Alerts, Recordings, ExportItems, ConfigReloads,
-	BudgetRatio, BuildInfo,
+	BudgetRatio, SeriesDropped, BuildInfo,
 }
