@@ -41,6 +41,9 @@ type Desc struct {
 	Scope  Scope
 	Labels []Label // in addition to those of the scope
 	Help   string  // one sentence, without a period
+
+	// UpDown makes a Gauge an UpDownCounter in OpenTelemetry: the sum of its series has a meaning.
+	UpDown bool
 }
 
 // A Point is the value of one series of a metric at one moment.
