@@ -1,7 +1,7 @@
 // Package otlp sends finished spans, and the durations of operations, to OpenTelemetry back ends.
 //
 // The central types are [Config], which is read from the OTEL_* environment variables of the OpenTelemetry specification, and
-// [Queue], which takes finished spans and exports them in batches. The caller makes the spans. [Durations] records how long
+// [Queue], which takes finished spans and exports them in [Batches]. The caller makes the spans. [Durations] records how long
 // operations take, as the metrics that the semantic conventions define.
 //
 // # Environment variables

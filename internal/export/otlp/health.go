@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel"
@@ -17,36 +18,51 @@ func SetLog(log *slog.Logger) {
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("error of the OpenTelemetry SDK", "error", oneLine(err)) }))
 }
 
-// A health reports when an exporter begins to fail, and when it succeeds again. Failures in between are reported at level debug.
-type health struct {
-	what string // the items that it exports: spans or metrics
+// A Health reports when an exporter begins to fail, and when it succeeds again. Failures in between are reported at level debug.
+type Health struct {
+	what string // the items that it exports, such as spans
 	log  *slog.Logger
 
-	mu      sync.Mutex
-	failing bool
-	lost    uint64 // items that were not exported since the exporter began to fail
+	mu    sync.Mutex
+	since time.Time // when it began to fail; zero if it does not
+	err   string    // the last error
+	lost  uint64    // items that were not exported since then
 }
 
-// failed reports the failure to export a number of items.
-func (h *health) failed(err error, items int) {
+// NewHealth returns the health of an exporter that has not failed. what is the plural of the items that it exports.
+func NewHealth(what string, log *slog.Logger) *Health { return &Health{what: what, log: log} }
+
+// Failed reports the failure to export a number of items.
+func (h *Health) Failed(err error, items int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	level := slog.LevelDebug
-	if !h.failing {
-		level, h.failing, h.lost = slog.LevelWarn, true, 0
+	if h.since.IsZero() {
+		level, h.since, h.lost = slog.LevelWarn, time.Now(), 0
 	}
 	h.lost += uint64(items)
-	h.log.Log(context.Background(), level, "cannot export "+h.what, "error", oneLine(err))
+	h.err = oneLine(err)
+	h.log.Log(context.Background(), level, "cannot export "+h.what, "error", h.err)
 }
 
-// succeeded reports that an export has succeeded.
-func (h *health) succeeded() {
+// Succeeded reports that an export has succeeded.
+func (h *Health) Succeeded() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.failing {
-		h.failing = false
+	if !h.since.IsZero() {
+		h.since = time.Time{}
 		h.log.Info("exporting "+h.what+" again", "lost", h.lost)
 	}
+}
+
+// Failing returns since when the exporter fails, and its last error in one line. ok is false if it does not fail.
+func (h *Health) Failing() (since time.Time, err string, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.since.IsZero() {
+		return time.Time{}, "", false
+	}
+	return h.since, h.err, true
 }
 
 // oneLine returns an error's text as one line.

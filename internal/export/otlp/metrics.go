@@ -41,7 +41,7 @@ func (c *Config) MeterProvider(ctx context.Context, res *resource.Resource, cons
 			return nil, err
 		}
 		e.config, e.resource = c, res
-		e.health = &health{what: "metrics", log: log.With("exporter", e.name)}
+		e.health = NewHealth("metrics", log.With("exporter", e.name))
 		created = append(created, e)
 		opts = append(opts, sdkmetric.WithReader(sdkmetric.NewPeriodicReader(e,
 			sdkmetric.WithInterval(c.metricInterval), sdkmetric.WithTimeout(c.metricTimeout))))
@@ -101,7 +101,7 @@ type metricExporter struct {
 	name     string
 	timeout  time.Duration
 	close    func()
-	health   *health
+	health   *Health
 }
 
 // Export sets the resource because a provider adds attributes from the environment of this process to its resource.
@@ -110,9 +110,9 @@ func (e *metricExporter) Export(ctx context.Context, rm *metricdata.ResourceMetr
 	defer cancel()
 	rm.Resource = e.resource
 	if err := e.Exporter.Export(ctx, rm); err != nil {
-		e.health.failed(err, 1)
+		e.health.Failed(err, 1)
 	} else {
-		e.health.succeeded()
+		e.health.Succeeded()
 	}
 	return nil
 }

@@ -184,8 +184,8 @@ func TestQueueOverflow(t *testing.T) {
 	if got, want := q.Stats(), (Stats{Queued: size, Dropped: extra}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	if len(q.waiting.spans) > size {
-		t.Errorf("room for %d spans", len(q.waiting.spans))
+	if len(q.waiting.items) > size {
+		t.Errorf("room for %d spans", len(q.waiting.items))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()
@@ -332,15 +332,18 @@ func TestFailures(t *testing.T) {
 		"down": 10,
 		"traces export: OTLP partial success: empty message (3 spans rejected)":              3,
 		"traces export: OTLP partial success: two\nlines (0 spans rejected)":                 0,
+		"failed to upload metrics: OTLP partial success: x (4 metric data points rejected)":  4,
+		"OTLP partial success: x (5 log records rejected)":                                   5,
+		"rpc error: OTLP partial success: x (5 log records rejected)":                        10,
 		"traces export: OTLP partial success: x (99 spans rejected)":                         10,
 		"traces export: OTLP partial success: x (3 spans rejected)\nrpc error":               10,
 		"traces export: OTLP partial success: x (99999999999999999999999999 spans rejected)": 10,
 	} {
-		if got := failures(errors.New(text), 10); got != want {
+		if got := Rejected(errors.New(text), 10); got != want {
 			t.Errorf("%q: %d", text, got)
 		}
 	}
-	if failures(nil, 10) != 0 {
+	if Rejected(nil, 10) != 0 {
 		t.Error("no error")
 	}
 }
