@@ -25,9 +25,12 @@ type Config struct {
 	Propagators []string     // tracecontext and baggage, or fewer
 	LogLevel    slog.Level   // the minimum level of diagnostics
 	SpanLimits  Limits       // the caller applies them to the attributes of its spans
-	Queue       QueueOptions // without Log
+	Queue       QueueOptions // of spans, without Log
+	LogQueue    QueueOptions // of log records, without Log
+	Retry       Retry        // of exporters
 
 	traces, metrics signal
+	others          map[Signal]signal
 	sampler         sdktrace.Sampler
 	service         string // OTEL_SERVICE_NAME
 	attributes      []attribute.KeyValue
@@ -36,27 +39,41 @@ type Config struct {
 
 	temporality string
 	aggregation string
-
-	retry retry
 }
 
-// A signal is what Read has found for traces or metrics.
+// A Signal is a kind of telemetry in addition to traces and metrics.
+type Signal string
+
+// The signals, as in the names of environment variables.
+const (
+	Logs     Signal = "LOGS"
+	Profiles Signal = "PROFILES"
+)
+
+// A signal is what Read has found for a kind of telemetry.
 type signal struct {
 	exporters []string // otlp and console, or fewer
 	endpoint  *endpoint
 }
 
-// Read reads the environment variables. lookup returns the value of a variable as [os.LookupEnv] does. Each warning is
-// one line about a value that was ignored. The error is one line about the first value that is not supported.
-func Read(lookup func(string) (string, bool)) (c *Config, warnings []string, err error) {
+// Read reads the environment variables for traces and metrics, and for others. lookup returns the value of a variable as
+// [os.LookupEnv] does. Each warning is one line about a value that was ignored. The error is one line about the first value that is
+// not supported.
+func Read(lookup func(string) (string, bool), others ...Signal) (c *Config, warnings []string, err error) {
 	v := &variables{lookup: lookup}
-	c = &Config{retry: defaultRetry}
+	c = &Config{Retry: defaultRetry}
 	c.Disabled = v.boolean("OTEL_SDK_DISABLED")
-	if c.traces, err = readSignal(v, c.Disabled, "TRACES"); err != nil {
+	if c.traces, err = readSignal(v, c.Disabled, "TRACES", otlpExporter, consoleExporter); err != nil {
 		return nil, nil, err
 	}
-	if c.metrics, err = readSignal(v, c.Disabled, "METRICS"); err != nil {
+	if c.metrics, err = readSignal(v, c.Disabled, "METRICS", otlpExporter, consoleExporter); err != nil {
 		return nil, nil, err
+	}
+	c.others = map[Signal]signal{}
+	for _, o := range others {
+		if c.others[o], err = readSignal(v, c.Disabled, string(o), otlpExporter); err != nil {
+			return nil, nil, err
+		}
 	}
 	if c.sampler, err = readSampler(v); err != nil {
 		return nil, nil, err
@@ -68,7 +85,10 @@ func Read(lookup func(string) (string, bool)) (c *Config, warnings []string, err
 	c.service, c.attributes = readResource(v)
 	c.LogLevel = readLogLevel(v)
 	c.SpanLimits = readLimits(v)
-	c.Queue = readQueue(v)
+	c.Queue = readQueue(v, "OTEL_BSP_", DefaultQueueSize, defaultDelay)
+	if slices.Contains(others, Logs) {
+		c.LogQueue = readQueue(v, "OTEL_BLRP_", 2048, time.Second)
+	}
 	c.metricInterval = v.duration(1, time.Minute, "OTEL_METRIC_EXPORT_INTERVAL")
 	c.metricTimeout = v.timeout(30*time.Second, "OTEL_METRIC_EXPORT_TIMEOUT")
 	c.temporality = v.choice([]string{"cumulative", "delta", "lowmemory"}, "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE")
@@ -76,9 +96,9 @@ func Read(lookup func(string) (string, bool)) (c *Config, warnings []string, err
 	return c, v.warnings, nil
 }
 
-// readSignal reads the exporters of a signal, which is TRACES or METRICS.
-func readSignal(v *variables, disabled bool, name string) (s signal, err error) {
-	s.exporters, err = v.list("OTEL_"+name+"_EXPORTER", []string{otlpExporter, consoleExporter}, []string{otlpExporter})
+// readSignal reads the exporters of a signal, which is the part of the names of its variables.
+func readSignal(v *variables, disabled bool, name string, choices ...string) (s signal, err error) {
+	s.exporters, err = v.list("OTEL_"+name+"_EXPORTER", choices, []string{otlpExporter})
 	if disabled {
 		s.exporters = nil
 	}
@@ -88,16 +108,16 @@ func readSignal(v *variables, disabled bool, name string) (s signal, err error) 
 	return s, err
 }
 
-// readQueue reads the sizes and times of the queue of spans.
-func readQueue(v *variables) QueueOptions {
+// readQueue reads the sizes and times of a queue from the variables whose names begin with prefix.
+func readQueue(v *variables, prefix string, size int, delay time.Duration) QueueOptions {
 	opt := QueueOptions{
-		Size:    v.number(1, DefaultQueueSize, "OTEL_BSP_MAX_QUEUE_SIZE"),
-		Batch:   v.number(1, defaultBatch, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE"),
-		Delay:   v.duration(0, defaultDelay, "OTEL_BSP_SCHEDULE_DELAY"),
-		Timeout: v.timeout(defaultTimeout, "OTEL_BSP_EXPORT_TIMEOUT"),
+		Size:    v.number(1, size, prefix+"MAX_QUEUE_SIZE"),
+		Batch:   v.number(1, defaultBatch, prefix+"MAX_EXPORT_BATCH_SIZE"),
+		Delay:   v.duration(0, delay, prefix+"SCHEDULE_DELAY"),
+		Timeout: v.timeout(defaultTimeout, prefix+"EXPORT_TIMEOUT"),
 	}
 	if opt.Batch > opt.Size {
-		if name, value := v.text("OTEL_BSP_MAX_EXPORT_BATCH_SIZE"); name != "" {
+		if name, value := v.text(prefix + "MAX_EXPORT_BATCH_SIZE"); name != "" {
 			v.warn("%s=%s exceeds the size of the queue; using %d", name, value, opt.Size)
 		}
 		opt.Batch = opt.Size

@@ -46,6 +46,11 @@
 // OTEL_EXPORTER_OTLP_METRICS_X, which have precedence for their signal. A general endpoint of http/protobuf is extended by
 // v1/traces or v1/metrics, an endpoint of one signal is used as it is.
 //
+// Read also reads the variables of the signals [Logs] and [Profiles] if asked to: OTEL_LOGS_EXPORTER and OTEL_PROFILES_EXPORTER (otlp
+// or none), OTEL_EXPORTER_OTLP_LOGS_X and OTEL_EXPORTER_OTLP_PROFILES_X, and OTEL_BLRP_X for the queue of log records as OTEL_BSP_X for
+// that of spans, with defaults of 1000 for the delay and 2048 for the size. The path of profiles is v1development/profiles.
+// [Config.Connection] returns how to reach their endpoints; package otlp has no exporters of them.
+//
 // The specification's default of OTEL_BSP_MAX_QUEUE_SIZE is 2048. Loupe's is larger because one queue has all spans of a
 // service, and a span is a few hundred bytes to a few kilobytes in size.
 //

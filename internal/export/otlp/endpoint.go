@@ -37,7 +37,7 @@ type endpoint struct {
 
 func (e *endpoint) String() string { return "OTLP " + e.protocol + " endpoint " + e.target }
 
-// readEndpoint reads the OTEL_EXPORTER_OTLP_* variables of a signal, which is TRACES or METRICS.
+// readEndpoint reads the OTEL_EXPORTER_OTLP_* variables of a signal.
 func readEndpoint(v *variables, signal string) (*endpoint, error) {
 	names := func(suffix string) []string {
 		return []string{"OTEL_EXPORTER_OTLP_" + signal + "_" + suffix, "OTEL_EXPORTER_OTLP_" + suffix}
@@ -61,7 +61,7 @@ func readEndpoint(v *variables, signal string) (*endpoint, error) {
 	name, value := v.text(names("ENDPOINT")...)
 	var err error
 	if e.protocol == protocolHTTP {
-		err = e.setURL(value, name == names("ENDPOINT")[0], "v1/"+strings.ToLower(signal))
+		err = e.setURL(value, name == names("ENDPOINT")[0], pathOf(signal))
 	} else {
 		err = e.setTarget(value)
 	}
@@ -69,6 +69,14 @@ func readEndpoint(v *variables, signal string) (*endpoint, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return e, nil
+}
+
+// pathOf returns the path of a signal by HTTP.
+func pathOf(signal string) string {
+	if signal == string(Profiles) {
+		return "v1development/profiles"
+	}
+	return "v1/" + strings.ToLower(signal)
 }
 
 // setURL sets the endpoint of OTLP by HTTP. An endpoint for all signals is extended by the path of the signal.

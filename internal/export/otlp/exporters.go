@@ -54,10 +54,10 @@ func (c *Config) traceExporter(ctx context.Context, name string, console io.Writ
 		e.SpanExporter, err = otlptracegrpc.New(ctx,
 			otlptracegrpc.WithEndpoint(to.target),
 			otlptracegrpc.WithTLSCredentials(transportCredentials(secure)),
-			otlptracegrpc.WithDialOption(to.compressor(), c.retry.connect()),
+			otlptracegrpc.WithDialOption(to.compressor(), c.Retry.connect()),
 			otlptracegrpc.WithHeaders(to.headers),
 			otlptracegrpc.WithTimeout(to.timeout),
-			otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig(c.retry)))
+			otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig(c.Retry)))
 	} else {
 		t := newTransport(secure)
 		compression := otlptracehttp.NoCompression
@@ -73,7 +73,7 @@ func (c *Config) traceExporter(ctx context.Context, name string, console io.Writ
 			otlptracehttp.WithCompression(compression),
 			otlptracehttp.WithHeaders(to.headers),
 			otlptracehttp.WithTimeout(to.timeout),
-			otlptracehttp.WithRetry(otlptracehttp.RetryConfig(c.retry)))
+			otlptracehttp.WithRetry(otlptracehttp.RetryConfig(c.Retry)))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot export spans to %v: %w", to, err)

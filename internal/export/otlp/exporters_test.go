@@ -29,8 +29,8 @@ import (
 
 // patient and impatient are defaultRetry with intervals for tests. One retries until a back end is up, the other gives up early.
 var (
-	patient   = retry{Enabled: true, InitialInterval: time.Millisecond, MaxInterval: 5 * time.Millisecond, MaxElapsedTime: soon}
-	impatient = retry{Enabled: true, InitialInterval: time.Millisecond, MaxInterval: 5 * time.Millisecond, MaxElapsedTime: 10 * time.Millisecond}
+	patient   = Retry{Enabled: true, InitialInterval: time.Millisecond, MaxInterval: 5 * time.Millisecond, MaxElapsedTime: soon}
+	impatient = Retry{Enabled: true, InitialInterval: time.Millisecond, MaxInterval: 5 * time.Millisecond, MaxElapsedTime: 10 * time.Millisecond}
 )
 
 // protocols are the protocols of OTLP, each with the endpoint of a receiver.
@@ -40,12 +40,12 @@ var protocols = map[string]func(scheme string, r *testcollector.Receiver) string
 }
 
 // queueFor returns a queue for the exporters of a configuration. Exports have enough time on a machine that is busy.
-func queueFor(t *testing.T, e env, retries retry, opt QueueOptions) *Queue {
+func queueFor(t *testing.T, e env, retries Retry, opt QueueOptions) *Queue {
 	t.Helper()
 	e = maps.Clone(e)
 	e["OTEL_EXPORTER_OTLP_TIMEOUT"] = "60000"
 	c := read(t, e)
-	c.retry = retries
+	c.Retry = retries
 	exporters, err := c.TraceExporters(context.Background(), nil)
 	if err != nil {
 		t.Fatal(err)

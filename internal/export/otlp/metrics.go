@@ -31,26 +31,41 @@ func (c *Config) MeterProvider(ctx context.Context, res *resource.Resource, cons
 		sdkmetric.WithResource(res),
 		sdkmetric.WithExemplarFilter(exemplar.AlwaysOffFilter), // recording has no span to refer to
 	}
-	var created []*metricExporter
-	for _, name := range c.metrics.exporters {
-		e, err := c.metricExporter(ctx, name, console)
-		if err != nil {
-			for _, earlier := range created {
-				err = errors.Join(err, earlier.Shutdown(ctx))
-			}
-			return nil, err
-		}
-		e.config, e.resource = c, res
-		e.health = NewHealth("metrics", log.With("exporter", e.name))
-		created = append(created, e)
-		opts = append(opts, sdkmetric.WithReader(sdkmetric.NewPeriodicReader(e,
+	exporters, err := c.MetricExporters(ctx, console)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range exporters {
+		own := &resourceExporter{MetricExporter: e, resource: res, health: NewHealth("metrics", log.With("exporter", e.name))}
+		opts = append(opts, sdkmetric.WithReader(sdkmetric.NewPeriodicReader(own,
 			sdkmetric.WithInterval(c.metricInterval), sdkmetric.WithTimeout(c.metricTimeout))))
 	}
 	return sdkmetric.NewMeterProvider(opts...), nil
 }
 
-func (c *Config) metricExporter(ctx context.Context, name string, console io.Writer) (*metricExporter, error) {
-	e := &metricExporter{name: name, timeout: noLimit, close: func() {}}
+// MetricTimes returns how often metrics are exported, and the timeout of an export of all of them.
+func (c *Config) MetricTimes() (interval, timeout time.Duration) {
+	return c.metricInterval, c.metricTimeout
+}
+
+// MetricExporters returns the exporters in OTEL_METRICS_EXPORTER. Errors are about files with certificates and keys.
+func (c *Config) MetricExporters(ctx context.Context, console io.Writer) ([]*MetricExporter, error) {
+	var list []*MetricExporter
+	for _, name := range c.metrics.exporters {
+		e, err := c.metricExporter(ctx, name, console)
+		if err != nil {
+			for _, earlier := range list {
+				err = errors.Join(err, earlier.Shutdown(ctx))
+			}
+			return nil, err
+		}
+		list = append(list, e)
+	}
+	return list, nil
+}
+
+func (c *Config) metricExporter(ctx context.Context, name string, console io.Writer) (*MetricExporter, error) {
+	e := &MetricExporter{config: c, name: name, timeout: noLimit, close: func() {}}
 	var err error
 	if name == consoleExporter {
 		e.Exporter, err = stdoutmetric.New(stdoutmetric.WithWriter(console))
@@ -66,10 +81,10 @@ func (c *Config) metricExporter(ctx context.Context, name string, console io.Wri
 		e.Exporter, err = otlpmetricgrpc.New(ctx,
 			otlpmetricgrpc.WithEndpoint(to.target),
 			otlpmetricgrpc.WithTLSCredentials(transportCredentials(secure)),
-			otlpmetricgrpc.WithDialOption(to.compressor(), c.retry.connect()),
+			otlpmetricgrpc.WithDialOption(to.compressor(), c.Retry.connect()),
 			otlpmetricgrpc.WithHeaders(to.headers),
 			otlpmetricgrpc.WithTimeout(to.timeout),
-			otlpmetricgrpc.WithRetry(otlpmetricgrpc.RetryConfig(c.retry)))
+			otlpmetricgrpc.WithRetry(otlpmetricgrpc.RetryConfig(c.Retry)))
 	} else {
 		t := newTransport(secure)
 		compression := otlpmetrichttp.NoCompression
@@ -84,7 +99,7 @@ func (c *Config) metricExporter(ctx context.Context, name string, console io.Wri
 			otlpmetrichttp.WithCompression(compression),
 			otlpmetrichttp.WithHeaders(to.headers),
 			otlpmetrichttp.WithTimeout(to.timeout),
-			otlpmetrichttp.WithRetry(otlpmetrichttp.RetryConfig(c.retry)))
+			otlpmetrichttp.WithRetry(otlpmetrichttp.RetryConfig(c.Retry)))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot export metrics to %v: %w", to, err)
@@ -92,32 +107,27 @@ func (c *Config) metricExporter(ctx context.Context, name string, console io.Wri
 	return e, nil
 }
 
-// A metricExporter is an exporter with what the configuration says about it. It reports its errors, because a reader
-// would pass them to the SDK's global handler.
-type metricExporter struct {
+// A MetricExporter is an exporter with what the configuration says about it.
+type MetricExporter struct {
 	sdkmetric.Exporter
-	config   *Config
-	resource *resource.Resource
-	name     string
-	timeout  time.Duration
-	close    func()
-	health   *Health
+	config  *Config
+	name    string
+	timeout time.Duration
+	close   func()
 }
 
-// Export sets the resource because a provider adds attributes from the environment of this process to its resource.
-func (e *metricExporter) Export(ctx context.Context, rm *metricdata.ResourceMetrics) error {
+// String returns the name of the exporter in messages.
+func (e *MetricExporter) String() string { return e.name }
+
+// Export exports metrics with one request.
+func (e *MetricExporter) Export(ctx context.Context, rm *metricdata.ResourceMetrics) error {
 	ctx, cancel := within(ctx, e.timeout)
 	defer cancel()
-	rm.Resource = e.resource
-	if err := e.Exporter.Export(ctx, rm); err != nil {
-		e.health.Failed(err, 1)
-	} else {
-		e.health.Succeeded()
-	}
-	return nil
+	return e.Exporter.Export(ctx, rm)
 }
 
-func (e *metricExporter) Temporality(kind sdkmetric.InstrumentKind) metricdata.Temporality {
+// Temporality returns the preferred temporality of an instrument.
+func (e *MetricExporter) Temporality(kind sdkmetric.InstrumentKind) metricdata.Temporality {
 	switch e.config.temporality {
 	case "delta":
 		return sdkmetric.DeltaTemporalitySelector(kind)
@@ -127,14 +137,35 @@ func (e *metricExporter) Temporality(kind sdkmetric.InstrumentKind) metricdata.T
 	return sdkmetric.CumulativeTemporalitySelector(kind)
 }
 
-func (e *metricExporter) Aggregation(kind sdkmetric.InstrumentKind) sdkmetric.Aggregation {
+// Aggregation returns the preferred aggregation of an instrument.
+func (e *MetricExporter) Aggregation(kind sdkmetric.InstrumentKind) sdkmetric.Aggregation {
 	if kind == sdkmetric.InstrumentKindHistogram && e.config.aggregation == exponential {
 		return sdkmetric.AggregationBase2ExponentialHistogram{MaxSize: 160, MaxScale: 20} // the specification's defaults
 	}
 	return sdkmetric.DefaultAggregationSelector(kind)
 }
 
-func (e *metricExporter) Shutdown(ctx context.Context) error {
+// Shutdown closes the connection.
+func (e *MetricExporter) Shutdown(ctx context.Context) error {
 	defer e.close()
 	return e.Exporter.Shutdown(ctx)
+}
+
+// A resourceExporter exports the metrics of one resource. It reports its errors, because a reader would pass them to the SDK's global
+// handler.
+type resourceExporter struct {
+	*MetricExporter
+	resource *resource.Resource
+	health   *Health
+}
+
+// Export sets the resource because a provider adds attributes from the environment of this process to its resource.
+func (e *resourceExporter) Export(ctx context.Context, rm *metricdata.ResourceMetrics) error {
+	rm.Resource = e.resource
+	if err := e.MetricExporter.Export(ctx, rm); err != nil {
+		e.health.Failed(err, 1)
+	} else {
+		e.health.Succeeded()
+	}
+	return nil
 }

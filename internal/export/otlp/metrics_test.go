@@ -149,7 +149,7 @@ func TestMetricsDown(t *testing.T) {
 	r.Stop()
 	var log logBook
 	c := read(t, env{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://" + r.HTTP})
-	c.retry = impatient
+	c.Retry = impatient
 	provider, err := c.MeterProvider(context.Background(), c.Resource(Process{}), nil, log.log())
 	if err != nil {
 		t.Fatal(err)

@@ -15,8 +15,8 @@ import (
 // connectTimeout is how long gRPC waits at least for a connection to be established.
 const connectTimeout = 5 * time.Second
 
-// retry is how the exporters repeat a request that has failed. They do so within the timeout of an export.
-type retry struct {
+// A Retry is how exporters repeat a request that has failed. They do so within the timeout of an export.
+type Retry struct {
 	Enabled         bool
 	InitialInterval time.Duration
 	MaxInterval     time.Duration
@@ -24,10 +24,10 @@ type retry struct {
 }
 
 // defaultRetry has shorter intervals than the default of the SDK, 5s and 30s: an export has 10s by default.
-var defaultRetry = retry{Enabled: true, InitialInterval: 500 * time.Millisecond, MaxInterval: 5 * time.Second, MaxElapsedTime: time.Minute}
+var defaultRetry = Retry{Enabled: true, InitialInterval: 500 * time.Millisecond, MaxInterval: 5 * time.Second, MaxElapsedTime: time.Minute}
 
 // connect is the option of gRPC to connect again with the same intervals. By default gRPC waits up to 2 minutes.
-func (r retry) connect() grpc.DialOption {
+func (r Retry) connect() grpc.DialOption {
 	b := backoff.DefaultConfig
 	b.BaseDelay, b.MaxDelay = r.InitialInterval, r.MaxInterval
 	return grpc.WithConnectParams(grpc.ConnectParams{Backoff: b, MinConnectTimeout: connectTimeout})
