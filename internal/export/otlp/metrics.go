@@ -43,6 +43,19 @@ func (c *Config) MeterProvider(ctx context.Context, res *resource.Resource, cons
 	return sdkmetric.NewMeterProvider(opts...), nil
 }
 
+// CollectedMetrics returns a provider whose metrics are not exported: collect returns them.
+func (c *Config) CollectedMetrics(res *resource.Resource) (provider *sdkmetric.MeterProvider, collect func(context.Context) (*metricdata.ResourceMetrics, error)) {
+	preferences := &MetricExporter{config: c}
+	reader := sdkmetric.NewManualReader(sdkmetric.WithTemporalitySelector(preferences.Temporality), sdkmetric.WithAggregationSelector(preferences.Aggregation))
+	collect = func(ctx context.Context) (*metricdata.ResourceMetrics, error) {
+		rm := &metricdata.ResourceMetrics{}
+		err := reader.Collect(ctx, rm)
+		rm.Resource = res // a provider adds attributes from the environment of this process
+		return rm, err
+	}
+	return sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithExemplarFilter(exemplar.AlwaysOffFilter)), collect
+}
+
 // MetricTimes returns how often metrics are exported, and the timeout of an export of all of them.
 func (c *Config) MetricTimes() (interval, timeout time.Duration) {
 	return c.metricInterval, c.metricTimeout

@@ -12,6 +12,7 @@ import (
 
 	"go.opentelemetry.io/otel/sdk/instrumentation"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
@@ -39,8 +40,10 @@ type Controller struct {
 	queue   *otlp.Queue
 	sampler sdktrace.Sampler
 
+	ended func(*metricdata.ResourceMetrics)
+
 	mu        sync.Mutex
-	providers []*sdkmetric.MeterProvider
+	processes []*Process
 }
 
 // Options configures a Controller.
@@ -50,6 +53,10 @@ type Options struct {
 	Console io.Writer        // of exporter console
 	Log     *slog.Logger
 	Version string // of Loupe
+
+	// Ended receives the metrics of a process when it is closed. Those of the others are returned by [Controller.Collect]. Nil: the
+	// Controller exports metrics itself, each process over an own connection.
+	Ended func(*metricdata.ResourceMetrics)
 }
 
 // New returns a Controller. Its exporters run until Close.
@@ -58,7 +65,7 @@ func New(ctx context.Context, o Options) (*Controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Controller{config: o.Config, console: o.Console, log: o.Log, version: o.Version, sampler: o.Sampler}
+	c := &Controller{config: o.Config, console: o.Console, log: o.Log, version: o.Version, sampler: o.Sampler, ended: o.Ended}
 	if c.sampler == nil {
 		c.sampler = o.Config.Sampler()
 	}
@@ -74,25 +81,46 @@ type Process struct {
 	resource   *resource.Resource
 	durations  *otlp.Durations
 	metrics    *sdkmetric.MeterProvider
+	collect    func(context.Context) (*metricdata.ResourceMetrics, error) // nil: metrics are exported periodically
 	version    string
 }
 
 // Process begins to export the spans of a process.
 func (c *Controller) Process(ctx context.Context, about otlp.Process) (*Process, error) {
 	about.Loupe = c.version
-	p := &Process{controller: c, resource: c.config.Resource(about), version: c.version}
-	provider, err := c.config.MeterProvider(ctx, p.resource, c.console, c.log)
-	if err != nil {
+	return c.Resource(ctx, c.config.Resource(about))
+}
+
+// Resource is Process for a process that is described by a resource.
+func (c *Controller) Resource(ctx context.Context, res *resource.Resource) (p *Process, err error) {
+	p = &Process{controller: c, resource: res, version: c.version}
+	if c.ended != nil {
+		p.metrics, p.collect = c.config.CollectedMetrics(res)
+	} else if p.metrics, err = c.config.MeterProvider(ctx, res, c.console, c.log); err != nil {
 		return nil, err
 	}
-	p.metrics = provider
-	if p.durations, err = otlp.NewDurations(provider, c.version); err != nil {
-		return nil, errors.Join(err, provider.Shutdown(ctx))
+	if p.durations, err = otlp.NewDurations(p.metrics, c.version); err != nil {
+		return nil, errors.Join(err, p.metrics.Shutdown(ctx))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.providers = append(c.providers, provider)
+	c.processes = append(c.processes, p)
 	return p, nil
+}
+
+// Collect returns the metrics of all processes. It requires [Options.Ended].
+func (c *Controller) Collect(ctx context.Context) []*metricdata.ResourceMetrics {
+	c.mu.Lock()
+	processes := slices.Clone(c.processes)
+	c.mu.Unlock()
+	var list []*metricdata.ResourceMetrics
+	for _, p := range processes {
+		// A process that was closed meanwhile has an error: Ended has its metrics.
+		if rm, err := p.collect(ctx); err == nil && len(rm.ScopeMetrics) > 0 {
+			list = append(list, rm)
+		}
+	}
+	return list
 }
 
 // Sample decides whether a new span is sampled: loupe.SpanOptions.Sample.
@@ -117,11 +145,9 @@ func (p *Process) Handle(s *spans.Span) {
 	if !s.Context.IsSampled() || s.Exported {
 		return
 	}
-	attributes, dropped := p.controller.config.SpanLimits.Apply(s.AllAttributes())
 	stub := tracetest.SpanStub{
 		Name: s.Name, SpanContext: s.Context, Parent: s.Parent, SpanKind: s.Kind,
-		StartTime: time.Unix(0, s.Start), EndTime: time.Unix(0, s.End),
-		Attributes: attributes, DroppedAttributes: dropped,
+		StartTime: time.Unix(0, s.Start), EndTime: time.Unix(0, s.End), Attributes: s.AllAttributes(),
 		Status: sdktrace.Status{Code: s.Status, Description: s.Message}, Resource: p.resource,
 		InstrumentationScope: p.scope(s),
 	}
@@ -129,10 +155,20 @@ func (p *Process) Handle(s *spans.Span) {
 		stub.Links = append(stub.Links, sdktrace.Link{SpanContext: c})
 	}
 	for _, e := range s.Events {
-		attributes, dropped := p.controller.config.SpanLimits.Apply(e.Attributes)
-		stub.Events = append(stub.Events, sdktrace.Event{Name: e.Name, Time: time.Unix(0, e.Time), Attributes: attributes, DroppedAttributeCount: dropped})
+		stub.Events = append(stub.Events, sdktrace.Event{Name: e.Name, Time: time.Unix(0, e.Time), Attributes: e.Attributes})
 	}
-	p.controller.queue.Add(stub.Snapshot())
+	p.controller.Add(stub)
+}
+
+// Add exports a span, with attributes within the configured limits. It does not block.
+func (c *Controller) Add(stub tracetest.SpanStub) {
+	limits := c.config.SpanLimits
+	stub.Attributes, stub.DroppedAttributes = limits.Apply(stub.Attributes)
+	for i := range stub.Events {
+		e := &stub.Events[i]
+		e.Attributes, e.DroppedAttributeCount = limits.Apply(e.Attributes)
+	}
+	c.queue.Add(stub.Snapshot())
 }
 
 // scope returns the instrumentation scope of a span. Loupe does not know the version of the program's tracers.
@@ -147,13 +183,18 @@ func (p *Process) scope(s *spans.Span) instrumentation.Scope {
 func (p *Process) Close(ctx context.Context) error {
 	c := p.controller
 	c.mu.Lock()
-	i := slices.Index(c.providers, p.metrics)
+	i := slices.Index(c.processes, p)
 	if i >= 0 {
-		c.providers = slices.Delete(c.providers, i, i+1)
+		c.processes = slices.Delete(c.processes, i, i+1)
 	}
 	c.mu.Unlock()
 	if i < 0 {
 		return nil
+	}
+	if p.collect != nil {
+		if rm, err := p.collect(ctx); err == nil && len(rm.ScopeMetrics) > 0 {
+			c.ended(rm)
+		}
 	}
 	if err := p.metrics.Shutdown(ctx); err != nil {
 		return fmt.Errorf("exporting metrics: %w", err)
@@ -164,16 +205,22 @@ func (p *Process) Close(ctx context.Context) error {
 // Stats returns how many spans were exported, and how many were not.
 func (c *Controller) Stats() otlp.Stats { return c.queue.Stats() }
 
-// Close exports what is left until ctx ends.
+// Failing returns since when an exporter of spans fails, and its last error in one line. ok is false if no exporter fails.
+func (c *Controller) Failing() (since time.Time, err string, ok bool) { return c.queue.Failing() }
+
+// Flush exports the spans that were added before the call, until ctx ends.
+func (c *Controller) Flush(ctx context.Context) error { return c.queue.ForceFlush(ctx) }
+
+// Close exports what is left until ctx ends. Of processes that are not closed, metrics that the Controller does not export itself are lost.
 func (c *Controller) Close(ctx context.Context) error {
 	errs := []error{c.queue.Close(ctx)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, p := range c.providers {
-		if err := p.Shutdown(ctx); err != nil {
+	for _, p := range c.processes {
+		if err := p.metrics.Shutdown(ctx); err != nil {
 			errs = append(errs, fmt.Errorf("exporting metrics: %w", err))
 		}
 	}
-	c.providers = nil
+	c.processes = nil
 	return errors.Join(errs...)
 }
