@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// Collector is the OpenTelemetry Collector, built by its builder with the receiver of OTLP and the exporter that prints
-// what was received. Building it takes one to two minutes.
+// Collector is the OpenTelemetry Collector, built by its builder with the receiver of OTLP, the exporter that prints
+// what was received, and the one that sends it on by OTLP. Building it takes one to two minutes.
 type Collector struct{}
 
 // collectorBuilder has the version of the components. Their configuration has a version of its own.
@@ -23,6 +23,7 @@ receivers:
   - gomod: go.opentelemetry.io/collector/receiver/otlpreceiver v0.155.0
 exporters:
   - gomod: go.opentelemetry.io/collector/exporter/debugexporter v0.155.0
+  - gomod: go.opentelemetry.io/collector/exporter/otlpexporter v0.155.0
 providers:
   - gomod: go.opentelemetry.io/collector/confmap/provider/fileprovider v1.61.0
 conf_resolver:

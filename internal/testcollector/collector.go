@@ -2,6 +2,7 @@ package testcollector
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -19,10 +20,16 @@ type Collector struct {
 	HTTP, GRPC string // addresses, as in "127.0.0.1:4318"
 
 	tb     testing.TB
-	output string // file with what its exporter has printed
+	exe    string
+	config string // files
+	output string // with what its exporter has printed
+	log    string
+
+	cmd   *exec.Cmd
+	ended <-chan struct{}
 }
 
-// configuration has places for the addresses of OTLP by gRPC and by HTTP.
+// configuration has places for the addresses of OTLP by gRPC and by HTTP, for the exporters, and for where the exporter otlp sends.
 const configuration = `receivers:
   otlp:
     protocols:
@@ -30,49 +37,70 @@ const configuration = `receivers:
       http: {endpoint: %q}
 exporters:
   debug: {verbosity: detailed, use_internal_logger: false}
+  otlp: {endpoint: %q, tls: {insecure: true}, sending_queue: {enabled: false}}
 service:
   telemetry: {metrics: {level: none}}
   pipelines:
-    traces: {receivers: [otlp], exporters: [debug]}
-    metrics: {receivers: [otlp], exporters: [debug]}
+    traces: {receivers: [otlp], exporters: [%[4]s]}
+    metrics: {receivers: [otlp], exporters: [%[4]s]}
+    logs: {receivers: [otlp], exporters: [%[4]s]}
+    profiles: {receivers: [otlp], exporters: [%[4]s]}
 `
 
 // Start starts a collector and waits until it accepts connections. It is stopped when the test ends. The first Start builds
 // the collector, which takes one to two minutes, and keeps it in the user's cache directory.
 func Start(tb testing.TB) *Collector {
 	tb.Helper()
-	exe := realtarget.Spec{Name: "collector", Source: realtarget.Collector{}}.Path(tb)
+	return start(tb, "debug", "localhost:1")
+}
+
+// StartBefore starts a collector that sends all it receives to a receiver by gRPC. It responds when the receiver has responded.
+func StartBefore(r *Receiver) *Collector {
+	r.tb.Helper()
+	return start(r.tb, "otlp", r.GRPC)
+}
+
+func start(tb testing.TB, exporters, next string) *Collector {
+	tb.Helper()
 	dir := tb.TempDir()
-	c := &Collector{tb: tb, HTTP: freeAddress(tb), GRPC: freeAddress(tb), output: filepath.Join(dir, "output")}
-	config := filepath.Join(dir, "config.yaml")
-	if err := os.WriteFile(config, fmt.Appendf(nil, configuration, c.GRPC, c.HTTP), 0o644); err != nil {
+	c := &Collector{
+		HTTP: freeAddress(tb), GRPC: freeAddress(tb), tb: tb, exe: realtarget.Spec{Name: "collector", Source: realtarget.Collector{}}.Path(tb),
+		config: filepath.Join(dir, "config.yaml"), output: filepath.Join(dir, "output"), log: filepath.Join(dir, "log"),
+	}
+	if err := os.WriteFile(c.config, fmt.Appendf(nil, configuration, c.GRPC, c.HTTP, next, exporters), 0o644); err != nil {
 		tb.Fatal(err)
 	}
-	output, err := os.Create(c.output)
-	if err != nil {
-		tb.Fatal(err)
+	c.Restart()
+	tb.Cleanup(func() { stop(c.cmd, c.ended) })
+	return c
+}
+
+// Kill kills the collector without a chance to finish its work.
+func (c *Collector) Kill() { testcmd.Quit(c.cmd.Process, c.ended) }
+
+// Restart starts the collector after Kill, and waits until it accepts connections.
+func (c *Collector) Restart() {
+	c.tb.Helper()
+	cmd := testcmd.Within(c.tb, 0, c.exe, "--config", c.config, "--feature-gates=service.profilesSupport")
+	for name, file := range map[string]*io.Writer{c.output: &cmd.Stdout, c.log: &cmd.Stderr} {
+		f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+		if err != nil {
+			c.tb.Fatal(err)
+		}
+		defer f.Close()
+		*file = f
 	}
-	defer output.Close()
-	cmd := testcmd.Within(tb, 0, exe, "--config", config)
-	cmd.Stdout = output
-	log, err := os.Create(filepath.Join(dir, "log"))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer log.Close()
-	cmd.Stderr = log
 	ended, err := testcmd.StartTied(cmd, syscall.SIGKILL, func() { _ = cmd.Wait() })
 	if err != nil {
-		tb.Fatal(err)
+		c.tb.Fatal(err)
 	}
-	tb.Cleanup(func() { stop(cmd, ended) })
+	c.cmd, c.ended = cmd, ended
 	for _, addr := range []string{c.HTTP, c.GRPC} {
 		if err := accepts(addr, ended); err != nil {
-			printed, _ := os.ReadFile(log.Name())
-			tb.Fatalf("the collector does not start: %v\n%s", err, printed)
+			printed, _ := os.ReadFile(c.log)
+			c.tb.Fatalf("the collector does not start: %v\n%s", err, printed)
 		}
 	}
-	return c
 }
 
 // Spans returns the spans that were received until now.

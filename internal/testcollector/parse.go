@@ -8,6 +8,7 @@ import (
 
 // The lines that the collector's debug exporter prints. A line of another form continues the value before it.
 var (
+	signal    = regexp.MustCompile(`^(Traces|Metrics|Logs|Profiles)\t`)
 	heading   = regexp.MustCompile(`^(Resource|Scope|Instrumentation|Span #|Attributes:|Events:|Links:|SpanEvent #|SpanLink #)`)
 	field     = regexp.MustCompile(`^    ([A-Z][A-Za-z ]*?) *: ?(.*)`)
 	attribute = regexp.MustCompile(`^     -> ([^:]+): ?(.*)`)
@@ -33,15 +34,15 @@ type parser struct {
 	section  string            // the last heading
 	key      string            // of the value that the next line may continue
 	attrs    map[string]string // of the section, their values with types
-	metrics  bool              // the lines are about metrics
+	others   bool              // the lines are about other signals
 }
 
 func (p *parser) line(line string) {
-	if traces := strings.HasPrefix(line, "Traces\t"); traces || strings.HasPrefix(line, "Metrics\t") {
-		p.metrics = !traces
+	if m := signal.FindStringSubmatch(line); m != nil {
+		p.others = m[1] != "Traces"
 		return
 	}
-	if p.metrics {
+	if p.others {
 		return
 	}
 	if h := heading.FindString(line); h != "" {

@@ -15,8 +15,12 @@ import (
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/collector/pdata/pprofile"
+	"go.opentelemetry.io/collector/pdata/pprofile/pprofileotlp"
+	colllogspb "go.opentelemetry.io/proto/otlp/collector/logs/v1"
 	collmetricspb "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	colltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	logspb "go.opentelemetry.io/proto/otlp/logs/v1"
 	metricspb "go.opentelemetry.io/proto/otlp/metrics/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -35,11 +39,14 @@ type Receiver struct {
 	config *tls.Config // nil without TLS
 	stop   func()
 
-	mu      sync.Mutex
-	answer  func(spans []Span) (rejected int, message string, err error)
-	spans   []Span
-	metrics []*metricspb.ResourceMetrics
-	headers []http.Header
+	mu       sync.Mutex
+	answer   func(spans []Span) (rejected int, message string, err error)
+	respond  func(s Signal) (rejected int64, err error)
+	spans    []Span
+	metrics  []*metricspb.ResourceMetrics
+	logs     []*logspb.ResourceLogs
+	profiles []pprofile.Profiles
+	headers  []http.Header
 }
 
 // Receive starts a receiver, which stops when the test ends. config is the configuration of TLS, or nil.
@@ -66,6 +73,8 @@ func (r *Receiver) Start() {
 	calls := grpc.NewServer(opts...)
 	colltracepb.RegisterTraceServiceServer(calls, traceService{r: r})
 	collmetricspb.RegisterMetricsServiceServer(calls, metricsService{r: r})
+	colllogspb.RegisterLogsServiceServer(calls, logsService{r: r})
+	pprofileotlp.RegisterGRPCServer(calls, profilesService{r: r})
 	remote := listen(r.tb, &r.GRPC)
 	var both sync.WaitGroup
 	both.Go(func() { _ = server.Serve(plain) }) // returns when Stop is called
@@ -140,26 +149,22 @@ func (r *Receiver) take(header http.Header, request *colltracepb.ExportTraceServ
 	return response, nil
 }
 
-func (r *Receiver) takeMetrics(header http.Header, request *collmetricspb.ExportMetricsServiceRequest) *collmetricspb.ExportMetricsServiceResponse {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.headers = append(r.headers, header)
-	r.metrics = append(r.metrics, request.GetResourceMetrics()...)
-	return &collmetricspb.ExportMetricsServiceResponse{}
-}
-
 func (r *Receiver) serveHTTP(w http.ResponseWriter, req *http.Request) {
-	response, err := r.respond(req)
+	response, err := r.serve(req)
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		code := http.StatusServiceUnavailable
+		if refused := HTTPStatus(0); errors.As(err, &refused) {
+			code = int(refused)
+		}
+		http.Error(w, err.Error(), code)
 		return
 	}
 	w.Header().Set("Content-Type", "application/x-protobuf")
 	_, _ = w.Write(response) // the client may be gone
 }
 
-// respond returns the response to a request of OTLP by HTTP.
-func (r *Receiver) respond(req *http.Request) ([]byte, error) {
+// serve returns the response to a request of OTLP by HTTP.
+func (r *Receiver) serve(req *http.Request) ([]byte, error) {
 	var body io.Reader = req.Body
 	if req.Header.Get("Content-Encoding") == "gzip" {
 		z, err := gzip.NewReader(body)
@@ -190,7 +195,23 @@ func (r *Receiver) respond(req *http.Request) ([]byte, error) {
 		if err := proto.Unmarshal(data, request); err != nil {
 			return nil, err
 		}
-		return proto.Marshal(r.takeMetrics(req.Header, request))
+		return marshal(r.takeMetrics(req.Header, request))
+	case strings.HasSuffix(req.URL.Path, "/v1/logs"):
+		request := &colllogspb.ExportLogsServiceRequest{}
+		if err := proto.Unmarshal(data, request); err != nil {
+			return nil, err
+		}
+		return marshal(r.takeLogs(req.Header, request))
+	case strings.HasSuffix(req.URL.Path, "/v1development/profiles"):
+		request := pprofileotlp.NewExportRequest()
+		if err := request.UnmarshalProto(data); err != nil {
+			return nil, err
+		}
+		response, err := r.takeProfiles(req.Header, request)
+		if err != nil {
+			return nil, err
+		}
+		return response.MarshalProto()
 	}
 	return nil, errors.New("unknown path " + req.URL.Path)
 }
@@ -202,15 +223,6 @@ type traceService struct {
 
 func (s traceService) Export(ctx context.Context, request *colltracepb.ExportTraceServiceRequest) (*colltracepb.ExportTraceServiceResponse, error) {
 	return s.r.take(headerOf(ctx), request)
-}
-
-type metricsService struct {
-	collmetricspb.UnimplementedMetricsServiceServer
-	r *Receiver
-}
-
-func (s metricsService) Export(ctx context.Context, request *collmetricspb.ExportMetricsServiceRequest) (*collmetricspb.ExportMetricsServiceResponse, error) {
-	return s.r.takeMetrics(headerOf(ctx), request), nil
 }
 
 // headerOf returns the header of a call.
