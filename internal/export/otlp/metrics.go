@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetricgrpc"
@@ -43,14 +44,14 @@ func (c *Config) MeterProvider(ctx context.Context, res *resource.Resource, cons
 	return sdkmetric.NewMeterProvider(opts...), nil
 }
 
-// CollectedMetrics returns a provider whose metrics are not exported: collect returns them.
-func (c *Config) CollectedMetrics(res *resource.Resource) (provider *sdkmetric.MeterProvider, collect func(context.Context) (*metricdata.ResourceMetrics, error)) {
+// CollectedMetrics returns a provider whose metrics are not exported: collect returns them, for the resource at that time.
+func (c *Config) CollectedMetrics(res *atomic.Pointer[resource.Resource]) (provider *sdkmetric.MeterProvider, collect func(context.Context) (*metricdata.ResourceMetrics, error)) {
 	preferences := &MetricExporter{config: c}
 	reader := sdkmetric.NewManualReader(sdkmetric.WithTemporalitySelector(preferences.Temporality), sdkmetric.WithAggregationSelector(preferences.Aggregation))
 	collect = func(ctx context.Context) (*metricdata.ResourceMetrics, error) {
 		rm := &metricdata.ResourceMetrics{}
 		err := reader.Collect(ctx, rm)
-		rm.Resource = res // a provider adds attributes from the environment of this process
+		rm.Resource = res.Load() // a provider adds attributes from the environment of this process
 		return rm, err
 	}
 	return sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithExemplarFilter(exemplar.AlwaysOffFilter)), collect

@@ -57,6 +57,7 @@ func TestCollect(t *testing.T) {
 		check("collected", list[0], "a", 1)
 		check("collected", list[1], "b", 2)
 	}
+	processes[1].Describe(resource.NewSchemaless(attribute.String("service.name", "b2")))
 	processes[1].Handle(span(9, 0, trace.SpanKindServer, true, attribute.String("http.request.method", "GET")))
 	for range 2 { // closing again does nothing
 		if err := processes[1].Close(t.Context()); err != nil {
@@ -70,7 +71,7 @@ func TestCollect(t *testing.T) {
 		t.Errorf("after closing: %d and %d", len(list), len(ended))
 	} else {
 		check("open", list[0], "a", 1)
-		check("ended", ended[0], "b", 3)
+		check("ended", ended[0], "b2", 3)
 	}
 	if err := closeIn(t, c, time.Minute); err != nil {
 		t.Error(err)

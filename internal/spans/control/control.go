@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/sdk/instrumentation"
@@ -78,7 +79,7 @@ func New(ctx context.Context, o Options) (*Controller, error) {
 // A Process exports the spans of one process.
 type Process struct {
 	controller *Controller
-	resource   *resource.Resource
+	resource   atomic.Pointer[resource.Resource]
 	durations  *otlp.Durations
 	metrics    *sdkmetric.MeterProvider
 	collect    func(context.Context) (*metricdata.ResourceMetrics, error) // nil: metrics are exported periodically
@@ -93,9 +94,10 @@ func (c *Controller) Process(ctx context.Context, about otlp.Process) (*Process,
 
 // Resource is Process for a process that is described by a resource.
 func (c *Controller) Resource(ctx context.Context, res *resource.Resource) (p *Process, err error) {
-	p = &Process{controller: c, resource: res, version: c.version}
+	p = &Process{controller: c, version: c.version}
+	p.resource.Store(res)
 	if c.ended != nil {
-		p.metrics, p.collect = c.config.CollectedMetrics(res)
+		p.metrics, p.collect = c.config.CollectedMetrics(&p.resource)
 	} else if p.metrics, err = c.config.MeterProvider(ctx, res, c.console, c.log); err != nil {
 		return nil, err
 	}
@@ -107,6 +109,9 @@ func (c *Controller) Resource(ctx context.Context, res *resource.Resource) (p *P
 	c.processes = append(c.processes, p)
 	return p, nil
 }
+
+// Describe changes the resource of the spans from now on, and of the metrics that Collect returns.
+func (p *Process) Describe(res *resource.Resource) { p.resource.Store(res) }
 
 // Collect returns the metrics of all processes. It requires [Options.Ended].
 func (c *Controller) Collect(ctx context.Context) []*metricdata.ResourceMetrics {
@@ -148,7 +153,7 @@ func (p *Process) Handle(s *spans.Span) {
 	stub := tracetest.SpanStub{
 		Name: s.Name, SpanContext: s.Context, Parent: s.Parent, SpanKind: s.Kind,
 		StartTime: time.Unix(0, s.Start), EndTime: time.Unix(0, s.End), Attributes: s.AllAttributes(),
-		Status: sdktrace.Status{Code: s.Status, Description: s.Message}, Resource: p.resource,
+		Status: sdktrace.Status{Code: s.Status, Description: s.Message}, Resource: p.resource.Load(),
 		InstrumentationScope: p.scope(s),
 	}
 	for _, c := range s.Links {
