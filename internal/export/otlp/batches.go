@@ -144,19 +144,20 @@ func (q *Batches[T]) Failing() (since time.Time, err string, ok bool) {
 	return time.Time{}, "", false
 }
 
-// Add adds an item, or drops it if the queue is full or closed. It does not block.
-func (q *Batches[T]) Add(item T) {
+// Add adds an item, or drops it if the queue is full or closed. It reports whether the item was added. It does not block.
+func (q *Batches[T]) Add(item T) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed || q.waiting.n+len(q.batch) >= q.opt.Size {
 		q.refused++
-		return
+		return false
 	}
 	q.waiting.push(item)
 	q.accepted++
 	if q.waiting.n == 1 || q.waiting.n == q.opt.Batch {
 		q.signal()
 	}
+	return true
 }
 
 // Stats returns the counts.
@@ -324,7 +325,7 @@ func (q *Batches[T]) export(batch []T) {
 	failed := 0
 	var lastErr error
 	for _, e := range q.exporters {
-		ctx, cancel := within(q.ctx, q.opt.Timeout)
+		ctx, cancel := Within(q.ctx, q.opt.Timeout)
 		err := e.Export(ctx, batch)
 		cancel()
 		n := Rejected(err, len(batch))

@@ -96,6 +96,9 @@ func Read(lookup func(string) (string, bool), others ...Signal) (c *Config, warn
 	return c, v.warnings, nil
 }
 
+// ExportsTraces reports whether there is an exporter of spans.
+func (c *Config) ExportsTraces() bool { return len(c.traces.exporters) > 0 }
+
 // readSignal reads the exporters of a signal, which is the part of the names of its variables.
 func readSignal(v *variables, disabled bool, name string, choices ...string) (s signal, err error) {
 	s.exporters, err = v.list("OTEL_"+name+"_EXPORTER", choices, []string{otlpExporter})

@@ -109,7 +109,7 @@ type spanExporter struct {
 func (e *spanExporter) String() string { return e.name }
 
 func (e *spanExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
-	ctx, cancel := within(ctx, e.timeout)
+	ctx, cancel := Within(ctx, e.timeout)
 	defer cancel()
 	return e.SpanExporter.ExportSpans(ctx, spans)
 }

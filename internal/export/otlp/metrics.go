@@ -135,7 +135,7 @@ func (e *MetricExporter) String() string { return e.name }
 
 // Export exports metrics with one request.
 func (e *MetricExporter) Export(ctx context.Context, rm *metricdata.ResourceMetrics) error {
-	ctx, cancel := within(ctx, e.timeout)
+	ctx, cancel := Within(ctx, e.timeout)
 	defer cancel()
 	return e.Exporter.Export(ctx, rm)
 }

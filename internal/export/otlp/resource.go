@@ -1,6 +1,8 @@
 package otlp
 
 import (
+	"slices"
+
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk"
 	"go.opentelemetry.io/otel/sdk/resource"
@@ -56,6 +58,9 @@ func (c *Config) Resource(p Process) *resource.Resource {
 	}
 	return resource.NewWithAttributes(semconv.SchemaURL, attrs...) // of several values of a key the last one counts
 }
+
+// ResourceAttributes returns the attributes in OTEL_RESOURCE_ATTRIBUTES.
+func (c *Config) ResourceAttributes() []attribute.KeyValue { return slices.Clone(c.attributes) }
 
 // readResource reads the name of the service, which is empty if unset, and the attributes of the resource. If one
 // attribute is invalid, all are ignored, as the specification requires.

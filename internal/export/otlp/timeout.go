@@ -9,8 +9,8 @@ import (
 // noLimit is a timeout without a limit, for which variables have 0.
 const noLimit = time.Duration(math.MaxInt64)
 
-// within returns a context that ends after a time, if there is a limit.
-func within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+// Within returns a context that ends after a time, if there is a limit.
+func Within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	if d == noLimit {
 		return context.WithCancel(ctx)
 	}
