@@ -2,6 +2,7 @@ package otlp
 
 import (
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -11,6 +12,43 @@ import (
 type Limits struct {
 	Count  int // maximum number of attributes
 	Length int // maximum length of a text, in characters
+}
+
+// replacement stands for bytes that are not UTF-8.
+const replacement = "\uFFFD"
+
+// Valid returns text as valid UTF-8. Protobuf refuses a whole request that contains other text.
+func Valid(s string) string { return strings.ToValidUTF8(s, replacement) }
+
+// ValidAttributes returns attributes whose texts are valid UTF-8. It does not change the attributes that it was called with.
+func ValidAttributes(attrs []attribute.KeyValue) []attribute.KeyValue {
+	copied := false
+	for i, a := range attrs {
+		valid := a
+		switch a.Value.Type() {
+		case attribute.STRING:
+			if utf8.ValidString(a.Value.AsString()) {
+				continue
+			}
+			valid.Value = attribute.StringValue(Valid(a.Value.AsString()))
+		case attribute.STRINGSLICE:
+			list := a.Value.AsStringSlice()
+			if !slices.ContainsFunc(list, func(s string) bool { return !utf8.ValidString(s) }) {
+				continue
+			}
+			for j := range list {
+				list[j] = Valid(list[j])
+			}
+			valid.Value = attribute.StringSliceValue(list)
+		default:
+			continue
+		}
+		if !copied {
+			attrs, copied = slices.Clone(attrs), true
+		}
+		attrs[i] = valid
+	}
+	return attrs
 }
 
 // Apply returns attributes within the limits, and how many were removed, which are the last ones. It does not change the

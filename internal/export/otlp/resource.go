@@ -56,7 +56,7 @@ func (c *Config) Resource(p Process) *resource.Resource {
 	if p.Loupe != "" {
 		attrs = append(attrs, semconv.TelemetryDistroVersion(p.Loupe))
 	}
-	return resource.NewWithAttributes(semconv.SchemaURL, attrs...) // of several values of a key the last one counts
+	return resource.NewWithAttributes(semconv.SchemaURL, ValidAttributes(attrs)...) // of several values of a key the last one counts
 }
 
 // ResourceAttributes returns the attributes in OTEL_RESOURCE_ATTRIBUTES.

@@ -165,13 +165,15 @@ func (p *Process) Handle(s *spans.Span) {
 	p.controller.Add(stub)
 }
 
-// Add exports a span, with attributes within the configured limits. It does not block.
+// Add exports a span, with valid texts, and attributes within the configured limits. It does not block.
 func (c *Controller) Add(stub tracetest.SpanStub) {
 	limits := c.config.SpanLimits
-	stub.Attributes, stub.DroppedAttributes = limits.Apply(stub.Attributes)
+	stub.Name, stub.Status.Description = otlp.Valid(stub.Name), otlp.Valid(stub.Status.Description)
+	stub.Attributes, stub.DroppedAttributes = limits.Apply(otlp.ValidAttributes(stub.Attributes))
 	for i := range stub.Events {
 		e := &stub.Events[i]
-		e.Attributes, e.DroppedAttributeCount = limits.Apply(e.Attributes)
+		e.Name = otlp.Valid(e.Name)
+		e.Attributes, e.DroppedAttributeCount = limits.Apply(otlp.ValidAttributes(e.Attributes))
 	}
 	c.queue.Add(stub.Snapshot())
 }

@@ -287,3 +287,37 @@ func TestDown(t *testing.T) {
 		})
 	}
 }
+
+// TestInvalidText exports texts of a program that are not UTF-8 together with a span of another process, which they must not harm.
+func TestInvalidText(t *testing.T) {
+	r := testcollector.Receive(t, nil)
+	for protocol, env := range receivers(r) {
+		spansBefore, metricsBefore := len(r.Spans()), len(r.Metrics())
+		c := newController(t, env)
+		p := newProcess(t, c)
+		bad := span(1, 0, trace.SpanKindServer, true, attribute.String("http.request.method", "G\xff"), attribute.StringSlice("list", []string{"a", "\x80b"}))
+		bad.Name = "\xc3\x28"
+		bad.Events = []spans.Event{{Name: "e\xff", Attributes: []attribute.KeyValue{attribute.String("k", "\xff")}}}
+		bad.Fail("m\xff")
+		p.Handle(bad)
+		other, err := c.Process(t.Context(), otlp.Process{PID: 1, Path: "/\xff"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		other.Handle(span(2, 0, trace.SpanKindServer, true, attribute.String("http.request.method", "GET")))
+		if err := closeIn(t, c, time.Minute); err != nil {
+			t.Errorf("%s: %v", protocol, err)
+		}
+		got := r.Spans()[spansBefore:]
+		if len(got) != 2 || len(r.Metrics())-metricsBefore != 2 {
+			t.Fatalf("%s: %d spans and %d metrics", protocol, len(got), len(r.Metrics())-metricsBefore)
+		}
+		const x = "\uFFFD"
+		if s := got[0]; s.Name != x+"(" || s.Message != "m"+x || s.Events[0] != "e"+x || s.Attributes["http.request.method"] != "G"+x || s.Attributes["list"] != `["a","`+x+`b"]` {
+			t.Errorf("%s: %+v", protocol, s)
+		}
+		if s := bad.Attributes[0]; s.Value.AsString() != "G\xff" {
+			t.Errorf("the span was changed: %v", s)
+		}
+	}
+}

@@ -66,7 +66,7 @@ func measured(s *spans.Span) (op otlp.Operation, set attribute.Set, ok bool) {
 				list = append(list, kv)
 			}
 		}
-		return m.op, attribute.NewSet(list...), true
+		return m.op, attribute.NewSet(otlp.ValidAttributes(list)...), true
 	}
 	return 0, attribute.Set{}, false
 }
