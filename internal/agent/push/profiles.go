@@ -1,0 +1,145 @@
+package push
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/pprof/profile"
+	"go.opentelemetry.io/collector/pdata/pprofile/pprofileotlp"
+	"go.opentelemetry.io/otel/sdk/instrumentation"
+	"go.opentelemetry.io/otel/sdk/resource"
+
+	"github.com/loupe-go/loupe/internal/agent/metric"
+	"github.com/loupe-go/loupe/internal/export/otlp"
+)
+
+// Bounds of the queue of profiles. Profiles wait in the compressed form of pprof.
+const (
+	maxProfiles     = 512
+	maxProfileBytes = 16 << 20
+)
+
+// An item is a profile in the queue.
+type item struct {
+	id   *metric.Identity
+	res  *resource.Resource
+	kind string
+	data []byte // in the form of a file of pprof
+}
+
+// profiles exports profiles by OTLP, or writes them to files.
+type profiles struct {
+	queue   *otlp.Batches[item]
+	waiting atomic.Int64  // bytes in the queue
+	dropped atomic.Uint64 // profiles that were not added to the queue for another reason than its length
+	useless atomic.Bool   // the back end does not take profiles, and there is no directory
+
+	log    *slog.Logger
+	scope  instrumentation.Scope
+	sender *sender // nil: profiles are not exported by OTLP, or the back end does not take them
+	files  *files  // nil: there is no directory
+}
+
+// newProfiles returns nil if profiles are neither exported nor written.
+func newProfiles(config *otlp.Config, o *Options, scope instrumentation.Scope) (*profiles, error) {
+	p := &profiles{log: o.Log, scope: scope}
+	c, ok, err := config.Connection(otlp.Profiles)
+	if err != nil {
+		return nil, err
+	}
+	if o.Directory != "" {
+		if p.files, err = openFiles(o.Directory, o.MaxBytes); err != nil {
+			return nil, err
+		}
+	}
+	if ok {
+		if p.sender, err = newSender(c); err != nil {
+			return nil, fmt.Errorf("cannot export profiles to %v: %w", c, err)
+		}
+	}
+	if p.sender == nil && p.files == nil {
+		return nil, nil
+	}
+	p.queue = otlp.NewBatches(otlp.Noun{One: "profile", Many: "profiles"}, []otlp.Exporter[item]{p}, otlp.QueueOptions{
+		Size: maxProfiles, Batch: 1, Timeout: config.Queue.Timeout, Log: o.Log,
+	})
+	return p, nil
+}
+
+// add adds a profile to the queue.
+func (p *profiles) add(id *metric.Identity, res *resource.Resource, kind string, prof *profile.Profile) {
+	var data bytes.Buffer
+	if p.useless.Load() || prof.Write(&data) != nil {
+		p.dropped.Add(1)
+		return
+	}
+	n := int64(data.Len())
+	if p.waiting.Add(n) > maxProfileBytes {
+		p.waiting.Add(-n)
+		p.dropped.Add(1)
+	} else if !p.queue.Add(item{id, res, kind, data.Bytes()}) {
+		p.waiting.Add(-n)
+	}
+}
+
+// Export exports or writes a profile. Only the queue calls it.
+func (p *profiles) Export(ctx context.Context, batch []item) error {
+	i := batch[0]
+	defer p.waiting.Add(-int64(len(i.data)))
+	if p.sender != nil {
+		err := p.send(ctx, i)
+		if !unsupported(err) {
+			return err
+		}
+		if p.files == nil {
+			p.useless.Store(true)
+			return fmt.Errorf("the back end does not support profiles: set output.profiles.directory to write them to files: %w", err)
+		}
+		p.log.Warn("the back end does not support profiles: writing them to files", "exporter", p.sender.String(), "directory", p.files.dir, "error", oneLine(err))
+		p.sender.close()
+		p.sender = nil
+	}
+	return p.files.write(ctx, i.id, i.kind, i.data)
+}
+
+func (p *profiles) send(ctx context.Context, i item) error {
+	prof, err := profile.ParseData(i.data)
+	if err != nil {
+		return err
+	}
+	return p.sender.send(ctx, pprofileotlp.NewExportRequestFromProfiles(otlpProfiles(prof, i.res, p.scope)))
+}
+
+// Shutdown closes the connection. Only the queue calls it.
+func (p *profiles) Shutdown(context.Context) error {
+	if p.sender != nil {
+		p.sender.close()
+	}
+	return nil
+}
+
+// String returns the name of the exporter in messages.
+func (p *profiles) String() string {
+	switch {
+	case p.files == nil:
+		return p.sender.String()
+	case p.sender == nil:
+		return "directory " + p.files.dir
+	}
+	return p.sender.String() + ", or directory " + p.files.dir
+}
+
+func (p *profiles) read() Stats {
+	s := Stats{Stats: p.queue.Stats()}
+	s.Dropped += p.dropped.Load()
+	if s.Since, s.Err, _ = p.queue.Failing(); p.useless.Load() {
+		s.Since = time.Time{} // it will not work again, and the user knows
+	}
+	return s
+}
+
+func (p *profiles) close(ctx context.Context) error { return p.queue.Close(ctx) }
