@@ -54,21 +54,23 @@ func (m *metrics) run() {
 	defer close(m.done)
 	ticker := time.NewTicker(m.interval)
 	defer ticker.Stop()
-	for {
+	for closing := false; !closing; {
 		select {
 		case <-ticker.C:
-			m.round()
-			continue
 		case <-m.closing:
+		}
+		select {
+		case <-m.closing: // even if a tick came first
+			closing = true
+		default:
 		}
 		if m.ctx.Err() == nil {
 			m.round()
 		}
-		m.mu.Lock()
-		m.drop()
-		m.mu.Unlock()
-		return
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.drop()
 }
 
 // keep exports requests with the next round, or drops them if there are too many.

@@ -182,3 +182,12 @@ func TestConvertTables(t *testing.T) {
 		seen[s] = true
 	}
 }
+
+func parsed(t *testing.T, data []byte) *profile.Profile {
+	t.Helper()
+	p, err := profile.ParseData(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}

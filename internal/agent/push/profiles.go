@@ -2,9 +2,11 @@ package push
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -72,18 +74,40 @@ func newProfiles(config *otlp.Config, o *Options, scope instrumentation.Scope) (
 
 // add adds a profile to the queue.
 func (p *profiles) add(id *metric.Identity, res *resource.Resource, kind string, prof *profile.Profile) {
-	var data bytes.Buffer
-	if p.useless.Load() || prof.Write(&data) != nil {
+	data, err := []byte(nil), error(nil)
+	if !p.useless.Load() {
+		data, err = compress(prof)
+	}
+	if data == nil || err != nil {
 		p.dropped.Add(1)
 		return
 	}
-	n := int64(data.Len())
+	n := int64(len(data))
 	if p.waiting.Add(n) > maxProfileBytes {
 		p.waiting.Add(-n)
 		p.dropped.Add(1)
-	} else if !p.queue.Add(item{id, res, kind, data.Bytes()}) {
+	} else if !p.queue.Add(item{id, res, kind, data}) {
 		p.waiting.Add(-n)
 	}
+}
+
+// compressors are reused because each has a megabyte of tables.
+var compressors = sync.Pool{New: func() any {
+	z, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // the level is valid
+	return z
+}}
+
+// compress returns a profile in the form of a file of pprof.
+func compress(p *profile.Profile) ([]byte, error) {
+	var data bytes.Buffer
+	z := compressors.Get().(*gzip.Writer)
+	defer compressors.Put(z)
+	z.Reset(&data)
+	if err := p.WriteUncompressed(z); err != nil {
+		return nil, err
+	}
+	err := z.Close()
+	return data.Bytes(), err
 }
 
 // Export exports or writes a profile. Only the queue calls it.
