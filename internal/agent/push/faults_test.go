@@ -19,7 +19,7 @@ import (
 	"github.com/loupe-go/loupe/internal/testcollector"
 )
 
-// one is one data point, span, log record and profile: what sendOne gives to a pusher.
+// sendOne exports a span, a log record and a profile.
 func sendOne(to *Target) {
 	to.Goroutine(GoroutineSpan{Name: "x"})
 	to.Alert(Alert{Name: "x"})
@@ -48,7 +48,8 @@ func TestTLS(t *testing.T) {
 			}
 			headers := r.Headers()
 			for _, h := range headers {
-				if got := strings.Join(append(h["authorization"], h["Authorization"]...), ""); got != "Bearer a b=c,d" {
+				name := "authorization" // as gRPC spells it
+				if got := strings.Join(append(h[name], h.Values(name)...), ""); got != "Bearer a b=c,d" {
 					t.Errorf("header %v", h)
 				}
 			}

@@ -111,7 +111,8 @@ func fileName(id *metric.Identity, kind string, at time.Time, number uint64) str
 		}
 		return r
 	}, kind)
-	return fmt.Sprintf("%s-%d-%s-%s-%d.pb.gz", strings.Join(parts, "_"), id.PID, cmp.Or(kind[:min(len(kind), 20)], "profile"), at.UTC().Format("20060102T150405Z"), number)
+	kind = cmp.Or(kind[:min(len(kind), 20)], "profile")
+	return fmt.Sprintf("%s-%d-%s-%s-%d.pb.gz", strings.Join(parts, "_"), id.PID, kind, at.UTC().Format("20060102T150405Z"), number)
 }
 
 // safe returns text from a target as a part of the name of a file: other characters than letters, digits, '.' and '-' become '_', as

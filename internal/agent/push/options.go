@@ -33,7 +33,7 @@ var Signals = []Signal{Metrics, Traces, Logs, Profiles}
 // Options configures a [Pusher].
 type Options struct {
 	Protocol      string            // grpc or http/protobuf, which is the default
-	Endpoint      string            // http://HOST:PORT, https://HOST:PORT or, with grpc, HOST:PORT; empty: nothing is exported unless variables have an endpoint
+	Endpoint      string            // http://HOST:PORT, https://HOST:PORT or, with grpc, HOST:PORT; empty: that of the variables, if any
 	Headers       map[string]string // of each request; may be secret
 	CAFile        string            // certificates of authorities that the server's certificate is checked with
 	CertFile      string            // certificate of the agent

@@ -123,7 +123,8 @@ func (p *profiles) Export(ctx context.Context, batch []item) error {
 			p.useless.Store(true)
 			return fmt.Errorf("the back end does not support profiles: set output.profiles.directory to write them to files: %w", err)
 		}
-		p.log.Warn("the back end does not support profiles: writing them to files", "exporter", p.sender.String(), "directory", p.files.dir, "error", oneLine(err))
+		p.log.Warn("the back end does not support profiles: writing them to files",
+			"exporter", p.sender.String(), "directory", p.files.dir, "error", oneLine(err))
 		p.sender.close()
 		p.sender = nil
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"log/slog"
 	"os"
 	"strings"
 	"sync"
@@ -31,7 +30,6 @@ type Stats struct {
 // A Pusher exports what is known about many targets. Its methods are safe for concurrent use, and do not wait for the back end, except
 // Close.
 type Pusher struct {
-	log       *slog.Logger
 	resources resources
 	scope     instrumentation.Scope
 	batch     int
@@ -55,7 +53,8 @@ func New(ctx context.Context, o Options) (p *Pusher, warnings []string, err erro
 		return nil, nil, err
 	}
 	p = &Pusher{
-		log: o.Log, resources: resources{config, o.Version, o.Host}, scope: newScope(o.Version), batch: cmp.Or(o.BatchSize, defaultBatch), source: o.Metrics,
+		resources: resources{config, o.Version, o.Host}, scope: newScope(o.Version),
+		batch: cmp.Or(o.BatchSize, defaultBatch), source: o.Metrics,
 	}
 	if err := p.open(ctx, config, &o); err != nil {
 		canceled, cancel := context.WithCancel(ctx)
@@ -74,7 +73,9 @@ func (p *Pusher) open(ctx context.Context, config *otlp.Config, o *Options) erro
 	if !p.traces {
 		sampler = sdktrace.NeverSample()
 	}
-	p.controller, err = control.New(ctx, control.Options{Config: config, Sampler: sampler, Console: os.Stdout, Log: o.Log, Version: o.Version, Ended: p.ended})
+	p.controller, err = control.New(ctx, control.Options{
+		Config: config, Sampler: sampler, Console: os.Stdout, Log: o.Log, Version: o.Version, Ended: p.ended,
+	})
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/export/otlp"
 )
 
@@ -57,7 +58,7 @@ func (s *sender) send(ctx context.Context, request pprofileotlp.ExportRequest) e
 		response, err := s.once(ctx, request)
 		if err == nil {
 			if n := response.PartialSuccess().RejectedProfiles(); n > 0 {
-				return fmt.Errorf("the back end rejected %d profiles: %s", n, response.PartialSuccess().ErrorMessage())
+				return fmt.Errorf("the back end rejected %s: %s", english.Count(n, "profile"), response.PartialSuccess().ErrorMessage())
 			}
 			return nil
 		}

@@ -80,7 +80,8 @@ func NewDurations(provider metric.MeterProvider, version string) (*Durations, er
 }
 
 // Record records an operation that took a number of seconds. The attributes are those of the metric in the semantic
-// conventions. The SDK combines operations whose attributes exceed 2,000 different sets.
-func (d *Durations) Record(op Operation, seconds float64, attrs attribute.Set) {
-	d.histograms[op].Record(context.Background(), seconds, metric.WithAttributeSet(attrs))
+// conventions. The SDK combines operations whose attributes exceed 2,000 different sets. ctx has the span of the operation if the span
+// is exported.
+func (d *Durations) Record(ctx context.Context, op Operation, seconds float64, attrs attribute.Set) {
+	d.histograms[op].Record(ctx, seconds, metric.WithAttributeSet(attrs))
 }

@@ -45,6 +45,7 @@ func (c *Config) MeterProvider(ctx context.Context, res *resource.Resource, cons
 }
 
 // CollectedMetrics returns a provider whose metrics are not exported: collect returns them, for the resource at that time.
+// Durations of operations whose span is sampled become exemplars.
 func (c *Config) CollectedMetrics(res *atomic.Pointer[resource.Resource]) (provider *sdkmetric.MeterProvider, collect func(context.Context) (*metricdata.ResourceMetrics, error)) {
 	preferences := &MetricExporter{config: c}
 	reader := sdkmetric.NewManualReader(sdkmetric.WithTemporalitySelector(preferences.Temporality), sdkmetric.WithAggregationSelector(preferences.Aggregation))
@@ -54,7 +55,7 @@ func (c *Config) CollectedMetrics(res *atomic.Pointer[resource.Resource]) (provi
 		rm.Resource = res.Load() // a provider adds attributes from the environment of this process
 		return rm, err
 	}
-	return sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithExemplarFilter(exemplar.AlwaysOffFilter)), collect
+	return sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithExemplarFilter(exemplar.TraceBasedFilter)), collect
 }
 
 // MetricTimes returns how often metrics are exported, and the timeout of an export of all of them.

@@ -43,7 +43,7 @@ func record(t *testing.T, provider *sdkmetric.MeterProvider, goroutines int) {
 		all.Go(func() {
 			for op := range operations {
 				for range op + 1 {
-					d.Record(op, 0.02, attrs)
+					d.Record(context.Background(), op, 0.02, attrs)
 				}
 			}
 		})

@@ -45,6 +45,9 @@ func TestCollect(t *testing.T) {
 		t.Helper()
 		m := got.ScopeMetrics[0].Metrics[0]
 		point := m.Data.(metricdata.Histogram[float64]).DataPoints[0]
+		if e := point.Exemplars; len(e) != 1 || trace.TraceID(e[0].TraceID) != (trace.TraceID{1, 15: 2}) || e[0].SpanID[0] != 3 || e[0].Value != 0.02 {
+			t.Errorf("%s: exemplars %+v", what, e)
+		}
 		if got.Resource.String() != "service.name="+name || m.Name != "http.server.request.duration" || point.Count != count || point.Sum != float64(count)*0.02 {
 			t.Errorf("%s: %v, %s of %d", what, got.Resource, m.Name, point.Count)
 		}

@@ -144,10 +144,15 @@ func Sample(sampler sdktrace.Sampler, s *spans.Span) bool {
 // Handle exports a span that has ended: loupe.SpanOptions.Handle. It does not block. Of a span that the program exports itself, only the
 // duration is recorded.
 func (p *Process) Handle(s *spans.Span) {
+	exported := s.Context.IsSampled() && !s.Exported
 	if op, set, ok := measured(s); ok {
-		p.durations.Record(op, time.Duration(s.End-s.Start).Seconds(), set)
+		ctx := context.Background()
+		if exported {
+			ctx = trace.ContextWithSpanContext(ctx, s.Context)
+		}
+		p.durations.Record(ctx, op, time.Duration(s.End-s.Start).Seconds(), set)
 	}
-	if !s.Context.IsSampled() || s.Exported {
+	if !exported {
 		return
 	}
 	stub := tracetest.SpanStub{
