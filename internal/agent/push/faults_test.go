@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -68,6 +69,30 @@ func TestTLS(t *testing.T) {
 			if len(r.Headers()) != 4 {
 				t.Error("a request without a certificate was accepted")
 			}
+		})
+	}
+}
+
+// TestReload closes and opens pushers, and requires that nothing of them is left while the back end runs.
+func TestReload(t *testing.T) {
+	for protocol, endpoint := range protocols {
+		t.Run(protocol, func(t *testing.T) {
+			r := testcollector.Receive(t, nil)
+			before := goleak.IgnoreCurrent()
+			for range 5 {
+				p := open(t, Options{Protocol: protocol, Endpoint: "http://" + endpoint(r.HTTP, r.GRPC), Metrics: onePoint, Directory: t.TempDir()})
+				to := target(t, p, host)
+				sendOne(to)
+				closeAll(t, p)
+				to.Close(metric.Group{Identity: host, Points: []metric.Point{metric.Goroutines.Of(1)}})
+				sendOne(to) // too late
+				for _, s := range Signals {
+					if got := p.Stats()[s]; got.Exported != 1 || got.Dropped != 1 || got.Queued != 0 {
+						t.Errorf("%s: %+v", s, got)
+					}
+				}
+			}
+			goleak.VerifyNone(t, before)
 		})
 	}
 }

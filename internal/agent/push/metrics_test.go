@@ -189,7 +189,8 @@ func TestRequestDurations(t *testing.T) {
 	r := testcollector.Receive(t, nil)
 	p := open(t, Options{Protocol: "grpc", Endpoint: "http://" + r.GRPC})
 	for i, id := range []metric.Identity{host, pod} {
-		to := target(t, p, id)
+		to := target(t, p, host)
+		to.Describe(id)
 		s := &spans.Span{Library: "net/http", Kind: trace.SpanKindServer, Name: "GET", Start: started.UnixNano(), End: started.UnixNano() + 5e6, PID: int32(id.PID)}
 		s.Context = trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled})
 		s.Set(attribute.String("http.request.method", "GET\xff")) // the program is hostile
