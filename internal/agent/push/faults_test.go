@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -62,7 +63,9 @@ func TestTLS(t *testing.T) {
 			sendOne(target(t, p, host))
 			closeQuietly(p)
 			for _, s := range Signals {
-				if got := p.Stats()[s]; got.Failed != 1 || got.Since.IsZero() || got.Err == "" {
+				if got := p.Stats()[s]; got.Failed != 1 || !slices.ContainsFunc(p.Points(), func(p metric.Point) bool {
+					return p.Desc == metric.ExportItems && p.Value == 1 && slices.Equal(p.Labels, []string{string(s), "failed"})
+				}) || got.Since.IsZero() || got.Err == "" {
 					t.Errorf("%s without a certificate: %+v", s, got)
 				}
 			}
@@ -153,6 +156,9 @@ func testDown(t *testing.T, o Options, b backEnd) {
 		})
 	}
 	reach("failures", true)
+	if err := p.Err(); err == nil || strings.Count(err.Error(), "cannot export") != 4 || strings.Contains(err.Error(), "\n") {
+		t.Errorf("while it is down: %v", err)
+	}
 	b.start()
 	reach("the back end", false)
 	b.stop()
@@ -160,6 +166,9 @@ func testDown(t *testing.T, o Options, b backEnd) {
 	b.start()
 	reach("the back end again", false)
 	closeAll(t, p)
+	if err := p.Err(); err != nil {
+		t.Error(err)
+	}
 	books(t, p, map[Signal]uint64{Metrics: rounds, Traces: given, Logs: given, Profiles: given})
 	for _, what := range []string{"metrics", "spans", "log records", "profiles"} {
 		for text, want := range map[string]int{"cannot export " + what: 2, "exporting " + what + " again": 2} {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"sync"
@@ -132,6 +133,35 @@ func (p *Pusher) Stats() map[Signal]Stats {
 		all[Profiles] = p.profiles.read()
 	}
 	return all
+}
+
+// Points returns the counts as points of the agent's own metrics.
+func (p *Pusher) Points() []metric.Point {
+	var list []metric.Point
+	all := p.Stats()
+	for _, signal := range Signals {
+		if s, ok := all[signal]; ok {
+			list = append(list, metric.ExportItems.Of(float64(s.Exported), string(signal), "exported"),
+				metric.ExportItems.Of(float64(s.Failed), string(signal), "failed"), metric.ExportItems.Of(float64(s.Dropped), string(signal), "dropped"))
+		}
+	}
+	return list
+}
+
+// Err returns nil while exporting works, and one line about the signals that cannot be exported otherwise. A signal of which nothing was
+// exported yet counts as working.
+func (p *Pusher) Err() error {
+	var failing []string
+	all := p.Stats()
+	for _, signal := range Signals {
+		if s := all[signal]; !s.Since.IsZero() {
+			failing = append(failing, fmt.Sprintf("cannot export %s since %s: %s", signal, s.Since.UTC().Format(time.RFC3339), s.Err))
+		}
+	}
+	if failing == nil {
+		return nil
+	}
+	return errors.New(strings.Join(failing, "; "))
 }
 
 // Close exports what is left, and the metrics once more, until ctx ends, plus at most a second. The rest is dropped. The error is one
