@@ -21,6 +21,7 @@ type Collector struct {
 
 	tb     testing.TB
 	exe    string
+	flags  []string
 	config string // files
 	output string // with what its exporter has printed
 	log    string
@@ -44,30 +45,46 @@ service:
     traces: {receivers: [otlp], exporters: [%[4]s]}
     metrics: {receivers: [otlp], exporters: [%[4]s]}
     logs: {receivers: [otlp], exporters: [%[4]s]}
-    profiles: {receivers: [otlp], exporters: [%[4]s]}
 `
+
+// Profiles are experimental: a collector takes them if it has a pipeline and a flag.
+const (
+	profilesPipeline = "    profiles: {receivers: [otlp], exporters: [%s]}\n"
+	profilesFlag     = "--feature-gates=service.profilesSupport"
+)
 
 // Start starts a collector and waits until it accepts connections. It is stopped when the test ends. The first Start builds
 // the collector, which takes one to two minutes, and keeps it in the user's cache directory.
 func Start(tb testing.TB) *Collector {
 	tb.Helper()
-	return start(tb, "debug", "localhost:1")
+	return start(tb, "debug", "localhost:1", true)
+}
+
+// StartWithoutProfiles starts a collector that does not take profiles, as usual.
+func StartWithoutProfiles(tb testing.TB) *Collector {
+	tb.Helper()
+	return start(tb, "debug", "localhost:1", false)
 }
 
 // StartBefore starts a collector that sends all it receives to a receiver by gRPC. It responds when the receiver has responded.
 func StartBefore(r *Receiver) *Collector {
 	r.tb.Helper()
-	return start(r.tb, "otlp", r.GRPC)
+	return start(r.tb, "otlp", r.GRPC, true)
 }
 
-func start(tb testing.TB, exporters, next string) *Collector {
+func start(tb testing.TB, exporters, next string, profiles bool) *Collector {
 	tb.Helper()
 	dir := tb.TempDir()
 	c := &Collector{
 		HTTP: freeAddress(tb), GRPC: freeAddress(tb), tb: tb, exe: realtarget.Spec{Name: "collector", Source: realtarget.Collector{}}.Path(tb),
 		config: filepath.Join(dir, "config.yaml"), output: filepath.Join(dir, "output"), log: filepath.Join(dir, "log"),
 	}
-	if err := os.WriteFile(c.config, fmt.Appendf(nil, configuration, c.GRPC, c.HTTP, next, exporters), 0o644); err != nil {
+	config := fmt.Appendf(nil, configuration, c.GRPC, c.HTTP, next, exporters)
+	if profiles {
+		config = fmt.Appendf(config, profilesPipeline, exporters)
+		c.flags = []string{profilesFlag}
+	}
+	if err := os.WriteFile(c.config, config, 0o644); err != nil {
 		tb.Fatal(err)
 	}
 	c.Restart()
@@ -81,7 +98,7 @@ func (c *Collector) Kill() { testcmd.Quit(c.cmd.Process, c.ended) }
 // Restart starts the collector after Kill, and waits until it accepts connections.
 func (c *Collector) Restart() {
 	c.tb.Helper()
-	cmd := testcmd.Within(c.tb, 0, c.exe, "--config", c.config, "--feature-gates=service.profilesSupport")
+	cmd := testcmd.Within(c.tb, 0, c.exe, append(c.flags, "--config", c.config)...)
 	for name, file := range map[string]*io.Writer{c.output: &cmd.Stdout, c.log: &cmd.Stderr} {
 		f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 		if err != nil {

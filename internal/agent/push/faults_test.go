@@ -303,6 +303,27 @@ func TestUnsupported(t *testing.T) {
 	}
 }
 
+// TestUnsupportedByCollector exports profiles to a Collector that is not configured for them.
+func TestUnsupportedByCollector(t *testing.T) {
+	c := testcollector.StartWithoutProfiles(t)
+	for protocol, endpoint := range protocols {
+		var log logBook
+		o := Options{Protocol: protocol, Endpoint: "http://" + endpoint(c.HTTP, c.GRPC), Directory: t.TempDir(), Log: log.log()}
+		p := open(t, o)
+		to := target(t, p, host)
+		for range 3 {
+			sendOne(to)
+		}
+		closeAll(t, p)
+		for _, s := range []Signal{Traces, Logs, Profiles} {
+			checkStats(t, p, s, exported(3))
+		}
+		if checkFiles(t, o.Directory, 3); log.count("does not support profiles") != 1 {
+			t.Errorf("%s: %s", protocol, log.String())
+		}
+	}
+}
+
 // checkFiles checks that a directory has a number of profiles.
 func checkFiles(t *testing.T, dir string, n int) {
 	t.Helper()
