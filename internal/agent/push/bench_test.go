@@ -75,7 +75,7 @@ func BenchmarkSpans(b *testing.B) {
 	n := 0
 	for b.Loop() {
 		to.Goroutine(s)
-		if n++; n%32768 == 0 { // the queue does not drop
+		if n++; n%(maxSpans/2) == 0 { // the queue does not drop
 			_ = p.controller.Flush(context.Background())
 		}
 	}

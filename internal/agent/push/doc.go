@@ -12,6 +12,8 @@
 // OTEL_PROFILES_EXPORTER is set and not none. OTEL_SERVICE_NAME names the agent itself; OTEL_RESOURCE_ATTRIBUTES are attributes of all
 // resources.
 //
+// The queue of spans is smaller than that of package otlp: 16384.
+//
 // Metrics of targets are cumulative, and their histograms exponential, whatever the variables for metrics say. Those apply to the
 // durations of requests.
 package push

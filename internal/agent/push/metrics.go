@@ -11,7 +11,7 @@ import (
 )
 
 // maxLast is the maximum number of data points of targets that have vanished and whose metrics were not exported yet.
-const maxLast = 1 << 17
+const maxLast = 1 << 15
 
 // metrics exports metrics at an interval. Nothing waits for it: what is due when an export ends is collected then. Sums are cumulative, so
 // an export that failed costs resolution only.

@@ -61,7 +61,8 @@ type Options struct {
 
 const (
 	defaultBatch    = 512
-	maxBatch        = 2048 // spans or log records: the size of the smaller queue
+	maxSpans        = 16384 // in the queue, unless OTEL_BSP_MAX_QUEUE_SIZE is set: with 2 KiB each, 32 MiB
+	maxBatch        = 2048  // spans or log records: the size of the smaller queue
 	defaultMaxBytes = 256 << 20
 )
 
@@ -145,6 +146,8 @@ func (o *Options) variable(name string) (string, bool) {
 		if o.BatchSize > 0 {
 			text = strconv.Itoa(min(o.BatchSize, maxBatch))
 		}
+	case "OTEL_BSP_MAX_QUEUE_SIZE":
+		text = strconv.Itoa(maxSpans)
 	case "OTEL_BSP_SCHEDULE_DELAY", "OTEL_BLRP_SCHEDULE_DELAY", "OTEL_METRIC_EXPORT_INTERVAL":
 		if o.FlushInterval > 0 {
 			text = strconv.FormatInt(max(o.FlushInterval.Milliseconds(), 1), 10)

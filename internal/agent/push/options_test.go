@@ -70,7 +70,7 @@ func TestOptions(t *testing.T) {
 		t.Errorf("%v, %+v", err, conn)
 	}
 	interval, _ := c.MetricTimes()
-	if c.Queue.Batch != 7 || c.Queue.Delay != o.FlushInterval || c.LogQueue.Batch != 7 || c.LogQueue.Delay != o.FlushInterval || interval != o.FlushInterval {
+	if c.Queue.Batch != 7 || c.Queue.Size != maxSpans || c.Queue.Delay != o.FlushInterval || c.LogQueue.Batch != 7 || c.LogQueue.Delay != o.FlushInterval || interval != o.FlushInterval {
 		t.Errorf("%+v, %+v, %v", c.Queue, c.LogQueue, interval)
 	}
 	o.Lookup = func(name string) (string, bool) {

@@ -164,7 +164,7 @@ func (p *Pusher) Err() error {
 	return errors.New(strings.Join(failing, "; "))
 }
 
-// Close exports what is left, and the metrics once more, until ctx ends, plus at most a second. The rest is dropped. The error is one
+// Close exports what is left, and the metrics once more, until ctx ends, plus at most two seconds. The rest is dropped. The error is one
 // line, and says what was not exported.
 func (p *Pusher) Close(ctx context.Context) error {
 	p.closing.Do(func() { p.closeErr = p.close(ctx) })
