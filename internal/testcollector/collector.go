@@ -3,6 +3,7 @@ package testcollector
 import (
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -30,7 +31,7 @@ type Collector struct {
 	ended <-chan struct{}
 }
 
-// configuration has places for the addresses of OTLP by gRPC and by HTTP, for the exporters, and for where the exporter otlp sends.
+// configuration has places for the addresses of OTLP by gRPC and by HTTP, for the exporters, and for where the exporter otlp_grpc sends.
 const configuration = `receivers:
   otlp:
     protocols:
@@ -38,7 +39,7 @@ const configuration = `receivers:
       http: {endpoint: %q}
 exporters:
   debug: {verbosity: detailed, use_internal_logger: false}
-  otlp: {endpoint: %q, tls: {insecure: true}, sending_queue: {enabled: false}}
+  otlp_grpc: {endpoint: %q, tls: {insecure: true}, sending_queue: {enabled: false}}
 service:
   telemetry: {metrics: {level: none}}
   pipelines:
@@ -69,7 +70,7 @@ func StartWithoutProfiles(tb testing.TB) *Collector {
 // StartBefore starts a collector that sends all it receives to a receiver by gRPC. It responds when the receiver has responded.
 func StartBefore(r *Receiver) *Collector {
 	r.tb.Helper()
-	return start(r.tb, "otlp", r.GRPC, true)
+	return start(r.tb, "otlp_grpc", r.GRPC, true)
 }
 
 func start(tb testing.TB, exporters, next string, profiles bool) *Collector {
@@ -88,12 +89,14 @@ func start(tb testing.TB, exporters, next string, profiles bool) *Collector {
 		tb.Fatal(err)
 	}
 	c.Restart()
-	tb.Cleanup(func() { stop(c.cmd, c.ended) })
 	return c
 }
 
 // Kill kills the collector without a chance to finish its work.
-func (c *Collector) Kill() { testcmd.Quit(c.cmd.Process, c.ended) }
+func (c *Collector) Kill() {
+	_ = c.cmd.Process.Kill() // it fails if the collector has ended
+	<-c.ended
+}
 
 // Restart starts the collector after Kill, and waits until it accepts connections.
 func (c *Collector) Restart() {
@@ -112,6 +115,7 @@ func (c *Collector) Restart() {
 		c.tb.Fatal(err)
 	}
 	c.cmd, c.ended = cmd, ended
+	c.tb.Cleanup(func() { stop(cmd, ended) })
 	for _, addr := range []string{c.HTTP, c.GRPC} {
 		if err := accepts(addr, ended); err != nil {
 			printed, _ := os.ReadFile(c.log)
@@ -164,10 +168,18 @@ func accepts(addr string, ended <-chan struct{}) error {
 	}
 }
 
-// freeAddress returns an address on the loopback interface at which nobody listens.
+// freeAddress returns an address on the loopback interface at which nobody listens. Its port is below those that the kernel chooses
+// for clients and for port 0, so nobody else gets it before the collector listens, or while it is killed.
 func freeAddress(tb testing.TB) string {
 	tb.Helper()
-	addr := "127.0.0.1:0"
-	listen(tb, &addr).Close()
-	return addr
+	const first, n = 20000, 12000
+	for range 100 {
+		addr := fmt.Sprint("127.0.0.1:", first+rand.IntN(n))
+		if l, err := net.Listen("tcp", addr); err == nil {
+			l.Close()
+			return addr
+		}
+	}
+	tb.Fatal("no free port")
+	return ""
 }
