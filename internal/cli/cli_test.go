@@ -19,6 +19,7 @@ import (
 
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/version"
 )
 
 // TestMain lets this test executable be the sample program that loupe demo starts, and loupe tracefile.
@@ -380,7 +381,7 @@ func TestReportIsThatOfTheDemo(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	var v versionJSON
+	var v version.Info
 	r := run(t, newFake(), "version", "--json")
 	if err := json.Unmarshal([]byte(r.out), &v); err != nil || v.Version == "" || !strings.HasPrefix(v.Go, "go1.") {
 		t.Errorf("%v: %+v", err, r)

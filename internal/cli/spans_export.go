@@ -19,6 +19,7 @@ import (
 	"github.com/loupe-go/loupe/internal/report"
 	"github.com/loupe-go/loupe/internal/spans/control"
 	"github.com/loupe-go/loupe/internal/term"
+	"github.com/loupe-go/loupe/internal/version"
 	"github.com/loupe-go/loupe/spans"
 )
 
@@ -82,7 +83,7 @@ func (v *spanView) exports(cmd *cobra.Command) error {
 		console = v.a.Stderr
 	}
 	v.config = config
-	v.controller, err = control.New(cmd.Context(), control.Options{Config: config, Console: console, Log: log, Version: buildVersion().Version})
+	v.controller, err = control.New(cmd.Context(), control.Options{Config: config, Console: console, Log: log, Version: version.Read().Version})
 	return err
 }
 
