@@ -24,6 +24,17 @@ type Flag struct {
 	Value string
 }
 
+// FlagPaths returns the path of the key that each flag of the command sets, except --set, which sets any.
+func FlagPaths() map[string]string {
+	paths := map[string]string{}
+	root().walk(reflect.ValueOf(Default()).Elem(), func(f *field, _ reflect.Value) {
+		if f.flag != "" {
+			paths[f.flag] = f.path
+		}
+	})
+	return paths
+}
+
 // Load loads the configuration. The error is Problems if the configuration is invalid, and another one if the file cannot be read.
 func (s Source) Load() (*Config, error) {
 	var doc []byte
