@@ -128,9 +128,9 @@ func (d *decoder) section(f *field, node *yaml.Node, in reflect.Value, prefix st
 		case c.kind == override:
 			return d.overrides(c, value, c.value(in), path)
 		case c.alias != "":
-			return d.aliased(c, value, path)
+			return d.aliased(c, key.Line, value, path)
 		}
-		return d.leaf(c, value, c.value(in), path)
+		return d.leaf(c, key.Line, value, c.value(in), path)
 	})
 }
 
@@ -166,22 +166,22 @@ func (d *decoder) eachKey(node *yaml.Node, path string, visit func(key, value *y
 }
 
 // aliased reads a key that is another name of a key.
-func (d *decoder) aliased(c *field, node *yaml.Node, path string) error {
+func (d *decoder) aliased(c *field, line int, node *yaml.Node, path string) error {
 	target := root().find(c.alias)
 	if first := d.into.origins[c.alias]; first.Line != 0 {
-		d.report(node.Line, path, "duplicate: %s in line %d has the same meaning (remove one)", c.alias, first.Line)
+		d.report(line, path, "duplicate: %s in line %d has the same meaning (remove one)", c.alias, first.Line)
 		return nil
 	}
-	return d.leaf(target, node, d.into.at(c.alias), c.alias)
+	return d.leaf(target, line, node, d.into.at(c.alias), c.alias)
 }
 
-// leaf reads the value of a key that is not a section.
-func (d *decoder) leaf(f *field, node *yaml.Node, into reflect.Value, path string) error {
-	line := node.Line
+// leaf reads the value of a key that is not a section. The key is in a line.
+func (d *decoder) leaf(f *field, line int, node *yaml.Node, into reflect.Value, path string) error {
 	if first := d.into.origins[path]; first.Line != 0 {
 		d.report(line, path, "duplicate: line %d has the same meaning (remove one)", first.Line)
 		return nil
 	}
+	value := node.Line // of an alias: where it is used
 	node, err := d.count(node)
 	if err != nil {
 		return err
@@ -198,7 +198,7 @@ func (d *decoder) leaf(f *field, node *yaml.Node, into reflect.Value, path strin
 		err = d.mapping(f, node, out, path)
 	default:
 		if problem := f.parseNode(f.kind, node, out); problem != nil {
-			d.report(line, path, "%v", problem)
+			d.report(value, path, "%v", problem)
 		}
 	}
 	if err == nil && len(d.problems) == before {

@@ -3,7 +3,9 @@ package config
 import (
 	"bufio"
 	"io"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -18,7 +20,21 @@ const commentColumn = 44
 func (c *Config) Print(w io.Writer) error {
 	p := &printer{Writer: bufio.NewWriter(w), c: c}
 	p.section(root(), reflect.ValueOf(c).Elem(), "")
+	if names := c.otherVariables(); len(names) > 0 {
+		p.WriteString("# other variables of OpenTelemetry: " + term.Escape(strings.Join(names, ", ")) + "\n")
+	}
 	return p.Flush()
+}
+
+// otherVariables returns the names of the OTEL_* variables that are set and have no key.
+func (c *Config) otherVariables() []string {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(c.environ)) {
+		if f, _ := c.byVariable(name); f == nil && strings.HasPrefix(name, "OTEL_") {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 type printer struct {

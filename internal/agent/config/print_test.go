@@ -53,7 +53,8 @@ func TestSecrets(t *testing.T) {
 
 // TestPrint loads what is printed.
 func TestPrint(t *testing.T) {
-	c, err := Source{File: "testdata/ebpf-tracer.yaml", Environ: []string{"NODE_NAME=true", "OTEL_EXPORTER_OTLP_HEADERS=a=%28hidden%29"},
+	c, err := Source{File: "testdata/ebpf-tracer.yaml", Environ: []string{"NODE_NAME=true", "OTEL_EXPORTER_OTLP_HEADERS=a=%28hidden%29",
+		"OTEL_TRACES_SAMPLER=always_on", "OTEL_SERVICE_NAME=x"},
 		Flags: []Flag{{"--set x", "targets.labels", "app=*web%22%C3%A9"}, {"--listen", "output.prometheus.listen", "[::1]:9"}}}.Load()
 	if err != nil {
 		t.Fatal(err)
@@ -72,6 +73,8 @@ func TestPrint(t *testing.T) {
 		`    batch_size: 1000                        # testdata/ebpf-tracer.yaml:23`,
 		`    listen: "[::1]:9"                       # --listen`,
 		`  profile_interval: 1m`,
+		`# other variables of OpenTelemetry: OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER`,
+		`  exclude_pods: ["kube-*", "calico-*"]      # testdata/ebpf-tracer.yaml:6`,
 		`    - {match: {users: ["0", a], labels: {a: "*"}}, profiles: [], engine: inline}`,
 	} {
 		if !strings.Contains(out.String(), line+"\n") {
