@@ -42,7 +42,7 @@ type Config struct {
 	PProf PProf `key:"pprof" restart:"true"`
 
 	// Kubernetes says how the agent learns about pods.
-	Kubernetes Kubernetes `key:"kubernetes" restart:"true"`
+	Kubernetes Kubernetes `key:"kubernetes"`
 
 	// Log is the log of the agent, on stderr.
 	Log Log `key:"log"`
@@ -298,10 +298,10 @@ type PProf struct {
 // Kubernetes says how the agent learns about pods.
 type Kubernetes struct {
 	// Enabled is true, false, or auto: true if the agent runs in a pod or kubeconfig is set.
-	Enabled Auto `key:"enabled" default:"auto" enum:"auto,true,false"`
+	Enabled Auto `key:"enabled" default:"auto" enum:"auto,true,false" restart:"true"`
 
 	// Kubeconfig is a file that says how to connect to the API server. Empty: the service account of the pod.
-	Kubeconfig string `key:"kubeconfig" format:"path"`
+	Kubeconfig string `key:"kubeconfig" format:"path" restart:"true"`
 
 	// Annotations are the annotations of pods that are respected: loupe.dev/observe, loupe.dev/engine, loupe.dev/spans.
 	Annotations []string `key:"annotations" default:"observe,engine,spans" enum:"observe,engine,spans"`

@@ -8,6 +8,7 @@ type format struct {
 	say     string  // what a text must be
 	names   *format // of the names in a mapping
 	number  bool    // YAML may also have an integer
+	secret  bool    // a text without the format may be a secret
 }
 
 // maxText is the maximum length of a text, in characters.
@@ -58,6 +59,7 @@ var formats = map[string]*format{
 	"endpoint": {
 		pattern: regexp.MustCompile(`^[^\s@\x00-\x1f\x7f]*$`),
 		say:     "an address without a user or a password; set those with output.otlp.headers",
+		secret:  true,
 	},
 	"name": {
 		pattern: regexp.MustCompile(`^$|^[0-9A-Za-z](?:[0-9A-Za-z._-]*[0-9A-Za-z])?$`),

@@ -41,7 +41,8 @@ func TestSecrets(t *testing.T) {
 		check("Diff")
 	}
 	for _, doc := range []string{"output: {otlp: {headers: {a: [hush]}}}", "output: {otlp: {headers: [hush]}}", "output: {otlp: {headers: {a: \"hush\\r\"}}}",
-		"output: {otlp: {headers: !x hush}}", "output: {otlp: {headers: {a: {b: hush}}}}"} {
+		"output: {otlp: {headers: !x hush}}", "output: {otlp: {headers: {a: {b: hush}}}}",
+		"output: {endpoint: 'https://me:hush@x'}", "output: {endpoint: !x 'https://me:hush@x'}", "output: {otlp: {endpoint: [hush]}}"} {
 		_, err := loadText(t, doc, nil)
 		fmt.Fprint(&out, err)
 		check(doc)
@@ -49,6 +50,10 @@ func TestSecrets(t *testing.T) {
 	_, err := loadText(t, "", []string{"OTEL_EXPORTER_OTLP_HEADERS=a b=hush,hush"})
 	fmt.Fprint(&out, err)
 	check("environment")
+	_, err = loadText(t, "", []string{"OTEL_EXPORTER_OTLP_ENDPOINT=https://me:hush@x", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=me:hush@x"},
+		Flag{"--set output.otlp.endpoint", "output.otlp.endpoint", "me:hush@x"})
+	fmt.Fprint(&out, err)
+	check("endpoint")
 }
 
 // TestPrint loads what is printed.

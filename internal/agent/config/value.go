@@ -151,7 +151,9 @@ func (f *field) wrong(must, value string) error {
 	return fmt.Errorf("must be %s, is %s", must, quote(value))
 }
 
-func (f *field) secret() bool { return f.typ == reflect.TypeFor[map[string]Secret]() }
+func (f *field) secret() bool {
+	return f.typ == reflect.TypeFor[map[string]Secret]() || f.format != nil && f.format.secret
+}
 
 func (f *field) checkRange(n float64, value string) error {
 	if f.bounded && !(n >= f.min && n <= f.max) {
