@@ -149,7 +149,8 @@ Exit status: 0 success; 1 failure; 2 usage error or invalid configuration.`,
 	flags.BoolVar(&check, "check", false, "check the configuration, print it with the origin of each value, and exit")
 	addSettings(flags, &source)
 	flags.BoolVar(&printVersion, "version", false, "print the version and exit")
-	cmd.SetUsageTemplate(strings.ReplaceAll(cmd.UsageTemplate(), ".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", max(80, term.Width(env.Stdout)))))
+	wrapped := fmt.Sprintf(".FlagUsagesWrapped %d ", max(80, term.Width(env.Stdout)))
+	cmd.SetUsageTemplate(strings.ReplaceAll(cmd.UsageTemplate(), ".FlagUsages ", wrapped))
 	return cmd
 }
 

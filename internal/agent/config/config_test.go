@@ -151,13 +151,15 @@ func TestPrecedence(t *testing.T) {
 			t.Errorf("%d from %s, want %d from %s", test.c.Sampling.EventsPerSecond, got, test.want, test.origin)
 		}
 	}
-	c := mustLoad(t, "", nil, Flag{"--set", "targets.labels", "app=a%2Cb,x=y"}, Flag{"--set", "output.endpoint", "x:1"},
+	c := mustLoad(t, "", nil, Flag{"--set", "targets.labels", "app=a%2Cb,x=y"},
+		Flag{"--set", "output.endpoint", "x:1"},
 		Flag{"--set", "tracing.profiles", "cpu, heap"}, Flag{"--set", "kubernetes.enabled", "true"}, Flag{"--set", "targets.pids", "1,2"})
 	if !reflect.DeepEqual(c.Targets.Labels, map[string]string{"app": "a,b", "x": "y"}) || c.Output.OTLP.Endpoint != "x:1" ||
 		!slices.Equal(c.Tracing.Profiles, []string{"cpu", "heap"}) || !slices.Equal(c.Targets.PIDs, []int{1, 2}) {
 		t.Errorf("%+v", c)
 	}
-	_, err := loadText(t, "", []string{"SAMPLE_RATE_HZ=fast", "TARGET_NAMESPACE=a,[", "OTEL_EXPORTER_OTLP_PROTOCOL=udp", "OTEL_EXPORTER_OTLP_HEADERS=k=hu%zz"},
+	_, err := loadText(t, "", []string{"SAMPLE_RATE_HZ=fast", "TARGET_NAMESPACE=a,[", "OTEL_EXPORTER_OTLP_PROTOCOL=udp",
+		"OTEL_EXPORTER_OTLP_HEADERS=k=hu%zz"},
 		Flag{"--set output", "output", "x"}, Flag{"--set x", "x", "y"}, Flag{"--set smpling.min_ratio", "smpling.min_ratio", "1"},
 		Flag{"--set tracing.overrides", "tracing.overrides", "[]"})
 	const want = `environment: OTEL_EXPORTER_OTLP_HEADERS: element 1 must have the form NAME=VALUE, with percent-encoded characters

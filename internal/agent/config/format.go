@@ -34,7 +34,8 @@ const globSay = `a pattern: * matches any text, ? one character, [a-z] a charact
 
 // globParts matches a part of a pattern: a character, a quoted one, or ranges in brackets, the first of which does not begin with ^.
 const (
-	globParts = `(?:[^\\\[\x00-\x1f\x7f]|` + globQuoted + `|\[(?:\^` + globRange + `|(?:[^\\\]^\x00-\x1f\x7f-]|` + globQuoted + `)` + globEnd + `)` + globRange + `*\])`
+	globParts = `(?:[^\\\[\x00-\x1f\x7f]|` + globQuoted +
+		`|\[(?:\^` + globRange + `|(?:[^\\\]^\x00-\x1f\x7f-]|` + globQuoted + `)` + globEnd + `)` + globRange + `*\])`
 
 	globQuoted = `\\[^\x00-\x1f\x7f]`
 	globChar   = `(?:[^\\\]\x00-\x1f\x7f-]|` + globQuoted + `)`

@@ -133,7 +133,8 @@ tracing:
 	} {
 		d := c.Decide(test.subject)
 		if d.Observe != test.observe || d.Reason != test.reason || d.Tracing.Engine != test.engine || d.Tracing.Spans != test.spans ||
-			d.Tracing.MaxStackDepth != test.depth || strings.Join(d.Tracing.Profiles, ",") != test.profiles || strings.Join(d.Warnings, "\n") != test.warnings {
+			d.Tracing.MaxStackDepth != test.depth ||
+			strings.Join(d.Tracing.Profiles, ",") != test.profiles || strings.Join(d.Warnings, "\n") != test.warnings {
 			t.Errorf("%+v:\ngot  %+v\nwant %+v", test.subject, d, test)
 		}
 	}

@@ -32,7 +32,8 @@ func TestSecrets(t *testing.T) {
 			t.Errorf("%v, %s", err, &out)
 		}
 		check("Print")
-		fmt.Fprintf(&out, "%v %+v %#v %s %q %x", c.Output, c.Output, c.Output.OTLP.Headers, c.Output.OTLP.Headers, c.Output.OTLP.Headers, c.Output.OTLP.Headers)
+		h := c.Output.OTLP.Headers
+		fmt.Fprintf(&out, "%v %+v %#v %s %q %x", c.Output, c.Output, h, h, h, h)
 		check("fmt")
 		slog.New(slog.NewJSONHandler(&out, nil)).Info("x", "headers", c.Output.OTLP.Headers)
 		slog.New(slog.NewTextHandler(&out, nil)).Info("x", "headers", c.Output.OTLP.Headers, "one", c.Output.OTLP.Headers["authorization"])
