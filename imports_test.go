@@ -26,6 +26,7 @@ var directions = []struct{ packages, never []string }{
 	},
 	{[]string{"internal/goproc"}, []string{"", "internal/perf", "internal/probe"}},
 	{[]string{"internal/gobin"}, []string{"internal/goproc", "internal/ptrace"}},
+	{[]string{"cmd/loupe", "internal/cli"}, []string{"internal/agent"}}, // which links client-go
 }
 
 // TestImports checks the directions of imports. Imports of tests are exempt.
