@@ -464,19 +464,6 @@ func TestGoroutineFilter(t *testing.T) {
 	}
 }
 
-// TestSample observes one of seven goroutines.
-func TestSample(t *testing.T) {
-	p := startMill(t, testtarget.Latest())
-	c := during(t, p, loupe.Options{SampleOneIn: 7}, "spawn 7000")
-	c.expectSound(t)
-	c.expect(t, event.GoCreate, 990, 20)
-	for g := range c.states {
-		if g%7 != 0 {
-			t.Errorf("goroutine %d is observed", g)
-		}
-	}
-}
-
 // TestMinBlock observes long waits only.
 func TestMinBlock(t *testing.T) {
 	for _, version := range testtarget.Among(t, "1.14.15", "1.22.12", testtarget.Latest()) {

@@ -42,8 +42,9 @@ type Options struct {
 	// System includes the goroutines that belong to the runtime itself.
 	System bool
 
-	// SampleOneIn observes one in SampleOneIn goroutines, and reports all events of those. Zero and 1 mean all
-	// goroutines.
+	// SampleOneIn samples one in SampleOneIn goroutines: all events of these are reported, and none of the others. Zero and 1 mean
+	// all goroutines. A hash of the ID of a goroutine determines whether it is sampled, so two sessions sample the same goroutines,
+	// and those of one in 10 are among those of one in 5.
 	SampleOneIn int
 
 	// Procs records in GoStart events which P the goroutine runs on. This makes GoStart more expensive.

@@ -11,6 +11,7 @@ import (
 	"github.com/loupe-go/loupe/internal/observe"
 	"github.com/loupe-go/loupe/internal/probe"
 	"github.com/loupe-go/loupe/internal/probe/inline"
+	"github.com/loupe-go/loupe/internal/sampling"
 )
 
 // source is what a session observes a program by. The methods of [Session] document those of the same names.
@@ -107,7 +108,7 @@ func connected(ctx context.Context, target Target, opt Options) (*Session, error
 	want := opt.want()
 	depth := max(want.StackDepth, 0)
 	s, err := observe.Open(ctx, target.socket, target.pid, observe.Options{Kinds: want.Kinds, StackDepth: depth, Goroutines: want.Goroutines, System: want.System,
-		SampleOneIn: want.SampleOneIn, BufferBytes: want.BufferBytes})
+		Sample: sampling.OneIn(want.SampleOneIn), BufferBytes: want.BufferBytes})
 	if err != nil {
 		return nil, err
 	}

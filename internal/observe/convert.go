@@ -74,7 +74,7 @@ type converter struct {
 
 // wanted reports whether the options select a goroutine.
 func (c *converter) wanted(g uint64) bool {
-	if c.hidden[g] || c.opt.SampleOneIn > 1 && g%uint64(c.opt.SampleOneIn) != 0 {
+	if c.hidden[g] || !c.opt.Sample.Selects(g) {
 		return false
 	}
 	return len(c.opt.Goroutines) == 0 || slices.Contains(c.opt.Goroutines, g)

@@ -15,16 +15,17 @@ import (
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/glti/observe/wire"
 	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/internal/sampling"
 )
 
 // Options selects what a session observes.
 type Options struct {
 	Kinds       event.Kinds
-	StackDepth  int      // maximum number of addresses of a stack; 0 or less for no stacks
-	Goroutines  []uint64 // empty for all
-	System      bool     // include the goroutines of the runtime
-	SampleOneIn int
-	BufferBytes int // of events in the program, for this session
+	StackDepth  int           // maximum number of addresses of a stack; 0 or less for no stacks
+	Goroutines  []uint64      // empty for all
+	System      bool          // include the goroutines of the runtime
+	Sample      sampling.Rule // which goroutines are sampled
+	BufferBytes int           // of events in the program, for this session
 }
 
 const (

@@ -147,7 +147,7 @@ func (s *Session) correct(list *initialList, moves map[uint64]move) {
 		g.tid = m.thread(state) // when the snapshot read it, it may have been running on another one
 	}
 	for id, m := range moves { // exited before the snapshot read them
-		if !m.created && id != 0 && !s.decoder.system[id] {
+		if !m.created && id != 0 && !s.decoder.system[id] && s.decoder.rule.Selects(id) {
 			list.append(initial{id: id, state: uint8(list.states.number(m.before())), tid: m.thread(m.before())})
 		}
 	}
@@ -157,7 +157,7 @@ func (s *Session) correct(list *initialList, moves map[uint64]move) {
 // selects reports whether a goroutine of the snapshot matches the filters.
 func (s *Session) selects(g *event.Goroutine) bool {
 	w := s.plan.Want
-	if w.SampleOneIn > 1 && g.ID%uint64(w.SampleOneIn) != 0 {
+	if !s.plan.Rule.Selects(g.ID) {
 		return false
 	}
 	if len(w.Goroutines) > 0 {

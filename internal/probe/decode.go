@@ -9,6 +9,7 @@ import (
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/gostate"
 	"github.com/loupe-go/loupe/internal/probe/csrc"
+	"github.com/loupe-go/loupe/internal/sampling"
 )
 
 // decoder converts records to events. It caches stacks and origins, which are sent or looked up once.
@@ -30,6 +31,8 @@ type decoder struct {
 	origins             map[originKey]*event.Origin
 	system              map[uint64]bool // goroutines of the runtime that were alive at the start; nil if they are included
 	lastSystem          uint64          // the largest ID of these
+
+	rule sampling.Rule // selects the goroutines whose events are yielded
 
 	lost     uint32 // in the last record
 	missing  bool   // the number of events missing before the next one is unknown
@@ -81,6 +84,9 @@ func newDecoder(p *goproc.Process, engine Engine, plan *Plan, offset int64) *dec
 		stacks:       map[uint64]*event.Stack{}, origins: map[originKey]*event.Origin{},
 		allocated: plan.Want.Allocated, packed: plan.Want.PacksAllocated(),
 		sets: plan.Want.Sets, noted: make([]SetCounts, len(plan.Want.Sets)),
+	}
+	if !plan.Want.Requests { // a goroutine that a request's goroutine wakes is reported, too
+		d.rule = plan.Rule
 	}
 	if f, ok := l.Field("runtime.hchan.lock"); ok {
 		d.lockOffset = uint64(f.Offset)
@@ -254,7 +260,10 @@ func (d *decoder) yieldSwitch(r *csrc.Record, yield func(*event.Event) bool) boo
 	if r.Flags&csrc.FlagSwitchExit != 0 {
 		end = event.GoDestroy
 	}
-	return step(end, r.G, 0) && step(event.GoUnblock, r.Arg, r.G) && step(event.GoStart, r.Arg, 0)
+	if d.rule.Selects(r.G) && !step(end, r.G, 0) {
+		return false
+	}
+	return !d.rule.Selects(r.Arg) || step(event.GoUnblock, r.Arg, r.G) && step(event.GoStart, r.Arg, 0)
 }
 
 // addLost yields an event that marks missing events, if there are any. lost is how many records were lost until now, which is on

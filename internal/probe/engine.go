@@ -8,6 +8,7 @@ import (
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/probe/csrc"
 	"github.com/loupe-go/loupe/internal/ptrace"
+	"github.com/loupe-go/loupe/internal/sampling"
 )
 
 // Reasons why an engine cannot work; another one may. They wrap the errors of package goproc that concern the process itself.
@@ -29,7 +30,7 @@ func (r *reason) Unwrap() error { return r.general }
 
 // An Engine executes a Plan: it attaches probes to the target and returns their records.
 //
-// An engine is used by one goroutine, except for Counts, Table and Stop.
+// An engine is used by one goroutine, except for Counts, Totals, Table, Sample, Used and Stop.
 type Engine interface {
 	// Attach attaches the probes, which do nothing until Enable. A probe that cannot be attached does not affect the
 	// others and causes a warning. The error reports that the engine cannot be attached at all. It wraps ErrPermission or
@@ -41,6 +42,10 @@ type Engine interface {
 
 	// Enable enables all probes at the same moment.
 	Enable()
+
+	// Sample changes which goroutines are sampled: Plan.Rule applies until then. Probes that are being hit may still apply the previous
+	// rule. It has no effect after Release.
+	Sample(rule sampling.Rule)
 
 	// List adds goroutines to those that the filters select or exclude.
 	List(goroutines []uint64) error
@@ -82,6 +87,12 @@ type Engine interface {
 
 	// Counts returns the event counts, indexed by kind.
 	Counts() ([event.KindLimit]csrc.Count, error)
+
+	// Totals returns the sums of what the probes count on all CPUs.
+	Totals() (csrc.Totals, error)
+
+	// Used returns the part of the buffer that is in use, from 0 to 1. If it has several parts, it is that of the fullest.
+	Used() float64
 
 	// Table returns the contents of a table. set is an index of Plan.Sets, and table an index of the set's Tables.
 	Table(set, table int) (Cells, error)

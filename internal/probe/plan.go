@@ -15,6 +15,7 @@ import (
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/probe/csrc"
 	"github.com/loupe-go/loupe/internal/ptrace"
+	"github.com/loupe-go/loupe/internal/sampling"
 )
 
 // Want configures a Session: what to observe.
@@ -75,7 +76,8 @@ type Plan struct {
 	// Bias is the difference between an address in the process and in the image.
 	Bias uint64
 
-	Goroutines []uint64 // the goroutines to report or to exclude: see Config.OnlyListed
+	Rule       sampling.Rule // which goroutines are sampled at first
+	Goroutines []uint64      // the goroutines to report or to exclude: see Config.OnlyListed
 	// SystemStarts are the addresses at which goroutines of the runtime itself start.
 	SystemStarts []uint64
 

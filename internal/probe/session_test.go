@@ -22,6 +22,8 @@ type countingEngine struct {
 func (*countingEngine) Unlisted() uint64 { return 0 }
 
 func (e *countingEngine) Counts() ([event.KindLimit]csrc.Count, error) { return e.counts, e.err }
+func (e *countingEngine) Totals() (csrc.Totals, error)                 { return csrc.Totals{}, nil }
+func (*countingEngine) Used() float64                                  { return 0 }
 func (e *countingEngine) Stop()                                        {}
 func (e *countingEngine) Close() error                                 { return e.closeErr }
 func (e *countingEngine) Release() error                               { return e.releaseErr }

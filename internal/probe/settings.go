@@ -9,6 +9,7 @@ import (
 	"github.com/loupe-go/loupe/internal/gobin/layout"
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/probe/csrc"
+	"github.com/loupe-go/loupe/internal/sampling"
 )
 
 // configure sets the settings of the probes for a process.
@@ -183,7 +184,7 @@ func (pl *planner) setFilters(p Program) {
 	}
 	c.Kinds = w.Kinds.Words()
 	c.StackDepth = uint32(min(max(w.StackDepth, 0), csrc.MaxStack))
-	c.Sample = uint32(max(w.SampleOneIn, 0))
+	pl.plan.Rule = sampling.OneIn(w.SampleOneIn)
 	if w.Procs {
 		c.Procs = 1
 	}

@@ -52,7 +52,7 @@ var runtimeProbes = []Declaration{
 		Place: AtReturn, Stores: func(c *csrc.Config) uint32 { return c.G_coroarg }, Funcs: []string{"runtime.newcoro"}, Quiet: true, Without: "coroutine creation is not reported"},
 	{Program: "goexit0", Fence: Unfenced, Kinds: only(event.GoDestroy), Words: 1,
 		Funcs: []string{"runtime.goexit0"}, Without: "goroutine exits are not reported"},
-	{Program: "coroswitch_m", Kinds: switches, Since: 23, Words: 1,
+	{Program: "coroswitch_m", Kinds: switches.Union(only(event.GoDestroy)), Since: 23, Words: 1,
 		Funcs: []string{"runtime.coroswitch_m"}, Quiet: true, Without: "coroutine switches are not reported"},
 
 	{Program: "reentersyscall", Fence: Unfenced, Kinds: only(event.GoSyscallBegin), NeedsG: true,

@@ -58,6 +58,7 @@ const struct loupe_loans *type_loans __attribute__((unused));
 const struct loupe_carried *type_carried __attribute__((unused));
 const enum loupe_loan_limit *type_loan_limit __attribute__((unused));
 const struct loupe_allocated_entry *type_allocated_entry __attribute__((unused));
+const struct loupe_totals *type_totals __attribute__((unused));
 
 #define CONFIG(field) config.field
 #define SET(field) set.field
@@ -77,6 +78,7 @@ enum { EEXIST = 17 };
 	})
 #define THREAD_ID(tid) (tid)
 #define LOST() control.lost
+#define SKIP() control.skip
 #define EPOCH() control.epoch
 #define FUNCTION __attribute__((noinline, unused))
 #define COMMON INLINE /* code that several probes share: machine code contains it once, eBPF once per probe */
@@ -93,6 +95,13 @@ struct {
 	__type(key, u32);
 	__type(value, struct loupe_count);
 } counts SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct loupe_totals);
+} totals SEC(".maps");
 
 /* Stacks that have been sent. If an entry is evicted, the stack is sent again. */
 struct {
@@ -274,11 +283,19 @@ INLINE u64 event_time(u64 goid)
 	return bpf_ktime_get_ns();
 }
 
-/* The ID of the thread if it belongs to the target and probes are enabled, else 0. */
-INLINE u32 target_thread(void)
+/* Another probe on this CPU may preempt this one. */
+#define COUNT_TOTAL(field)                                                               \
+	do {                                                                             \
+		u32 zero = 0;                                                            \
+		struct loupe_totals *t = bpf_map_lookup_elem(&totals, &zero);            \
+                                                                                         \
+		if (t)                                                                   \
+			__sync_fetch_and_add(&t->field, 1);                              \
+	} while (0)
+
+/* The ID of the thread if it belongs to the target, else 0. */
+INLINE u32 own_thread(void)
 {
-	if (!control.enabled)
-		return 0;
 	if (config.ns_ino) {
 		struct bpf_pidns_info ns = {};
 
@@ -289,6 +306,16 @@ INLINE u32 target_thread(void)
 	u64 id = bpf_get_current_pid_tgid();
 
 	return id >> 32 == config.tgid ? (u32)id : 0;
+}
+
+/* The same if probes are enabled. Each probe calls it first. */
+INLINE u32 target_thread(void)
+{
+	u32 tid = control.enabled ? own_thread() : 0;
+
+	if (tid)
+		COUNT_TOTAL(hits);
+	return tid;
 }
 
 /*

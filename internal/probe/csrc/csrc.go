@@ -8,7 +8,7 @@ import (
 
 //go:generate go run ./gen
 //go:generate go run ./flatten
-//go:generate go run github.com/cilium/ebpf/cmd/bpf2go -cc clang-19 -strip llvm-strip-19 -go-package csrc -target amd64,arm64 -no-global-types -type loupe_config -type loupe_site -type loupe_record -type loupe_create -type loupe_stack -type loupe_text -type loupe_table -type loupe_mark -type loupe_count -type loupe_wait -type loupe_control -type loupe_filter -type loupe_probe -type loupe_flag -type loupe_limit -type loupe_lane_limit -type loupe_ring -type loupe_lane -type loupe_shared -type loupe_native -type loupe_wait_entry -type loupe_context -type loupe_loans -type loupe_loan_limit -type loupe_carried -type loupe_allocated_entry Probes probes.bpf.c -- -O2 -Wall -Wextra -Werror -Wno-unused-parameter -mcpu=v3 -I/usr/include/x86_64-linux-gnu -I/usr/include/aarch64-linux-gnu
+//go:generate go run github.com/cilium/ebpf/cmd/bpf2go -cc clang-19 -strip llvm-strip-19 -go-package csrc -target amd64,arm64 -no-global-types -type loupe_config -type loupe_site -type loupe_record -type loupe_create -type loupe_stack -type loupe_text -type loupe_table -type loupe_mark -type loupe_count -type loupe_wait -type loupe_control -type loupe_filter -type loupe_probe -type loupe_flag -type loupe_limit -type loupe_lane_limit -type loupe_ring -type loupe_lane -type loupe_shared -type loupe_native -type loupe_wait_entry -type loupe_context -type loupe_loans -type loupe_loan_limit -type loupe_carried -type loupe_allocated_entry -type loupe_totals Probes probes.bpf.c -- -O2 -Wall -Wextra -Werror -Wno-unused-parameter -mcpu=v3 -I/usr/include/x86_64-linux-gnu -I/usr/include/aarch64-linux-gnu
 
 // The types that probes and their readers share, by their plain names. loupe.h says what they mean.
 type (
@@ -20,6 +20,7 @@ type (
 	Text    = ProbesLoupeText
 	Table   = ProbesLoupeTable
 	Count   = ProbesLoupeCount
+	Totals  = ProbesLoupeTotals
 	Control = ProbesLoupeControl
 	Filter  = ProbesLoupeFilter
 	Probe   = ProbesLoupeProbe

@@ -39,11 +39,10 @@ struct loupe_ring {
 struct loupe_lane {
 	/* The cache line of the lane's owner. */
 	u32 busy;      /* 1: a hit owns it */
-	u32 turns;     /* how many times it was released */
+	u32 lost;      /* events lost by its owners, modulo 2^32: the reader adds up those of all lanes */
+	u64 turns;     /* how many times it was released: the hits */
 	u64 g;         /* the g of the hit */
 	u64 stamp;     /* the time of the last hit: no later record is older */
-	u32 lost;      /* events lost by its owners, modulo 2^32: the reader adds up those of all lanes */
-	u32 unused0;
 	u64 under_way; /* head when the last event's record was begun, times 256, plus its kind: if head is unchanged, the record is incomplete */
 	struct loupe_ring events;
 
@@ -53,7 +52,8 @@ struct loupe_lane {
 
 	struct loupe_ring stacks; /* rarely used */
 	u64 tables; /* address of the lane's tables of counters */
-	u64 unused2[4];
+	u64 created, ended; /* as in struct loupe_totals */
+	u64 unused2[2];
 
 	u64 regs[40]; /* a struct regs: registers at the hit */
 	struct loupe_count counts[LOUPE_KIND_LIMIT];

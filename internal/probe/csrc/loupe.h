@@ -22,7 +22,7 @@ enum loupe_limit {
 	LOUPE_NO_FIELD = 0xffffffff, /* the release does not have the field */
 	LOUPE_G_HEAD = 24, /* words at the beginning of a g that are read at once */
 	LOUPE_WINDOW = 1024, /* bytes of a stack that are read at once; a power of two */
-	LOUPE_SMALL_IDS = 4072, /* smaller goroutine IDs have a byte each in the filter */
+	LOUPE_SMALL_IDS = 4064, /* smaller goroutine IDs have a byte each in the filter */
 	LOUPE_FILTER = 8192, /* counters of larger IDs; a power of two */
 	LOUPE_KIND_STACK = 255, /* a record with the addresses of a stack, not an event */
 	LOUPE_KIND_SWITCH = 254, /* a coroutine switches to another: three events in one */
@@ -93,7 +93,7 @@ struct loupe_config {
 	u64 preempt2_start, preempt2_size; /* the Go function that it calls (asyncPreempt2); size 0: none */
 	u64 syscall_start, syscall_size;   /* functions without a frame that make system calls; size 0: none */
 
-	u32 sample;         /* report one in N goroutines; 0 and 1: all */
+	u32 unused;
 	u8 only_listed;     /* report only goroutines listed in the filter */
 	u8 skip_listed;     /* skip goroutines listed in the filter: those of the runtime */
 	u8 follow;          /* list the goroutines that listed ones create, until they end */
@@ -190,6 +190,16 @@ struct loupe_count {
 	u64 unreadable; /* of these, lost because the target's memory could not be read */
 };
 
+/*
+ * Counts what happens on one CPU, whether it is reported or not. Goroutines count if they match all filters, except that they need not be
+ * sampled.
+ */
+struct loupe_totals {
+	u64 hits;    /* of any probe */
+	u64 created; /* goroutines, if a probe for GoCreate is attached */
+	u64 ended;   /* the same for GoDestroy */
+};
+
 /* A current wait, if only long waits are reported. */
 struct loupe_wait {
 	u64 time, stack, lock;
@@ -205,6 +215,8 @@ struct loupe_control {
 	u16 epoch;   /* part of each stack ID: after a change all stacks are sent again */
 	u16 reads;   /* probes in machine code may make system calls that read memory */
 	u64 unlisted; /* goroutines for which the filter had no room */
+	u32 skip;     /* goroutines are not sampled if sample_hash returns less: package sampling */
+	u32 unused;
 	u8 small[LOUPE_SMALL_IDS]; /* whether the filter lists an ID: nearly all of the runtime's own goroutines have small ones */
 };
 

@@ -58,6 +58,10 @@ _Static_assert(sizeof(struct loupe_lane) + 3 * LOUPE_STACK_USE <= LOUPE_LANE_SPA
 
 #define SHARED() ((struct loupe_shared *)native.shared)
 #define LOST() (lane()->lost)
+#define SKIP() __atomic_load_n(&SHARED()->control.skip, __ATOMIC_RELAXED)
+
+/* Only the owner of the lane writes it. */
+#define COUNT_TOTAL(field) __atomic_store_n(&lane()->field, lane()->field + 1, __ATOMIC_RELAXED)
 #define EPOCH() __atomic_load_n(&SHARED()->control.epoch, __ATOMIC_RELAXED)
 
 /* The stub is after the stack check: a thread that reaches it has called the function. */

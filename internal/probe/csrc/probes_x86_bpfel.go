@@ -47,7 +47,7 @@ type ProbesLoupeConfig struct {
 	Preempt2Size         uint64
 	SyscallStart         uint64
 	SyscallSize          uint64
-	Sample               uint32
+	Unused               uint32
 	OnlyListed           uint8
 	SkipListed           uint8
 	Follow               uint8
@@ -108,7 +108,9 @@ type ProbesLoupeControl struct {
 	Epoch    uint16
 	Reads    uint16
 	Unlisted uint64
-	Small    [4072]uint8
+	Skip     uint32
+	Unused   uint32
+	Small    [4064]uint8
 }
 
 type ProbesLoupeCount struct {
@@ -143,11 +145,10 @@ const (
 type ProbesLoupeLane struct {
 	_          structs.HostLayout
 	Busy       uint32
-	Turns      uint32
+	Lost       uint32
+	Turns      uint64
 	G          uint64
 	Stamp      uint64
-	Lost       uint32
-	Unused0    uint32
 	UnderWay   uint64
 	Events     ProbesLoupeRing
 	EventsTail uint64
@@ -155,7 +156,9 @@ type ProbesLoupeLane struct {
 	Unused1    [6]uint64
 	Stacks     ProbesLoupeRing
 	Tables     uint64
-	Unused2    [4]uint64
+	Created    uint64
+	Ended      uint64
+	Unused2    [2]uint64
 	Regs       [40]uint64
 	Counts     [256]ProbesLoupeCount
 }
@@ -181,7 +184,7 @@ const (
 	ProbesLoupeLimitLOUPE_NO_FIELD    ProbesLoupeLimit = 4294967295
 	ProbesLoupeLimitLOUPE_G_HEAD      ProbesLoupeLimit = 24
 	ProbesLoupeLimitLOUPE_WINDOW      ProbesLoupeLimit = 1024
-	ProbesLoupeLimitLOUPE_SMALL_IDS   ProbesLoupeLimit = 4072
+	ProbesLoupeLimitLOUPE_SMALL_IDS   ProbesLoupeLimit = 4064
 	ProbesLoupeLimitLOUPE_FILTER      ProbesLoupeLimit = 8192
 	ProbesLoupeLimitLOUPE_KIND_STACK  ProbesLoupeLimit = 255
 	ProbesLoupeLimitLOUPE_KIND_SWITCH ProbesLoupeLimit = 254
@@ -369,6 +372,13 @@ type ProbesLoupeText struct {
 	Length uint64
 }
 
+type ProbesLoupeTotals struct {
+	_       structs.HostLayout
+	Hits    uint64
+	Created uint64
+	Ended   uint64
+}
+
 type ProbesLoupeWait struct {
 	_           structs.HostLayout
 	Time        uint64
@@ -399,6 +409,7 @@ const (
 	ProbesMapSpanThreads                    = "span_threads"
 	ProbesMapStacks                         = "stacks"
 	ProbesMapSystemStarts                   = "system_starts"
+	ProbesMapTotals                         = "totals"
 	ProbesMapTracesCtxV1                    = "traces_ctx_v1"
 	ProbesMapWaits                          = "waits"
 	ProbesMapWindows                        = "windows"
@@ -463,6 +474,7 @@ const (
 	ProbesVarTypeStack                      = "type_stack"
 	ProbesVarTypeTable                      = "type_table"
 	ProbesVarTypeText                       = "type_text"
+	ProbesVarTypeTotals                     = "type_totals"
 	ProbesVarTypeWaitEntry                  = "type_wait_entry"
 )
 
@@ -558,6 +570,7 @@ type ProbesMapSpecs struct {
 	SpanThreads  *ebpf.MapSpec `ebpf:"span_threads"`
 	Stacks       *ebpf.MapSpec `ebpf:"stacks"`
 	SystemStarts *ebpf.MapSpec `ebpf:"system_starts"`
+	Totals       *ebpf.MapSpec `ebpf:"totals"`
 	TracesCtxV1  *ebpf.MapSpec `ebpf:"traces_ctx_v1"`
 	Waits        *ebpf.MapSpec `ebpf:"waits"`
 	Windows      *ebpf.MapSpec `ebpf:"windows"`
@@ -593,6 +606,7 @@ type ProbesVariableSpecs struct {
 	TypeStack          *ebpf.VariableSpec `ebpf:"type_stack"`
 	TypeTable          *ebpf.VariableSpec `ebpf:"type_table"`
 	TypeText           *ebpf.VariableSpec `ebpf:"type_text"`
+	TypeTotals         *ebpf.VariableSpec `ebpf:"type_totals"`
 	TypeWaitEntry      *ebpf.VariableSpec `ebpf:"type_wait_entry"`
 }
 
@@ -625,6 +639,7 @@ type ProbesMaps struct {
 	SpanThreads  *ebpf.Map `ebpf:"span_threads"`
 	Stacks       *ebpf.Map `ebpf:"stacks"`
 	SystemStarts *ebpf.Map `ebpf:"system_starts"`
+	Totals       *ebpf.Map `ebpf:"totals"`
 	TracesCtxV1  *ebpf.Map `ebpf:"traces_ctx_v1"`
 	Waits        *ebpf.Map `ebpf:"waits"`
 	Windows      *ebpf.Map `ebpf:"windows"`
@@ -641,6 +656,7 @@ func (m *ProbesMaps) Close() error {
 		m.SpanThreads,
 		m.Stacks,
 		m.SystemStarts,
+		m.Totals,
 		m.TracesCtxV1,
 		m.Waits,
 		m.Windows,
@@ -677,6 +693,7 @@ type ProbesVariables struct {
 	TypeStack          *ebpf.Variable `ebpf:"type_stack"`
 	TypeTable          *ebpf.Variable `ebpf:"type_table"`
 	TypeText           *ebpf.Variable `ebpf:"type_text"`
+	TypeTotals         *ebpf.Variable `ebpf:"type_totals"`
 	TypeWaitEntry      *ebpf.Variable `ebpf:"type_wait_entry"`
 }
 

@@ -177,7 +177,10 @@ COMMON void create(u32 tid, u64 newg, u64 creator, u64 top, u64 fp, u32 flags)
 		if (!has_no_identity(new.startpc))
 			context_inherit(goid_of(creator), new.id);
 	}
-	if (!wanted(new.id))
+	if (!passes_filters(new.id))
+		return;
+	COUNT_TOTAL(created);
+	if (!in_sample(new.id))
 		return;
 
 	struct goroutine parent;
@@ -210,7 +213,12 @@ COMMON void destroy(u32 tid, u64 goid)
 	}
 	identity_ends(goid);
 
-	struct loupe_record *r = wanted(goid) ? begin(GoDestroy, tid, goid) : 0;
+	int passes = passes_filters(goid);
+
+	if (passes)
+		COUNT_TOTAL(ended);
+
+	struct loupe_record *r = passes && in_sample(goid) ? begin(GoDestroy, tid, goid) : 0;
 
 	if (r) {
 		fill_allocated(r, goid);
@@ -435,15 +443,17 @@ PROBE(goexit0)
 	return 0;
 }
 
-/* A coroutine switches to another one, and exits if exits is set. */
+/* A coroutine switches to another one, and exits if exits is set. One of them at least is sampled. */
 COMMON void coroutine_switch(u32 tid, const struct goroutine *from, u64 to, int exits)
 {
 	u64 stack = stopped_stack(from, 0);
 
 	if (CONFIG(min_block)) {
-		if (!exits)
+		if (exits && reported(GoDestroy) && in_sample(from->id))
+			emit(GoDestroy, tid, from->id, 0, 0);
+		else if (!exits && in_sample(from->id))
 			block(tid, from->id, CONFIG(reason_coroutine), 0, 0, stack);
-		if (end_wait(to))
+		if (in_sample(to) && end_wait(to))
 			emit(GoUnblock, tid, to, from->id, stack);
 		return;
 	}
@@ -478,9 +488,16 @@ PROBE(coroswitch_m)
 		unreadable(LOUPE_KIND_SWITCH);
 		return 0;
 	}
-	/* Report both events or none: one alone would leave a goroutine in the wrong state. */
-	if (!wanted(from.id) && !wanted(to))
+	if (exits && passes_filters(from.id))
+		COUNT_TOTAL(ended);
+	if (!exits && !reported(GoBlock) && !reported(GoUnblock) && !reported(GoStart))
 		return 0;
+	/* If one of them is not sampled, the reader drops its events. */
+	if (!wanted(from.id) && !wanted(to)) {
+		if (exits && (CONFIG(skip_listed) || CONFIG(follow)))
+			list_remove(from.id);
+		return 0;
+	}
 	if (exits)
 		identity_ends(from.id);
 	coroutine_switch(tid, &from, to, exits);

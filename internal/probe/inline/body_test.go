@@ -55,7 +55,7 @@ func TestHitLeavesNoTrace(t *testing.T) {
 			t.Errorf("lane %d was not given back", i)
 		}
 	}
-	if w.region.lanes[2].Turns == 0 || w.region.lanes[2].Turns != uint32(20*len(csrc.Runtime.Probes)) {
+	if w.region.lanes[2].Turns == 0 || w.region.lanes[2].Turns != uint64(20*len(csrc.Runtime.Probes)) {
 		t.Errorf("the lane of the P was given back %d times, want %d", w.region.lanes[2].Turns, 20*len(csrc.Runtime.Probes))
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/loupe-go/loupe/internal/probe"
 	"github.com/loupe-go/loupe/internal/probe/csrc"
 	"github.com/loupe-go/loupe/internal/ptrace"
+	"github.com/loupe-go/loupe/internal/sampling"
 )
 
 // Engine observes one process by code that it puts there.
@@ -370,6 +371,7 @@ func (e *Engine) begin(mem []byte, at uint64) (err error) {
 		return err
 	}
 	e.region.AllowReads(e.reads.calls)
+	e.region.Sample(e.plan.Rule)
 	if e.clock.coarse {
 		e.clock.count(&e.region.shared.Ticks)
 	}
@@ -385,6 +387,13 @@ func (e *Engine) begin(mem []byte, at uint64) (err error) {
 func (e *Engine) Enable() {
 	e.clock.Sample()
 	e.region.Enable(true)
+}
+
+// Sample implements probe.Engine.
+func (e *Engine) Sample(rule sampling.Rule) {
+	if e.region != nil {
+		e.region.Sample(rule)
+	}
 }
 
 // List implements probe.Engine.
@@ -500,6 +509,22 @@ func (e *Engine) Counts() ([event.KindLimit]csrc.Count, error) {
 		}
 	}
 	return counts, nil
+}
+
+// Totals implements probe.Engine. Hits that found no free lane are among the hits. Which goroutines they created or ended is unknown.
+func (e *Engine) Totals() (csrc.Totals, error) {
+	if e.region == nil {
+		return csrc.Totals{}, nil
+	}
+	return e.region.Totals(), nil
+}
+
+// Used implements probe.Engine.
+func (e *Engine) Used() float64 {
+	if e.region == nil {
+		return 0
+	}
+	return e.region.Used()
 }
 
 // Table implements probe.Engine.

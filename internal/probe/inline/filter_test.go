@@ -7,6 +7,7 @@ import (
 
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/probe/csrc"
+	"github.com/loupe-go/loupe/internal/sampling"
 )
 
 // hitAs hits a probe as a goroutine.
@@ -26,21 +27,23 @@ func (w *world) goroutines() []uint64 {
 }
 
 func TestFilters(t *testing.T) {
-	ids := []uint64{5, 7, 100, 4071, 4072, 4073, 4074, 1 << 20, 1<<20 + 4096, 1<<20 + 8192, 1 << 40}
-	listed := map[uint64]bool{7: true, 4071: true, 4073: true, 1 << 20: true, 1 << 40: true}
+	ids := []uint64{5, 7, 100, csrc.SmallIDs - 1, csrc.SmallIDs, csrc.SmallIDs + 1, csrc.SmallIDs + 2, 1 << 20, 1<<20 + 4096, 1<<20 + 8192, 1 << 40}
+	listed := map[uint64]bool{7: true, csrc.SmallIDs - 1: true, csrc.SmallIDs + 1: true, 1 << 20: true, 1 << 40: true}
 	for _, c := range []struct {
 		name   string
 		change func(*csrc.Config)
+		sample int // one in so many
 		want   func(id uint64) bool
 	}{
-		{"none", func(*csrc.Config) {}, func(uint64) bool { return true }},
-		{"only listed", func(c *csrc.Config) { c.OnlyListed = 1 }, func(id uint64) bool { return listed[id] }},
-		{"skip listed", func(c *csrc.Config) { c.SkipListed = 1 }, func(id uint64) bool { return !listed[id] }},
-		{"sample", func(c *csrc.Config) { c.Sample = 5 }, func(id uint64) bool { return id%5 == 0 }},
-		{"sample skip", func(c *csrc.Config) { c.Sample, c.SkipListed = 5, 1 }, func(id uint64) bool { return id%5 == 0 && !listed[id] }},
+		{"none", func(*csrc.Config) {}, 1, func(uint64) bool { return true }},
+		{"only listed", func(c *csrc.Config) { c.OnlyListed = 1 }, 1, func(id uint64) bool { return listed[id] }},
+		{"skip listed", func(c *csrc.Config) { c.SkipListed = 1 }, 1, func(id uint64) bool { return !listed[id] }},
+		{"sample", func(*csrc.Config) {}, 3, sampling.OneIn(3).Selects},
+		{"sample skip", func(c *csrc.Config) { c.SkipListed = 1 }, 3, func(id uint64) bool { return sampling.OneIn(3).Selects(id) && !listed[id] }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, func(o *Options) { c.change(&o.Config) })
+			w.region.Sample(sampling.OneIn(c.sample))
 			var list []uint64
 			for id := range listed {
 				list = append(list, id)
@@ -66,6 +69,42 @@ func TestFilters(t *testing.T) {
 				t.Errorf("goroutines %v, want %d of them", got, want)
 			}
 		})
+	}
+}
+
+// TestTotals: all goroutines are counted but those of the runtime, whichever are sampled, and which are sampled changes.
+func TestTotals(t *testing.T) {
+	const system, other, n = 0x500000, 0x600000, 1000
+	w := newWorld(t, func(o *Options) { o.Config.SkipListed, o.Starts = 1, []uint64{system} })
+	th, made := w.thread(1, 1234, 1), w.thread(0, 0, 2)
+	th.setG(th.g0)
+	create, exit := w.probe(csrc.ProbesLoupeProbePROBE_newproc1Casgstatus), w.probe(csrc.ProbesLoupeProbePROBE_goexit0)
+	hits := uint64(0)
+	for round, oneIn := range []int{100, 1, 7} {
+		rule := sampling.OneIn(oneIn)
+		w.region.Sample(rule)
+		for id := uint64(2); id < 2+n; id++ {
+			for _, start := range []uint64{system, other} {
+				put(made.g+atGoid, id)
+				put(made.g+atStartpc, start)
+				th.args(made.g, stDead, stRunnable).hit(create)
+				th.hit(exit)
+				hits += 2
+			}
+		}
+		want := csrc.Totals{Hits: hits, Created: uint64(n * (round + 1)), Ended: uint64(n * (round + 1))}
+		if got := w.region.Totals(); got != want {
+			t.Errorf("one in %d: %+v, want %+v", oneIn, got, want)
+		}
+		got := map[uint64]int{}
+		for _, id := range w.goroutines() {
+			got[id]++
+		}
+		for id := uint64(2); id < 2+n; id++ {
+			if want := map[bool]int{true: 2}[rule.Selects(id)]; got[id] != want {
+				t.Errorf("one in %d: %d events of goroutine %d, want %d", oneIn, got[id], id, want)
+			}
+		}
 	}
 }
 

@@ -207,9 +207,9 @@ func (l *readLane) stamp(now uint64) uint64 {
 
 // busy reports whether the same hit has the lane at every poll.
 func (l *readLane) busy() bool {
-	turn := atomic.LoadUint32(&l.shared.Turns)
+	turn := atomic.LoadUint64(&l.shared.Turns)
 	for range looks {
-		if atomic.LoadUint32(&l.shared.Busy) == 0 || atomic.LoadUint32(&l.shared.Turns) != turn {
+		if atomic.LoadUint32(&l.shared.Busy) == 0 || atomic.LoadUint64(&l.shared.Turns) != turn {
 			return false
 		}
 		ticks() // takes about 20 ns

@@ -320,7 +320,7 @@ func TestTurns(t *testing.T) {
 	var group sync.WaitGroup
 	group.Go(func() {
 		for i := 1; !stop.Load(); i++ {
-			atomic.AddUint32(&l.shared.Turns, 1)
+			atomic.AddUint64(&l.shared.Turns, 1)
 			if i%1000 == 0 {
 				runtime.Gosched() // under an emulator nothing else lets the collector stop it
 			}

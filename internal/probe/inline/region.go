@@ -9,6 +9,7 @@ import (
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/probe"
 	"github.com/loupe-go/loupe/internal/probe/csrc"
+	"github.com/loupe-go/loupe/internal/sampling"
 )
 
 // Geometry is the shape of the memory that the target and the reader share.
@@ -157,6 +158,11 @@ func (r *Region) Enable(on bool) {
 	atomic.StoreUint32(&r.shared.Control.Enabled, v)
 }
 
+// Sample changes which goroutines are sampled. At first all are.
+func (r *Region) Sample(rule sampling.Rule) {
+	atomic.StoreUint32(&r.shared.Control.Skip, uint32(rule))
+}
+
 // CloseLoans ends lending memory to the program.
 func (r *Region) CloseLoans() { atomic.StoreUint64(&r.shared.Closing, 1) }
 
@@ -293,7 +299,7 @@ func (r *Region) Table(t csrc.Table, kept int) probe.Cells {
 	c := probe.NewCells(kept)
 	cells, width := int(t.Mask)+1, 2+int(t.Values)
 	for i, l := range r.lanes {
-		if !r.used[i].Load() && atomic.LoadUint32(&l.Turns) == 0 {
+		if !r.used[i].Load() && atomic.LoadUint64(&l.Turns) == 0 {
 			continue // no hit has used the lane: reading its tables would take memory
 		}
 		r.used[i].Store(true)
@@ -313,6 +319,30 @@ func (r *Region) Table(t csrc.Table, kept int) probe.Cells {
 		}
 	}
 	return c
+}
+
+// Totals returns the sums of what all lanes count, and the hits that found no free lane.
+func (r *Region) Totals() csrc.Totals {
+	var sum csrc.Totals
+	for _, n := range r.Missed() {
+		sum.Hits += n
+	}
+	for _, l := range r.lanes {
+		sum.Hits += atomic.LoadUint64(&l.Turns)
+		sum.Created += atomic.LoadUint64(&l.Created)
+		sum.Ended += atomic.LoadUint64(&l.Ended)
+	}
+	return sum
+}
+
+// Used returns the part of its ring of events that a lane uses, from 0 to 1: of the lane that uses most.
+func (r *Region) Used() float64 {
+	most := uint64(0)
+	for _, l := range r.lanes {
+		tail := atomic.LoadUint64(&l.EventsTail) // first, so that the difference is not negative
+		most = max(most, min(atomic.LoadUint64(&l.Events.Head)-tail, uint64(r.Ring)))
+	}
+	return float64(most) / float64(r.Ring)
 }
 
 // Counts returns the number of events received and lost, indexed by kind. Hits that found no free lane are not among them.

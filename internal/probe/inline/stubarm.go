@@ -56,10 +56,10 @@ func (b *body) arm() ([]byte, error) {
 		a.loadPair(x19, offRegs+8*int32(r), r, r+1)
 	}
 	a.load(x30, x19, offRegs+8*x30)
-	a.load32(x20, x19, offTurns)
-	a.addImmediate32(x20, x20, 1)
+	a.load(x20, x19, offTurns)
+	a.addImmediate(x20, x20, 1)
 	a.addImmediate(x25, x19, offTurns)
-	a.storeRelease32(x25, x20)
+	a.storeRelease(x25, x20)
 	a.storeRelease32(x19, xzr) // busy is the lane's first word
 	a.jump("end")
 	b.armBusy(&a)
@@ -206,10 +206,6 @@ func (a *armCode) addImmediate(to, r uint8, n int32) {
 	a.emit(0x91000000 | uint32(n)&0xfff<<10 | uint32(r)<<5 | uint32(to))
 }
 
-func (a *armCode) addImmediate32(to, r uint8, n int32) {
-	a.emit(0x11000000 | uint32(n)&0xfff<<10 | uint32(r)<<5 | uint32(to))
-}
-
 // add adds a register that is shifted left. Register 31 is zero.
 func (a *armCode) add(to, r, s uint8, shift uint32) {
 	a.emit(0x8b000000 | uint32(s)<<16 | shift<<10 | uint32(r)<<5 | uint32(to))
@@ -260,6 +256,7 @@ func (a *armCode) loadAcquireExclusive32(to, at uint8) {
 }
 func (a *armCode) clearExclusive()            { a.emit(0xd5033f5f) }
 func (a *armCode) storeRelease32(at, r uint8) { a.emit(0x889ffc00 | uint32(at)<<5 | uint32(r)) }
+func (a *armCode) storeRelease(at, r uint8)   { a.emit(0xc89ffc00 | uint32(at)<<5 | uint32(r)) }
 
 // storeExclusive32 stores a word; failed is 0 if no other processor has written it since it was loaded.
 func (a *armCode) storeExclusive32(failed, r, at uint8) {

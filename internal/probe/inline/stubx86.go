@@ -82,7 +82,7 @@ func (b *body) x86() ([]byte, error) {
 	for _, s := range x86Saved {
 		a.load(s.reg, r12, offRegs+8*s.word)
 	}
-	a.incMem32(r12, offTurns, false)
+	a.incMem64(r12, offTurns, false)
 	a.storeZero32(r12, offBusy)
 	a.jump("end")
 	b.x86Busy(&a)
@@ -134,8 +134,8 @@ func (b *body) x86Busy(a *x86Code) {
 	a.decrement32(r13)
 	a.jumpIf(x86NotEqual, "try")
 	a.loadRelative(r12, b.settings+uint64(offShared))
-	a.incMem64(r12, offMissed+8*int32(b.number))
-	a.incMem32(r12, offLost, true)
+	a.incMem64(r12, offMissed+8*int32(b.number), true)
+	a.incMem32(r12, offLost)
 	a.jump("end")
 	a.label("no P")
 	a.shiftRight(r12, mShift)
@@ -279,15 +279,15 @@ func (a *x86Code) bitTestAndSet(base uint8, offset int32) {
 	a.emit(0)
 }
 
-func (a *x86Code) incMem32(base uint8, offset int32, locked bool) {
-	if locked {
-		a.emit(0xf0)
-	}
+func (a *x86Code) incMem32(base uint8, offset int32) {
+	a.emit(0xf0)
 	a.memory(false, []byte{0xff}, 0, base, offset)
 }
 
-func (a *x86Code) incMem64(base uint8, offset int32) {
-	a.emit(0xf0)
+func (a *x86Code) incMem64(base uint8, offset int32, locked bool) {
+	if locked {
+		a.emit(0xf0)
+	}
 	a.memory(true, []byte{0xff}, 0, base, offset)
 }
 

@@ -55,6 +55,12 @@ func New(m *ebpf.Map) (*Ring, error) {
 // Empty reports whether there is nothing to read.
 func (r *Ring) Empty() bool { return atomic.LoadUint64(r.consumer) == atomic.LoadUint64(r.producer) }
 
+// Used returns how many bytes are in use, by records that were not read or are being written.
+func (r *Ring) Used() uint64 {
+	at := atomic.LoadUint64(r.consumer) // first, so that the difference is not negative
+	return min(atomic.LoadUint64(r.producer)-at, r.Size())
+}
+
 // Size returns how many bytes the buffer has room for.
 func (r *Ring) Size() uint64 { return r.mask + 1 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/loupe-go/loupe/internal/probe/csrc"
 	"github.com/loupe-go/loupe/internal/probe/ring"
 	"github.com/loupe-go/loupe/internal/ptrace"
+	"github.com/loupe-go/loupe/internal/sampling"
 )
 
 // Options says how to attach. The zero value uses the best that the kernel has.
@@ -171,6 +172,7 @@ func (e *Engine) open() error {
 	if e.control, err = newControlPage(e.maps()[".data.control"]); err != nil {
 		return err
 	}
+	e.Sample(e.plan.Rule)
 	if e.filter, err = newFilterPages(e.maps()[".data.filter"]); err != nil {
 		return err
 	}
@@ -187,6 +189,13 @@ func (e *Engine) open() error {
 		return err
 	}
 	return e.List(e.plan.Goroutines)
+}
+
+// Sample implements probe.Engine.
+func (e *Engine) Sample(rule sampling.Rule) {
+	if e.control != nil {
+		atomic.StoreUint32(&e.control.c.Skip, uint32(rule))
+	}
 }
 
 // List implements probe.Engine.
@@ -333,6 +342,32 @@ func (e *Engine) Counts() ([event.KindLimit]csrc.Count, error) {
 		}
 	}
 	return counts, nil
+}
+
+// Totals implements probe.Engine.
+func (e *Engine) Totals() (csrc.Totals, error) {
+	var sum csrc.Totals
+	if e.colls == nil {
+		return sum, nil
+	}
+	var cpus []csrc.Totals
+	if err := e.maps()[csrc.ProbesMapTotals].Lookup(uint32(0), &cpus); err != nil {
+		return sum, fmt.Errorf("reading the totals: %w", err)
+	}
+	for _, c := range cpus {
+		sum.Hits += c.Hits
+		sum.Created += c.Created
+		sum.Ended += c.Ended
+	}
+	return sum, nil
+}
+
+// Used implements probe.Engine.
+func (e *Engine) Used() float64 {
+	if e.ring == nil {
+		return 0
+	}
+	return float64(e.ring.Used()) / float64(e.ring.Size())
 }
 
 // Table implements probe.Engine.

@@ -26,7 +26,7 @@ const maxWaits = 1 << 20
 // shared are the maps of the runtime's set that all sets use.
 var shared = []string{".data.control", ".data.filter", learnt, csrc.ProbesMapAllocated, csrc.ProbesMapCounts, csrc.ProbesMapEvents,
 	csrc.ProbesMapIdentities, csrc.ProbesMapListed, csrc.ProbesMapRecentStacks, csrc.ProbesMapSpanThreads, csrc.ProbesMapStacks,
-	csrc.ProbesMapSystemStarts, csrc.ProbesMapTracesCtxV1, csrc.ProbesMapWaits, csrc.ProbesMapWindows}
+	csrc.ProbesMapSystemStarts, csrc.ProbesMapTotals, csrc.ProbesMapTracesCtxV1, csrc.ProbesMapWaits, csrc.ProbesMapWindows}
 
 // spec returns the programs of a set of the plan, with its settings.
 func (e *Engine) spec(set int) (*ebpf.CollectionSpec, error) {
