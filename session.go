@@ -278,6 +278,15 @@ func (s *Session) Stats() event.Stats {
 	return stats
 }
 
+// BufferPeak returns the largest part of the buffer that was in use since the last call, from 0 to 1: see event.Stats.BufferUsed. It is 0
+// with [EngineAgent].
+func (s *Session) BufferPeak() float64 {
+	if s.probes == nil {
+		return 0
+	}
+	return s.probes.BufferPeak()
+}
+
 // Alive returns the IDs of all goroutines that are currently alive, including those of the runtime itself, in no
 // particular order. Use it after a loss of events to find out which goroutines have ended unobserved.
 func (s *Session) Alive() ([]uint64, error) { return s.source.Alive() }

@@ -1,6 +1,10 @@
 package event
 
-import "time"
+import (
+	"math"
+	"math/bits"
+	"time"
+)
 
 // Stats holds the event counts of a source of events.
 type Stats struct {
@@ -20,6 +24,56 @@ type Stats struct {
 	// Times are accurate to the interval between two samples of the reader: 0.5 to 2 ms, or longer if this process is not
 	// scheduled.
 	TimeError TimeError
+
+	// Created and Ended are the numbers of goroutines that were created and that ended since the session started. They include
+	// goroutines that are not sampled, and those whose events were lost because the buffer was full. They do not include the
+	// goroutines that other filters exclude. They are 0 if GoCreate or GoDestroy is not observed. If the process ends, goroutines that
+	// are alive have not ended.
+	Created, Ended uint64
+
+	// Hits is the number of times that the process ran into a probe, whether an event was reported or not.
+	Hits uint64
+
+	// BufferUsed is the part of the buffer that is in use now, from 0 to 1. Events are lost while it is 1.
+	BufferUsed float64
+
+	// Delays is how long events took from their time until they were yielded, of one in 64 events.
+	Delays Delays
+}
+
+// Delays is a histogram of durations. Each bucket is twice as wide as the one before.
+type Delays struct {
+	// Buckets are the numbers of durations: Buckets[0] of those below 1 µs, Buckets[i] of those from 2^(i-1) to 2^i µs. The last
+	// bucket has all longer ones.
+	Buckets [32]uint64
+	Sum     time.Duration // of all durations
+}
+
+// Add adds a duration. A negative one counts as 0.
+func (d *Delays) Add(delay time.Duration) {
+	delay = max(delay, 0)
+	d.Buckets[min(bits.Len64(uint64(delay/time.Microsecond)), len(d.Buckets)-1)]++
+	d.Sum += delay
+}
+
+// Count returns the number of durations.
+func (d *Delays) Count() (n uint64) {
+	for _, b := range d.Buckets {
+		n += b
+	}
+	return n
+}
+
+// Quantile returns an upper bound of a quantile, at most twice its value if that is 1 µs or more. q is from 0 to 1. It is 0 without
+// durations.
+func (d *Delays) Quantile(q float64) time.Duration {
+	rank, sum := uint64(math.Ceil(q*float64(d.Count()))), uint64(0)
+	for i, b := range d.Buckets {
+		if sum += b; sum > 0 && sum >= rank {
+			return time.Microsecond << i
+		}
+	}
+	return 0
 }
 
 // TimeError is an upper bound on the error of event times.

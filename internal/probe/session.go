@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -43,7 +44,10 @@ type Session struct {
 	err      error
 	closeErr error
 	counts   [event.KindLimit]event.Counts // as last read from the engine
-	countErr error                         // the reason why they could not be read since then
+	totals   csrc.Totals                   // the same
+	peak     float64                       // of Engine.Used, since the last call of BufferPeak
+	delays   event.Delays
+	countErr error // the reason why they could not be read since then
 
 	started, running           bool // Events was called, and is yielding
 	detached, closed, released bool
@@ -227,6 +231,9 @@ func (s *Session) Events() iter.Seq[*event.Event] {
 			if ev.Kind != event.Lost { // a mark, not an event
 				n++
 			}
+			if n%delayEvery == 0 {
+				s.delay(ev)
+			}
 			if n&(1<<10-1) == 0 {
 				s.account(n)
 			}
@@ -258,6 +265,7 @@ func (s *Session) run(yield func(*event.Event) bool) bool {
 	s.accountNotes()
 	for goOn && !ended {
 		now, lost := monotonic(), s.engine.Lost()
+		s.notePeak()
 		all := s.engine.Drain(record)
 		s.accountNotes()
 		if !goOn || ended {
@@ -333,13 +341,15 @@ func (s *Session) End(err error) {
 func (s *Session) Stats() event.Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	stats := event.Stats{Events: s.yielded, Kinds: map[event.Kind]event.Counts{}, TimeError: s.doubt}
+	stats := event.Stats{Events: s.yielded, Kinds: map[event.Kind]event.Counts{}, TimeError: s.doubt, Delays: s.delays}
 	if s.garbled > 0 {
 		stats.Err = fmt.Errorf("%s could not be decoded", english.Count(s.garbled, "record"))
 	}
 	if !s.released {
 		s.readCounts()
+		stats.BufferUsed = s.engine.Used()
 	}
+	stats.Created, stats.Ended, stats.Hits = s.totals.Created, s.totals.Ended, s.totals.Hits
 	if s.countErr != nil {
 		stats.Err = s.countErr // more is unknown than the contents of the invalid records
 	}
@@ -383,9 +393,11 @@ func (s *Session) SetNumbers(set *Set) (SetCounts, error) {
 // readCounts reads the counts of the engine. If that fails, it keeps the previous ones. The caller holds the lock.
 func (s *Session) readCounts() {
 	raw, err := s.engine.Counts()
-	if s.countErr = err; err != nil {
+	totals, totalsErr := s.engine.Totals()
+	if s.countErr = cmp.Or(err, totalsErr); s.countErr != nil {
 		return
 	}
+	s.totals = totals
 	for k, c := range raw {
 		s.counts[k] = event.Counts{Produced: c.Produced, Lost: c.NoRoom + c.Unreadable, Unreadable: c.Unreadable}
 	}
