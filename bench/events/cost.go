@@ -18,8 +18,10 @@ const warmUp = 300 * time.Millisecond
 var costWays = []way{
 	loupeWay("loupe", order{StackDepth: stacks}),
 	loupeWay("loupe, without stacks", order{StackDepth: noStacks}),
+	loupeWay("loupe, the goroutines are not sampled", order{StackDepth: stacks, Sample: 1000}),
 	loupeWay("loupe, engine inline", order{StackDepth: stacks, Inline: true}),
 	loupeWay("loupe, engine inline, without stacks", order{StackDepth: noStacks, Inline: true}),
+	loupeWay("loupe, engine inline, the goroutines are not sampled", order{StackDepth: stacks, Inline: true, Sample: 1000}),
 	loupeWay("loupe, engine inline, coarse times", order{StackDepth: stacks, Inline: true, Clock: inline.SourceCoarse}),
 	loupeWay("loupe, each probe attached by itself", order{StackDepth: stacks, Single: true}),
 	loupeWay("the hits alone: loupe's probes, disabled", order{StackDepth: stacks, Asleep: true}),
@@ -34,6 +36,7 @@ type trip struct {
 	seen
 	alone, with float64 // nanoseconds
 	perTrip     float64 // events of a round trip, as seen
+	estimate    float64 // nanoseconds in probes, as Loupe estimates them
 }
 
 // event returns the nanoseconds that an event costs the target.
@@ -61,23 +64,26 @@ func (b *bench) cost() error {
 		}
 	}
 	fmt.Printf("A round trip of a channel ping-pong, %d events, GOMAXPROCS=1, in processor time of the program. The cost of an event is the additional time of a round trip.\n\n", tripEvents)
-	header("way", "ns a round trip", "ns an event", "relative to the first row", "events/s", "events a round trip, seen", "lost")
+	header("way", "ns a round trip", "ns an event", "Loupe's estimate", "relative to the first row", "events/s", "events a round trip, seen", "lost")
 	var all []trip
 	for _, r := range results {
 		all = append(all, r...)
 	}
-	row("alone", number(median(all, func(t trip) float64 { return t.alone })), "", "", "", "", "")
+	row("alone", number(median(all, func(t trip) float64 { return t.alone })), "", "", "", "", "", "")
 	loupe := median(results[0], trip.event)
 	for i, w := range ways {
 		events := median(results[i], trip.event)
-		rate, perTrip, lost := "", "", ""
+		rate, perTrip, lost, estimate := "", "", "", ""
+		if results[i][0].estimate > 0 {
+			estimate = number(median(results[i], func(t trip) float64 { return t.estimate / tripEvents }))
+		}
 		if results[i][0].events > 0 {
 			rate = number(median(results[i], trip.rate))
 			perTrip = number(median(results[i], func(t trip) float64 { return t.perTrip }))
 			lost = percent(median(results[i], trip.lostPart))
 		}
 		row(w.name, number(median(results[i], func(t trip) float64 { return t.with })), number(events),
-			fmt.Sprintf("%.2f", events/loupe), rate, perTrip, lost)
+			estimate, fmt.Sprintf("%.2f", events/loupe), rate, perTrip, lost)
 	}
 	return nil
 }
@@ -104,8 +110,10 @@ func (b *bench) trip(t *target, w way) (trip, error) {
 	if err != nil {
 		return trip{}, err
 	}
+	trips := float64(work.ops) / work.took.Seconds() * seen.took.Seconds()
 	return trip{
-		seen: seen, alone: (before.per() + after.per()) / 2, with: work.per(), perTrip: seen.rate() * work.took.Seconds() / float64(work.ops),
+		seen: seen, alone: (before.per() + after.per()) / 2, with: work.per(), perTrip: float64(seen.events) / trips,
+		estimate: float64(seen.inProbes.Nanoseconds()) / trips,
 	}, nil
 }
 

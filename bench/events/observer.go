@@ -29,6 +29,7 @@ import (
 type order struct {
 	PID         int
 	StackDepth  int
+	Sample      int  // one in so many goroutines; 0: all
 	AtEntry     bool // probes on the first instruction of functions
 	Single      bool // each probe attached by itself
 	Inline      bool // engine inline
@@ -44,6 +45,7 @@ type order struct {
 type count struct {
 	Produced uint64 // events that the probes saw
 	Lost     uint64
+	InProbes time.Duration // an estimate of the time that the target has spent in probes
 	Yielded  uint64        // events that have come through, to the last thousand
 	At       time.Duration // since the observer's start
 	CPU      time.Duration
@@ -70,7 +72,7 @@ func (o order) open(engine probe.Engine) (*probe.Session, error) {
 		return nil, err
 	}
 	want := probe.Want{
-		Kinds: event.KindsDefault, StackDepth: o.StackDepth, BufferBytes: loupe.DefaultBufferBytes,
+		Kinds: event.KindsDefault, StackDepth: o.StackDepth, BufferBytes: loupe.DefaultBufferBytes, SampleOneIn: o.Sample,
 	}
 	if o.BufferBytes != 0 {
 		want.BufferBytes = o.BufferBytes
@@ -92,12 +94,22 @@ func (o order) engine() probe.Engine {
 	return engine
 }
 
+// hitCost returns what a hit costs with the engine of the order.
+func (o order) hitCost() (loupe.HitCost, error) {
+	if o.Inline {
+		return loupe.HitCost(inline.HitCost()), nil
+	}
+	c, err := uprobe.MeasureHit(uprobe.Options{SingleUprobes: o.Single})
+	return loupe.HitCost(c), err
+}
+
 // observer takes the events of one process through the state machine.
 type observer struct {
 	order   order
 	engine  probe.Engine
 	session *probe.Session
 	stood   standing
+	hit     loupe.HitCost
 	machine *sched.Machine
 	clock   clock
 	ended   chan drained
@@ -115,6 +127,9 @@ func observe(text string) error {
 		return err
 	}
 	var err error
+	if o.hit, err = o.order.hitCost(); err != nil {
+		return err
+	}
 	o.engine = o.order.engine()
 	if o.session, err = o.order.open(o.engine); err != nil {
 		return err
@@ -234,7 +249,7 @@ func (o *observer) count() (c count, err error) {
 	for _, k := range stats.Kinds {
 		c.Produced += k.Produced
 	}
-	c.Yielded, c.Lost = stats.Events, stats.Lost
+	c.Yielded, c.Lost, c.InProbes = stats.Events, stats.Lost, o.hit.Of(&stats)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	h := &o.latency

@@ -41,6 +41,7 @@ type seen struct {
 	events, lost uint64 // events that happened, and how many of them were lost
 	yielded      uint64
 	cpu, took    time.Duration
+	inProbes     time.Duration // of the target, as Loupe estimates it
 	peak, buffer int64
 	latency      latency
 }
@@ -97,7 +98,7 @@ func (w *loupeWatcher) end() (s seen, err error) {
 	}
 	return seen{
 		events: c.Produced - w.first.Produced, lost: c.Lost - w.first.Lost, yielded: c.Yielded - w.first.Yielded,
-		cpu: c.CPU - w.first.CPU, took: c.At - w.first.At, peak: c.Peak, buffer: c.Buffer, latency: c.Latency,
+		inProbes: c.InProbes - w.first.InProbes, cpu: c.CPU - w.first.CPU, took: c.At - w.first.At, peak: c.Peak, buffer: c.Buffer, latency: c.Latency,
 	}, nil
 }
 
