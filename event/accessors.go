@@ -38,6 +38,10 @@ func (e *Event) AllocatedObjects() int64 { return e.valueOf(AllocObjects) }
 // Missing returns the number of events that were lost before a Lost event. Zero means unknown.
 func (e *Event) Missing() int64 { return e.valueOf(Lost) }
 
+// Sampled returns how many of 2^32 goroutines are sampled after a Resample. Goroutines that were sampled before and no longer are have not
+// ended: the stream has no further events of them. Goroutines that begin to be sampled have a GoStatus, which follows.
+func (e *Event) Sampled() int64 { return e.valueOf(Resample) }
+
 // Task returns the ID of the runtime/trace task of an event, or 0 if there is none.
 func (e *Event) Task() int64 {
 	switch e.Kind {

@@ -11,7 +11,7 @@ func TestAccessors(t *testing.T) {
 		e := Event{Kind: k, Value: 7, Object: 9, Reason: "why"}
 		numbers := map[string]int64{"Wait": int64(e.Wait()), "SyscallTime": int64(e.SyscallTime()), "Capacity": e.Capacity(),
 			"Cases": e.Cases(), "HeapBytes": e.HeapBytes(), "HeapGoalBytes": e.HeapGoalBytes(),
-			"AllocatedBytes": e.AllocatedBytes(), "AllocatedObjects": e.AllocatedObjects(), "Missing": e.Missing(), "Task": e.Task()}
+			"AllocatedBytes": e.AllocatedBytes(), "AllocatedObjects": e.AllocatedObjects(), "Missing": e.Missing(), "Sampled": e.Sampled(), "Task": e.Task()}
 		expectOne(t, k, "Value", numbers, 7)
 		expectOne(t, k, "Reason", map[string]string{"WaitReason": e.WaitReason(), "StopReason": e.StopReason(),
 			"STWReason": e.STWReason(), "Category": e.Category()}, "why")

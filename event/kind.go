@@ -60,6 +60,8 @@ const (
 	GCMarkAssistBegin // a goroutine that allocates begins to mark for the garbage collector
 	GCMarkAssistEnd   // that goroutine stops marking
 
+	Resample // from here on another part of the goroutines is sampled: see Event.Sampled
+
 	numKinds
 )
 

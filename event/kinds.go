@@ -112,8 +112,8 @@ var (
 	KindsUser = GroupUser.Kinds()
 	// KindsDefault contains the kinds that are observed by default.
 	KindsDefault = KindsGoroutine.Union(KindsGC)
-	// KindsAll contains all kinds that probes observe in a live process, which are all but KindsMemory. Lost and Exec are
-	// always reported, even if a set does not contain them.
+	// KindsAll contains all kinds that probes observe in a live process, which are all but KindsMemory. Lost, Exec and
+	// Resample are always reported, even if a set does not contain them.
 	KindsAll = kindsWith(func(d *Description) bool { return d.Sources&(FromProcess|OnlyCounted) != 0 })
 	// KindsTrace contains all kinds that execution traces have.
 	KindsTrace = kindsWith(func(d *Description) bool { return d.Sources&FromTrace != 0 })

@@ -192,6 +192,9 @@ var kindTable = [NumKinds]Description{
 		"events before this one were lost", []Field{{Name: "Value", Key: "events", Unit: Count, Doc: "their number, 0 if unknown"}}},
 	Exec: {"Exec", GroupStream, FromProcess, ToneBad,
 		"the process has executed another program", nil},
+	Resample: {"Resample", GroupStream, FromProcess, ToneWarn,
+		"from here on another part of the goroutines is sampled", []Field{
+			{Name: "Value", Key: "sampled", Unit: Count, Doc: "their number, of 2^32 goroutines"}}},
 
 	UserTaskBegin: {"UserTaskBegin", GroupUser, FromTrace, ToneNone,
 		"a runtime/trace task begins", []Field{ofG, ofTask,

@@ -36,7 +36,7 @@ const allSites = -1
 type growth struct {
 	began   int64          // start of the observation
 	samples []growthSample // oldest first
-	start   int64          // Totals.AtStart as of the last picture
+	start   int64          // resampled as of the last picture
 	execs   uint64         // Totals.Execs as of the last picture
 	now     int64          // time of the last picture
 }
@@ -47,11 +47,14 @@ type growthSample struct {
 	live map[int]uint64 // by Site.ID, and allSites
 }
 
-// record adds a sample if the last one is old enough. It discards all samples after an Exec event, and as long as GoStatus events
-// of goroutines that were alive at the start still arrive.
+// resampled returns a number that changes if goroutines begin or cease to be observed without being created or ending.
+func resampled(totals *sched.Totals) int64 { return totals.AtStart + int64(totals.Unsampled) }
+
+// record adds a sample if the last one is old enough. It discards all samples after an Exec event, as long as GoStatus events
+// of goroutines that were alive at the start still arrive, and if other goroutines are sampled.
 func (g *growth) record(now int64, totals *sched.Totals, sites []sched.Site) {
-	if totals.Execs != g.execs || totals.AtStart != g.start {
-		g.samples, g.execs, g.start = nil, totals.Execs, totals.AtStart
+	if totals.Execs != g.execs || resampled(totals) != g.start {
+		g.samples, g.execs, g.start = nil, totals.Execs, resampled(totals)
 	}
 	g.now = now
 	if n := len(g.samples); n > 0 && time.Duration(now-g.samples[n-1].at) < growthStep {

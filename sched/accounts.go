@@ -34,6 +34,7 @@ type site struct {
 	stack  *event.Stack
 
 	created, ended uint64
+	unsampled      uint64
 	atStart, found int64
 	lived          uint64
 	lifetime       Nanos

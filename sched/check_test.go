@@ -99,7 +99,7 @@ func checkEntry(t testing.TB, m *Machine, id uint64, en *entry) {
 func checkTotals(t testing.TB, m *Machine) {
 	t.Helper()
 	total := m.Totals()
-	if want := int64(total.Created) + total.AtStart + total.Found - int64(total.Ended); int64(total.Live) != want || total.Live != uint64(m.table.Len()) {
+	if want := int64(total.Created) + total.AtStart + total.Found - int64(total.Ended+total.Unsampled); int64(total.Live) != want || total.Live != uint64(m.table.Len()) {
 		t.Fatalf("%d live, %d in the table; created, at start, found, less ended: %d", total.Live, m.table.Len(), want)
 	}
 	var sites Flow

@@ -50,6 +50,12 @@
 // ends. All states are unknown in this case. Waits, and the goroutines that end them, are still counted completely. In
 // general, a state is reported only if the observed kinds include the events that end it.
 //
+// # Sampling
+//
+// A Resample event says that another part of the goroutines is sampled. The Machine forgets the goroutines that are no longer
+// sampled: they are not live, and have not ended (Flow.Unsampled). Their times in states remain in the sums. Goroutines that begin to
+// be sampled have a GoStatus.
+//
 // # Loss
 //
 // After a Lost event, every goroutine is uncertain until its next event. A duration that spans a loss counts as uncertain

@@ -198,6 +198,8 @@ func (m *Machine) apply(e *event.Event) {
 		m.life.losses++
 		m.life.lost += uint64(max(e.Missing(), 0))
 		m.phases.interrupt()
+	case e.Kind == event.Resample:
+		m.resample(e, t)
 	default:
 		m.phases.apply(e, t)
 		if m.history.enabled() && e.Reason != "" {

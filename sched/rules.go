@@ -11,6 +11,10 @@ import (
 // count as a repair or a confirmation.
 const silent = gostate.Fits + 1
 
+// cut is the fit of a state that a Resample event ends. The goroutine is known to have been in the state until then, but the end of a wait
+// was not observed.
+const cut = silent + 1
+
 // observed holds what depends on the set of observed kinds.
 type observed struct {
 	rules    gostate.Rules

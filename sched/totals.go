@@ -53,13 +53,18 @@ func (s States) Add(o States) States {
 }
 
 // A Flow is the number of goroutines of a set that were created and have ended, and the time that they spent in each state.
-// Counts and times are since the start of the observation. Live is Created + AtStart + Found - Ended.
+// Counts and times are since the start of the observation. Live is Created + AtStart + Found - Ended - Unsampled.
 type Flow struct {
 	Live    uint64 // goroutines that are alive now
 	Created uint64 // goroutines whose GoCreate was observed
 	Ended   uint64 // goroutines that have ended
 
-	// AtStart is the number of goroutines that were alive at the start of the observation: their first event is GoStatus.
+	// Unsampled is the number of goroutines that were alive when a Resample event said that they are no longer sampled. They are not
+	// Live, and not in Ended.
+	Unsampled uint64
+
+	// AtStart is the number of goroutines that were alive at the start of the observation, or when they began to be sampled: their
+	// first event is GoStatus.
 	// It decreases if the origin of such a goroutine becomes known, and the goroutine is moved to another site.
 	AtStart int64
 
@@ -96,12 +101,15 @@ func (f *Flow) Time() Times { return f.Done.Add(f.Open) }
 
 // empty reports whether the set never had a goroutine. A site from which all goroutines were moved is not empty if they
 // spent time there.
-func (f *Flow) empty() bool { return f.Live == 0 && f.Ended == 0 && f.Done == Times{} }
+func (f *Flow) empty() bool {
+	return f.Live == 0 && f.Ended == 0 && f.Unsampled == 0 && f.Done == Times{}
+}
 
 // add adds the goroutines of a site.
 func (f *Flow) add(s *site, now int64) {
 	f.Created += s.created
 	f.Ended += s.ended
+	f.Unsampled += s.unsampled
 	f.AtStart += s.atStart
 	f.Found += s.found
 	f.Lived += s.lived
@@ -132,6 +140,7 @@ func (f Flow) sub(o *Flow) Flow {
 	f.Open = Times{}
 	f.Created -= min(f.Created, o.Created)
 	f.Ended -= min(f.Ended, o.Ended)
+	f.Unsampled -= min(f.Unsampled, o.Unsampled)
 	f.AtStart = max(f.AtStart-o.AtStart, 0)
 	f.Found = max(f.Found-o.Found, 0)
 	f.Lived -= min(f.Lived, o.Lived)

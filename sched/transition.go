@@ -5,6 +5,7 @@ import (
 
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/gostate"
+	"github.com/loupe-go/loupe/internal/sampling"
 )
 
 // goroutine applies an event about the state of a goroutine. It returns the number that the history stores with the event: of
@@ -350,16 +351,35 @@ func (m *Machine) destroyed(id uint64, en *entry, t int64) {
 	m.end(id, en)
 }
 
-// end removes a goroutine from the table. Its last state must be closed.
+// end removes a goroutine that has ended. Its last state must be closed.
 func (m *Machine) end(id uint64, en *entry) {
-	if en.thread != 0 {
-		m.detach(en, en.since)
-	}
 	s := m.sites.at(en.site)
 	s.ended++
 	if en.flags&(flagAtStart|flagFound) == 0 {
 		s.lived++
 		s.lifetime.add(en.since - en.seen)
+	}
+	m.remove(id, en)
+}
+
+// resample removes the goroutines that a Resample event excludes.
+func (m *Machine) resample(e *event.Event, t int64) {
+	rule := sampling.OfShare(e.Sampled())
+	for id, en := range m.table.All() {
+		if rule.Selects(id) {
+			continue
+		}
+		m.close(en, t, cut)
+		m.sites.at(en.site).unsampled++
+		delete(m.assists, id)
+		m.remove(id, en)
+	}
+}
+
+// remove removes a goroutine from the table. Its last state must be closed.
+func (m *Machine) remove(id uint64, en *entry) {
+	if en.thread != 0 {
+		m.detach(en, en.since)
 	}
 	if en.flags&flagCreator != 0 {
 		m.ancestors.add(id, en)
@@ -376,7 +396,7 @@ func (m *Machine) close(en *entry, t int64, how gostate.Fit) (int64, bool) {
 	from := en.counted()
 	t = max(t, from)
 	d := t - from
-	known := how == gostate.Fits
+	known := how == gostate.Fits || how == cut && en.state != gostate.Unknown
 	stale := en.epoch != m.epoch
 	if stale {
 		known = false
@@ -384,7 +404,7 @@ func (m *Machine) close(en *entry, t int64, how gostate.Fit) (int64, bool) {
 	} else {
 		s.open[en.state].leave(from)
 	}
-	if how != silent && (stale || how == gostate.Misfit) {
+	if how < silent && (stale || how == gostate.Misfit) {
 		m.count(en, how)
 	}
 	if known {
@@ -398,7 +418,7 @@ func (m *Machine) close(en *entry, t int64, how gostate.Fit) (int64, bool) {
 	}
 	m.countRunning(en.state, -1)
 	if en.atPlace() {
-		m.leavePlace(en, from, d, known, stale)
+		m.leavePlace(en, from, d, known && how != cut, stale)
 	}
 	en.flags &^= flagInitial | flagLeaked | flagWaitEnded | flagInferred
 	en.since = t

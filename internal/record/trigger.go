@@ -2,12 +2,14 @@ package record
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/gostate"
+	"github.com/loupe-go/loupe/internal/sampling"
 	"github.com/loupe-go/loupe/internal/stream"
 )
 
@@ -96,6 +98,10 @@ func (t *Trigger) Next(e *event.Event) Finding {
 	case e.Kind == event.Exec:
 		clear(t.current)
 		clear(t.places)
+	case e.Kind == event.Resample:
+		rule := sampling.OfShare(e.Sampled())
+		maps.DeleteFunc(t.current, func(id uint64, _ span) bool { return !rule.Selects(id) })
+		maps.DeleteFunc(t.places, func(id uint64, _ *event.Stack) bool { return !rule.Selects(id) })
 	}
 	if e.Kind == event.GoStatus { // the goroutines that the observation begins with may not be complete
 		return Finding{}

@@ -12,6 +12,7 @@ import (
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/place"
+	"github.com/loupe-go/loupe/internal/sampling"
 	"github.com/loupe-go/loupe/internal/stream"
 	"github.com/loupe-go/loupe/internal/term"
 )
@@ -135,6 +136,8 @@ func appendDetail(b []byte, e *event.Event, ended *stream.Interval) []byte {
 		w.add(fmt.Sprintf("%s before this one %s missing", english.Count(e.Missing(), "event"), english.Pick(e.Missing(), "is", "are")))
 	case event.Exec:
 		w.add("the process now executes another program")
+	case event.Resample:
+		w.add(fmt.Sprintf("%.4g %% of the goroutines are sampled from now on", 100*sampling.OfShare(e.Sampled()).Ratio()))
 	default:
 		w.described(e)
 	}

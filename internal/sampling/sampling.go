@@ -37,6 +37,12 @@ func (r Rule) Selects(goroutine uint64) bool { return r == 0 || hash(goroutine) 
 // Ratio returns the part of all goroutines that the rule selects.
 func (r Rule) Ratio() float64 { return 1 - float64(r)/(1<<32) }
 
+// Share returns how many of 2^32 goroutines the rule selects: event.Event.Sampled.
+func (r Rule) Share() int64 { return 1<<32 - int64(r) }
+
+// OfShare returns the rule that selects a number of 2^32 goroutines.
+func OfShare(n int64) Rule { return Rule(1<<32 - min(max(n, 1), 1<<32)) }
+
 // hash returns the place of a goroutine in a random order of all IDs.
 func hash(goroutine uint64) Rule {
 	h := goroutine * 0x9e3779b97f4a7c15

@@ -69,6 +69,11 @@ func TestBounds(t *testing.T) {
 			t.Errorf("Of(%v) = %v, %v: ratio %v", ratio, r, err, r.Ratio())
 		}
 	}
+	for _, r := range []Rule{0, 1, OneIn(7), math.MaxUint32} {
+		if back := OfShare(r.Share()); back != r {
+			t.Errorf("%d of 2^32 goroutines: rule %v, want %v", r.Share(), back, r)
+		}
+	}
 	if OneIn(0) != 0 || OneIn(1) != 0 || OneIn(math.MaxInt).Ratio() < Least/2 {
 		t.Error(OneIn(0), OneIn(1), OneIn(math.MaxInt))
 	}

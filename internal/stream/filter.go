@@ -9,12 +9,14 @@ import (
 )
 
 // Filter says which events are wanted. Each field that is set narrows the selection. Events that tell of the stream
-// itself, Lost and Exec, are always wanted.
+// itself, such as Lost, are always wanted.
 type Filter struct {
 	Kinds   event.Kinds    // these kinds; zero for all
 	Reasons []string       // waits whose reason contains one of them, letter case ignored; and the GoUnblock that ends one
 	Func    *regexp.Regexp // matches a function of the stack, or the one that the goroutine starts with
 }
+
+var streamKinds = event.GroupStream.Kinds()
 
 // Selector applies a Filter to a stream.
 type Selector struct {
@@ -35,7 +37,7 @@ func (f Filter) Select() *Selector {
 // Wants reports whether an event is wanted. ended is the interval that the event ends, as Transitions tells it; its zero
 // value when there is none.
 func (s *Selector) Wants(e *event.Event, ended *Interval) bool {
-	if e.Kind == event.Lost || e.Kind == event.Exec {
+	if streamKinds.Has(e.Kind) {
 		return true
 	}
 	if !s.filter.Kinds.IsEmpty() && !s.filter.Kinds.Has(e.Kind) {

@@ -1,6 +1,11 @@
 package stream
 
-import "github.com/loupe-go/loupe/event"
+import (
+	"maps"
+
+	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/sampling"
+)
 
 // Tally counts the goroutines that come and go.
 type Tally struct {
@@ -35,6 +40,10 @@ func (t *Tally) Add(e *event.Event) {
 		}
 	case event.Exec:
 		clear(t.alive)
+		return
+	case event.Resample:
+		rule := sampling.OfShare(e.Sampled())
+		maps.DeleteFunc(t.alive, func(id uint64, _ struct{}) bool { return !rule.Selects(id) })
 		return
 	default:
 		return

@@ -6,6 +6,7 @@ import (
 
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/gostate"
+	"github.com/loupe-go/loupe/internal/sampling"
 )
 
 // Interval is a time that a goroutine spent in one state.
@@ -58,6 +59,13 @@ func (t *Transitions) Next(e *event.Event) *Interval {
 		t.losses++
 	case e.Kind == event.Exec:
 		t.goroutines.Clear()
+	case e.Kind == event.Resample:
+		rule := sampling.OfShare(e.Sampled())
+		for id := range t.goroutines.All() {
+			if !rule.Selects(id) {
+				t.goroutines.Remove(id)
+			}
+		}
 	}
 	return &t.none
 }

@@ -225,11 +225,16 @@ func (tl *Timeline) destroyed(e *event.Event, at int64) {
 		return
 	}
 	tl.change(g, at, tl.rules.Fit[e.Kind][g.state])
+	tl.remove(e.G, g, at)
+}
+
+// remove removes a goroutine whose last state has ended.
+func (tl *Timeline) remove(id uint64, g *goroutine, at int64) {
 	tl.endRegions(g, at, 0, CutGoroutine)
 	tl.count(Alive, -1)
 	tl.dropGoroutine(g)
 	*g = goroutine{}
-	tl.goroutines.Remove(e.G)
+	tl.goroutines.Remove(id)
 }
 
 func (tl *Timeline) dropGoroutine(g *goroutine) {

@@ -1,8 +1,11 @@
 package timeline
 
 import (
+	"fmt"
+
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/gostate"
+	"github.com/loupe-go/loupe/internal/sampling"
 )
 
 // program draws an event of the whole program.
@@ -45,7 +48,21 @@ func (tl *Timeline) program(e *event.Event, at int64) {
 		tl.set(NowRunning, 0)
 		tl.set(NowRunnable, 0)
 		tl.instant(&tl.process.lane, at, tl.slice(Process, "exec"))
+	case event.Resample:
+		tl.resample(e, at)
 	}
+}
+
+// resample ends what is drawn of goroutines that are no longer sampled.
+func (tl *Timeline) resample(e *event.Event, at int64) {
+	rule := sampling.OfShare(e.Sampled())
+	for id, g := range tl.goroutines.All() {
+		if !rule.Selects(id) {
+			tl.change(g, at, gostate.Fits)
+			tl.remove(id, g, at)
+		}
+	}
+	tl.instant(&tl.process.lane, at, tl.slice(Process, fmt.Sprintf("%.4g %% of the goroutines are sampled", 100*rule.Ratio())))
 }
 
 // whole is a track of the whole program.

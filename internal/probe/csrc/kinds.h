@@ -27,6 +27,7 @@ enum event_kind {
 	Exec = 24,
 	GCMarkAssistBegin = 34,
 	GCMarkAssistEnd = 35,
+	Resample = 36,
 };
 enum {
 	LOUPE_KIND_LIMIT = 256, /* above every value of a kind */

@@ -3,8 +3,10 @@ package writer
 import (
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/sampling"
 	"github.com/loupe-go/loupe/trace/raw"
 )
 
@@ -190,6 +192,22 @@ func (w *Writer) exec() {
 	clear(w.tasks)
 	for _, id := range slices.Sorted(maps.Keys(w.goroutines)) {
 		w.destroy(w.goroutines[id])
+	}
+}
+
+// resample ends the goroutines that are no longer sampled: a trace cannot say that it has no further events of them.
+func (w *Writer) resample(e *event.Event) {
+	w.settleAll()
+	w.tellExecuting()
+	m := w.user()
+	w.stats.Logged[e.Kind]++
+	w.emit(m, raw.EvUserLog, 0, w.string(e.Kind.String()), w.string(strconv.FormatInt(e.Sampled(), 10)+" of 2^32 goroutines are sampled"), 0)
+	w.leave(m)
+	rule := sampling.OfShare(e.Sampled())
+	for _, id := range slices.Sorted(maps.Keys(w.goroutines)) {
+		if g := w.goroutines[id]; !g.guest && g != w.stw && !rule.Selects(id) {
+			w.destroy(g)
+		}
 	}
 }
 

@@ -147,7 +147,7 @@ const noticedMove = time.Microsecond
 
 var (
 	// operations are the kinds that have no equivalent in a trace and are written as messages.
-	operations = event.KindsAll.Without(event.KindsTrace.Union(event.KindsOf(event.GoSwitch, event.Exec)))
+	operations = event.KindsAll.Without(event.KindsTrace.Union(event.KindsOf(event.GoSwitch, event.Exec, event.Resample)))
 	// needsG are the kinds about a goroutine.
 	needsG = event.KindsGoroutine.Union(event.KindsSyscall, operations, event.KindsUser).
 		Without(event.KindsOf(event.CPUSample, event.UserTaskBegin, event.UserTaskEnd, event.UserLog))
@@ -221,6 +221,8 @@ func (w *Writer) handleRare(e *event.Event) {
 		w.losses++
 	case event.Exec:
 		w.exec()
+	case event.Resample:
+		w.resample(e)
 	default:
 		w.stats.Skipped[e.Kind]++
 	}
