@@ -3,12 +3,14 @@ package loupe_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/sampling"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
@@ -70,6 +72,7 @@ type checker struct {
 	last   map[uint64]string // by goroutine, its latest events
 	stats  event.Stats
 	lost   bool
+	rule   sampling.Rule // after the last Resample
 }
 
 func newChecker() *checker {
@@ -96,6 +99,10 @@ func (c *checker) add(ev *event.Event) {
 	}
 	if ev.Kind == event.Lost {
 		c.lost = true
+	}
+	if ev.Kind == event.Resample {
+		c.rule = sampling.OfShare(ev.Sampled())
+		maps.DeleteFunc(c.states, func(g uint64, _ event.State) bool { return !c.rule.Selects(g) })
 	}
 	if ev.G == 0 || c.lost {
 		return

@@ -9,6 +9,7 @@ import (
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/sampling"
 	"github.com/loupe-go/loupe/internal/testtarget"
+	"github.com/loupe-go/loupe/sched"
 )
 
 // TestSample observes one of seven goroutines.
@@ -68,5 +69,140 @@ func TestCountsSampled(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestSampleChanges changes which goroutines are sampled while a program works. The stream has the events of no others, and fits the states
+// of those that begin to be sampled. At the end all goroutines are sampled again, and known.
+func TestSampleChanges(t *testing.T) {
+	for _, c := range []struct {
+		program string
+		args    []string
+		kinds   event.Kinds
+	}{
+		{"churn", []string{"2"}, event.KindsDefault},
+		{"coder", []string{"40", "mixed"}, event.KindsDefault.Union(event.KindsSyscall, event.KindsChannel)},
+	} {
+		t.Run(c.program, func(t *testing.T) {
+			p := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: c.program}), c.args...)
+			sampleChanges(t, p, loupe.Options{Kinds: c.kinds, SampleOneIn: 3, BufferBytes: 64 << 20})
+		})
+	}
+}
+
+// TestSampleUnread samples fewer goroutines while nobody reads the events: the probes do so at once.
+func TestSampleUnread(t *testing.T) {
+	const n = 20_000
+	p := startMill(t, testtarget.Latest())
+	s := attach(t, p.PID(), loupe.Options{})
+	if err := s.Sample(0); err == nil {
+		t.Error("a ratio of 0")
+	}
+	if err := s.Sample(0.01); err != nil {
+		t.Fatal(err)
+	}
+	p.Command(fmt.Sprint("spawn ", n))
+	if made := s.Stats().Kinds[event.GoCreate].Produced; made < n/200 || made > n/50 {
+		t.Errorf("%d of %d goroutines are sampled, want about 1 %%", made, n)
+	}
+	rule, err := sampling.Of(0.01)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fell := false
+	for ev := range s.Events() {
+		switch {
+		case ev.Kind == event.Resample:
+			fell = true
+			s.Detach()
+		case ev.Kind == event.GoCreate && !rule.Selects(ev.G):
+			t.Errorf("goroutine %d is in the stream", ev.G)
+		}
+	}
+	if !fell {
+		t.Error("no Resample")
+	}
+}
+
+func sampleChanges(t *testing.T, p *testtarget.Process, opt loupe.Options) {
+	s := attach(t, p.PID(), opt)
+	c, m := newChecker(), sched.New(sched.Options{Kinds: opt.Kinds})
+	c.rule = sampling.OneIn(opt.SampleOneIn)
+	resampled, done := make(chan sampling.Rule, 1000), make(chan struct{})
+	go func() {
+		defer close(done)
+		for ev := range s.Events() {
+			c.add(ev)
+			m.Apply(ev)
+			if ev.Kind == event.Resample {
+				resampled <- c.rule
+			}
+			if ev.G != 0 && !c.rule.Selects(ev.G) && event.KindsGoroutine.Has(ev.Kind) {
+				c.report("%v of goroutine %d, which is not sampled", ev.Kind, ev.G)
+			}
+		}
+	}()
+	sample := func(ratio float64) {
+		if err := s.Sample(ratio); err != nil {
+			t.Fatal(err)
+		}
+	}
+	await := func(ratio float64) (others int) {
+		want, err := sampling.Of(ratio)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for rule := range resampled {
+			if rule == want {
+				break
+			}
+			others++
+		}
+		return others
+	}
+	for _, ratio := range []float64{1, 0.1, 0.5, 0.01, 0.2, 1, 0.05} {
+		sample(ratio)
+		if others := await(ratio); others > 0 {
+			t.Errorf("%d other changes before that to %v", others, ratio)
+		}
+	}
+	for range 20 { // faster than the reader
+		sample(1)
+		sample(0.1)
+	}
+	for _, ratio := range []float64{0.3, 1} {
+		sample(ratio)
+		await(ratio)
+	}
+	if got := s.SampleRatio(); got != 1 {
+		t.Errorf("the ratio is %v, want 1", got)
+	}
+	observed, err := s.Observed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Detach()
+	<-done
+	s.Close()
+	c.stats = s.Stats()
+	c.expectSound(t)
+	alive := 0
+	for _, state := range c.states {
+		if state != "gone" {
+			alive++
+		}
+	}
+	total := m.Totals()
+	t.Logf("%d alive, %d unsampled, %d created of %d, %d ended of %d, %d events", alive, total.Unsampled, total.Created, c.stats.Created, total.Ended, c.stats.Ended, total.Events)
+	if total.Live != uint64(alive) || total.Unsampled == 0 || total.Found != 0 || total.EndedUnseen != 0 {
+		t.Errorf("%d live, %d unsampled, %d found, %d ended unseen; %d are alive", total.Live, total.Unsampled, total.Found, total.EndedUnseen, alive)
+	}
+	for _, g := range observed {
+		if _, known := c.states[g]; !known {
+			t.Errorf("goroutine %d is alive, and unknown", g)
+		}
+	}
+	if total.Created > c.stats.Created || total.Ended > c.stats.Ended {
+		t.Errorf("more goroutines are in the stream than in the counts")
 	}
 }

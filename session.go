@@ -18,6 +18,7 @@ import (
 	"github.com/loupe-go/loupe/internal/probe/inline"
 	"github.com/loupe-go/loupe/internal/probe/uprobe"
 	"github.com/loupe-go/loupe/internal/ptrace"
+	"github.com/loupe-go/loupe/internal/sampling"
 )
 
 // Reasons why a process cannot be observed. The errors of this package wrap one of these where one applies.
@@ -246,7 +247,7 @@ func bufferBytes(requested int) int {
 // Events returns an iterator over the events of the target. The iteration ends when the target exits, when the context
 // is done, or when [Session.Detach] or [Session.Close] is called. Breaking out of the loop ends the session as well.
 //
-// The first events are a GoStatus for every observed goroutine that was alive when the session started. They are followed
+// The first events are a GoStatus for every observed goroutine that was alive when the session started: see [Session.Sample] for others. They are followed
 // by all other events, in the order that [event.Event] documents. An event is only valid until the next one is yielded;
 // copy it to keep it. The events can be iterated only once.
 //
@@ -276,6 +277,32 @@ func (s *Session) Stats() event.Stats {
 		s.spans.count(&stats)
 	}
 	return stats
+}
+
+// Sample changes the part of the goroutines that are sampled: see [Options].SampleOneIn. ratio is between 0.000001 and 1. A goroutine that
+// is sampled at one ratio is also sampled at a higher one. It may be called at any time and from any goroutine.
+//
+// A lower ratio applies at once, even if the consumer of Events is blocked. [Session.Events] then yields a Resample event with the time of
+// the change, and no further events of goroutines that are no longer sampled. A higher ratio applies when Events comes to it, within a
+// second. Events yields a Resample event and, if GoStatus is observed, a GoStatus of each goroutine that begins to be sampled. For these
+// it takes a snapshot, as [Attach] does, which takes time in proportion to the number of all goroutines. If the ratio has been changed
+// again meanwhile, only the last change applies.
+//
+// Stats.Created and Stats.Ended count all goroutines at any ratio. Sessions with Options.Spans that follow requests and those with
+// [EngineAgent] cannot change the ratio; the error wraps [ErrUnsupported].
+func (s *Session) Sample(ratio float64) error {
+	if s.probes == nil {
+		return fmt.Errorf("%w: the agent in the program cannot change which goroutines are sampled", ErrUnsupported)
+	}
+	return s.probes.Sample(ratio)
+}
+
+// SampleRatio returns the part of the goroutines that are sampled now, from 0 to 1.
+func (s *Session) SampleRatio() float64 {
+	if s.probes == nil {
+		return sampling.OneIn(s.opt.SampleOneIn).Ratio()
+	}
+	return s.probes.Ratio()
 }
 
 // BufferPeak returns the largest part of the buffer that was in use since the last call, from 0 to 1: see event.Stats.BufferUsed. It is 0

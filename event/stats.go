@@ -8,7 +8,7 @@ import (
 
 // Stats holds the event counts of a source of events.
 type Stats struct {
-	Events uint64          // events that the source has yielded, not counting Lost, which only marks a gap
+	Events uint64          // events that the source has yielded, not counting Lost and Resample, which are only marks
 	Lost   uint64          // events that happened but could not be delivered
 	Kinds  map[Kind]Counts // counts by kind; kinds without events are absent
 

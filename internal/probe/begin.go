@@ -23,44 +23,65 @@ func (s *Session) begin() error {
 		return nil
 	}
 	start := monotonic()
+	snap, err := s.snapshot(s.decoder.rule.Selects)
+	if err != nil {
+		return err
+	}
+	s.warnings = append(s.warnings, snap.warnings...)
+	if err := s.hideSystem(snap.system); err != nil {
+		return err
+	}
+	if s.plan.Want.Kinds.Has(event.GoStatus) {
+		s.complete(snap.list, start, s.decoder.rule.Selects)
+		s.first = snap.list
+	}
+	return nil
+}
+
+// snapshot is the goroutines that were read while the records of the probes were buffered.
+type snapshot struct {
+	list     *initialList // those that match the filters
+	system   []uint64     // those of the runtime
+	warnings []event.Warning
+}
+
+// snapshot takes a snapshot. The list has goroutines that are sampled, if GoStatus is observed.
+func (s *Session) snapshot(sampled func(uint64) bool) (*snapshot, error) {
 	s.buffered = &backlog{}
 	done, collected := make(chan struct{}), make(chan bool)
 	go func() { collected <- s.collect(done) }()
-	s.awaitThreads()
-	list := newInitialList()
-	var system []uint64
+	t := &snapshot{list: newInitialList()}
+	t.warnings = s.awaitThreads()
 	wanted := s.plan.Want.Kinds.Has(event.GoStatus)
 	snap, err := s.proc.Snapshot(s.ctx, goproc.SnapshotOptions{Each: func(g *event.Goroutine) {
 		if g.System {
-			system = append(system, g.ID)
+			t.system = append(t.system, g.ID)
 		}
-		if wanted && s.selects(g) {
-			list.add(g)
+		if wanted && sampled(g.ID) && s.selects(g) {
+			t.list.add(g)
 		}
 	}})
 	close(done)
 	all := <-collected
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if !all {
-		s.warnings = append(s.warnings, event.Warnf(event.WarnState, "the first events of some goroutines came too late because the machine is busy: their initial state may be out of date"))
+		t.warnings = append(t.warnings, event.Warnf(event.WarnState, "the first events of some goroutines came too late because the machine is busy: their initial state may be out of date"))
 	}
 	for _, w := range snap.Warnings {
 		if !slices.Contains(s.proc.Warnings(), w) { // already in the session's warnings
-			s.warnings = append(s.warnings, w)
+			t.warnings = append(t.warnings, w)
 		}
 	}
-	if err := s.hideSystem(system); err != nil {
-		return err
-	}
-	if wanted {
-		moves, first := s.firstMoves()
-		s.correct(list, moves)
-		list.event = event.Event{Kind: event.GoStatus, PID: int32(s.PID()), Time: min(start, first) + s.decoder.offset}
-		s.first = list
-	}
-	return nil
+	return t, nil
+}
+
+// complete makes a list that of the goroutines that were sampled and alive at a time, when they began to be observed.
+func (s *Session) complete(list *initialList, start int64, sampled func(uint64) bool) {
+	moves, first := s.firstMoves()
+	s.correct(list, moves, sampled)
+	list.event = event.Event{Kind: event.GoStatus, PID: int32(s.PID()), Time: min(start, first) + s.decoder.offset}
 }
 
 // A thread that passed a probe's place just before the probe was enabled may still change a goroutine's state without
@@ -71,15 +92,16 @@ const (
 )
 
 // awaitThreads waits until no thread can be between a probe's place and the change of state that the probe reports.
-func (s *Session) awaitThreads() {
+func (s *Session) awaitThreads() []event.Warning {
 	progress, err := s.proc.Progress()
 	if err != nil {
-		return // the snapshot returns the error
+		return nil // the snapshot returns the error
 	}
 	if behind := progress.Await(s.ctx, settleTime, settleTimeout); behind > 0 {
-		s.warnings = append(s.warnings, event.Warnf(event.WarnState, "%s did not run for %v because the machine is busy: the initial state of some goroutines may be out of date",
-			english.Count(behind, "thread"), settleTimeout))
+		return []event.Warning{event.Warnf(event.WarnState, "%s did not run for %v because the machine is busy: the initial state of some goroutines may be out of date",
+			english.Count(behind, "thread"), settleTimeout)}
 	}
+	return nil
 }
 
 // needsSnapshot reports whether an event or a filter depends on the goroutines that exist.
@@ -129,7 +151,7 @@ type move struct {
 }
 
 // correct changes the list to the goroutines that were alive when the probes were enabled, using their first moves.
-func (s *Session) correct(list *initialList, moves map[uint64]move) {
+func (s *Session) correct(list *initialList, moves map[uint64]move, sampled func(uint64) bool) {
 	for i := range list.n {
 		g := list.at(i)
 		m, moved := moves[g.id]
@@ -147,19 +169,16 @@ func (s *Session) correct(list *initialList, moves map[uint64]move) {
 		g.tid = m.thread(state) // when the snapshot read it, it may have been running on another one
 	}
 	for id, m := range moves { // exited before the snapshot read them
-		if !m.created && id != 0 && !s.decoder.system[id] && s.decoder.rule.Selects(id) {
+		if !m.created && id != 0 && !s.decoder.system[id] && sampled(id) {
 			list.append(initial{id: id, state: uint8(list.states.number(m.before())), tid: m.thread(m.before())})
 		}
 	}
 	list.sort()
 }
 
-// selects reports whether a goroutine of the snapshot matches the filters.
+// selects reports whether a goroutine of the snapshot matches the filters, whether it is sampled or not.
 func (s *Session) selects(g *event.Goroutine) bool {
 	w := s.plan.Want
-	if !s.plan.Rule.Selects(g.ID) {
-		return false
-	}
 	if len(w.Goroutines) > 0 {
 		for _, id := range w.Goroutines {
 			if id == g.ID {

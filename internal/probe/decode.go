@@ -127,6 +127,9 @@ func (d *decoder) decode(raw []byte, yield func(*event.Event) bool) bool {
 	if r.G <= d.lastSystem && d.system[r.G] && r.Kind != uint8(event.GoDestroy) && !gostate.OfProgram().Has(event.Kind(r.Kind)) {
 		return true // events of the whole program are reported for all goroutines
 	}
+	if !d.rule.Selects(r.G) && r.Kind != csrc.KindSwitch && !gostate.OfProgram().Has(event.Kind(r.Kind)) {
+		return true // the probe still applied an earlier rule
+	}
 	ev := &d.ev
 	clearEvent(ev)
 	ev.Time, ev.Kind, ev.PID, ev.TID = int64(r.Time)+d.offset, event.Kind(r.Kind), d.pid, int32(r.Tid)

@@ -30,7 +30,7 @@ func (r *reason) Unwrap() error { return r.general }
 
 // An Engine executes a Plan: it attaches probes to the target and returns their records.
 //
-// An engine is used by one goroutine, except for Counts, Totals, Table, Sample, Used and Stop.
+// An engine is used by one goroutine, except for Counts, Totals, Table, Sample, Used, Wake and Stop.
 type Engine interface {
 	// Attach attaches the probes, which do nothing until Enable. A probe that cannot be attached does not affect the
 	// others and causes a warning. The error reports that the engine cannot be attached at all. It wraps ErrPermission or
@@ -71,6 +71,9 @@ type Engine interface {
 	// Wait waits until there may be records. It returns false if there will be no more because the target has ended, the
 	// context is done, or Stop was called.
 	Wait(ctx context.Context) bool
+
+	// Wake makes the current call of Wait, or the next one, return.
+	Wake()
 
 	// Lost returns the number of records lost so far, modulo 2^32.
 	Lost() uint32

@@ -12,7 +12,7 @@ const delayEvery = 64
 // delay measures how long an event took until now. An event whose time is not that of its record has none: the first ones, and waits
 // that are reported when they end.
 func (s *Session) delay(ev *event.Event) {
-	if ev.Kind == event.GoStatus || ev.Kind == event.Lost || ev.Kind == event.GoBlock && s.plan.Want.MinBlock > 0 {
+	if ev.Kind == event.GoStatus || ev.Kind == event.Lost || ev.Kind == event.Resample || ev.Kind == event.GoBlock && s.plan.Want.MinBlock > 0 {
 		return
 	}
 	d := time.Duration(monotonic() + s.decoder.offset - ev.Time)

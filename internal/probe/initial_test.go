@@ -99,7 +99,7 @@ func TestCorrectThreads(t *testing.T) {
 		list.add(&event.Goroutine{ID: id, State: event.StateRunning, TID: 70})
 	}
 	s.correct(list, map[uint64]move{5: {kind: uint8(event.GoUnblock), tid: 71}, 7: {kind: uint8(event.GoStop), tid: 72},
-		8: {kind: uint8(event.GoBlock), tid: 73}})
+		8: {kind: uint8(event.GoBlock), tid: 73}, 9: {kind: uint8(event.GoBlock)}}, func(id uint64) bool { return id != 9 })
 	got := map[uint64]string{}
 	for i := range list.n {
 		g := list.at(i)

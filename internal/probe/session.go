@@ -47,7 +47,9 @@ type Session struct {
 	totals   csrc.Totals                   // the same
 	peak     float64                       // of Engine.Used, since the last call of BufferPeak
 	delays   event.Delays
-	countErr error // the reason why they could not be read since then
+	sample   sample
+	late     []event.Warning // of the first rise of the ratio that had one
+	countErr error           // the reason why they could not be read since then
 
 	started, running           bool // Events was called, and is yielding
 	detached, closed, released bool
@@ -70,6 +72,7 @@ func (s *Session) open(want Want) error {
 		return err
 	}
 	s.plan, s.warnings = plan, warnings
+	s.sample = sample{want: plan.Rule, probes: plan.Rule, fewest: plan.Rule}
 	s.decoder = newDecoder(s.proc, s.engine, plan, clockOffset())
 	if warnings, err = s.attach(plan); err != nil {
 		return err
@@ -126,11 +129,14 @@ func monotonic() int64 {
 	return ts.Nano()
 }
 
-// Observed returns the IDs of the live goroutines that match the filters.
+// Observed returns the IDs of the live goroutines that match the filters and are sampled.
 func (s *Session) Observed() ([]uint64, error) {
 	var ids []uint64
+	s.mu.Lock()
+	rule := s.sample.want
+	s.mu.Unlock()
 	err := s.proc.EachAlive(func(id uint64, system bool) {
-		if s.selects(&event.Goroutine{ID: id, System: system}) {
+		if rule.Selects(id) && s.selects(&event.Goroutine{ID: id, System: system}) {
 			ids = append(ids, id)
 		}
 	})
@@ -185,7 +191,9 @@ func (s *Session) Engine() Engine { return s.engine }
 
 // Warnings returns the warnings for the user.
 func (s *Session) Warnings() []event.Warning {
-	return slices.Concat(s.proc.Warnings(), s.warnings, s.engine.Warnings())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Concat(s.proc.Warnings(), s.warnings, s.late, s.engine.Warnings())
 }
 
 // Warn adds a warning. It must be called before other goroutines use the session.
@@ -228,7 +236,7 @@ func (s *Session) Events() iter.Seq[*event.Event] {
 		defer s.stop()
 		n := uint64(0)
 		goOn := s.run(func(ev *event.Event) bool {
-			if ev.Kind != event.Lost { // a mark, not an event
+			if ev.Kind != event.Lost && ev.Kind != event.Resample { // marks, not events
 				n++
 			}
 			if n%delayEvery == 0 {
@@ -274,7 +282,13 @@ func (s *Session) run(yield func(*event.Event) bool) bool {
 		if all { // lost before the end of what was read
 			goOn = s.decoder.addLost(now, lost, yield)
 		}
-		if moreLost := all && s.engine.Lost() != lost; goOn && !moreLost && !s.engine.Wait(s.ctx) {
+		if goOn {
+			s.resample(record, func(ev *event.Event) bool {
+				goOn = yield(ev)
+				return goOn
+			})
+		}
+		if moreLost := all && s.engine.Lost() != lost; goOn && !ended && !moreLost && !s.engine.Wait(s.ctx) {
 			break
 		}
 	}

@@ -460,6 +460,13 @@ func (e *Engine) DrainAll(record func(raw []byte) bool) (all bool) { return e.re
 // Wait implements probe.Engine.
 func (e *Engine) Wait(ctx context.Context) bool { return e.watch.wait(ctx, e.reader) }
 
+// Wake implements probe.Engine.
+func (e *Engine) Wake() {
+	if e.watch != nil {
+		e.watch.woken.Store(true)
+	}
+}
+
 // Lost implements probe.Engine.
 func (e *Engine) Lost() uint32 {
 	if e.region == nil {

@@ -23,6 +23,7 @@ type watch struct {
 	nap     nap.Napper
 	rate    nap.Rate
 	stopped atomic.Bool
+	woken   atomic.Bool // wait is to return
 	closing atomic.Bool // the memory is being removed
 	ended   bool
 	exec    bool // it has executed another program, and no record says so yet
@@ -102,7 +103,7 @@ func (w *watch) wait(ctx context.Context, r *Reader) bool {
 			w.searched = now
 			w.places.look(w.closing.Load)
 		}
-		if !r.AllReported() || w.exec {
+		if woken := w.woken.Swap(false); !r.AllReported() || w.exec || woken {
 			return !w.ended
 		}
 		w.came(0, 0)

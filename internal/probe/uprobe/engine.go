@@ -303,6 +303,13 @@ func (e *Engine) InGap() bool { return false }
 // Wait implements probe.Engine.
 func (e *Engine) Wait(ctx context.Context) bool { return e.waker.wait(ctx, e.ring, e.control) }
 
+// Wake implements probe.Engine.
+func (e *Engine) Wake() {
+	if e.waker != nil {
+		e.waker.wake()
+	}
+}
+
 // Lost implements probe.Engine.
 func (e *Engine) Lost() uint32 {
 	if e.control == nil {

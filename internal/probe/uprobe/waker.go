@@ -109,15 +109,33 @@ func (w *waker) wait(ctx context.Context, r *ring.Ring, control *controlPage) bo
 			return false
 		}
 		for _, ev := range events[:n] {
-			if int(ev.Fd) == w.pidfd {
+			switch int(ev.Fd) {
+			case w.pidfd:
 				w.ended = true
+			case w.eventfd:
+				w.clear()
 			}
 		}
 		return !w.ended && !w.stopped.Load()
 	}
 }
 
-// stop makes wait return.
+// wake makes the current call of wait, or the next one, return true.
+func (w *waker) wake() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.eventfd >= 0 {
+		unix.Write(w.eventfd, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+	}
+}
+
+// clear forgets calls of wake.
+func (w *waker) clear() {
+	var n [8]byte
+	unix.Read(w.eventfd, n[:])
+}
+
+// stop makes wait return false.
 func (w *waker) stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
