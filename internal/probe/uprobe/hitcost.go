@@ -10,6 +10,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/loupe-go/loupe/internal/english"
 	"github.com/loupe-go/loupe/internal/probe"
 	"github.com/loupe-go/loupe/internal/sampling"
 )
@@ -59,7 +60,7 @@ func measureHit(opt Options) (cost probe.HitCost, err error) {
 	cost.Event = max(0, e.timeHits(sampled)-cost.Hit)
 	totals, err := e.Totals()
 	if want := uint64(2 * trialBatches * trialHits); err == nil && totals.Hits < want {
-		err = fmt.Errorf("only %d of %d hits", totals.Hits, want)
+		err = fmt.Errorf("only %d of %s", totals.Hits, english.Count(want, "hit"))
 	}
 	return cost, err
 }
