@@ -81,6 +81,15 @@ COMMON int end_wait(u64 goid)
 	return 1;
 }
 
+/* A wait ends of a goroutine that is not sampled. It may have been when the wait began. */
+COMMON void forget_wait(u64 goid)
+{
+	struct loupe_wait w;
+
+	if (CONFIG(min_block) && !in_sample(goid))
+		wait_end(goid, &w);
+}
+
 /*
  * The stack of the goroutine on whose behalf a thread with the g current works: the goroutine's own while current is the goroutine
  * itself. Then top and fp are its location (see hash_slowly).
@@ -112,6 +121,7 @@ COMMON void unblock(u32 tid, u64 gp, u64 current, u64 fp)
 		if (!is_listed(goid_of(by)))
 			return;
 	} else {
+		forget_wait(goid);
 		return;
 	}
 	if (read_goroutine(&waker, by))
@@ -224,6 +234,7 @@ COMMON void destroy(u32 tid, u64 goid)
 		fill_allocated(r, goid);
 		commit(r);
 	}
+	forget_wait(goid);
 	if (CONFIG(allocated))
 		allocated_end(goid);
 	if (CONFIG(skip_listed) || CONFIG(follow))
@@ -455,6 +466,7 @@ COMMON void coroutine_switch(u32 tid, const struct goroutine *from, u64 to, int 
 			block(tid, from->id, CONFIG(reason_coroutine), 0, 0, stack);
 		if (in_sample(to) && end_wait(to))
 			emit(GoUnblock, tid, to, from->id, stack);
+		forget_wait(to);
 		return;
 	}
 
@@ -496,6 +508,7 @@ PROBE(coroswitch_m)
 	if (!wanted(from.id) && !wanted(to)) {
 		if (exits && (CONFIG(skip_listed) || CONFIG(follow)))
 			list_remove(from.id);
+		forget_wait(to);
 		return 0;
 	}
 	if (exits)

@@ -289,3 +289,28 @@ func TestWaitsFull(t *testing.T) {
 		t.Errorf("counted %+v", c)
 	}
 }
+
+// TestMinBlockResampled: a wait that began while its goroutine was sampled is forgotten if it ends while the goroutine is not, by a wake-up
+// or because the goroutine ends.
+func TestMinBlockResampled(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Config.MinBlock, o.Waits = 1, csrc.TableWindow })
+	th, sched := w.thread(7, 1234, 1), w.thread(1, 77, 2)
+	sched.setG(sched.g0)
+	park, ready, exit := w.probe(gopark), w.probe(csrc.ProbesLoupeProbePROBE_ready), w.probe(csrc.ProbesLoupeProbePROBE_goexit0)
+	rule := sampling.OneIn(1000)
+	id := uint64(7)
+	for range 3 * csrc.TableWindow {
+		for _, ends := range []uintptr{ready, exit} {
+			for id++; rule.Selects(id); id++ {
+			}
+			th.hitAs(id, park)
+			w.region.Sample(rule)
+			sched.args(th.g).hit(ends)
+			w.region.Sample(0)
+			sched.hit(ready)
+		}
+	}
+	if ids := w.goroutines(); len(ids) > 0 || w.region.Lost() != 0 {
+		t.Errorf("events of %d goroutines, %d lost", len(ids), w.region.Lost())
+	}
+}
