@@ -1,4 +1,4 @@
-// Package sampling selects goroutines by a hash of their IDs. The probes have the same rule (in_sample in go.h), and so does everything
+// Package sampling selects goroutines by a hash of their IDs. The probes have the same rule (in_sample in filters.h), and so does everything
 // that reads their events. Its central type is [Rule].
 package sampling
 
