@@ -9,13 +9,13 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/container"
 	"github.com/loupe-go/loupe/internal/gobin"
 )
 
@@ -125,7 +125,7 @@ func describe(dir *procDir, bin *gobin.Binary) event.ProcessInfo {
 	}
 	info.User = userName(dir)
 	if b, err := dir.read("cgroup"); err == nil {
-		info.Container = containerID(string(b))
+		info.Container = container.Parse(string(b)).ID
 	}
 	info.NSPID = dir.innerPID()
 	return info
@@ -141,24 +141,6 @@ func userName(dir *procDir) string {
 		return u.Username
 	}
 	return ids[1]
-}
-
-// containerPattern matches the ID that container runtimes use in cgroup names: Docker, containerd, CRI-O, Podman
-// and the kubelet all use 64 hexadecimal digits.
-var containerPattern = regexp.MustCompile(`(?:^|[^0-9a-f])([0-9a-f]{64})(?:[^0-9a-f]|$)`)
-
-// containerID returns the ID of a process's container, from the contents of /proc/PID/cgroup.
-func containerID(cgroup string) string {
-	id := ""
-	for line := range strings.Lines(cgroup) {
-		for _, m := range containerPattern.FindAllStringSubmatch(line, -1) {
-			id = m[1] // the innermost one
-		}
-		if id != "" {
-			return id
-		}
-	}
-	return ""
 }
 
 // engines returns the names of the engines that support the executable of a process.
