@@ -33,8 +33,11 @@ func Processes(ctx context.Context) iter.Seq2[event.ProcessInfo, error] {
 }
 
 // Find returns the IDs of the processes that match name, in increasing order. The name is a process ID, the path of an
-// executable, the base name of an executable, or the name of a process in /proc/PID/comm. Find does not check whether
-// the processes run Go programs. If no process matches, the error wraps [ErrNoProcess].
+// executable, the base name of an executable, the name of a process in /proc/PID/comm, or one of these:
+//   - "container:ID", or just the ID: the ID of a container, or at least its first 12 digits
+//   - "pod:NAME" or "pod:NAMESPACE/NAME": the name of a Kubernetes pod that has logs in /var/log/pods
+//
+// Find does not check whether the processes run Go programs. If no process matches, the error wraps [ErrNoProcess].
 func Find(name string) ([]int, error) { return goproc.Resolve(name) }
 
 // ProcessOptions configures [OpenProcess], [CheckProcess] and [Repair]. The zero value is usable.

@@ -184,7 +184,7 @@ func TestGoroutines(t *testing.T) {
 		t.Errorf("one Go process among several of a name: %d, %+v", sys.opened, r)
 	}
 	sys.notGo[6] = true
-	if r := run(t, sys, "goroutines", "many"); r.status != exitUsage || !strings.Contains(r.errOut, "5 6 7") {
+	if r := run(t, sys, "goroutines", "many"); r.status != exitUnobservable || !strings.Contains(r.errOut, "many: none of 3 processes can be observed: not a Go program") {
 		t.Errorf("no Go process among several of a name: %+v", r)
 	}
 	sys = newFake()

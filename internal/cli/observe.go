@@ -78,11 +78,12 @@ func memoryIntervalProblem(every time.Duration) string {
 }
 
 // liveTargetHelp is the part of a command's help that says what TARGET is, for live events.
-const liveTargetHelp = `TARGET is a PID, the path of an executable, a process name, or -- PROG ARGS...,
-which starts a program and observes it from its first goroutine. The output of
-the program goes to stderr. Loupe exits when the program exits, with its exit
-status. A name that matches several Go processes is an error, which lists their
-PIDs. unix:PATH is the socket of the agent in a program (package glti/observe).`
+const liveTargetHelp = `TARGET is a PID, the path of an executable, a process name, a container ID,
+pod:NAME, pod:NAMESPACE/NAME, or -- PROG ARGS..., which starts a program and
+observes it from its first goroutine. The output of the program goes to stderr.
+Loupe exits when the program exits, with its exit status. A name that matches
+several Go processes is an error, which lists their PIDs. unix:PATH is the
+socket of the agent in a program (package glti/observe).`
 
 // socketPrefix begins a target that is the socket of the agent in a program.
 const socketPrefix = "unix:"

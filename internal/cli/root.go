@@ -94,8 +94,9 @@ func (a *app) rootCommand() *cobra.Command {
 reason, wait time and stack, and a live stream of events. The program is not
 rebuilt, restarted or signalled, and may be stripped.
 
-TARGET is a PID, the path of an executable, a process name, or -- PROG ARGS...,
-which starts a program and observes it.
+TARGET is a PID, the path of an executable, a process name, a container ID,
+pod:NAME, pod:NAMESPACE/NAME, or -- PROG ARGS..., which starts a program and
+observes it.
 
 Exit status: 0 success; 1 failure; 2 usage error; 3 the target cannot be
 observed (no such process, not a Go program, permission denied, layout not

@@ -64,11 +64,11 @@ func (t *targetFlags) add(cmd *cobra.Command) {
 }
 
 // targetHelp is the part of a command's help that says what TARGET is.
-const targetHelp = `TARGET is a PID, the path of an executable, a process name, or -- PROG ARGS...,
-which starts a program, inspects it after one second (--after) and waits until
-it exits. The output of the program goes to stderr. Loupe exits with its exit
-status. A name that matches several Go processes is an error, which lists their
-PIDs.`
+const targetHelp = `TARGET is a PID, the path of an executable, a process name, a container ID,
+pod:NAME, pod:NAMESPACE/NAME, or -- PROG ARGS..., which starts a program,
+inspects it after one second (--after) and waits until it exits. The output of
+the program goes to stderr. Loupe exits with its exit status. A name that
+matches several Go processes is an error, which lists their PIDs.`
 
 // targetArgs accepts one TARGET, or -- PROG ARGS...; with optional, nothing at all too.
 func targetArgs(optional bool) cobra.PositionalArgs {
@@ -83,7 +83,7 @@ func targetArgs(optional bool) cobra.PositionalArgs {
 		case dash < 0 && startsLater(cmd):
 			problem = "--after applies only to programs that Loupe starts: -- PROG ARGS..."
 		case dash < 0 && len(args) == 0 && !optional:
-			problem = "missing TARGET: a PID, the path of an executable, a process name, or -- PROG ARGS..."
+			problem = "missing TARGET: a PID, the path of an executable, a process name, a container ID, pod:NAME, or -- PROG ARGS..."
 		case dash < 0 && len(args) > 1:
 			problem = fmt.Sprintf("expected one TARGET, got %d; to start a program, put -- before it", len(args))
 		}
@@ -118,8 +118,10 @@ func (a *app) find(cmd *cobra.Command, target string) (int, error) {
 	if err != nil {
 		return 0, &targetError{err: err}
 	}
-	if len(pids) > 1 {
-		pids = a.goProcesses(pids)
+	if n := len(pids); n > 1 {
+		if pids = a.goProcesses(pids); len(pids) == 0 {
+			return 0, &targetError{err: fmt.Errorf("%s: none of %d processes can be observed: %w", target, n, loupe.ErrNotGo)}
+		}
 	}
 	if len(pids) > 1 {
 		return 0, &usageError{
@@ -131,7 +133,7 @@ func (a *app) find(cmd *cobra.Command, target string) (int, error) {
 }
 
 // goProcesses leaves out those processes that are no Go programs, such as the shell that runs a wrapper of the same name.
-// When none or too many are left to tell, it returns all.
+// If there are too many to tell, it returns all.
 func (a *app) goProcesses(pids []int) []int {
 	if len(pids) > maxTriedPIDs {
 		return pids
@@ -145,9 +147,6 @@ func (a *app) goProcesses(pids []int) []int {
 		if !errors.Is(err, loupe.ErrNotGo) {
 			found = append(found, pid)
 		}
-	}
-	if len(found) == 0 {
-		return pids
 	}
 	return found
 }

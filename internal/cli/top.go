@@ -99,10 +99,11 @@ values or totals since the start. Fields are omitted until they are known.
 20 ns for each allocation with engine inline, which is then preferred (it
 patches the process), and 1 µs or more with engine uprobe.
 
-` + `TARGET is a PID, the path of an executable, a process name, or -- PROG ARGS...,
-which starts a program and observes it from its first goroutine. Loupe exits
-with its exit status. In the live view the program has no input, its output is
-printed after the view closes, and closing the view interrupts it like Ctrl-C.`,
+` + `TARGET is a PID, the path of an executable, a process name, a container ID,
+pod:NAME, pod:NAMESPACE/NAME, or -- PROG ARGS..., which starts a program and
+observes it from its first goroutine. Loupe exits with its exit status. In the
+live view the program has no input, its output is printed after the view closes,
+and closing the view interrupts it like Ctrl-C.`,
 		Example: `  loupe top 1234
   loupe top orders --interval 500ms
   loupe top orders --allocs

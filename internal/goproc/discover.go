@@ -1,14 +1,12 @@
 package goproc
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"os"
 	"os/user"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -188,78 +186,4 @@ func (p *Process) EachAlive(live func(id uint64, system bool)) error {
 		}
 	}
 	return nil
-}
-
-// Resolve returns the PIDs of the processes that match target: a PID, the path of an executable, the base name of an
-// executable, or the command name in /proc/PID/comm.
-func Resolve(target string) ([]int, error) {
-	if pid, err := strconv.Atoi(target); err == nil {
-		if pid <= 0 {
-			return nil, fmt.Errorf("process %d: %w", pid, ErrNoProcess)
-		}
-		if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); err != nil {
-			return nil, fmt.Errorf("process %d: %w", pid, ErrNoProcess)
-		}
-		return []int{pid}, nil
-	}
-	all, err := PIDs()
-	if err != nil {
-		return nil, err
-	}
-	match, err := Matching(target)
-	if err != nil {
-		return nil, err
-	}
-	var found []int
-	for _, pid := range all {
-		if pid != os.Getpid() && match(pid) {
-			found = append(found, pid)
-		}
-	}
-	slices.SortFunc(found, cmp.Compare)
-	if len(found) == 0 {
-		return nil, fmt.Errorf("%s: %w", target, ErrNoProcess)
-	}
-	return found, nil
-}
-
-// Matching returns a predicate for the processes that match a target other than a PID: see [Resolve]. It is for a search that takes
-// place now, because the file at a path can be replaced.
-func Matching(target string) (func(pid int) bool, error) {
-	if strings.ContainsRune(target, filepath.Separator) {
-		return matchPath(target)
-	}
-	return matchName(target), nil
-}
-
-// matchPath returns a predicate for processes that execute the file at a path: the same file, or the same path in the
-// process's own mount namespace.
-func matchPath(path string) (func(pid int) bool, error) {
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return nil, err
-	}
-	st, statErr := os.Stat(abs)
-	return func(pid int) bool {
-		link := fmt.Sprintf("/proc/%d/exe", pid)
-		if statErr == nil {
-			if exe, err := os.Stat(link); err == nil && os.SameFile(st, exe) {
-				return true
-			}
-		}
-		name, err := os.Readlink(link)
-		return err == nil && strings.TrimSuffix(name, " (deleted)") == abs
-	}, nil
-}
-
-// matchName returns a predicate for processes with the given name.
-func matchName(name string) func(pid int) bool {
-	return func(pid int) bool {
-		exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
-		if err == nil && filepath.Base(strings.TrimSuffix(exe, " (deleted)")) == name {
-			return true
-		}
-		comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-		return err == nil && strings.TrimSuffix(string(comm), "\n") == name
-	}
 }
