@@ -19,13 +19,18 @@ import (
 
 // PIDs returns the IDs of all processes in /proc, in increasing order.
 func PIDs() ([]int, error) {
-	names, err := os.ReadDir("/proc")
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
 	if err != nil {
 		return nil, err
 	}
 	var all []int
-	for _, n := range names {
-		if pid, err := strconv.Atoi(n.Name()); err == nil {
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
 			all = append(all, pid)
 		}
 	}
