@@ -3,6 +3,8 @@ package goproc
 import (
 	"fmt"
 	"strconv"
+	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,6 +19,9 @@ type Identity struct {
 
 // StartTicks returns when the process started, in clock ticks since boot (starttime in proc(5)).
 func (id Identity) StartTicks() uint64 { return id.started }
+
+// Age returns how long ago the process started.
+func (id Identity) Age() time.Duration { return procStat{startTicks: id.started}.age() }
 
 // SameProcess reports whether two programs were executed by the same process.
 func (id Identity) SameProcess(other Identity) bool {
@@ -56,10 +61,16 @@ func readStat(pid int) (procStat, error) {
 		return procStat{}, procError(pid, err)
 	}
 	defer unix.Close(fd)
-	var buf [2048]byte // a line has at most 52 numbers and a name of 64 bytes
+	buf := statBuffers.Get().(*[statSize]byte)
+	defer statBuffers.Put(buf)
 	n, err := unix.Read(fd, buf[:])
 	if err != nil {
 		return procStat{}, procError(pid, err)
 	}
 	return parseStat(buf[:n])
 }
+
+// statSize is more than the length of a line: 52 numbers and a name of 64 bytes.
+const statSize = 2048
+
+var statBuffers = sync.Pool{New: func() any { return new([statSize]byte) }}
