@@ -1,8 +1,18 @@
 package discover
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/loupe-go/loupe/internal/goproc"
+	"github.com/loupe-go/loupe/internal/testcmd"
+	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
 // TestVariables reads environments.
@@ -60,5 +70,85 @@ func TestGenerations(t *testing.T) {
 	}
 	if _, ok := g.get(0); ok {
 		t.Error("0 was kept")
+	}
+}
+
+// TestSameBuild does not analyze a copy of an executable, and analyzes one without a build ID.
+func TestSameBuild(t *testing.T) {
+	w := New(Options{})
+	contents, err := os.ReadFile(tiny(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, analyses := range []uint64{1, 1, 1} {
+		path := filepath.Join(t.TempDir(), "copy")
+		if err := os.WriteFile(path, contents, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		p := testtarget.Start(t, path)
+		for range 2 {
+			id, err := goproc.Identify(p.PID())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f := w.examine(id); f.outcome != isGo || f.process.Exe != path || w.Stats().Analyses != analyses {
+				t.Errorf("copy %d: %+v, %d analyses", i, f, w.Stats().Analyses)
+			}
+		}
+		p.Stop()
+	}
+}
+
+// TestBadExecutables runs executables that are no Go programs, or unusual ones.
+func TestBadExecutables(t *testing.T) {
+	w := New(Options{})
+	for name, path := range testtarget.RunnableBadBinaries(t) {
+		cmd := testcmd.Within(t, 0, path)
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if cmd.Start() != nil {
+			continue
+		}
+		id, err := goproc.Identify(cmd.Process.Pid)
+		f := w.examine(id)
+		if err == nil && f.outcome == failed && f.err == nil {
+			t.Errorf("%s: %+v", name, f)
+		}
+		t.Logf("%s: %d, %v", name, f.outcome, f.err)
+		in.Close()
+		cmd.Process.Kill()
+		cmd.Wait()
+	}
+}
+
+// TestWithin goes on if an examination does not end, and bounds their number.
+func TestWithin(t *testing.T) {
+	var hanging atomic.Int32
+	blocked := make(chan struct{})
+	var ended sync.WaitGroup
+	ended.Add(maxHanging)
+	for i := range maxHanging {
+		if _, ok := within(time.Millisecond, &hanging, func() int { defer ended.Done(); <-blocked; return 1 }); ok {
+			t.Errorf("%d has returned", i)
+		}
+	}
+	if n := hanging.Load(); n != maxHanging {
+		t.Errorf("%d are hanging", n)
+	}
+	if _, ok := within(time.Hour, &hanging, func() int { t.Error("called"); return 1 }); ok {
+		t.Error("one more was called")
+	}
+	close(blocked)
+	ended.Wait()
+	for hanging.Load() != 0 {
+		time.Sleep(time.Millisecond)
+	}
+	if v, ok := within(time.Hour, &hanging, func() int { return 7 }); !ok || v != 7 {
+		t.Error(v, ok)
+	}
+	if causeOf(errHanging) != CauseHanging || causeOf(errors.New("x")) != CauseOther || causeOf(os.ErrPermission) != CausePermission {
+		t.Error("causes")
 	}
 }

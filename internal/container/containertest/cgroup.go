@@ -74,10 +74,13 @@ func Container(tb testing.TB, podUID, id string) *Cgroup {
 	return New(tb, fmt.Sprintf("kubepods.slice/kubepods-burstable.slice/%s/cri-containerd-%s.scope", pod, id))
 }
 
+// Procs returns the path of the file to which a process writes its ID to move itself to the cgroup.
+func (c *Cgroup) Procs() string { return filepath.Join(c.dir, "cgroup.procs") }
+
 // Add moves a process to the cgroup.
 func (c *Cgroup) Add(tb testing.TB, pid int) {
 	tb.Helper()
-	if err := os.WriteFile(filepath.Join(c.dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0); err != nil {
+	if err := os.WriteFile(c.Procs(), []byte(strconv.Itoa(pid)), 0); err != nil {
 		tb.Fatal(err)
 	}
 }
