@@ -44,7 +44,9 @@ func (w *Watcher) open() *feed {
 		name     Source
 		disabled bool
 		open     func() (source, error)
-	}{} {
+	}{
+		{SourceConnector, w.noConnector, func() (source, error) { return openConnector(w.buffer) }},
+	} {
 		if s.disabled {
 			why = append(why, string(s.name)+": disabled")
 			continue

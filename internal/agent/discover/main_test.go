@@ -115,12 +115,25 @@ func (f *follower) check(e Event) {
 
 // sources runs a test with each source of processes.
 func sources(t *testing.T, test func(t *testing.T, w *Watcher)) {
+	t.Run("connector", func(t *testing.T) { test(t, withConnector(t)) })
 	t.Run("polling", func(t *testing.T) { test(t, New(polling(50*time.Millisecond))) })
 }
 
 // polling returns the options of a Watcher that only scans.
 func polling(interval time.Duration) Options {
-	return Options{Interval: interval}
+	return Options{NoConnector: true, Interval: interval}
+}
+
+// withConnector returns a Watcher that finds nothing by scans.
+func withConnector(t *testing.T) *Watcher {
+	c, err := openConnector(connectorBuffer)
+	if err != nil {
+		t.Skip(err)
+	}
+	if err := c.close(); err != nil {
+		t.Error(err)
+	}
+	return New(Options{Rescan: time.Hour})
 }
 
 func tiny(tb testing.TB) string {

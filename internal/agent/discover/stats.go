@@ -13,7 +13,7 @@ import (
 // = Go + NotGo + Gone + the sum of Failed. Kernel threads are not counted.
 type Stats struct {
 	Source Source
-	Why    string // why the sources before it are unavailable
+	Why    string // why the sources before it are unavailable; empty for SourceConnector
 
 	Scans      uint64 // of /proc
 	ScanErrors uint64 // scans that have failed
@@ -37,7 +37,8 @@ type Source string
 
 // The sources, in the order in which they are tried.
 const (
-	SourcePolling Source = "polling" // scans of /proc
+	SourceConnector Source = "process connector"
+	SourcePolling   Source = "polling" // scans of /proc
 )
 
 // The causes in Stats.Failed.

@@ -29,6 +29,10 @@ type Options struct {
 	// Rescan is the time between two scans of all processes if the kernel reports them, in case that one was missed. Zero means
 	// DefaultRescan.
 	Rescan time.Duration
+
+	// NoConnector disables the process connector, which requires the PID and network namespaces of the machine and, before Linux 6.6,
+	// CAP_NET_ADMIN. The capability is required only when Run is called.
+	NoConnector bool
 }
 
 // Defaults of Options.
@@ -71,7 +75,9 @@ type Event struct {
 type Watcher struct {
 	log              *slog.Logger
 	interval, rescan time.Duration
+	noConnector      bool
 	self             int
+	buffer           int // size in bytes, of openConnector
 
 	// These belong to the goroutine that calls Run.
 	handle  func(Event)
@@ -115,7 +121,7 @@ type recheck struct {
 
 // New returns a Watcher. It does nothing until [Watcher.Run] is called.
 func New(opt Options) *Watcher {
-	w := &Watcher{log: opt.Log, interval: opt.Interval, rescan: opt.Rescan,
+	w := &Watcher{log: opt.Log, interval: opt.Interval, rescan: opt.Rescan, noConnector: opt.NoConnector, buffer: connectorBuffer,
 		known: map[int]*known{}, pending: map[int]recheck{}, files: newFileCache()}
 	if w.log == nil {
 		w.log = slog.New(slog.DiscardHandler)

@@ -206,6 +206,58 @@ func TestContainer(t *testing.T) {
 	})
 }
 
+// TestStorm starts processes that end at once. If the kernel reports processes, each one is accounted for.
+func TestStorm(t *testing.T) {
+	path := tiny(t)
+	t.Run("connector", func(t *testing.T) { storm(t, path, withConnector(t), 500) })
+}
+
+func storm(t *testing.T, path string, w *Watcher, processes int) {
+	const atOnce = 4
+	var mu sync.Mutex
+	outcomes := map[int]outcome{}
+	w.examined = func(pid int, o outcome) {
+		mu.Lock()
+		defer mu.Unlock()
+		outcomes[pid] = o
+	}
+	f := follow(t, w)
+	pids := make(chan int, processes)
+	var storm sync.WaitGroup
+	for range atOnce {
+		storm.Go(func() {
+			for range processes / atOnce {
+				cmd := testcmd.Command(t, path) // its input is empty, so that it ends at once
+				if err := cmd.Start(); err != nil {
+					t.Error(err)
+					return
+				}
+				pids <- cmd.Process.Pid
+				cmd.Wait()
+			}
+		})
+	}
+	storm.Wait()
+	close(pids)
+	last := testtarget.Start(t, path) // notices are in order
+	f.wait(last.PID(), Appeared)
+	s := f.Stats()
+	counts := map[outcome]int{}
+	mu.Lock()
+	defer mu.Unlock()
+	for pid := range pids {
+		o, ok := outcomes[pid]
+		if !ok && s.Overflows == 0 {
+			t.Errorf("process %d was not noticed: %+v", pid, s)
+		}
+		counts[o]++
+	}
+	if counts[failed]+counts[notGo]+counts[noProgram] > 0 || s.Analyses > s.Programs/4 {
+		t.Errorf("%v: %+v", counts, s)
+	}
+	t.Logf("%d Go, %d gone, %d overflows, %d analyses", counts[isGo], counts[gone], s.Overflows, s.Analyses)
+}
+
 // TestPIDReused tells two processes with the same ID apart.
 func TestPIDReused(t *testing.T) {
 	if os.Getenv("LOUPE_TEST_NAMESPACE") == "" {
