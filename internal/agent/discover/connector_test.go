@@ -34,18 +34,18 @@ func TestUnavailable(t *testing.T) {
 				runAgain(t, append(test.command, os.Args[0])...)
 				return
 			}
-			f := follow(t, New(Options{}))
+			f := follow(t, New(Options{NoTracepoints: true}))
 			s := f.Stats()
 			if s.Source == SourceConnector && test.name == "capability" {
 				return // Linux 6.6 and later require none
 			}
-			if s.Source != SourcePolling || s.Why != test.why {
+			if s.Source != SourcePolling || s.Why != test.why+"; tracepoints: disabled" {
 				t.Errorf("%q: %q, want %q", s.Source, s.Why, test.why)
 			}
 		})
 	}
 	f := follow(t, New(polling(0)))
-	if s := f.Stats(); s.Source != SourcePolling || s.Why != "process connector: disabled" {
+	if s := f.Stats(); s.Source != SourcePolling || s.Why != "process connector: disabled; tracepoints: disabled" {
 		t.Errorf("%+v", s)
 	}
 }
@@ -56,6 +56,11 @@ func TestOverflow(t *testing.T) {
 		w := withConnector(t)
 		w.buffer = 1 // the kernel's minimum: two notices
 		overflow(t, w, 20)
+	})
+	t.Run("tracepoints", func(t *testing.T) {
+		w := withTracepoints(t)
+		w.ring = os.Getpagesize() // 256 notices, and a batch in the Watcher
+		overflow(t, w, 250)
 	})
 }
 

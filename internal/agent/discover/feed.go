@@ -46,6 +46,7 @@ func (w *Watcher) open() *feed {
 		open     func() (source, error)
 	}{
 		{SourceConnector, w.noConnector, func() (source, error) { return openConnector(w.buffer) }},
+		{SourceTracepoints, w.noTracepoints, func() (source, error) { return openTracepoints(w.ring) }},
 	} {
 		if s.disabled {
 			why = append(why, string(s.name)+": disabled")

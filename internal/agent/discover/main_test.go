@@ -116,12 +116,25 @@ func (f *follower) check(e Event) {
 // sources runs a test with each source of processes.
 func sources(t *testing.T, test func(t *testing.T, w *Watcher)) {
 	t.Run("connector", func(t *testing.T) { test(t, withConnector(t)) })
+	t.Run("tracepoints", func(t *testing.T) { test(t, withTracepoints(t)) })
 	t.Run("polling", func(t *testing.T) { test(t, New(polling(50*time.Millisecond))) })
 }
 
 // polling returns the options of a Watcher that only scans.
 func polling(interval time.Duration) Options {
-	return Options{NoConnector: true, Interval: interval}
+	return Options{NoConnector: true, NoTracepoints: true, Interval: interval}
+}
+
+// withTracepoints is withConnector for tracepoints.
+func withTracepoints(t *testing.T) *Watcher {
+	p, err := openTracepoints(ringBytes)
+	if err != nil {
+		t.Skip(err)
+	}
+	if err := p.close(); err != nil {
+		t.Error(err)
+	}
+	return New(Options{NoConnector: true, Rescan: time.Hour})
 }
 
 // withConnector returns a Watcher that finds nothing by scans.
@@ -133,7 +146,7 @@ func withConnector(t *testing.T) *Watcher {
 	if err := c.close(); err != nil {
 		t.Error(err)
 	}
-	return New(Options{Rescan: time.Hour})
+	return New(Options{NoTracepoints: true, Rescan: time.Hour})
 }
 
 func tiny(tb testing.TB) string {

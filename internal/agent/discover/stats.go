@@ -37,8 +37,9 @@ type Source string
 
 // The sources, in the order in which they are tried.
 const (
-	SourceConnector Source = "process connector"
-	SourcePolling   Source = "polling" // scans of /proc
+	SourceConnector   Source = "process connector"
+	SourceTracepoints Source = "tracepoints" // of the scheduler, by eBPF
+	SourcePolling     Source = "polling"     // scans of /proc
 )
 
 // The causes in Stats.Failed.

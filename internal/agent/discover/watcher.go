@@ -30,9 +30,10 @@ type Options struct {
 	// DefaultRescan.
 	Rescan time.Duration
 
-	// NoConnector disables the process connector, which requires the PID and network namespaces of the machine and, before Linux 6.6,
-	// CAP_NET_ADMIN. The capability is required only when Run is called.
-	NoConnector bool
+	// These disable sources: the process connector, which requires the network namespace of the machine and, before Linux 6.6,
+	// CAP_NET_ADMIN; and tracepoints, which require CAP_BPF and CAP_PERFMON. Both require the PID namespace of the machine. The
+	// capabilities are required only when Run is called.
+	NoConnector, NoTracepoints bool
 }
 
 // Defaults of Options.
@@ -76,8 +77,9 @@ type Watcher struct {
 	log              *slog.Logger
 	interval, rescan time.Duration
 	noConnector      bool
+	noTracepoints    bool
 	self             int
-	buffer           int // size in bytes, of openConnector
+	buffer, ring     int // sizes in bytes, of openConnector and openTracepoints
 
 	// These belong to the goroutine that calls Run.
 	handle  func(Event)
@@ -121,7 +123,8 @@ type recheck struct {
 
 // New returns a Watcher. It does nothing until [Watcher.Run] is called.
 func New(opt Options) *Watcher {
-	w := &Watcher{log: opt.Log, interval: opt.Interval, rescan: opt.Rescan, noConnector: opt.NoConnector, buffer: connectorBuffer,
+	w := &Watcher{log: opt.Log, interval: opt.Interval, rescan: opt.Rescan, noConnector: opt.NoConnector, noTracepoints: opt.NoTracepoints,
+		buffer: connectorBuffer, ring: ringBytes,
 		known: map[int]*known{}, pending: map[int]recheck{}, files: newFileCache()}
 	if w.log == nil {
 		w.log = slog.New(slog.DiscardHandler)

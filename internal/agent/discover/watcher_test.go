@@ -210,6 +210,7 @@ func TestContainer(t *testing.T) {
 func TestStorm(t *testing.T) {
 	path := tiny(t)
 	t.Run("connector", func(t *testing.T) { storm(t, path, withConnector(t), 500) })
+	t.Run("tracepoints", func(t *testing.T) { storm(t, path, withTracepoints(t), 200) })
 }
 
 func storm(t *testing.T, path string, w *Watcher, processes int) {
