@@ -250,5 +250,6 @@ func filterNotices(fd int) error {
 		{Code: unix.BPF_RET | unix.BPF_K, K: 1<<32 - 1},
 		{Code: unix.BPF_RET | unix.BPF_K},
 	}
-	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(program)), Filter: unsafe.SliceData(program)})
+	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
+		&unix.SockFprog{Len: uint16(len(program)), Filter: unsafe.SliceData(program)})
 }

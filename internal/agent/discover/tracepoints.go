@@ -59,7 +59,8 @@ func (t *tracepoints) open(bytes int) error {
 	}
 	t.opened = append(t.opened, t.reader)
 	for name, exit := range map[string]bool{"sched_process_exec": false, "sched_process_exit": true} {
-		prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "loupe_notice", Type: ebpf.RawTracepoint, Instructions: noticeProgram(ring, t.counter, exit), License: "GPL"})
+		code := noticeProgram(ring, t.counter, exit)
+		prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "loupe_notice", Type: ebpf.RawTracepoint, Instructions: code, License: "GPL"})
 		if err != nil {
 			return err
 		}

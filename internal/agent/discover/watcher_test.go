@@ -36,8 +36,8 @@ func TestFollow(t *testing.T) {
 			t.Fatal(err)
 		}
 		build := e.Process.BuildID
-		want := Process{ID: id, PID: p.PID(), StartTicks: id.StartTicks(), UID: os.Geteuid(), Exe: path, BuildID: build, Comm: filepath.Base(path)[:min(15, len(filepath.Base(path)))],
-			ServiceName: "shop", ResourceAttributes: "a=b,c=d", Container: e.Process.Container}
+		want := Process{ID: id, PID: p.PID(), StartTicks: id.StartTicks(), UID: os.Geteuid(), Exe: path, BuildID: build,
+			Comm: filepath.Base(path)[:min(15, len(filepath.Base(path)))], ServiceName: "shop", ResourceAttributes: "a=b,c=d", Container: e.Process.Container}
 		if e.Process != want || len(build) < 40 {
 			t.Errorf("%+v, want %+v", e.Process, want)
 		}
@@ -210,7 +210,7 @@ func TestContainer(t *testing.T) {
 func TestStorm(t *testing.T) {
 	path := tiny(t)
 	t.Run("connector", func(t *testing.T) { storm(t, path, withConnector(t), 500) })
-	t.Run("tracepoints", func(t *testing.T) { storm(t, path, withTracepoints(t), 200) })
+	t.Run("tracepoints", func(t *testing.T) { storm(t, path, withTracepoints(t), 100) })
 }
 
 func storm(t *testing.T, path string, w *Watcher, processes int) {
