@@ -65,9 +65,12 @@ func (w *Watcher) examineNow(id goproc.Identity) finding {
 	if err == nil {
 		err = f.err
 	}
+	if err == nil && !f.isGo {
+		return finding{outcome: notGo}
+	}
 	var p Process
 	clipped := false
-	if err == nil && f.isGo {
+	if err == nil {
 		p, clipped = describe(id)
 		p.BuildID = f.buildID
 	}
@@ -77,8 +80,6 @@ func (w *Watcher) examineNow(id goproc.Identity) finding {
 		return finding{outcome: gone}
 	case err != nil:
 		return finding{outcome: failed, err: err}
-	case !f.isGo:
-		return finding{outcome: notGo}
 	}
 	if clipped {
 		w.count(func(s *Stats) { s.Clipped++ })
