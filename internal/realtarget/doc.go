@@ -36,7 +36,8 @@
 //	miniflux.app/v2 v2.3.5                            1.27.4   database/sql with lib/pq; uses PostgreSQL
 //	github.com/smallstep/certificates v0.30.2         1.26.11  chi, database/sql, HTTP/2; uses PostgreSQL
 //
-// The OpenTelemetry Collector is built by its own builder (v0.155.0), for package testcollector. It is not among Programs.
+// The OpenTelemetry Collector is built by its own builder (v0.155.0), for package testcollector. The API server of
+// Kubernetes is built from a module of this repository, for package testkube. They are not among Programs.
 //
 // The programs are kept in the directory loupe-realtarget of the user's cache
 // directory, and all test processes share them. A package is downloaded only

@@ -27,6 +27,7 @@ func planEtcd(at *site) (*plan, error) {
 					body: fmt.Sprintf(`{"key":%q,"value":%q}`, key, key), want: `"revision"`},
 				ask{method: http.MethodPost, url: base + "/v3/kv/range", body: fmt.Sprintf(`{"key":%q}`, key), want: `"revision"`})
 		}),
+		serves: at.addrs[0],
 		guests: 3, loaders: 4,
 	}, nil
 }

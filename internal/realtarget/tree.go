@@ -1,0 +1,37 @@
+package realtarget
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+)
+
+// Tree is a program of this repository whose directory is a module of its own: a main.go, which requires large programs as packages.
+type Tree struct{ Dir string }
+
+// String implements Source.
+func (t Tree) String() string { return "module in " + t.Dir }
+
+func (t Tree) key() string {
+	sum := sha256.New()
+	for _, name := range []string{"go.mod", "go.sum", "main.go"} {
+		text, _ := os.ReadFile(filepath.Join(t.Dir, name)) // the build fails if there is none
+		sum.Write(text)
+	}
+	return "tree-" + filepath.Base(t.Dir) + "-" + hex.EncodeToString(sum.Sum(nil)[:8])
+}
+
+func (Tree) missing() string {
+	if _, err := exec.LookPath("go"); err != nil {
+		return "the go command"
+	}
+	return ""
+}
+
+func (t Tree) get(dir, name string) error {
+	env := slices.Concat(os.Environ(), []string{"GOFLAGS=-mod=readonly", "GO111MODULE=on", "GOWORK=off", "CGO_ENABLED=0"})
+	return run(t.Dir, env, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", filepath.Join(dir, name), ".")
+}
