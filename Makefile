@@ -29,7 +29,7 @@ INLINE_FEW = ^(TestTruth|TestSpan|TestCounts|TestRecord|TestStacks|TestSample|Te
 ARCH        ?= arm64
 KERNEL      ?= linux-image-$(ARCH)
 
-.PHONY: build generate test testdeps checkdeps check tidy bench fuzz pages truth torture overlay-matrix overlay-judge emulated hostile clean help
+.PHONY: build generate test testdeps checkdeps check tidy bench fuzz pages truth torture overlay-matrix overlay-judge kube emulated hostile clean help
 
 ## build: the static loupe executable, bin/loupe
 build:
@@ -114,6 +114,10 @@ overlay-matrix:
 JUDGE ?= 1.21.13 1.26.11 1.27.4
 overlay-judge:
 	scripts/overlay-judge $(JUDGE)
+
+## kube: the API server of Kubernetes, which tests with RELEASES=all need; they build it themselves otherwise; 6 minutes of processor time and 3 GB of the go command's cache
+kube:
+	LOUPE_RELEASES=all go test -run '^TestServer$$' -count 1 -v -timeout 45m ./internal/testkube
 
 ## hostile: the tests under unusual conditions, one by one and then together: nohup, no stdin, no terminal, no TERM, umask 077, another time zone and locale, busy loops; TEST selects packages
 hostile: testdeps

@@ -19,7 +19,7 @@ var starters = map[string][]string{
 }
 
 // testPackages are the packages that only tests use, without this one.
-var testPackages = []string{"internal/testtarget", "internal/realtarget", "internal/testcollector", "internal/testpostgres"}
+var testPackages = []string{"internal/testtarget", "internal/realtarget", "internal/testcollector", "internal/testkube", "internal/testpostgres"}
 
 // TestNoOtherCommands looks for tests that start a command without a deadline and in a world that is not defined.
 func TestNoOtherCommands(t *testing.T) {
