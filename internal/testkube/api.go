@@ -112,10 +112,17 @@ func (s *Server) UpdatePodStatus(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// SetLabels sets labels and annotations of a pod. The values are strings, or nil to remove the key.
+// SetLabels sets labels and annotations of a pod, besides those that it has. The values are strings, or nil to remove the key.
 func (s *Server) SetLabels(pod *corev1.Pod, labels, annotations map[string]any) {
 	s.tb.Helper()
-	s.patch(pod, "", map[string]any{"metadata": map[string]any{"labels": labels, "annotations": annotations}})
+	metadata := map[string]any{}
+	if labels != nil {
+		metadata["labels"] = labels
+	}
+	if annotations != nil {
+		metadata["annotations"] = annotations
+	}
+	s.patch(pod, "", map[string]any{"metadata": metadata})
 }
 
 func (s *Server) patch(pod *corev1.Pod, subresource string, change any) {
