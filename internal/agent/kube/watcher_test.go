@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"os"
@@ -18,7 +19,16 @@ import (
 	"github.com/loupe-go/loupe/internal/testkube"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(podVariable) != "" {
+		if err := beInPod(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // TestWatch follows a pod through its life, with servers that stream the list of pods and with those that do not.
 func TestWatch(t *testing.T) {
