@@ -36,16 +36,36 @@ type Cgroup struct{ dir string }
 // cannot be made.
 func New(tb testing.TB, path string) *Cgroup {
 	tb.Helper()
-	var stat unix.Statfs_t
-	top := ""
-	for _, dir := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
-		if unix.Statfs(dir, &stat) == nil && stat.Type == unix.CGROUP2_SUPER_MAGIC {
-			top = dir
-		}
-	}
+	top := mounted(unix.CGROUP2_SUPER_MAGIC, "/sys/fs/cgroup", "/sys/fs/cgroup/unified")
 	if top == "" {
 		tb.Skip("requires cgroup v2 at /sys/fs/cgroup or /sys/fs/cgroup/unified")
 	}
+	return newIn(tb, top, path)
+}
+
+// NewV1 is New for a hierarchy of cgroup v1. It returns nil if the machine has none, as most have today.
+func NewV1(tb testing.TB, path string) *Cgroup {
+	tb.Helper()
+	top := mounted(unix.CGROUP_SUPER_MAGIC, "/sys/fs/cgroup/pids", "/sys/fs/cgroup/freezer")
+	if top == "" {
+		return nil
+	}
+	return newIn(tb, top, path)
+}
+
+// mounted returns the first directory that a file system of a type is mounted at.
+func mounted(magic int64, dirs ...string) string {
+	var stat unix.Statfs_t
+	for _, dir := range dirs {
+		if unix.Statfs(dir, &stat) == nil && stat.Type == magic {
+			return dir
+		}
+	}
+	return ""
+}
+
+func newIn(tb testing.TB, top, path string) *Cgroup {
+	tb.Helper()
 	dir := filepath.Join(top, path)
 	for { // another test may remove a directory that it has shared with this one
 		err := os.MkdirAll(dir, 0o755)
