@@ -16,8 +16,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/loupe-go/loupe/internal/container"
+	"github.com/loupe-go/loupe/internal/container/containertest"
 	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testkube"
+	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
 // permissions are all that a Watcher requires.
@@ -70,6 +73,7 @@ func TestAPIServer(t *testing.T) {
 	}
 
 	t.Run("in a pod", func(t *testing.T) { watchInPod(t, s, token) })
+	t.Run("processes", func(t *testing.T) { findProcesses(t, s, token) })
 	denied, expired := watchDenied(t, s), watchExpired(t, s)
 	s.Kill()
 	eventually(t, "unavailable", func() bool { return w.Status().LastError != nil })
@@ -135,6 +139,48 @@ func beInPod() error {
 	p, _ := w.Find("", "abc")
 	_, err = fmt.Println(p.Workload, "of", p.WorkloadKind)
 	return err
+}
+
+// findProcesses finds the pods of processes that are in the cgroups of containers.
+func findProcesses(t *testing.T, s *testkube.Server, token string) {
+	s.CreateNode("three")
+	exe := testtarget.Build(t, testtarget.Spec{Program: "tiny"})
+	id, earlyID, staticID, hash := containertest.NewID(), containertest.NewID(), containertest.NewID(), containertest.NewID()[:32]
+	pod := s.CreatePod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.PodSpec{NodeName: "three"}, Status: running(id)})
+	s.CreatePod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "etcd-three", Annotations: map[string]string{annotationHash: hash, annotationMirror: hash},
+		OwnerReferences: []metav1.OwnerReference{owner("Node", "three")}}, Spec: corev1.PodSpec{NodeName: "three"}, Status: running(staticID)})
+	w := start(t, Options{Node: "three", Kubeconfig: s.Kubeconfig(token)})
+	eventually(t, "synced", func() bool { return w.Status().Synced })
+
+	uid := string(pod.UID)
+	for _, test := range []struct {
+		name                     string
+		cgroup                   *containertest.Cgroup
+		pod, container, workload string
+	}{
+		{"containerd", containertest.Container(t, uid, id), "web", "main", "web"},
+		{"before the status has the container", containertest.Container(t, uid, earlyID), "web", "", "web"},
+		{"cgroup v1", containertest.NewV1(t, "kubepods/burstable/pod"+uid+"/"+id), "web", "main", "web"},
+		{"static pod", containertest.Container(t, hash, staticID), "etcd-three", "main", "etcd"},
+		{"static pod before its status", containertest.Container(t, hash, containertest.NewID()), "etcd-three", "", "etcd"},
+		{"pod of another node", containertest.Container(t, containertest.NewUID(), containertest.NewID()), "", "", ""},
+	} {
+		if test.cgroup == nil {
+			t.Logf("this machine has no %s", test.name)
+			continue
+		}
+		p := testtarget.Start(t, exe)
+		test.cgroup.Add(t, p.PID())
+		ref, err := container.Of(p.PID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, ok := w.Find(ref.PodUID, ref.ID)
+		if ok != (test.pod != "") || found.Name != test.pod || found.Container != test.container || found.Workload != test.workload {
+			t.Errorf("%s: %+v is %v %+v", test.name, ref, ok, found)
+		}
+		p.Stop()
+	}
 }
 
 // watchDenied starts a Watcher without permissions.
