@@ -26,7 +26,9 @@ func TestWorkload(t *testing.T) {
 		{"", "", "", "web-0", "Pod"},
 		{"ReplicaSet", "web-5d4f8c7b9", "5d4f8c7b9", "web", "Deployment"},
 		{"ReplicaSet", "shop-web-5d4f8c7b9", "5d4f8c7b9", "shop-web", "Deployment"},
+		{"ReplicaSet", "web-69b6795bb4", "69b6795bb4", "web", "Rollout"},
 		{"ReplicaSet", "web", "", "web", "ReplicaSet"},
+		{"ReplicaSet", "web-", "", "web-0", "Pod"}, // an invalid name
 		{"ReplicaSet", "web-1", "5d4f8c7b9", "web-1", "ReplicaSet"},
 		{"ReplicaSet", "-5d4f8c7b9", "5d4f8c7b9", "web-0", "Pod"}, // an invalid name
 		{"StatefulSet", "web", "", "web", "StatefulSet"},
@@ -48,6 +50,9 @@ func TestWorkload(t *testing.T) {
 		}
 		if test.hash != "" {
 			p.Labels = map[string]string{"pod-template-hash": test.hash}
+		}
+		if test.wantKind == "Rollout" {
+			p.Labels = map[string]string{"rollouts-pod-template-hash": test.hash}
 		}
 		if name, kind := workload(p); name != test.name || kind != test.wantKind {
 			t.Errorf("%.20q of kind %q: %q %q, want %q %q", test.owner, test.kind, name, kind, test.name, test.wantKind)

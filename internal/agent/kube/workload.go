@@ -10,9 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
+// replicaSetCreators are what creates ReplicaSets, and the label of the pods with the end of the ReplicaSet's name.
+var replicaSetCreators = []struct{ kind, label string }{
+	{"Deployment", "pod-template-hash"},
+	{"Rollout", "rollouts-pod-template-hash"}, // of Argo Rollouts
+}
+
 // workload returns the name and kind of what created a pod, without asking for other objects:
 //
-//   - A ReplicaSet of a Deployment has its name, "-", and the value of the label pod-template-hash.
+//   - A ReplicaSet of a Deployment has its name, "-", and the value of a label of the pod.
 //   - A Job of a CronJob has its name, "-", and the scheduled time in minutes since the Unix epoch. A Job with such a name that was not
 //     created by a CronJob is taken for one if the time is also close before that of the pod.
 //   - A static pod has its own name, "-", and that of the node.
@@ -24,9 +30,9 @@ func workload(p *corev1.Pod) (name, kind string) {
 	}
 	switch owner.Kind {
 	case "ReplicaSet":
-		if hash := p.Labels["pod-template-hash"]; hash != "" {
-			if deployment, ok := strings.CutSuffix(owner.Name, "-"+hash); ok && deployment != "" {
-				return deployment, "Deployment"
+		for _, creator := range replicaSetCreators {
+			if name, ok := strings.CutSuffix(owner.Name, "-"+p.Labels[creator.label]); ok && name != "" {
+				return name, creator.kind
 			}
 		}
 	case "Job":
