@@ -60,8 +60,8 @@ type Status struct {
 	// because there are too many.
 	Omitted int
 
-	// LastError says why the API server is unavailable, or what permission is missing. It is nil while pods are watched. The pods that
-	// are known are kept, and the server is asked again.
+	// LastError says why the API server is unavailable, or what permission is missing. It is nil while pods are watched, and until the
+	// first response. The pods that are known are kept, and the server is asked again.
 	LastError error
 	Since     time.Time // when LastError became what it is
 }
