@@ -10,7 +10,7 @@ import (
 	"github.com/loupe-go/loupe/internal/testkube"
 )
 
-// TestServer writes a pod and reads it after the server was killed and started again.
+// TestServer writes a pod and reads it.
 func TestServer(t *testing.T) {
 	s := testkube.Start(t)
 	s.CreateNode("one")
@@ -21,8 +21,6 @@ func TestServer(t *testing.T) {
 			{Name: "main", ContainerID: "containerd://abc"}}},
 	})
 	s.SetLabels(pod, map[string]any{"app": nil}, map[string]any{"loupe.dev/observe": "true"})
-	s.Kill()
-	s.Restart()
 	var read corev1.Pod
 	s.Do(http.MethodGet, "/api/v1/namespaces/default/pods/web", nil, &read)
 	if read.UID == "" || read.UID != pod.UID || read.Spec.NodeName != "one" || len(read.Labels) != 0 || read.Annotations["loupe.dev/observe"] != "true" ||
