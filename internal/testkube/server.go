@@ -52,7 +52,6 @@ func Start(tb testing.TB) *Server {
 	s.URL = "https://" + freeAddress(tb)
 	s.key = newSigningKey(tb, s.file("service-account.key"))
 	s.write("tokens.csv", s.admin+`,admin,1,"system:masters"`+"\n")
-	tb.Cleanup(s.Kill)
 	s.Restart()
 	return s
 }
@@ -94,6 +93,7 @@ func (s *Server) Restart() {
 	if s.ended, err = testcmd.StartTied(s.cmd, syscall.SIGKILL, func() { _ = s.cmd.Wait() }); err != nil {
 		s.tb.Fatal(err)
 	}
+	s.tb.Cleanup(s.Kill) // before the deadline of the command, which is the end of the test
 	if err := s.await(); err != nil {
 		s.tb.Fatalf("the API server does not start: %v\n%s", err, s.log())
 	}
@@ -106,7 +106,9 @@ func (s *Server) Kill() {
 	}
 	_ = s.cmd.Process.Kill() // it fails if the server has ended
 	<-s.ended
-	s.web.CloseIdleConnections()
+	if s.web != nil {
+		s.web.CloseIdleConnections()
+	}
 	s.cmd = nil
 }
 
