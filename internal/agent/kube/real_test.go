@@ -76,7 +76,8 @@ func TestAPIServer(t *testing.T) {
 	t.Run("processes", func(t *testing.T) { findProcesses(t, s, token) })
 	denied, expired := watchDenied(t, s), watchExpired(t, s)
 	s.Kill()
-	eventually(t, "unavailable", func() bool { return w.Status().LastError != nil })
+	late := start(t, Options{Node: "one", Kubeconfig: s.Kubeconfig(token), backoff: quick})
+	eventually(t, "unavailable", func() bool { return w.Status().LastError != nil && late.Status().LastError != nil })
 	if p, ok := w.Find("", "abc"); !ok || p.Name != web.Name || !w.Status().Synced {
 		t.Errorf("the pod is forgotten: %v %+v", ok, w.Status())
 	}
@@ -101,7 +102,7 @@ func TestAPIServer(t *testing.T) {
 
 	s.Regrant("denied", permissions)
 	writeToken(t, expired.token, s.Token("agent", time.Hour))
-	for _, w := range []*Watcher{denied, expired.Watcher} {
+	for _, w := range []*Watcher{denied, expired.Watcher, late} {
 		eventually(t, "access", func() bool { return w.Status().Synced && w.Status().LastError == nil })
 		if w.Status().Pods != 1 {
 			t.Errorf("status %+v", w.Status())
