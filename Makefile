@@ -115,7 +115,7 @@ JUDGE ?= 1.21.13 1.26.11 1.27.4
 overlay-judge:
 	scripts/overlay-judge $(JUDGE)
 
-## kube: the API server of Kubernetes, which tests with RELEASES=all need; they build it themselves otherwise; 6 minutes of processor time and 3 GB of the go command's cache
+## kube: the API server of Kubernetes, which tests with RELEASES=all need; they build it themselves otherwise; about 6 minutes of processor time, and some GB in the caches of the go command
 kube:
 	LOUPE_RELEASES=all go test -run '^TestServer$$' -count 1 -v -timeout 45m ./internal/testkube
 
