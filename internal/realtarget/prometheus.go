@@ -1,6 +1,7 @@
 package realtarget
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"os"
@@ -8,18 +9,29 @@ import (
 	"time"
 )
 
-// planPrometheus runs a Prometheus that scrapes itself. The load are queries.
+// Prometheus returns the Prometheus of Debian, for tests that have their own configuration: its path is the second argument of
+// [Spec.StartWith]. [Process.Address] is the address of the API.
+func Prometheus() Spec {
+	return Spec{"prometheus", Debian{"prometheus", "usr/bin/prometheus"}, planPrometheus}
+}
+
+// Promtool returns the tool that checks configurations and rules of Prometheus.
+func Promtool() Spec { return Spec{Name: "promtool", Source: Debian{"prometheus", "usr/bin/promtool"}} }
+
+// planPrometheus runs a Prometheus that scrapes itself, unless it is given another configuration. The load are queries.
 func planPrometheus(at *site) (*plan, error) {
 	base := "http://" + at.addrs[0]
-	config := filepath.Join(at.dir, "prometheus.yml")
+	config := cmp.Or(at.backend, filepath.Join(at.dir, "prometheus.yml"))
 	text := fmt.Sprintf(`
 global: {scrape_interval: 1s}
 scrape_configs:
 - job_name: self
   static_configs: [{targets: [%q]}]
 `, at.addrs[0])
-	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
-		return nil, err
+	if at.backend == "" {
+		if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
+			return nil, err
+		}
 	}
 	return &plan{
 		args: []string{
@@ -28,6 +40,7 @@ scrape_configs:
 		},
 		pprof:   base + "/debug/pprof",
 		metrics: base + "/metrics",
+		serves:  at.addrs[0],
 		connect: webUsers(func(n int) ask {
 			now := time.Now().Unix()
 			return pick(n,

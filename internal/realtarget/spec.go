@@ -32,7 +32,7 @@ type Source interface {
 // Programs returns all programs, those of Debian first.
 func Programs() []Spec {
 	return []Spec{
-		{"prometheus", Debian{"prometheus", "usr/bin/prometheus"}, planPrometheus},
+		Prometheus(),
 		{"etcd", Debian{"etcd-server", "usr/bin/etcd"}, planEtcd},
 		{"caddy", Debian{"caddy", "usr/bin/caddy"}, planCaddy},
 		{"syncthing", Debian{"syncthing", "usr/bin/syncthing"}, planSyncthing},
