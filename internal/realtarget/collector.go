@@ -21,9 +21,12 @@ const (
   output_path: ./build
 receivers:
   - gomod: go.opentelemetry.io/collector/receiver/otlpreceiver v0.155.0
+processors:
+  - gomod: go.opentelemetry.io/collector/processor/memorylimiterprocessor v0.155.0
 exporters:
   - gomod: go.opentelemetry.io/collector/exporter/debugexporter v0.155.0
   - gomod: go.opentelemetry.io/collector/exporter/otlpexporter v0.155.0
+  - gomod: go.opentelemetry.io/collector/exporter/otlphttpexporter v0.155.0
 providers:
   - gomod: go.opentelemetry.io/collector/confmap/provider/fileprovider v1.61.0
 conf_resolver:
