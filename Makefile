@@ -4,10 +4,10 @@ SHELL       := /bin/bash
 .DEFAULT_GOAL := build
 
 # The Debian packages that the tests require: a C compiler for cgo programs, debuggers that trace the programs that Loupe observes,
-# jq and sqlite3, which examples run, and servers of databases. RELEASES=all requires more: another Go compiler, an assembler and an
+# jq and sqlite3, which examples run, servers of databases, and systemd, which checks its unit. RELEASES=all requires more: another Go compiler, an assembler and an
 # emulator for arm64, and more tracers. `make check` and `make generate` compile the C sources of the probes.
 # Real programs that the tests look at are not installed: internal/realtarget unpacks them into the user's cache.
-TEST_PACKAGES  ?= gcc g++ libc6-dev strace gdb jq sqlite3 redis-server postgresql
+TEST_PACKAGES  ?= gcc g++ libc6-dev strace gdb jq sqlite3 redis-server postgresql systemd
 WHOLE_PACKAGES ?= gccgo-12 clang-19 qemu-user bpftrace linux-perf libc6-arm64-cross
 CHECK_PACKAGES ?= gcc libc6-dev clang-19 llvm-19 libbpf-dev
 
