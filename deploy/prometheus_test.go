@@ -42,6 +42,7 @@ func readRules(t *testing.T) []rule {
 
 // TestRules runs promtool: the rules are valid, and each alert fires and does not fire as rules_test.yaml says.
 func TestRules(t *testing.T) {
+	t.Parallel()
 	promtool := realtarget.Promtool().Path(t)
 	for _, args := range [][]string{{"check", "rules", "prometheus/rules.yaml"}, {"test", "rules", "prometheus/rules_test.yaml"}} {
 		if status, stdout, stderr := testcmd.Run(t, testcmd.Command(t, promtool, args...)); status != 0 {
@@ -74,6 +75,7 @@ func TestRules(t *testing.T) {
 
 // TestRulesDetect breaks an alert. The tests of rules.yaml must notice.
 func TestRulesDetect(t *testing.T) {
+	t.Parallel()
 	promtool := realtarget.Promtool().Path(t)
 	rules, err := os.ReadFile("prometheus/rules.yaml")
 	if err != nil {

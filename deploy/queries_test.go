@@ -112,6 +112,7 @@ func (p prometheus) query(t *testing.T, expr string) []map[string]string {
 
 // TestQueries runs every query of the dashboards and of the runbooks, and every rule, on a Prometheus that scrapes all metrics.
 func TestQueries(t *testing.T) {
+	t.Parallel()
 	p := startPrometheus(t)
 	t.Run("dashboards", func(t *testing.T) {
 		for _, d := range dashboard.All() {

@@ -2,9 +2,12 @@ package deploy
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/loupe-go/loupe/internal/testcmd"
 )
 
 const runbooks = "../docs/RUNBOOKS.md"
@@ -50,5 +53,49 @@ func TestRunbooks(t *testing.T) {
 	}
 	for name := range sections {
 		t.Errorf("no alert %s", name)
+	}
+}
+
+// TestRunbookCommands runs the loupe commands of the runbooks on a sample program, with shorter durations.
+func TestRunbookCommands(t *testing.T) {
+	needRoot(t)
+	t.Parallel()
+	loupe, pid := build(t, "loupe"), startSample(t, 65533, 0o755)
+	duration := regexp.MustCompile(`--(duration|interval) \S+`)
+	done := map[string]bool{}
+	for _, block := range fenced(t, "sh") {
+		for line := range strings.SplitSeq(block, "\n") {
+			args, ok := strings.CutPrefix(line, "loupe ")
+			if !ok {
+				t.Errorf("%q is no command of Loupe", line)
+			}
+			args = strings.ReplaceAll(duration.ReplaceAllString(args, "--$1 100ms"), `"`, "")
+			if strings.HasPrefix(args, "top ") {
+				args = strings.Replace(args, "top ", "top --interval 100ms ", 1)
+			}
+			if done[args] {
+				continue
+			}
+			done[args] = true
+			fields := strings.Fields(args)
+			for i, arg := range fields {
+				switch {
+				case arg == "PID":
+					fields[i] = pid
+				case i > 0 && fields[i-1] == "-o":
+					fields[i] = filepath.Join(t.TempDir(), arg)
+				}
+			}
+			status, stdout, stderr := testcmd.Run(t, testcmd.Command(t, loupe, fields...))
+			if status != 0 && !strings.Contains(stderr, "no samples") && !strings.Contains(stderr, "does not record this profile") {
+				t.Errorf("%s: status %d, %s", line, status, stderr)
+			}
+			if status == 0 && stdout+stderr == "" {
+				t.Errorf("%s printed nothing", line)
+			}
+		}
+	}
+	if len(done) < 10 {
+		t.Errorf("only %d commands", len(done))
 	}
 }
