@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -29,18 +30,26 @@ type container struct {
 	Executable string // becomes /loupe
 	Caps       []int
 	Filter     []unix.SockFilter // empty if there is none
+	Config     string            // becomes /etc/loupe/config.yaml
 }
 
 // inContainer returns a command that runs an executable in a container, as user root.
 func inContainer(t *testing.T, executable string, caps []int, filter []unix.SockFilter, args ...string) *exec.Cmd {
 	t.Helper()
-	text, err := json.Marshal(container{t.TempDir(), executable, caps, filter})
+	cmd := testcmd.Command(t, os.Args[0], args...)
+	container{Executable: executable, Caps: caps, Filter: filter}.hold(t, cmd)
+	return cmd
+}
+
+// hold has a command of this program put itself into the container.
+func (c container) hold(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	c.Root = t.TempDir()
+	text, err := json.Marshal(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := testcmd.Command(t, os.Args[0], args...)
 	cmd.Env = []string{containerEnv + "=" + string(text), "PATH=/"}
-	return cmd
 }
 
 func TestMain(m *testing.M) {
@@ -106,6 +115,9 @@ func (c *container) mount() error {
 	if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS); err != nil {
 		return fmt.Errorf("unshare: %w", err)
 	}
+	if err := loopback(); err != nil {
+		return fmt.Errorf("loopback interface: %w", err)
+	}
 	in := func(path string) string { return filepath.Join(c.Root, path) }
 	const safe = unix.MS_NOSUID | unix.MS_NODEV
 	steps := []struct {
@@ -127,12 +139,12 @@ func (c *container) mount() error {
 			return fmt.Errorf("mount %s: %w", s.target, err)
 		}
 		if i == 1 {
-			for _, dir := range []string{"proc", "sys", "var/lib/loupe"} {
+			for _, dir := range []string{"proc", "sys", "var/lib/loupe", "etc/loupe"} {
 				if err := os.MkdirAll(in(dir), 0o755); err != nil {
 					return err
 				}
 			}
-			if err := os.WriteFile(in("loupe"), nil, 0o755); err != nil {
+			if err := errors.Join(os.WriteFile(in("loupe"), nil, 0o755), os.WriteFile(in("etc/loupe/config.yaml"), []byte(c.Config), 0o644)); err != nil {
 				return err
 			}
 		}
@@ -141,6 +153,21 @@ func (c *container) mount() error {
 		return fmt.Errorf("chroot: %w", err)
 	}
 	return os.Chdir("/")
+}
+
+// loopback enables the loopback interface of the network namespace.
+func loopback() error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	request, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	request.SetUint16(unix.IFF_UP)
+	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request)
 }
 
 // limit drops all capabilities but some, for good, and installs the filter.
