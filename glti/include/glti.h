@@ -215,6 +215,10 @@ struct glti_env {
 	 * register_event registers a callback for an event (class A or C), register_raw a raw one (class B). capability has the class. An
 	 * event of class A is late, as one of class C, where code may not run. Callbacks of an event are called in no particular order.
 	 * register_raw is available for the events that capability names for "HandleRaw"; the others return GLTI_UNAVAILABLE.
+	 *
+	 * GLTI_EV_GO_WAITING and GLTI_EV_GO_IN_SYSCALL are states. The callback is called once for each goroutine that is in the state after the
+	 * registration, or after all agents have been initialized; flush returns when it has been called for all. GLTI_EV_STRING (class A) is a
+	 * string that an annotation is the first to use; those that are known at the registration come late.
 	 */
 	int32_t (*register_event)(const struct glti_env *env, uint8_t event, glti_event_fn fn, void *arg, glti_registration *result);
 	int32_t (*register_raw)(const struct glti_env *env, uint8_t event, glti_raw_fn fn, void *arg, glti_registration *result);

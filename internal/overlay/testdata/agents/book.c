@@ -65,6 +65,22 @@ static int32_t stop(void)
 	return host->unregister(host, registrations[GLTI_EV_GO_END]) == GLTI_INVALID ? GLTI_OK : GLTI_UNAVAILABLE;
 }
 
+static int32_t again(void)
+{
+	static const uint8_t events[] = { GLTI_EV_GO_WAITING, GLTI_EV_GO_IN_SYSCALL, GLTI_EV_STRING };
+	glti_registration registration[3];
+	unsigned i;
+
+	for (i = 0; i < 3; i++)
+		if (host->register_event(host, events[i], note, &book, &registration[i]) != GLTI_OK)
+			return GLTI_UNAVAILABLE;
+	flush();
+	for (i = 0; i < 3; i++)
+		if (host->unregister(host, registration[i]) != GLTI_OK)
+			return GLTI_INVALID;
+	return GLTI_OK;
+}
+
 int32_t InitGltiAgent(const struct glti_env *env)
 {
 	glti_registration registration;
@@ -77,6 +93,7 @@ int32_t InitGltiAgent(const struct glti_env *env)
 	book.flush = flush;
 	book.lost = lost;
 	book.stop = stop;
+	book.again = again;
 	for (event = 0; event < 64; event++) {
 		status = env->register_event(env, event, note, &book, &registrations[event]);
 		if (status == GLTI_INVALID && event >= GLTI_EV_PROC_START && event <= GLTI_EV_USER_LOG)

@@ -4,7 +4,7 @@
 
 #include "glti.h"
 
-enum { BOOK_SIZE = 1 << 18 };
+enum { BOOK_SIZE = 1 << 20 };
 
 // A seen is an event as a callback got it.
 struct seen {
@@ -20,4 +20,5 @@ struct book {
 	int32_t (*flush)(void);
 	uint64_t (*lost)(void);
 	int32_t (*stop)(void); // unregisters the callbacks
+	int32_t (*again)(void); // registers for what exists: goroutines in a state, and strings
 };

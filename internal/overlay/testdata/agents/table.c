@@ -70,7 +70,7 @@ InitGltiAgent(const struct glti_env *env)
 	setenv(getenv("PROBE") == NULL ? "PROBE" : "PROBE2", text, 1);
 	if (env->capability(env, "GetG", &capability) != GLTI_OK || !capability.available || capability.why != NULL)
 		return GLTI_INVALID;
-	if (env->capability(env, "RegisterTraceEvGoWaiting", &capability) != GLTI_OK || capability.available || capability.why == NULL)
+	if (env->capability(env, "ReflectCall", &capability) != GLTI_OK || capability.available || capability.why == NULL)
 		return GLTI_INVALID;
-	return env->register_event(env, GLTI_EV_GO_WAITING, event, NULL, &registration) == GLTI_UNAVAILABLE ? GLTI_OK : GLTI_INVALID;
+	return env->register_raw(env, GLTI_EV_GO_WAITING, event, NULL, &registration) == GLTI_UNAVAILABLE ? GLTI_OK : GLTI_INVALID;
 }

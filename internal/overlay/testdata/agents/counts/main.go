@@ -3,11 +3,13 @@ package main
 
 import (
 	"fmt"
+	"runtime/debug"
 
 	"agents/script"
 )
 
 func main() {
+	debug.SetGCPercent(-1) // also while events are compared: the sweeper yields thousands of times
 	all := script.Run()
 	agents := script.Agents()
 	for _, agent := range agents {
@@ -17,6 +19,10 @@ func main() {
 		script.Check(script.Lost(agent) == 0, "lost", script.Lost(agent))
 	}
 	script.Collect(agents)
+	for _, agent := range agents {
+		script.Strings(agent)
+		script.States(agent)
+	}
 	for _, agent := range agents {
 		script.Stop(agent)
 	}

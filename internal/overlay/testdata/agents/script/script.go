@@ -8,6 +8,7 @@ package script
 static struct book *open_book(const char *variable) { return (struct book *)(uintptr_t)strtoull(getenv(variable), NULL, 10); }
 static int32_t flush_book(struct book *b) { return b->flush(); }
 static int32_t stop_book(struct book *b) { return b->stop(); }
+static int32_t register_again(struct book *b) { return b->again(); }
 static uint64_t lost_of_book(struct book *b) { return b->lost(); }
 */
 import "C"
@@ -235,6 +236,9 @@ func CompareRaw(counts [64]uint64, seen []Event) {
 		}
 	}
 }
+
+// again lets an agent register for what exists.
+func again(agent string) int { return int(C.register_again(C.open_book(C.CString(agent)))) }
 
 // Stop unregisters the callbacks of an agent.
 func Stop(agent string) { Check(C.stop_book(C.open_book(C.CString(agent))) == 0, "stop") }
