@@ -79,6 +79,7 @@ func rt_countAllocs(on bool)
 func rt_allocs(g uintptr, goid uint64) (bytes, objects uint64, ok bool)
 func rt_allocsEnded() (bytes, objects uint64)
 func rt_profileIDs(ids []G)
+func rt_threads(after int64, into []rtThread) (n int, next int64)
 func rt_heapRate(client, rate int)
 func rt_heapRead(client int, at uintptr, rec unsafe.Pointer) uintptr
 func rt_argInfo(pc uintptr) (info unsafe.Pointer, ok bool)

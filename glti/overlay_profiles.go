@@ -16,6 +16,8 @@ var overlayProfiles = map[Profile]string{
 	HeapProfile: "the records are sums since the handler was registered; a rate above 117440512 is reduced to that; an object is counted as freed when " +
 		"the garbage collector has freed it; objects in user arenas are not sampled",
 	BlockProfile: "the records are sums since the handler was registered",
+	ThreadCreationProfile: "of the threads since the last snapshot, the newest 256 have a record, and the others are counted as lost; the goroutine is unknown if none was " +
+		"running",
 	MutexProfile: "the records are sums since the handler was registered; locks of the runtime are not in them",
 }
 
@@ -32,6 +34,8 @@ func (o *overlay) openProfile(kind Profile, rate int) (openProfile, error) {
 		return o.heap.open(rate)
 	case BlockProfile, MutexProfile:
 		return o.contentions.open(kind, rate)
+	case ThreadCreationProfile:
+		return &createdThreads{rate: rate, newest: -1}, nil
 	}
 	return o.stock.openProfile(kind, rate)
 }

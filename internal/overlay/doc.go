@@ -102,7 +102,9 @@
 //	rt_contentionRead() []uint64
 //	    returns the samples of both (patches/contention.patch). One caller at a time
 //	rt_profileIDs(ids []G)
-//	    selects where the goroutines of a goroutine profile are stored that the running goroutine makes; nil ends that. One caller at a time
+//	    selects where the goroutines of a goroutine profile are stored that the running goroutine makes; nil ends that. Others wait until then
+//	rt_threads(after int64, into []rtThread) (n int, next int64)
+//	    the threads that were created after the one with a number (patches/created.patch)
 //	rt_heapRate(client, rate int)
 //	    sets the rate of the heap profile of one of 8 agents; 0 ends it (patches/heapprof.patch)
 //	rt_heapRead(client int, at uintptr, rec *heapRecord) uintptr
@@ -146,9 +148,9 @@
 //
 // # Symbols for runtime/cgo and plugin
 //
-// Native agents are loaded by C code that is appended to package runtime/cgo (patches native, env, events, functions, reader and shutdown), Go agents
-// by code in package plugin (patch plugin). What package runtime/cgo and the runtime share is gltiCall, gltiRuntime, gltiDelivery,
-// gltiNatives and gltiNativeBox.
+// Native agents are loaded by C code that is appended to package runtime/cgo (patches native, env, events, functions, reader, samples, shutdown and
+// variants), Go agents by code in package plugin (patch plugin). What package runtime/cgo and the runtime share is gltiCall, gltiRuntime,
+// gltiDelivery, gltiNatives, gltiNativeBox, gltiSamples and gltiVariants.
 //
 // A record is gltiRecord in patches/base.patch. The numbers of the events are there, too.
 package overlay
