@@ -16,7 +16,7 @@
  * of another user (setuid, capabilities) ignores the variable. An agent that cannot be loaded is a line on stderr; the program runs
  * without it.
  *
- * In this version of Loupe register_profile returns GLTI_UNAVAILABLE.
+ * Version 1.1 adds profile_interval and snapshot.
  */
 #ifndef GLTI_H
 #define GLTI_H
@@ -30,7 +30,7 @@ extern "C" {
 
 /* The version of this file: the minor version grows when members are added, the major version if an agent must be changed. */
 #define GLTI_VERSION_MAJOR 1
-#define GLTI_VERSION_MINOR 0
+#define GLTI_VERSION_MINOR 1
 #define GLTI_VERSION ((uint32_t)GLTI_VERSION_MAJOR << 16 | GLTI_VERSION_MINOR)
 
 #if defined(_WIN32)
@@ -159,7 +159,7 @@ struct glti_stack {
 	const uint64_t *pcs; /* return addresses, leaf first */
 	size_t depth;
 	int64_t values[4]; /* block, mutex: count, cycles. heap: bytes and objects allocated, bytes and objects freed. Others: 1 */
-	struct glti_g g;
+	struct glti_g g;   /* zeros if it is unknown, or if there are several */
 };
 
 typedef void (*glti_event_fn)(const struct glti_event *event, void *arg);
@@ -229,7 +229,14 @@ struct glti_env {
 	 */
 	int32_t (*register_panic)(const struct glti_env *env, glti_panic_fn fn, void *arg, glti_registration *result);
 
-	/* register_profile registers a handler for a profile. The unit of rate is that of the Register method of package glti. */
+	/*
+	 * register_profile registers a handler for a profile. The unit of rate is that of the Register method of package glti; it is at least
+	 * 1. The handler is called with each snapshot, every 10 seconds, on a thread of the host that may do what class C may. It must not keep
+	 * pointers to stacks. Records of block, mutex and heap profiles are sums since the registration; other profiles have a record for each
+	 * sample since the last snapshot, for each goroutine, and for each thread that was created since the last snapshot. Calls do not overlap.
+	 * The samples begin a moment later, at the latest when a call of snapshot that follows returns. The application's own profiling goes on as
+	 * if there was no agent. Samples for which there is no room or memory are counted in lost.
+	 */
 	int32_t (*register_profile)(const struct glti_env *env, uint8_t profile, int32_t rate, glti_profile_fn fn, void *arg, glti_registration *result);
 
 	/* unregister removes a callback. A call that has begun continues. */
@@ -265,6 +272,18 @@ struct glti_env {
 
 	/* func_for_pc describes the function that contains an address. */
 	int32_t (*func_for_pc)(const struct glti_env *env, uint64_t pc, struct glti_func *result);
+
+	/* Since version 1.1: */
+
+	/* profile_interval sets the time between two snapshots of the agent's profiles, at least a millisecond; 0 selects 10 seconds. */
+	int32_t (*profile_interval)(const struct glti_env *env, int64_t ns);
+
+	/*
+	 * snapshot takes a snapshot of all profiles that the agent has handlers for, and returns when the handlers have returned. Handlers must not call
+	 * it: on their thread it returns GLTI_INVALID. In InitGltiAgent it does nothing. In ShutdownGltiAgent it returns GLTI_CLOSED: Go code may not
+	 * run any more.
+	 */
+	int32_t (*snapshot)(const struct glti_env *env);
 };
 
 /*

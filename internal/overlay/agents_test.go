@@ -103,7 +103,7 @@ func runHost(t *testing.T, host, agents string, args ...string) (status, stderr 
 
 // initLine is what an agent prints when it is initialized.
 func initLine(name, release string) string {
-	return fmt.Sprintf("%s: init, 1 thread, table 1.0 of go%s, complete\n", name, release)
+	return fmt.Sprintf("%s: init, 1 thread, table 1.1 of go%s, complete\n", name, release)
 }
 
 // TestAgents loads two agents: both before the program has a second thread, and informs them of its end in the reverse order.
@@ -402,7 +402,7 @@ func TestHeader(t *testing.T) {
 			t.Errorf("the header has\n%s\nthe patch\n%s", want, got)
 		}
 	}
-	if !strings.Contains(string(header), "#define GLTI_VERSION_MAJOR 1\n#define GLTI_VERSION_MINOR 0\n") || !strings.Contains(string(patch), "GLTI_VERSION = 1 << 16 | 0,") {
+	if !strings.Contains(string(header), "#define GLTI_VERSION_MAJOR 1\n#define GLTI_VERSION_MINOR 1\n") || !strings.Contains(string(patch), "GLTI_VERSION = 1 << 16 | 1,") {
 		t.Error("the header and the patch have different versions")
 	}
 }

@@ -54,6 +54,23 @@ func TestNativeEvents(t *testing.T) {
 	}
 }
 
+// TestNativeProfiles compares the profiles of two native agents, which have different rates, with those of the runtime.
+func TestNativeProfiles(t *testing.T) {
+	source := filepath.Join("testdata", "agents", "profiles.c")
+	agents := []string{buildNative(t, "gcc", source, "-DRATE=100"), buildNative(t, "gcc", source, "-DRATE=50")}
+	for _, release := range built(t) {
+		for _, m := range agentModes() {
+			t.Run(release+"/"+m.name, func(t *testing.T) {
+				status, stdout, stderr := runAgents(t, buildProgram(t, release, true, "1", "./profiles", m.flags...), agents)
+				const end = "profiles: shutdown 0, called, snapshot 3, register 3\n"
+				if status != 0 || stdout != "ok 2\n" || stderr != end+end {
+					t.Errorf("status %d\n%s%s", status, stdout, stderr)
+				}
+			})
+		}
+	}
+}
+
 // TestNativeStorm runs the program storm with an agent whose callbacks do whatever callbacks may, and with one that is too slow.
 func TestNativeStorm(t *testing.T) {
 	agent := buildNative(t, "gcc", filepath.Join("testdata", "agents", "storm.c"))

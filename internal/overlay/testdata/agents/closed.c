@@ -33,6 +33,13 @@ static void panicked(const char *value, void *arg)
 	event(NULL, arg);
 }
 
+static void profiled(const struct glti_stack *stacks, size_t n, void *arg)
+{
+	(void)stacks;
+	(void)n;
+	event(NULL, arg);
+}
+
 static void *wait(void *unused)
 {
 	glti_registration registration = 0;
@@ -52,7 +59,8 @@ static void *wait(void *unused)
 		return unused;
 	setenv("CLOSED", host->register_raw(host, GLTI_EV_GO_START, event, NULL, &registration) == GLTI_CLOSED &&
 	       host->register_panic(host, panicked, NULL, &registration) == GLTI_CLOSED &&
-	       host->register_profile(host, GLTI_PROFILE_CPU, 100, NULL, NULL, &registration) == GLTI_CLOSED &&
+	       host->register_profile(host, GLTI_PROFILE_CPU, 100, profiled, NULL, &registration) == GLTI_CLOSED &&
+	       host->profile_interval(host, 0) == GLTI_CLOSED && host->snapshot(host) == GLTI_CLOSED &&
 	       host->unregister(host, 1) == GLTI_CLOSED && host->flush(host) == GLTI_CLOSED && host->get_local(host, &g, &local) == GLTI_CLOSED &&
 	       host->set_local(host, &g, NULL) == GLTI_CLOSED ? "ok" : "wrong", 1);
 	return unused;
@@ -69,7 +77,8 @@ int32_t InitGltiAgent(const struct glti_env *env)
 	if (env->register_event(env, GLTI_EV_GO_CREATE, event, NULL, &registration) != GLTI_OK ||
 	    env->register_event(env, GLTI_EV_GO_START, event, NULL, &registration) != GLTI_OK ||
 	    env->register_raw(env, GLTI_EV_GO_START, event, NULL, &registration) != GLTI_OK ||
-	    env->register_panic(env, panicked, NULL, &registration) != GLTI_OK || pthread_create(&thread, NULL, wait, NULL) != 0)
+	    env->register_panic(env, panicked, NULL, &registration) != GLTI_OK || env->profile_interval(env, 1) != GLTI_OK ||
+	    env->register_profile(env, GLTI_PROFILE_GOROUTINE, 1, profiled, NULL, &registration) != GLTI_OK || pthread_create(&thread, NULL, wait, NULL) != 0)
 		return GLTI_INVALID;
 #endif
 #ifdef REFUSES
