@@ -84,6 +84,9 @@ type agentPackage struct {
 	listed
 	foreign bool              // it is not in the modules of the program
 	changed map[string]string // the files that are changed, by their path
+	// register is what programs that import the agent contain to register it, as its own files cannot be changed: a format for the names of
+	// the packages of the agent and glti. It is empty if the agent registers itself.
+	register string
 }
 
 // isDirectory reports whether the name of an agent is a directory, by the rules of the go command.
@@ -99,6 +102,9 @@ func (l *listing) agent(name string) (agentPackage, error) {
 	if !isDirectory(name) {
 		list, err := l.packages(l.dir, l.request.lists, "--", name)
 		if err != nil {
+			if strings.Contains(err.Error(), "-mod=vendor") || strings.Contains(err.Error(), "vendor directory") {
+				return agentPackage{}, fmt.Errorf("%w (import it in a file with a build tag and run go mod vendor, or use -mod=readonly)", err)
+			}
 			return agentPackage{}, fmt.Errorf("%w (add its module by go get, or use a directory such as ./%s)", err, filepath.Base(name))
 		}
 		return l.prepared(agentPackage{listed: list[0]})
@@ -144,7 +150,7 @@ func (l *listing) parse(path string) (*source, error) {
 }
 
 // prepared changes the files of an agent. A package main, as that of a plugin is, gets another name, because programs cannot be imported.
-// A package with InitGltiAgent that does not register itself gets a function that does.
+// A package with InitGltiAgent that does not register itself gets a function that does; if it is in the module cache, the programs get it.
 func (l *listing) prepared(a agentPackage) (agentPackage, error) {
 	var files []*source
 	var registers, shutdown bool
@@ -185,9 +191,16 @@ func (l *listing) prepared(a agentPackage) (agentPackage, error) {
 			a.changed[s.name] = string(s.result())
 		}
 	}
-	if len(a.changed) > 0 && inside(l.o.Toolchain.ModCache, a.Dir) {
-		return a, errors.New("it is in the module cache, where only packages that call glti.RegisterAgent can be linked (use a directory)")
+	if len(a.changed) == 0 || !inside(l.o.Toolchain.ModCache, a.Dir) {
+		return a, nil
 	}
+	if a.Name == "main" {
+		return a, errors.New("it is a package main in the module cache, which cannot be changed (use a directory, or another package of its module)")
+	}
+	if _, err := l.packages(l.dir, l.request.lists, "--", gltiPath); err != nil {
+		return a, fmt.Errorf("%w (add it by go get %s)", err, gltiPath)
+	}
+	a.changed, a.register = nil, registerCall("%[1]s.", "%[2]s", a.ImportPath, shutdown)
 	return a, nil
 }
 
@@ -224,9 +237,14 @@ func registration(s *source, path string, shutdown bool) (string, error) {
 		types.ExprString(params[0].Type) != "*"+glti+".GLTIEnv" {
 		return "", errors.New("InitGltiAgent must be a func(*glti.GLTIEnv)")
 	}
+	return registerCall("", glti, path, shutdown), nil
+}
+
+// registerCall returns the code that registers an agent. The functions of the agent have a prefix.
+func registerCall(prefix, glti, path string, shutdown bool) string {
 	end := ""
 	if shutdown {
-		end = ", Shutdown: ShutdownGltiAgent"
+		end = ", Shutdown: " + prefix + "ShutdownGltiAgent"
 	}
-	return fmt.Sprintf("\n\nfunc init() { %s.RegisterAgent(%s.Agent{Name: %q, Init: InitGltiAgent%s}) }\n", glti, glti, path, end), nil
+	return fmt.Sprintf("\n\nfunc init() { %s.RegisterAgent(%s.Agent{Name: %q, Init: %sInitGltiAgent%s}) }\n", glti, glti, path, prefix, end)
 }

@@ -132,7 +132,10 @@ func (l *listing) linked() (file string, flags []string, err error) {
 		if slices.ContainsFunc(agents, func(b agentPackage) bool { return a.Dir == b.Dir }) {
 			continue
 		}
-		agents, imports = append(agents, a), append(imports, a.ImportPath)
+		agents = append(agents, a)
+		if a.register == "" {
+			imports = append(imports, a.ImportPath)
+		}
 		for path, text := range a.changed {
 			files[path] = text
 		}
@@ -144,7 +147,7 @@ func (l *listing) linked() (file string, flags []string, err error) {
 	programs = slices.DeleteFunc(programs, func(p listed) bool {
 		return slices.ContainsFunc(agents, func(a agentPackage) bool { return a.Dir == p.Dir })
 	})
-	if err := l.addImports(files, programs, imports); err != nil {
+	if err := l.addImports(files, programs, imports, agents); err != nil {
 		return "", nil, fmt.Errorf("cannot use %s: %w", l.request.flagOfAgents(), err)
 	}
 	if flags, err = l.modules(agents, programs); err != nil {
@@ -154,11 +157,22 @@ func (l *listing) linked() (file string, flags []string, err error) {
 	return file, flags, err
 }
 
-// addImports adds imports to a file of each program.
-func (l *listing) addImports(files map[string]string, programs []listed, imports []string) error {
-	text := ""
+// addImports adds imports to a file of each program, and the registration of agents that cannot have it themselves.
+func (l *listing) addImports(files map[string]string, programs []listed, imports []string, agents []agentPackage) error {
+	text, register := "", ""
 	for _, path := range imports {
 		text += "; import _ " + strconv.Quote(path)
+	}
+	for i, a := range agents {
+		if a.register == "" {
+			continue
+		}
+		if register == "" {
+			text += "; import loupeGlti " + strconv.Quote(gltiPath)
+		}
+		name := fmt.Sprintf("loupeAgent%d", i)
+		text += "; import " + name + " " + strconv.Quote(a.ImportPath)
+		register += fmt.Sprintf(a.register, name, "loupeGlti")
 	}
 	found := false
 	for _, p := range programs {
@@ -177,6 +191,7 @@ func (l *listing) addImports(files map[string]string, programs []listed, imports
 			return err
 		}
 		source.at(source.file.Name.End(), text)
+		source.appended.WriteString(register)
 		files[filepath.Join(p.Dir, name)] = string(source.result())
 	}
 	if !found {
