@@ -148,8 +148,8 @@
 //
 // # Symbols for runtime/cgo and plugin
 //
-// Native agents are loaded by C code that is appended to package runtime/cgo (patches native, env, events, functions, reader, samples, shutdown and
-// variants), Go agents by code in package plugin (patch plugin). What package runtime/cgo and the runtime share is gltiCall, gltiRuntime,
+// Native agents are loaded by C code that is appended to package runtime/cgo (patches native, env, events, functions, profiles, reader, samples,
+// shutdown and variants), Go agents by code in package plugin (patch plugin). What package runtime/cgo and the runtime share is gltiCall, gltiRuntime,
 // gltiDelivery, gltiNatives, gltiNativeBox, gltiSamples and gltiVariants.
 //
 // A record is gltiRecord in patches/base.patch. The numbers of the events are there, too.

@@ -87,7 +87,7 @@ func TestNativeStorm(t *testing.T) {
 					t.Fatalf("go build: %v\n%s", err, out)
 				}
 				status, stdout, stderr := runAgents(t, program, []string{agent}, storm.String())
-				if status != 0 || !strings.Contains("\n"+stdout, "\nok") || stderr != "storm: shutdown 0, flush 0, wrong 0, many calls\n" {
+				if status != 0 || !strings.Contains("\n"+stdout, "\nok") || stderr != "storm: shutdown 0, flush 0, wrong 0, many calls, profiles\n" {
 					t.Errorf("status %d\n%s%s", status, stdout, stderr)
 				}
 				status, stdout, stderr = runAgents(t, program, []string{slow}, storm.String())
