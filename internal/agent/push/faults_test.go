@@ -464,3 +464,16 @@ func refusal(protocol string) error {
 	}
 	return testcollector.HTTPStatus(400)
 }
+
+// names returns the names of the files in a directory.
+func names(t *testing.T, dir string) (list []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		list = append(list, e.Name())
+	}
+	return list
+}

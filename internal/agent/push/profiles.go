@@ -2,6 +2,7 @@ package push
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 
 	"github.com/loupe-go/loupe/internal/agent/metric"
+	"github.com/loupe-go/loupe/internal/agent/spool"
 	"github.com/loupe-go/loupe/internal/export/otlp"
 )
 
@@ -42,8 +44,8 @@ type profiles struct {
 
 	log    *slog.Logger
 	scope  instrumentation.Scope
-	sender *sender // nil: profiles are not exported by OTLP, or the back end does not take them
-	files  *files  // nil: there is no directory
+	sender *sender    // nil: profiles are not exported by OTLP, or the back end does not take them
+	files  *spool.Dir // nil: there is no directory
 }
 
 // newProfiles returns nil if profiles are neither exported nor written.
@@ -54,7 +56,7 @@ func newProfiles(config *otlp.Config, o *Options, scope instrumentation.Scope) (
 		return nil, err
 	}
 	if o.Directory != "" {
-		if p.files, err = openFiles(o.Directory, o.MaxBytes); err != nil {
+		if p.files, err = spool.Open("profile", ".pb.gz", o.Directory, cmp.Or(o.MaxBytes, defaultMaxBytes)); err != nil {
 			return nil, err
 		}
 	}
@@ -124,11 +126,11 @@ func (p *profiles) Export(ctx context.Context, batch []item) error {
 			return fmt.Errorf("the back end does not support profiles: set output.profiles.directory to write them to files: %w", err)
 		}
 		p.log.Warn("the back end does not support profiles: writing them to files",
-			"exporter", p.sender.String(), "directory", p.files.dir, "error", oneLine(err))
+			"exporter", p.sender.String(), "directory", p.files.Path(), "error", oneLine(err))
 		p.sender.close()
 		p.sender = nil
 	}
-	return p.files.write(ctx, i.id, i.kind, i.data)
+	return p.files.Write(ctx, p.files.Name(i.id, i.kind), i.data)
 }
 
 func (p *profiles) send(ctx context.Context, i item) error {
@@ -153,9 +155,9 @@ func (p *profiles) String() string {
 	case p.files == nil:
 		return p.sender.String()
 	case p.sender == nil:
-		return "directory " + p.files.dir
+		return "directory " + p.files.Path()
 	}
-	return p.sender.String() + ", or directory " + p.files.dir
+	return p.sender.String() + ", or directory " + p.files.Path()
 }
 
 func (p *profiles) read() Stats {

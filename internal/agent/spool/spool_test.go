@@ -1,4 +1,4 @@
-package push
+package spool
 
 import (
 	"bytes"
@@ -14,6 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/loupe-go/loupe/internal/agent/metric"
+)
+
+// Two targets.
+var (
+	host = metric.Identity{PID: 12, Process: "batch"}
+	pod  = metric.Identity{PID: 4711, Process: "shop", Namespace: "prod", Pod: "shop-7f-x2"}
 )
 
 // names returns the names of the files in a directory.
@@ -32,12 +38,12 @@ func names(t *testing.T, dir string) (list []string) {
 // TestFiles requires that the oldest files are removed, also those of an earlier run, and no foreign ones.
 func TestFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "profiles")
-	f, err := openFiles(dir, 1000)
+	f, err := Open("profile", ".pb.gz", dir, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range 5 {
-		if err := f.write(t.Context(), &host, "cpu", bytes.Repeat([]byte{byte(i)}, 300)); err != nil {
+		if err := f.Write(t.Context(), f.Name(&host, "cpu"), bytes.Repeat([]byte{byte(i)}, 300)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -62,10 +68,10 @@ func TestFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if f, err = openFiles(dir, 1000); err != nil {
+	if f, err = Open("profile", ".pb.gz", dir, 1000); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.write(t.Context(), &pod, "heap", make([]byte, 500)); err != nil {
+	if err := f.Write(t.Context(), f.Name(&pod, "heap"), make([]byte, 500)); err != nil {
 		t.Fatal(err)
 	}
 	left := names(t, dir)
@@ -77,34 +83,38 @@ func TestFiles(t *testing.T) {
 	if slices.Contains(left, partial) || slices.Contains(left, list[0]) || slices.Contains(left, list[1]) || len(left) != 5 {
 		t.Errorf("%q are left", left)
 	}
-	if err := f.write(t.Context(), &pod, "heap", make([]byte, 1001)); err == nil || len(names(t, dir)) != 5 {
+	if err := f.Write(t.Context(), f.Name(&pod, "heap"), make([]byte, 1001)); err == nil || len(names(t, dir)) != 5 {
 		t.Errorf("a profile that is too large: %v", err)
 	}
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.write(t.Context(), &pod, "heap", nil); err == nil {
+	if err := f.Write(t.Context(), f.Name(&pod, "heap"), nil); err == nil {
 		t.Error("the directory was removed")
 	}
 }
 
 // TestFileNames requires names that no target can lead out of the directory with.
 func TestFileNames(t *testing.T) {
+	f, err := Open("profile", ".pb.gz", t.TempDir(), 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
 	at := time.Date(2026, 11, 27, 9, 0, 0, 0, time.UTC)
 	for want, id := range map[string]metric.Identity{
-		"unknown-0-cpu-20261127T090000Z-1.pb.gz":                    {},
-		"prod_shop-7f-x2_shop-4711-cpu-20261127T090000Z-1.pb.gz":    pod,
-		"_._..___etc_passwd-1-cpu-20261127T090000Z-1.pb.gz":         {PID: 1, Process: "../../\x00/etc/passwd"},
-		"_hidden_a_b__-1-cpu-20261127T090000Z-1.pb.gz":              {PID: 1, Process: ".hidden\na\tbä"},
-		strings.Repeat("n", 60) + "-1-cpu-20261127T090000Z-1.pb.gz": {PID: 1, Process: strings.Repeat("n", 5000)},
+		"unknown-0-cpu-20261127T090000Z-1":                    {},
+		"prod_shop-7f-x2_shop-4711-cpu-20261127T090000Z-1":    pod,
+		"_._..___etc_passwd-1-cpu-20261127T090000Z-1":         {PID: 1, Process: "../../\x00/etc/passwd"},
+		"_hidden_a_b__-1-cpu-20261127T090000Z-1":              {PID: 1, Process: ".hidden\na\tbä"},
+		strings.Repeat("n", 60) + "-1-cpu-20261127T090000Z-1": {PID: 1, Process: strings.Repeat("n", 5000)},
 	} {
 		got := fileName(&id, "cpu", at, 1)
-		if got != want || !ours.MatchString(got) || !filepath.IsLocal(got) {
+		if got != want || !f.ours.MatchString(got+f.ext) || !filepath.IsLocal(got) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	for kind, want := range map[string]string{"../x": "x", "": "profile", "CPU1": "profile", strings.Repeat("k", 99): strings.Repeat("k", 20)} {
-		if got := fileName(&host, kind, at, 2); got != fmt.Sprintf("batch-12-%s-20261127T090000Z-2.pb.gz", want) {
+	for kind, want := range map[string]string{"../x": "x", "": "file", "CPU1": "file", strings.Repeat("k", 99): strings.Repeat("k", 20)} {
+		if got := fileName(&host, kind, at, 2); got != fmt.Sprintf("batch-12-%s-20261127T090000Z-2", want) {
 			t.Errorf("kind %q: %s", kind, got)
 		}
 	}
@@ -121,19 +131,19 @@ func TestDiskFull(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	f, err := openFiles(dir, 1<<20)
+	f, err := Open("profile", ".pb.gz", dir, 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.write(t.Context(), &host, "cpu", make([]byte, 8<<10)); err != nil {
+	if err := f.Write(t.Context(), f.Name(&host, "cpu"), make([]byte, 8<<10)); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
-		if err := f.write(t.Context(), &host, "cpu", make([]byte, 12<<10)); !errors.Is(err, unix.ENOSPC) {
+		if err := f.Write(t.Context(), f.Name(&host, "cpu"), make([]byte, 12<<10)); !errors.Is(err, unix.ENOSPC) {
 			t.Errorf("a full disk: %v", err)
 		}
 	}
-	if err := f.write(t.Context(), &host, "cpu", make([]byte, 4<<10)); err != nil || len(names(t, dir)) != 2 {
+	if err := f.Write(t.Context(), f.Name(&host, "cpu"), make([]byte, 4<<10)); err != nil || len(names(t, dir)) != 2 {
 		t.Errorf("a smaller profile: %v, %q", err, names(t, dir))
 	}
 }
