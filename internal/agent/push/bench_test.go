@@ -69,7 +69,7 @@ func BenchmarkSpans(b *testing.B) {
 	p := open(b, Options{Protocol: "grpc", Endpoint: "http://" + r.GRPC})
 	to := target(b, p, pod)
 	s := GoroutineSpan{Goroutine: 17, Name: "chan receive", Start: started.UnixNano(), End: now.UnixNano(), Attributes: []attribute.KeyValue{
-		attribute.String("go.goroutine.wait.reason", "chan receive"), attribute.String("go.goroutine.created_by", "main.main main.go:12"),
+		attribute.String("loupe.goroutine.wait.reason", "chan receive"), attribute.String("loupe.goroutine.created_by", "main.main main.go:12"),
 	}}
 	b.ReportAllocs()
 	n := 0

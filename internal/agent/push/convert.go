@@ -1,7 +1,6 @@
 package push
 
 import (
-	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -99,16 +98,10 @@ func data(d *metric.Desc, points []*metric.Point, start, at time.Time) metricdat
 	switch {
 	case d.Kind == metric.Counter:
 		return metricdata.Sum[float64]{DataPoints: values, Temporality: metricdata.CumulativeTemporality, IsMonotonic: true}
-	case additive(d):
+	case d.UpDown:
 		return metricdata.Sum[float64]{DataPoints: values, Temporality: metricdata.CumulativeTemporality}
 	}
 	return metricdata.Gauge[float64]{DataPoints: values}
-}
-
-// additive reports whether the values of several processes have a meaningful sum. Such metrics are up-down counters in OpenTelemetry:
-// amounts of memory, and numbers of things.
-func additive(d *metric.Desc) bool {
-	return d.Unit == "By" || d.Unit == "%" || strings.HasPrefix(d.Unit, "{")
 }
 
 // attributesOf returns the labels of a point that have a value.

@@ -74,14 +74,14 @@ func wantNumbers(instance string) map[string]string {
 	times := fmt.Sprintf(" %d %d", started.UnixNano(), now.UnixNano())
 	prefix := instance + scopeText
 	return map[string]string{
-		prefix + "go.goroutine.count|{goroutine}|":                                                                                                                                       upDown + " 42" + times,
-		prefix + "loupe.goroutines|{goroutine}|go.goroutine.state=waiting,go.goroutine.wait.reason=chan receive":                                                                         upDown + " 40" + times,
-		prefix + "loupe.goroutines|{goroutine}|go.goroutine.state=running":                                                                                                               upDown + " 2" + times,
-		prefix + "loupe.goroutine.waits|{wait}|go.goroutine.wait.class=channel,go.goroutine.wait.reason=chan receive":                                                                    monotonic + " 1.000000000000001e+15" + times,
-		prefix + "loupe.goroutine.wait.time|s|go.goroutine.wait.class=channel,go.goroutine.wait.reason=chan receive":                                                                     monotonic + " 0.25" + times,
-		prefix + "loupe.goroutine.wait.oldest|s|go.goroutine.wait.class=io":                                                                                                              "gauge 3600.5" + times,
-		prefix + "loupe.goroutines.by_site|{goroutine}|go.goroutine.created_by=main.serve /src/\"x\".go:3\n{} \uFFFD":                                                                    upDown + " 7" + times,
-		prefix + "loupe.target|1|k8s.node.name=node-1,k8s.workload.kind=Deployment,k8s.workload.name=shop,process.runtime.version=go1.27.1,service.name=checkout,service.version=v0.9.0": "gauge 1" + times,
+		prefix + "go.goroutine.count|{goroutine}|": upDown + " 42" + times,
+		prefix + "loupe.goroutines|{goroutine}|loupe.goroutine.state=waiting,loupe.goroutine.wait.reason=chan receive":                                                                                   upDown + " 40" + times,
+		prefix + "loupe.goroutines|{goroutine}|loupe.goroutine.state=running":                                                                                                                            upDown + " 2" + times,
+		prefix + "loupe.goroutine.waits|{wait}|loupe.goroutine.wait.class=channel,loupe.goroutine.wait.reason=chan receive":                                                                              monotonic + " 1.000000000000001e+15" + times,
+		prefix + "loupe.goroutine.wait|s|loupe.goroutine.wait.class=channel,loupe.goroutine.wait.reason=chan receive":                                                                                    monotonic + " 0.25" + times,
+		prefix + "loupe.goroutine.oldest_wait|s|loupe.goroutine.wait.class=io":                                                                                                                           "gauge 3600.5" + times,
+		prefix + "loupe.goroutines_by_site|{goroutine}|loupe.goroutine.created_by=main.serve /src/\"x\".go:3\n{} \uFFFD":                                                                                 upDown + " 7" + times,
+		prefix + "loupe.target.info|{target}|k8s.node.name=node-1,loupe.workload.kind=Deployment,loupe.workload.name=shop,process.runtime.version=go1.27.1,service.name=checkout,service.version=v0.9.0": "gauge 1" + times,
 	}
 }
 

@@ -32,7 +32,7 @@ func TestGoroutineSpans(t *testing.T) {
 		p := open(t, o)
 		to := target(t, p, host)
 		to.Describe(pod) // the pod is known later than the process
-		attrs := []attribute.KeyValue{attribute.String("go.goroutine.wait.reason", "chan receive\xff"), attribute.Bool("truncated", true)}
+		attrs := []attribute.KeyValue{attribute.String("loupe.goroutine.wait.reason", "chan receive\xff"), attribute.Bool("truncated", true)}
 		given := map[string]trace.SpanContext{}
 		for _, s := range []GoroutineSpan{
 			{Name: "chan receive", Parent: contextOf(1, true), Links: []trace.SpanContext{contextOf(3, true)}},
@@ -50,7 +50,7 @@ func TestGoroutineSpans(t *testing.T) {
 		}
 		for _, s := range got {
 			checkResource(t, s.Resource, podResource)
-			want := map[string]string{"go.goroutine.wait.reason": "chan receive\uFFFD", "truncated": "true", "go.goroutine.id": "1099511627776"}
+			want := map[string]string{"loupe.goroutine.wait.reason": "chan receive\uFFFD", "truncated": "true", "go.goroutine.id": "1099511627776"}
 			context := given[s.Name]
 			if !maps.Equal(s.Attributes, want) || s.Scope != scopeName || s.Kind != "Internal" || !s.Start.Equal(started) || !s.End.Equal(now) || s.Status != "Unset" ||
 				s.TraceID != context.TraceID().String() || s.ID != context.SpanID().String() || !context.IsSampled() {
@@ -106,7 +106,7 @@ func TestAlerts(t *testing.T) {
 		for _, id := range []metric.Identity{pod, host, {}} {
 			target(t, p, id).Alert(Alert{
 				Name: "loupe.alert.goroutine_growth", At: now.UnixNano(), Level: slog.LevelWarn, Text: "500 goroutines a minute\nforged line \xff",
-				Attributes: []attribute.KeyValue{attribute.Float64("loupe.alert.value", 500.5), attribute.String("go.goroutine.created_by", "main.go:3")}, Span: contextOf(7, true),
+				Attributes: []attribute.KeyValue{attribute.Float64("loupe.alert.value", 500.5), attribute.String("loupe.goroutine.created_by", "main.go:3")}, Span: contextOf(7, true),
 			})
 		}
 		closeAll(t, p)
@@ -139,7 +139,7 @@ func checkRecord(t *testing.T, r *logspb.LogRecord) {
 	attrs := texts(r.GetAttributes())
 	if r.GetEventName() != "loupe.alert.goroutine_growth" || r.GetTimeUnixNano() != uint64(now.UnixNano()) || r.GetObservedTimeUnixNano() == 0 ||
 		r.GetSeverityNumber() != logspb.SeverityNumber_SEVERITY_NUMBER_WARN || r.GetSeverityText() != "WARN" ||
-		r.GetBody().GetStringValue() != `500 goroutines a minute\x0aforged line \xff` || attrs["go.goroutine.created_by"] != "main.go:3" || len(attrs) != 2 ||
+		r.GetBody().GetStringValue() != `500 goroutines a minute\x0aforged line \xff` || attrs["loupe.goroutine.created_by"] != "main.go:3" || len(attrs) != 2 ||
 		hex.EncodeToString(r.GetTraceId()) != "01000000000000000000000000000007" || hex.EncodeToString(r.GetSpanId()) != "0200000000000007" || r.GetFlags() != 1 {
 		t.Errorf("%v", r)
 	}
