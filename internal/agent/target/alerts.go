@@ -19,6 +19,9 @@ const (
 	AlertLoss    = "loss"
 )
 
+// Alerts are all names.
+var Alerts = []string{AlertGrowth, AlertLeak, AlertLatency, AlertStall, AlertLoss}
+
 // An Alert is an anomaly of a target that has begun.
 type Alert struct {
 	Name     string
@@ -36,7 +39,7 @@ type Alert struct {
 type Thresholds struct {
 	Growth  float64       // goroutines per minute
 	Latency time.Duration // the 99th percentile of the time that goroutines were runnable, by the runtime's histogram
-	Stalled time.Duration // for which a goroutine waits for a lock
+	Stalled time.Duration // for which a goroutine was runnable before it ran, by the same histogram
 	Lost    float64       // the part of the events
 	For     time.Duration // for how long growth or latency must last
 }
@@ -70,11 +73,11 @@ type anomalies struct {
 	sizes   []size          // of the last minute
 	ran     sched.Histogram // scheduler latencies as of the last window
 	ranAt   time.Time
-	p99     time.Duration
+	p99     time.Duration // of the last window
+	longest time.Duration // of the last window
 	lost    uint64
 	events  uint64
 	lostAt  time.Time
-	lossNow float64
 }
 
 type size struct {
@@ -114,28 +117,25 @@ func (t *Target) detect(s *event.Scheduler) {
 		t.raise(Alert{Name: AlertLeak, Site: site, Value: float64(suspects), Text: fmt.Sprintf("%s created at %s look leaked: they wait for a goroutine that does not come, and more join them", english.Count(suspects, "goroutine"), site)})
 	}
 	t.detectLatency(s)
-	if c := t.census; c != nil {
-		oldest := c.oldestLock()
-		if a.stall.update(limits.Stalled > 0 && oldest > limits.Stalled, now, 0) {
-			t.raise(Alert{Name: AlertStall, Value: oldest.Seconds(), Text: fmt.Sprintf("a goroutine has been waiting for a lock for %v", oldest.Round(time.Second))})
-		}
-	}
 	t.detectLoss(now)
 }
 
 // detectLatency looks at the scheduler latencies of the last window.
 func (t *Target) detectLatency(s *event.Scheduler) {
 	a, limits := &t.anomalies, &t.settings.Alerts
-	if limits.Latency == 0 || s.TimeToRun == nil || s.Time.Sub(a.ranAt) < windowOf {
+	if s.TimeToRun == nil || s.Time.Sub(a.ranAt) < windowOf {
 		return
 	}
 	h := histogramOf(s.TimeToRun)
 	if !a.ranAt.IsZero() {
 		d := h.Sub(&a.ran)
-		a.p99 = d.Quantile(0.99)
+		a.p99, a.longest = d.Quantile(0.99), d.Max()
 	}
 	a.ran, a.ranAt = *h, s.Time
-	if a.latency.update(a.p99 > limits.Latency, s.Time, limits.For) {
+	if a.stall.update(limits.Stalled > 0 && a.longest > limits.Stalled, s.Time, 0) {
+		t.raise(Alert{Name: AlertStall, Value: a.longest.Seconds(), Text: fmt.Sprintf("a goroutine has waited %v for a processor", a.longest.Round(time.Millisecond))})
+	}
+	if a.latency.update(limits.Latency > 0 && a.p99 > limits.Latency, s.Time, limits.For) {
 		t.raise(Alert{Name: AlertLatency, Value: a.p99.Seconds(), Text: fmt.Sprintf("goroutines wait %v for a processor (99th percentile of %v)", a.p99.Round(time.Microsecond), windowOf)})
 	}
 }
@@ -161,23 +161,11 @@ func (t *Target) detectLoss(now time.Time) {
 // raise passes on an anomaly.
 func (t *Target) raise(a Alert) {
 	a.Identity, a.At = t.identity, time.Now()
+	a.Recording = t.boost(a.At, a.Name)
 	if t.opt.Alert != nil {
 		t.alerts = append(t.alerts, a)
 	}
 }
-
-// oldestLock returns the longest time for which a goroutine has been waiting for a lock.
-func (c *census) oldestLock() (oldest time.Duration) {
-	for i := range c.groups {
-		if g := &c.groups[i]; g.Reason != "" && classOf(g.Reason) == "lock" && !idleReasons[g.Reason] {
-			oldest = max(oldest, g.Oldest)
-		}
-	}
-	return oldest
-}
-
-// idleReasons are the waits in class lock in which goroutines with nothing to do are.
-var idleReasons = map[string]bool{"sync.Cond.Wait": true, "sync.WaitGroup.Wait": true, "semacquire": true}
 
 // worst returns the site with the most goroutines that look leaked.
 func (f *leakFinder) worst() (site string, n int) {

@@ -8,8 +8,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/pprof/profile"
+
 	"github.com/loupe-go/loupe"
+	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/agent/metric"
+	"github.com/loupe-go/loupe/sched"
+	"github.com/loupe-go/loupe/spans"
 )
 
 // Settings are what is wanted of a target. They can change while it is observed.
@@ -21,7 +26,18 @@ type Settings struct {
 	Sites      int          // sites with a series of their own
 	Buffer     int          // bytes, for events
 	Overhead   float64      // the part of the target's processor time that probes may take
+	Events     float64      // per second, at which fewer goroutines are sampled; 0: any number
+	MinRatio   float64      // the least part of the goroutines that is sampled
 	Alerts     Thresholds
+	Record     time.Duration // before an anomaly that is recorded; 0: nothing is
+	Spans      bool          // make spans of requests
+
+	// Goroutines that live, or wait, for at least LeastSpan have spans: the part SpanPart of them. 0: none.
+	LeastSpan time.Duration
+	SpanPart  float64
+
+	Profiles        []string // kinds of profiles that are taken all the time
+	ProfileInterval time.Duration
 }
 
 // Options configure a target.
@@ -30,8 +46,22 @@ type Options struct {
 	Identity metric.Identity
 	Settings Settings
 	Attach   chan struct{} // a slot for each process that is being attached to at the same time
-	Alert    func(Alert)   // receives anomalies
 	Log      *slog.Logger
+
+	// Alert receives anomalies, and Record their recordings. Name returns the name of a recording of an alert. The target waits for them, so
+	// that they must not call its methods.
+	Alert  func(Alert)
+	Record func(Recording)
+	Name   func(id metric.Identity, alert string) string
+
+	// Span receives the spans of requests, Sample decides which are sampled, and Goroutine receives the spans of goroutines. See
+	// loupe.SpanOptions for Sample and Propagation. They are called by different goroutines.
+	Span        func(*spans.Span)
+	Sample      func(*spans.Span) bool
+	Propagation *loupe.Propagation
+	Goroutine   func(GoroutineSpan)
+
+	Profile func(kind string, p *profile.Profile)
 }
 
 // A Target is one process that is observed until it ends or [Target.Close] is called.
@@ -42,25 +72,33 @@ type Target struct {
 	stop  context.CancelFunc
 	ended chan struct{} // closed when run has returned
 
-	proc *loupe.Process
-	sums sums
+	proc       *loupe.Process
+	sums       sums
+	goroutines goroutines
+	profiling  sync.WaitGroup
+	requests   requests // of the goroutine that runs; err is guarded by mu
 
-	mu        sync.Mutex // guards what follows
-	settings  Settings
-	identity  metric.Identity
-	census    *census
-	leaks     leakFinder
-	policy    policy
-	last      counts // as of the last step
-	rate      activity
-	watch     *watch
-	paused    string    // why events are not observed although they are wanted; empty if they are
-	attachErr error     // the reason why the last attempt to observe events failed
-	retryAt   time.Time // when the next attempt is due
-	again     bool      // attach again, because settings have changed
-	anomalies anomalies
-	alerts    []Alert // not passed on yet
-	err       error   // why the observation ended
+	mu         sync.Mutex // guards what follows
+	settings   Settings
+	identity   metric.Identity
+	census     *census
+	leaks      leakFinder
+	policy     policy
+	last       counts // as of the last step
+	rate       activity
+	watch      *watch
+	paused     string    // why events are not observed although they are wanted; empty if they are
+	attachErr  error     // the reason why the last attempt to observe events failed
+	retryAt    time.Time // when the next attempt is due
+	again      bool      // attach again, because settings have changed
+	anomalies  anomalies
+	alerts     []Alert // not passed on yet
+	lastGroup  metric.Group
+	sampledAt  time.Time // when the rate of events was measured last
+	boostUntil time.Time // until when the target may cost more
+	pending    *pending  // nil: nothing is to be recorded
+	cleaned    uint64    // goroutines that watches that have ended had state for
+	err        error     // why the observation ended
 }
 
 // counts are the numbers that the policy compares.
@@ -77,6 +115,7 @@ const (
 	censusEvery = 10 * time.Second // if a census takes at most censusPart of it
 	censusPart  = 0.002            // of the time
 	attachRetry = time.Minute      // after a failure
+	sampleEvery = 2 * time.Second  // between two changes of the sampling ratio
 
 	// A process that starts does not have its runtime's data in place at first.
 	openAttempts = 10
@@ -93,6 +132,12 @@ func Open(ctx context.Context, opt Options) (*Target, error) {
 	info := proc.Info()
 	t.identity.GoVersion, t.identity.Version = info.GoVersion, info.ModuleVersion
 	t.ctx, t.stop = context.WithCancel(context.WithoutCancel(ctx))
+	t.policy.calm = upAfter // the first level is chosen at once
+	t.goroutines.emit = opt.Goroutine
+	t.goroutines.settings(opt.Settings.LeastSpan, opt.Settings.SpanPart)
+	if opt.Profile != nil {
+		t.profiling.Go(func() { t.profiles(t.ctx) })
+	}
 	go t.run()
 	return t, nil
 }
@@ -125,6 +170,10 @@ func (t *Target) run() {
 			break
 		}
 		t.observe(want)
+		t.resample()
+		t.goroutines.tick(time.Now())
+		t.observeRequests()
+		t.writeDue(time.Now(), false)
 		select {
 		case <-tick.C:
 			continue
@@ -133,6 +182,8 @@ func (t *Target) run() {
 		break
 	}
 	t.detach()
+	t.closeRequests()
+	t.goroutines.flush()
 }
 
 // step reads what is due, and returns the level of events that is wanted and affordable. The error says that the process is no longer
@@ -166,7 +217,7 @@ func (t *Target) step() (Level, error) {
 		return level, nil
 	}
 	w := t.settings.Want
-	t.policy.want, t.policy.overhead, t.policy.hitCost = w, t.settings.Overhead, hitCost(t.settings.Engine)
+	t.policy.want, t.policy.overhead, t.policy.hitCost = w, t.overhead(s.Time), hitCost(t.settings.Engine)
 	next := t.policy.next(level, &t.rate)
 	t.paused = ""
 	if next < w {
@@ -196,11 +247,19 @@ func (c *counts) since(last *counts) activity {
 // gone returns err if it says that the process has ended or has executed another program. Other errors are reported, and the next step tries
 // again.
 func (t *Target) gone(err error) error {
-	if errors.Is(err, loupe.ErrExited) || errors.Is(err, loupe.ErrNoProcess) || errors.Is(err, loupe.ErrExec) {
+	if isGone(err) {
 		return err
+	}
+	if err == nil {
+		return nil
 	}
 	t.log.Debug("cannot read the process", "pid", t.opt.PID, "err", err)
 	return nil
+}
+
+// isGone reports whether an error says that the process has ended or has executed another program.
+func isGone(err error) bool {
+	return errors.Is(err, loupe.ErrExited) || errors.Is(err, loupe.ErrNoProcess) || errors.Is(err, loupe.ErrExec)
 }
 
 // takeCensus counts the goroutines if that is due.
@@ -235,6 +294,9 @@ const (
 	PausedAttach   = "attach"
 )
 
+// errNoEvents says why a recording is missing.
+var errNoEvents = errors.New("no events were observed at that time")
+
 // observe observes the events of a level.
 func (t *Target) observe(level Level) {
 	t.mu.Lock()
@@ -257,6 +319,34 @@ func (t *Target) observe(level Level) {
 	}
 }
 
+// resample changes the part of the goroutines whose events are observed, so that there are not more than are wanted.
+func (t *Target) resample() {
+	t.mu.Lock()
+	w, s, now := t.watch, &t.settings, time.Now()
+	if w == nil || s.Events == 0 || now.Sub(t.sampledAt) < sampleEvery {
+		t.mu.Unlock()
+		return
+	}
+	want, least, live, since := s.Events, s.MinRatio, 0, t.sampledAt
+	if t.census != nil {
+		live = t.census.live
+	}
+	t.sampledAt = now
+	t.mu.Unlock()
+	events := uint64(0)
+	for _, n := range w.session.Stats().Kinds {
+		events += n.Produced
+	}
+	rate := float64(events-min(events, w.eventsBefore)) / now.Sub(since).Seconds()
+	w.eventsBefore = events
+	if since.IsZero() || w.isFirst() {
+		return
+	}
+	if err := w.resample(rate, want, least, live, &t.sums); err != nil {
+		t.log.Debug("the sampling ratio cannot be changed", "pid", t.opt.PID, "err", err)
+	}
+}
+
 // attach observes the events of a level, unless that has failed not long ago.
 func (t *Target) attach(level Level) {
 	t.mu.Lock()
@@ -274,7 +364,7 @@ func (t *Target) attach(level Level) {
 	case <-t.ctx.Done():
 		return
 	}
-	w, err := newWatch(t.ctx, t.opt.PID, level, watchOptions{engine: s.Engine, stackDepth: s.StackDepth, system: s.System, buffer: s.Buffer, log: t.log})
+	w, err := newWatch(t.ctx, t.opt.PID, level, watchOptions{engine: s.Engine, stackDepth: s.StackDepth, system: s.System, buffer: s.Buffer, record: s.Record, each: t.each(), log: t.log})
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err != nil {
@@ -287,8 +377,17 @@ func (t *Target) attach(level Level) {
 	t.log.Debug("observing events", "pid", t.opt.PID, "level", int(level))
 }
 
+// each returns what receives all events, or nil.
+func (t *Target) each() func(*event.Event) {
+	if t.opt.Goroutine == nil {
+		return nil
+	}
+	return t.goroutines.add
+}
+
 // detach ends the observation of events, if there is one.
 func (t *Target) detach() {
+	t.writeDue(time.Now(), true)
 	t.mu.Lock()
 	w := t.watch
 	t.watch = nil
@@ -299,21 +398,17 @@ func (t *Target) detach() {
 	if err := w.close(&t.sums); err != nil {
 		t.log.Warn("cannot detach", "pid", t.opt.PID, "err", err)
 	}
+	totals := w.state.Machine().Totals()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.cleaned += totals.Live + totals.Ended
 }
 
 // AttachError returns why events cannot be observed, or nil.
 func (t *Target) AttachError() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.attachErr
-}
-
-// hitCost is what one hit of a probe costs.
-func hitCost(e loupe.Engine) time.Duration {
-	if e == loupe.EngineInline {
-		return 100 * time.Nanosecond
-	}
-	return 2 * time.Microsecond
+	return cmp.Or(t.attachErr, t.requests.err)
 }
 
 // Set changes what is wanted.
@@ -321,10 +416,11 @@ func (t *Target) Set(s Settings, identity metric.Identity) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	identity.GoVersion, identity.Version = t.identity.GoVersion, t.identity.Version
-	if s.Engine != t.settings.Engine || s.StackDepth != t.settings.StackDepth || s.System != t.settings.System || s.Buffer != t.settings.Buffer {
+	if s.Engine != t.settings.Engine || s.StackDepth != t.settings.StackDepth || s.System != t.settings.System || s.Record != t.settings.Record || s.Buffer != t.settings.Buffer {
 		t.again = true
 	}
 	t.settings, t.identity = s, identity
+	t.goroutines.settings(s.LeastSpan, s.SpanPart)
 }
 
 // Done returns a channel that is closed when the process is no longer observed.
@@ -341,6 +437,7 @@ func (t *Target) Err() error {
 func (t *Target) Close() error {
 	t.stop()
 	<-t.ended
+	t.profiling.Wait()
 	return t.proc.Close()
 }
 
@@ -370,31 +467,78 @@ func (t *Target) Group(ctx context.Context) (metric.Group, bool) {
 		}
 	}
 	g.Points = append(g.Points, t.observationPoints()...)
+	t.lastGroup = g
 	return g, true
+}
+
+// Last returns what Group has returned last.
+func (t *Target) Last() metric.Group {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.lastGroup
 }
 
 // observationPoints are about the observation itself.
 func (t *Target) observationPoints() []metric.Point {
 	i := &t.identity
-	level, engine := Memory, "none"
+	level, engine, ratio := Memory, "none", 0.0
 	if t.watch != nil {
 		t.watch.add(&t.sums)
 		level, engine = t.watch.level, string(t.settings.Engine)
+		ratio = t.watch.sampled()
 	}
 	list := append(t.sums.points(), metric.Info.Of(1, i.GoVersion, i.Version, i.Service, i.Workload, i.Kind, i.Node), metric.Level.Of(float64(level), engine))
+	if level >= Waits {
+		list = append(list, metric.SamplingRatio.Of(ratio, "waits"))
+	}
+	if level >= Runs {
+		list = append(list, metric.SamplingRatio.Of(ratio, "runs"))
+	}
 	if t.paused != "" {
 		list = append(list, metric.Paused.Of(1, t.paused))
 	}
 	return list
 }
 
-// Tracked is the number of goroutines that the events of the process are about.
-func (t *Target) Tracked() (live, ended uint64) {
+// Totals are numbers of all events of a target so far.
+type Totals struct {
+	Events, Lost uint64
+	Tracked      uint64          // goroutines that there is state for
+	Cleaned      uint64          // goroutines whose state was removed
+	Delays       sched.Histogram // from events until they were processed
+	BufferUsed   float64         // the part of the buffer that is in use, from 0 to 1
+}
+
+// Add adds the totals of another target. The fullest buffer counts.
+func (t *Totals) Add(o *Totals) {
+	t.Events, t.Lost, t.Tracked, t.Cleaned = t.Events+o.Events, t.Lost+o.Lost, t.Tracked+o.Tracked, t.Cleaned+o.Cleaned
+	t.Delays.Merge(&o.Delays)
+	t.BufferUsed = max(t.BufferUsed, o.BufferUsed)
+}
+
+// Totals returns the numbers so far.
+func (t *Target) Totals() Totals {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.watch == nil {
-		return 0, 0
+	var all Totals
+	if t.watch != nil {
+		t.watch.add(&t.sums)
+		totals := t.watch.state.Machine().Totals()
+		all.Tracked, all.Cleaned = totals.Live, totals.Ended
 	}
-	totals := t.watch.state.Machine().Totals()
-	return totals.Live, totals.Ended
+	all.Cleaned += t.cleaned
+	t.sums.mu.Lock()
+	defer t.sums.mu.Unlock()
+	all.Events, all.Lost, all.Delays = t.sums.events, t.sums.lost, t.sums.delays
+	if t.watch != nil {
+		all.BufferUsed = t.sums.used
+	}
+	return all
+}
+
+// Limited reports whether events are wanted, and fewer of them or none are observed.
+func (t *Target) Limited() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.paused != ""
 }

@@ -1,6 +1,7 @@
 package target
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/agent/metric"
 	"github.com/loupe-go/loupe/internal/testtarget"
+	"github.com/loupe-go/loupe/trace"
 )
 
 // observed is a target of a test.
@@ -145,7 +147,9 @@ func TestEnd(t *testing.T) {
 // TestPolicy chooses levels of imagined processes.
 func TestPolicy(t *testing.T) {
 	p := policy{want: Runs, overhead: 0.01, hitCost: 2 * time.Microsecond}
-	second := func(starts, cpu float64) *activity { return &activity{created: 10, ended: 10, starts: starts, cpu: cpu, over: time.Second} }
+	second := func(starts, cpu float64) *activity {
+		return &activity{created: 10, ended: 10, starts: starts, cpu: cpu, over: time.Second}
+	}
 	level := Memory
 	for i := range 20 {
 		level = p.next(level, second(100, 0.5))
@@ -205,5 +209,51 @@ func TestLeaks(t *testing.T) {
 		if site, n := f.worst(); n != test.want || n > 0 && site != "main.f main.go:7" {
 			t.Errorf("%s: %d at %q, want %d", test.name, n, site, test.want)
 		}
+	}
+}
+
+// TestRecording records the events around an anomaly.
+func TestRecording(t *testing.T) {
+	recordings, alerts := make(chan Recording, 10), make(chan Alert, 10)
+	program := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "colony", Stripped: true}))
+	o := &observed{t: t, program: program}
+	var err error
+	o.Target, err = Open(t.Context(), Options{PID: program.PID(), Attach: make(chan struct{}, 1),
+		Settings: Settings{Want: Runs, Engine: loupe.EngineUprobe, Overhead: 0.1, StackDepth: -1, Record: time.Second, Alerts: Thresholds{Growth: 100}},
+		Alert:    func(a Alert) { alerts <- a },
+		Record:   func(r Recording) { recordings <- r },
+		Name:     func(id metric.Identity, alert string) string { return fmt.Sprint(alert, "-", program.PID()) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.Close()
+	o.mu.Lock()
+	o.anomalies.sizes = []size{{time.Now().Add(-growthMin), 1}} // as if it had been observed for a while
+	o.mu.Unlock()
+	program.Command("hold 1000")
+	program.Command("churn 100")
+	a := <-alerts
+	if name := fmt.Sprint(AlertGrowth, "-", program.PID()); a.Name != AlertGrowth || a.Recording != name || a.Value < 100 || !strings.HasPrefix(a.Text, "1,00") {
+		t.Errorf("%+v", a)
+	}
+	r := <-recordings
+	if r.Err != nil || r.Name != a.Recording {
+		t.Fatalf("%s: %v", r.Name, r.Err)
+	}
+	reader, err := trace.NewReader(bytes.NewReader(r.Data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	created := 0
+	for e, err := range reader.Events() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Kind == event.GoCreate {
+			created++
+		}
+	}
+	if created == 0 {
+		t.Error("no goroutine is created in the recording")
 	}
 }

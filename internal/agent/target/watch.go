@@ -2,13 +2,16 @@ package target
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/agent/metric"
+	"github.com/loupe-go/loupe/internal/export"
 	"github.com/loupe-go/loupe/live"
 	"github.com/loupe-go/loupe/sched"
 )
@@ -18,30 +21,40 @@ type watch struct {
 	level   Level
 	session *loupe.Session
 	state   *live.Observation
+	flight  *flight // nil: events are not kept
 
 	mu     sync.Mutex // guards what follows
 	before struct {   // as of the last add
 		waits   map[string]sched.Wait
 		latency sched.Latency
 		stats   event.Stats
+		events  uint64
 	}
 	ratio float64 // of the goroutines that are observed
+
+	// Of the goroutine that runs the target: the events as of its last measurement, and whether there was one.
+	eventsBefore uint64
+	measured     bool
+
+	cost loupe.HitCost
 }
 
 // source is what an observation reads of a session: its events, without the memory statistics, which the target reads itself. each also
 // receives the events.
 type source struct {
 	live.Source
-	each func(*event.Event)
+	each []func(*event.Event)
 }
 
 func (s source) Events() iter.Seq[*event.Event] {
-	if s.each == nil {
+	if len(s.each) == 0 {
 		return s.Source.Events()
 	}
 	return func(yield func(*event.Event) bool) {
 		for e := range s.Source.Events() {
-			s.each(e)
+			for _, f := range s.each {
+				f(e)
+			}
 			if !yield(e) {
 				return
 			}
@@ -55,8 +68,50 @@ type watchOptions struct {
 	stackDepth int
 	system     bool
 	buffer     int
-	each       func(*event.Event)
+	record     time.Duration      // for which events are kept; 0: not at all
+	each       func(*event.Event) // receives all events; nil: nothing does
 	log        *slog.Logger
+}
+
+// The waits of few goroutines would be scaled by a large factor: the ratio changes in steps, and only if it matters.
+const (
+	sampleStep = 1.5 // by which the rate of events must differ from what is wanted
+	sampleMin  = 200 // goroutines that are sampled at least, as far as there are so many
+)
+
+// resample changes the part of the goroutines that are observed so that there are about so many events per second: one that is neither below
+// least nor so small that few goroutines are left. rate is that of events now.
+func (w *watch) resample(rate, want, least float64, live int, to *sums) error {
+	if rate <= 0 {
+		rate = 1
+	}
+	least = max(least, min(1, sampleMin/float64(max(live, 1))))
+	next := min(1, max(least, w.ratio*want/rate))
+	if next == w.ratio || next < 1 && next > w.ratio/sampleStep && next < w.ratio*sampleStep {
+		return nil
+	}
+	w.add(to) // what was counted at the old ratio
+	if err := w.session.Sample(next); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ratio = next
+	return nil
+}
+
+// isFirst reports whether this is the first measurement of the rate: it includes what was there when the watch began.
+func (w *watch) isFirst() bool {
+	first := !w.measured
+	w.measured = true
+	return first
+}
+
+// sampled returns the part of the goroutines that are observed.
+func (w *watch) sampled() float64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ratio
 }
 
 // newWatch attaches to a process.
@@ -66,9 +121,61 @@ func newWatch(ctx context.Context, pid int, level Level, o watchOptions) (*watch
 	if err != nil {
 		return nil, err
 	}
-	w := &watch{level: level, session: s, ratio: 1}
-	w.state = live.Observe(source{s, o.each}, live.Options{State: sched.Options{Kinds: kinds[level]}, Log: o.log})
+	w := &watch{level: level, session: s, ratio: 1, cost: costOf(s, o.engine)}
+	each := []func(*event.Event){}
+	if o.each != nil {
+		each = append(each, o.each)
+	}
+	if o.record > 0 {
+		w.flight, err = newFlight(o.record, export.Options{Kinds: kinds[level], Version: export.VersionFor(s.Info().GoVersion)})
+		if err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+		each = append(each, w.flight.add)
+	}
+	w.state = live.Observe(source{s, each}, live.Options{State: sched.Options{Kinds: kinds[level]}, Log: o.log})
 	return w, nil
+}
+
+// costs are what hits cost by engine, as far as they were measured.
+var costs struct {
+	sync.Mutex
+	of map[loupe.Engine]loupe.HitCost
+}
+
+// costOf returns what hits cost with the engine of a session. It is measured once.
+func costOf(s *loupe.Session, engine loupe.Engine) loupe.HitCost {
+	costs.Lock()
+	defer costs.Unlock()
+	if c, ok := costs.of[engine]; ok {
+		return c
+	}
+	c, err := s.HitCost()
+	if err != nil {
+		return assumedCost[engine]
+	}
+	if costs.of == nil {
+		costs.of = map[loupe.Engine]loupe.HitCost{}
+	}
+	costs.of[engine] = c
+	return c
+}
+
+// assumedCost is what hits cost before it was measured.
+var assumedCost = map[loupe.Engine]loupe.HitCost{
+	loupe.EngineUprobe: {Hit: time.Microsecond, Event: time.Microsecond},
+	loupe.EngineInline: {Hit: 50 * time.Nanosecond, Event: 50 * time.Nanosecond},
+}
+
+// hitCost returns what a hit costs that reports an event.
+func hitCost(engine loupe.Engine) time.Duration {
+	costs.Lock()
+	defer costs.Unlock()
+	c, ok := costs.of[engine]
+	if !ok {
+		c = assumedCost[engine]
+	}
+	return c.Hit + c.Event
 }
 
 // sums are what all watches of a process have counted so far.
@@ -78,6 +185,10 @@ type sums struct {
 	latency [4]sched.Histogram // in the order of latencyLabels
 	events  uint64
 	lost    uint64
+	hits    uint64
+	probes  time.Duration   // that the process has spent in probes, estimated
+	delays  sched.Histogram // from events until they were processed
+	used    float64         // the largest part of the buffer that was in use since the last add
 }
 
 // A waitSum is the waits for one reason, scaled by the sampling ratio.
@@ -118,9 +229,21 @@ func (w *watch) add(to *sums) {
 	for i, h := range []*sched.Histogram{&d.Created, &d.Woken, &d.Stopped, &d.Returned} {
 		to.latency[i].Merge(h)
 	}
-	to.events += stats.Events - w.before.stats.Events
+	to.events += p.Totals.Events - w.before.events
 	to.lost += stats.Lost - w.before.stats.Lost
-	w.before.waits, w.before.latency, w.before.stats = now, p.Latency, stats
+	hits := stats.Hits - w.before.stats.Hits
+	to.hits += hits
+	to.probes += w.cost.Of(&stats) - w.cost.Of(&w.before.stats)
+	to.addDelays(&stats.Delays, &w.before.stats.Delays)
+	to.used = w.session.BufferPeak()
+	w.before.waits, w.before.latency, w.before.stats, w.before.events = now, p.Latency, stats, p.Totals.Events
+}
+
+// addDelays adds the delays that were counted since before. Each counts as the middle of its bucket.
+func (s *sums) addDelays(now, before *event.Delays) {
+	for i, n := range now.Buckets {
+		s.delays.AddN(time.Microsecond<<i*3/4, n-before.Buckets[i])
+	}
 }
 
 // close detaches from the process, and adds what is left.
@@ -141,7 +264,8 @@ func (s *sums) counts() (events, lost uint64) {
 func (s *sums) points() []metric.Point {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := []metric.Point{metric.TargetEvents.Of(float64(s.events)), metric.TargetLost.Of(float64(s.lost))}
+	list := []metric.Point{metric.TargetEvents.Of(float64(s.events)), metric.TargetLost.Of(float64(s.lost)),
+		metric.ProbeHits.Of(float64(s.hits)), metric.ProbeTime.Of(s.probes.Seconds())}
 	for reason, v := range s.waits {
 		class := classOf(reason)
 		list = append(list, metric.Waits.Of(v.count, class, reason), metric.WaitTime.Of(v.seconds, class, reason))
