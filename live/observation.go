@@ -74,11 +74,15 @@ func Observe(source Source, opt Options) *Observation {
 // are late, for at most 2 s: see [SamplerOptions].CatchUp. Take and [Observation.Window] must not be called concurrently.
 func (o *Observation) Take(q Query) *Picture { return o.sampler.Take(q) }
 
+// Advance applies the events that were read so far, so that [Observation.Machine] has them. It does not read the process, and costs less than
+// [Observation.Take].
+func (o *Observation) Advance() { o.feed.Advance(o.feed.Now()) }
+
 // Window changes [Options].Window.
 func (o *Observation) Window(d time.Duration) { o.sampler.Window(d) }
 
 // Machine returns the state of the program, for reading. The caller must not apply events to it. It has received at least the
-// events that were read before the last call of [Observation.Take]. After [Observation.Done] is closed, it has received all
+// events that were read before the last call of [Observation.Take] or [Observation.Advance]. After [Observation.Done] is closed, it has received all
 // events.
 func (o *Observation) Machine() *sched.Machine { return o.feed.Machine }
 

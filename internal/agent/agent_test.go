@@ -187,10 +187,26 @@ func colony(t *testing.T) *testtarget.Process {
 	return testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "colony", Stripped: true}))
 }
 
+// ownColony returns the path of a copy of program colony that no other test runs.
+func ownColony(t *testing.T) string {
+	t.Helper()
+	exe, err := os.ReadFile(testtarget.Build(t, testtarget.Spec{Program: "colony", Stripped: true}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "colony")
+	if err := os.WriteFile(path, exe, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // TestAgent observes a process that appears, changes and is killed, and serves what it learns.
 func TestAgent(t *testing.T) {
-	first := colony(t)
-	a := run(t, "targets: {binary_patterns: [colony*]}\n")
+	exe := ownColony(t)
+	first := testtarget.Start(t, exe)
+	file := "targets: {binary_patterns: [" + exe + "]}\n"
+	a := run(t, file)
 	pid := fmt.Sprint(first.PID())
 	a.await(atLeast(1), metric.Goroutines, "pid", pid)
 	if got, want := fmt.Sprint(a.scrape(metric.Goroutines, "pid", pid)), first.Command("num"); got != want {
@@ -203,7 +219,7 @@ func TestAgent(t *testing.T) {
 		t.Errorf("%v goroutines were created, want 321", n)
 	}
 
-	second := colony(t)
+	second := testtarget.Start(t, exe)
 	a.await(equals(2), metric.Targets, "status", statusObserved)
 	second.Kill()
 	a.await(equals(1), metric.Targets, "status", statusObserved)
@@ -225,7 +241,7 @@ func TestAgent(t *testing.T) {
 	if !strings.Contains(a.log.String(), "the old one stays in effect") {
 		t.Error("nothing says that the configuration was refused")
 	}
-	a.reload("targets: {binary_patterns: [colony*]}\n")
+	a.reload(file)
 	a.await(equals(1), metric.Targets, "status", statusObserved)
 	if first.Command("free") == "" {
 		t.Error("the target does not work any more")

@@ -16,7 +16,7 @@ type schedOffsets struct {
 	size                     int    // of runtime.schedt
 	goidgen, ngsys           int
 	free                     []int // numbers of free g's; one, or two that are added
-	procFree, idNext, idEnd  int   // in runtime.p
+	procFree, ids            int   // in runtime.p; ids are the next ID to give out, and the end of those that it may
 	timeToRun, timeToRunSize int   // none before Go 1.17
 	pauses, pausesSize       int   // none before Go 1.22
 }
@@ -29,7 +29,10 @@ func (p *Process) schedOffsets() (*schedOffsets, error) {
 	r := fieldReader{layout: p.layout}
 	o := &schedOffsets{
 		sched: address + p.main.bias, size: r.size("runtime.schedt"), goidgen: r.need("runtime.schedt.goidgen"), ngsys: r.need("runtime.schedt.ngsys"),
-		idNext: r.need("runtime.p.goidcache"), idEnd: r.need("runtime.p.goidcacheend"),
+		ids: r.need("runtime.p.goidcache"),
+	}
+	if end := r.need("runtime.p.goidcacheend"); r.err == nil && end != o.ids+8 {
+		return nil, fmt.Errorf("process %d: %w: runtime.p.goidcacheend is not where it is expected", p.pid, ErrLayout)
 	}
 	if n := r.first("runtime.schedt.gFree.n"); n != none {
 		o.free, o.procFree = []int{n}, r.need("runtime.p.gFree.n")
@@ -75,13 +78,7 @@ func (p *Process) Scheduler() (*event.Scheduler, error) {
 		return nil, err
 	}
 	s.Procs = len(ps)
-	// Numbers that only grow are read in the order in which the runtime changes them the other way round: IDs that a P has not given out
-	// first, then how many the Ps have.
-	next, err := p.words(ps, o.idNext)
-	if err != nil {
-		return nil, err
-	}
-	end, err := p.words(ps, o.idEnd)
+	ids, err := p.goroutineIDs(ps)
 	if err != nil {
 		return nil, err
 	}
@@ -103,8 +100,8 @@ func (p *Process) Scheduler() (*event.Scheduler, error) {
 	s.Created = binary.LittleEndian.Uint64(b[o.goidgen:])
 	for i := range ps {
 		s.Goroutines -= int(int32(free[i]))
-		if end[i] > next[i] && end[i]-next[i] <= goidBatch {
-			s.Created -= min(s.Created, end[i]-next[i])
+		if next, end := ids[2*i], ids[2*i+1]; end > next && end-next <= goidBatch {
+			s.Created -= min(s.Created, end-next)
 		}
 	}
 	for _, offset := range o.free {
@@ -118,6 +115,25 @@ func (p *Process) Scheduler() (*event.Scheduler, error) {
 		s.GCPauses = timeHistogram(b[o.pauses:][:o.pausesSize])
 	}
 	return s, nil
+}
+
+// goroutineIDs returns, for each P, the next ID that it will give out, and the end of those that it may. Both words are 0 for a P that cannot be
+// read.
+func (p *Process) goroutineIDs(ps []uint64) ([]uint64, error) {
+	b := make([]byte, 16*len(ps))
+	spans := make([]span, len(ps))
+	for i, addr := range ps {
+		spans[i] = span{addr: addr + uint64(p.sched.ids), buf: b[16*i : 16*i+16]}
+	}
+	if err := p.mem.readSpans(spans); err != nil {
+		return nil, err
+	}
+	for i := range spans {
+		if !spans[i].ok {
+			clear(spans[i].buf)
+		}
+	}
+	return words(b), nil
 }
 
 // goidBatch is the number of IDs that a P takes at once (runtime/proc.go, newproc1).

@@ -42,7 +42,6 @@ func memoryPoints(m *event.Memory) []metric.Point {
 func schedulerPoints(s *event.Scheduler) []metric.Point {
 	list := []metric.Point{
 		metric.Goroutines.Of(float64(s.Goroutines)), metric.ProcessorLimit.Of(float64(s.Procs)),
-		metric.Created.Of(float64(s.Created)), metric.Ended.Of(float64(s.Ended())),
 	}
 	if s.TimeToRun != nil {
 		list = append(list, metric.ScheduleDuration.Distribution(histogramOf(s.TimeToRun)))

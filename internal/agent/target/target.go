@@ -84,6 +84,8 @@ type Target struct {
 	census     *census
 	leaks      leakFinder
 	policy     policy
+	created    uint64 // goroutines; never less than before
+	finished   uint64 // goroutines that have ended; the same
 	last       counts // as of the last step
 	rate       activity
 	watch      *watch
@@ -200,7 +202,8 @@ func (t *Target) step() (Level, error) {
 	if err != nil {
 		return level, t.gone(err)
 	}
-	now := counts{at: s.Time, created: s.Created, ended: s.Ended(), starts: 8 * countOf(s.TimeToRun), startsKnown: s.TimeToRun != nil, cpu: user + system}
+	t.grow(s)
+	now := counts{at: s.Time, created: t.created, ended: t.finished, starts: 8 * countOf(s.TimeToRun), startsKnown: s.TimeToRun != nil, cpu: user + system}
 	if !t.last.at.IsZero() {
 		t.rate = now.since(&t.last)
 	}
@@ -226,6 +229,12 @@ func (t *Target) step() (Level, error) {
 	return next, nil
 }
 
+// grow keeps counts from decreasing: their parts are read one after the other while the process runs. The caller holds mu.
+func (t *Target) grow(s *event.Scheduler) {
+	t.created = max(t.created, s.Created)
+	t.finished = max(t.finished, s.Ended())
+}
+
 // level returns the level of events that are observed.
 func (t *Target) level() Level {
 	if t.watch == nil {
@@ -236,10 +245,10 @@ func (t *Target) level() Level {
 
 func (c *counts) since(last *counts) activity {
 	d := c.at.Sub(last.at).Seconds()
-	a := activity{created: float64(c.created-last.created) / d, ended: float64(c.ended-min(c.ended, last.ended)) / d, starts: -1,
+	a := activity{created: float64(c.created-min(c.created, last.created)) / d, ended: float64(c.ended-min(c.ended, last.ended)) / d, starts: -1,
 		cpu: (c.cpu - last.cpu).Seconds() / d, over: c.at.Sub(last.at)}
 	if c.startsKnown {
-		a.starts = float64(c.starts-last.starts) / d
+		a.starts = float64(c.starts-min(c.starts, last.starts)) / d
 	}
 	return a
 }
@@ -452,7 +461,9 @@ func (t *Target) Group(ctx context.Context) (metric.Group, bool) {
 	}
 	s, schedErr := t.proc.Scheduler()
 	if schedErr == nil {
+		t.grow(s)
 		g.Points = append(g.Points, schedulerPoints(s)...)
+		g.Points = append(g.Points, metric.Created.Of(float64(t.created)), metric.Ended.Of(float64(t.finished)))
 	}
 	if t.gone(cmp.Or(err, schedErr)) != nil {
 		return g, false

@@ -200,9 +200,9 @@ var latencyLabels = [...]string{"created", "woken", "stopped", "syscall"}
 func (w *watch) add(to *sums) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	p := w.state.Take(live.Query{})
-	waits := w.state.Machine().Waits()
-	stats := w.session.Stats()
+	w.state.Advance()
+	m, stats := w.state.Machine(), w.session.Stats()
+	waits, latency, totals := m.Waits(), m.Latency(), m.Totals()
 	to.mu.Lock()
 	defer to.mu.Unlock()
 	if to.waits == nil {
@@ -225,18 +225,18 @@ func (w *watch) add(to *sums) {
 		s.count += float64(v.Count-before.Count) / w.ratio
 		s.seconds += v.Time.Sub(before.Time).Seconds() / w.ratio
 	}
-	d := p.Latency.Sub(&w.before.latency)
+	d := latency.Sub(&w.before.latency)
 	for i, h := range []*sched.Histogram{&d.Created, &d.Woken, &d.Stopped, &d.Returned} {
 		to.latency[i].Merge(h)
 	}
-	to.events += p.Totals.Events - w.before.events
+	to.events += totals.Events - w.before.events
 	to.lost += stats.Lost - w.before.stats.Lost
 	hits := stats.Hits - w.before.stats.Hits
 	to.hits += hits
 	to.probes += w.cost.Of(&stats) - w.cost.Of(&w.before.stats)
 	to.addDelays(&stats.Delays, &w.before.stats.Delays)
 	to.used = w.session.BufferPeak()
-	w.before.waits, w.before.latency, w.before.stats, w.before.events = now, p.Latency, stats, p.Totals.Events
+	w.before.waits, w.before.latency, w.before.stats, w.before.events = now, latency, stats, totals.Events
 }
 
 // addDelays adds the delays that were counted since before. Each counts as the middle of its bucket.
