@@ -326,7 +326,7 @@ func (m *manager) settings(e *entry) target.Settings {
 	c, tr := m.config, &e.decision.Tracing
 	s := target.Settings{Engine: loupe.Engine(tr.Engine), StackDepth: -1, System: !c.Filters.IgnoreRuntimeGoroutines, Sites: c.Output.Prometheus.Sites,
 		Buffer: int(c.Budget.BufferBytes), Overhead: float64(c.Sampling.MaxTargetOverhead) * m.scale,
-		Events: float64(c.Sampling.EventsPerSecond) * m.scale, MinRatio: float64(c.Sampling.MinRatio),
+		Scaled: m.scale < 1, Allocs: tr.Allocations, Events: float64(c.Sampling.EventsPerSecond) * m.scale, MinRatio: float64(c.Sampling.MinRatio),
 		Alerts: target.Thresholds{Growth: c.Alerts.GoroutineGrowth, Latency: c.Alerts.Latency, Stalled: c.Alerts.Stalled, Lost: 0.01, For: c.Alerts.For}}
 	if c.Recordings.Directory != "" {
 		s.Record = time.Duration(c.Recordings.Seconds) * time.Second

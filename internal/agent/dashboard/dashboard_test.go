@@ -188,7 +188,10 @@ func checkMetrics(t *testing.T, where, expr string, used map[string]bool) {
 	t.Helper()
 	found := 0
 	for _, name := range metricName.FindAllString(regexp.MustCompile(`"[^"]*"`).ReplaceAllString(expr, `""`), -1) {
-		base := strings.TrimSuffix(name, "_bucket")
+		base := name
+		if !slices.ContainsFunc(metric.Table, func(d *metric.Desc) bool { return d.Name == name }) {
+			base = strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_count")
+		}
 		i := slices.IndexFunc(metric.Table, func(d *metric.Desc) bool {
 			return d.Name == base || slices.ContainsFunc(d.Labels, func(l metric.Label) bool { return l.Name == name })
 		})

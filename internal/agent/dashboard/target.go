@@ -17,7 +17,7 @@ func target() Dashboard {
 			{Name: "process", Label: "Process", Of: info(`instance=~"$instance",namespace=~"$namespace",pod=~"$pod"`), From: "process"},
 			{Name: "pid", Label: "PID", Of: info(`instance=~"$instance",namespace=~"$namespace",pod=~"$pod",process=~"$process"`), From: "pid"},
 		},
-		Rows: []Row{targetGoroutines(), targetWaits(), targetScheduler(), targetMemory(), targetProcessor(), targetProbes()},
+		Rows: []Row{targetGoroutines(), targetWaits(), targetScheduler(), targetRequests(), targetMemory(), targetProcessor(), targetProbes()},
 	}
 }
 
@@ -68,6 +68,16 @@ func targetScheduler() Row {
 	}}
 }
 
+func targetRequests() Row {
+	return Row{Title: "Requests", Panels: []Panel{
+		{Title: "Requests", About: "Requests that have spans. Requires tracing.spans.", Kind: Graph, Unit: PerSecond,
+			Queries: []Query{{`sum by (library, kind, status) (rate(loupe_request_duration_seconds_count{` + this + `}` + interval + `))`, "{{library}} {{kind}}, {{status}}"}}},
+		{Title: "Durations", About: "Points are exemplars, which lead to spans.", Kind: Graph, Unit: Seconds, Queries: []Query{
+			{`histogram_quantile(0.5, sum by (le, library, kind) (rate(loupe_request_duration_seconds_bucket{` + this + `}` + interval + `)))`, "{{library}} {{kind}}, median"},
+			{`histogram_quantile(0.99, sum by (le, library, kind) (rate(loupe_request_duration_seconds_bucket{` + this + `}` + interval + `)))`, "{{library}} {{kind}}, 99th percentile"}}},
+	}}
+}
+
 func targetMemory() Row {
 	return Row{Title: "Memory and garbage collection", Panels: []Panel{
 		{Title: "Memory", Kind: Graph, Unit: Bytes, Queries: []Query{
@@ -82,6 +92,8 @@ func targetMemory() Row {
 			Queries: []Query{{`sum by (process, pid) (rate(go_memory_allocated_bytes_total{` + this + `}` + interval + `))`, "{{process}} {{pid}}"}}},
 		{Title: "Allocations", Kind: Graph, Unit: PerSecond,
 			Queries: []Query{{`sum by (process, pid) (rate(go_memory_allocations_total{` + this + `}` + interval + `))`, "{{process}} {{pid}}"}}},
+		{Title: "Allocated by function", About: "Estimated from samples of the runtime. Requires tracing.allocations.", Kind: Graph, Unit: ByteRate,
+			Queries: []Query{{`sum by (function) (rate(loupe_allocated_by_function_bytes_total{` + this + `}` + interval + `))`, "{{function}}"}}},
 		{Title: "Garbage collections", Kind: Graph, Unit: PerSecond, Queries: []Query{
 			{`sum by (process, pid) (rate(go_memory_gc_cycles_total{` + this + `}` + interval + `))`, "{{process}} {{pid}}"}}},
 		{Title: "Pauses", About: "Stop-the-world pauses of the garbage collector.", Kind: Heatmap, Unit: Seconds,

@@ -94,6 +94,13 @@ var (
 	SchedulerLatency = histogram(Target, "loupe_scheduler_latency_seconds", "loupe.scheduler.latency",
 		"Time from the event that made a goroutine runnable until it ran, of sampled goroutines",
 		Label{"after", "loupe.scheduler.after", "what made the goroutine runnable: `created`, `woken`, `stopped` or `syscall`"})
+	Allocated = counter(Target, "loupe_allocated_by_function_bytes_total", "loupe.allocated_by_function", "By",
+		"Bytes that were allocated on the heap since the observation began, estimated from samples of the runtime",
+		Label{"function", "loupe.function", "the function that allocates; `other` for those beyond the configured number of sites"})
+	Requests = histogram(Target, "loupe_request_duration_seconds", "loupe.request.duration", "Durations of requests that have spans",
+		Label{"library", "loupe.library", "the instrumented package, such as net/http, or own for spans that the program makes itself"},
+		Label{"kind", "loupe.span.kind", "`server`, `client`, `producer`, `consumer` or `internal`"},
+		Label{"status", "loupe.span.status", "`ok` or `error`"})
 	LeakSuspects = upDown(Target, "loupe_leak_suspects", "loupe.leak.suspects", "{goroutine}",
 		"Goroutines that look leaked, by the go statement that created them", labelSite)
 	OldestWait = gauge(Target, "loupe_goroutine_oldest_wait_seconds", "loupe.goroutine.oldest_wait", "s",
@@ -161,7 +168,7 @@ var (
 var Table = []*Desc{
 	MemoryUsed, MemoryLimit, MemoryAllocated, Allocations, GCGoal, GCCycles, GCPauses, Goroutines, ProcessorLimit, ScheduleDuration, GOGC, CPUTime,
 	ProcessCPU, ProcessMemory,
-	HeapUsed, HeapLive, States, Sites, Created, Ended, Waits, WaitTime, SchedulerLatency, LeakSuspects, OldestWait,
+	HeapUsed, HeapLive, States, Sites, Created, Ended, Waits, WaitTime, SchedulerLatency, Allocated, Requests, LeakSuspects, OldestWait,
 	Info, Level, SamplingRatio, TargetEvents, TargetLost, ProbeHits, ProbeTime, Paused,
 	EventsReceived, EventsLost, RingUsed, EventLatency, Tracked, Cleaned, AttachFailures, Targets, Alerts, Recordings, ExportItems, SeriesDropped,
 	ConfigReloads, BudgetRatio, BuildInfo,

@@ -86,6 +86,7 @@ func (t *Target) closeRequests() {
 
 // handle passes on a span of a request.
 func (t *Target) handle(s *spans.Span) {
+	t.durations.add(s)
 	t.goroutines.served(s)
 	t.opt.Span(s)
 }

@@ -31,6 +31,8 @@ type Settings struct {
 	Alerts     Thresholds
 	Record     time.Duration // before an anomaly that is recorded; 0: nothing is
 	Spans      bool          // make spans of requests
+	Allocs     bool          // estimate allocations, while events are observed
+	Scaled     bool          // Overhead and Events are less than wanted, because of the agent's budget
 
 	// Goroutines that live, or wait, for at least LeastSpan have spans: the part SpanPart of them. 0: none.
 	LeastSpan time.Duration
@@ -75,6 +77,8 @@ type Target struct {
 	proc       *loupe.Process
 	sums       sums
 	goroutines goroutines
+	durations  durations
+	allocs     allocations // guarded by mu
 	profiling  sync.WaitGroup
 	requests   requests // of the goroutine that runs; err is guarded by mu
 
@@ -223,7 +227,10 @@ func (t *Target) step() (Level, error) {
 	t.policy.want, t.policy.overhead, t.policy.hitCost = w, t.overhead(s.Time), hitCost(t.settings.Engine)
 	next := t.policy.next(level, &t.rate)
 	t.paused = ""
-	if next < w {
+	switch {
+	case next < w && t.settings.Scaled:
+		t.paused = PausedBudget
+	case next < w:
 		t.paused = PausedOverhead
 	}
 	return next, nil
@@ -299,7 +306,8 @@ func (t *Target) takeCensus() error {
 
 // Why events are not observed although they are wanted, as the label why of metric.Paused has it.
 const (
-	PausedOverhead = "overhead"
+	PausedOverhead = "overhead" // of the target
+	PausedBudget   = "budget"   // of the agent
 	PausedAttach   = "attach"
 )
 
@@ -373,7 +381,7 @@ func (t *Target) attach(level Level) {
 	case <-t.ctx.Done():
 		return
 	}
-	w, err := newWatch(t.ctx, t.opt.PID, level, watchOptions{engine: s.Engine, stackDepth: s.StackDepth, system: s.System, buffer: s.Buffer, record: s.Record, each: t.each(), log: t.log})
+	w, err := newWatch(t.ctx, t.opt.PID, level, watchOptions{engine: s.Engine, stackDepth: s.StackDepth, system: s.System, buffer: s.Buffer, record: s.Record, allocs: s.Allocs, each: t.each(), log: t.log})
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err != nil {
@@ -425,7 +433,7 @@ func (t *Target) Set(s Settings, identity metric.Identity) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	identity.GoVersion, identity.Version = t.identity.GoVersion, t.identity.Version
-	if s.Engine != t.settings.Engine || s.StackDepth != t.settings.StackDepth || s.System != t.settings.System || s.Record != t.settings.Record || s.Buffer != t.settings.Buffer {
+	if s.Engine != t.settings.Engine || s.StackDepth != t.settings.StackDepth || s.System != t.settings.System || s.Record != t.settings.Record || s.Allocs != t.settings.Allocs || s.Buffer != t.settings.Buffer {
 		t.again = true
 	}
 	t.settings, t.identity = s, identity
@@ -495,10 +503,13 @@ func (t *Target) observationPoints() []metric.Point {
 	level, engine, ratio := Memory, "none", 0.0
 	if t.watch != nil {
 		t.watch.add(&t.sums)
+		t.allocated(t.watch)
 		level, engine = t.watch.level, string(t.settings.Engine)
 		ratio = t.watch.sampled()
 	}
-	list := append(t.sums.points(), metric.Info.Of(1, i.GoVersion, i.Version, i.Service, i.Workload, i.Kind, i.Node), metric.Level.Of(float64(level), engine))
+	list := append(t.sums.points(), t.allocs.points()...)
+	list = append(list, t.durations.points()...)
+	list = append(list, metric.Info.Of(1, i.GoVersion, i.Version, i.Service, i.Workload, i.Kind, i.Node), metric.Level.Of(float64(level), engine))
 	if level >= Waits {
 		list = append(list, metric.SamplingRatio.Of(ratio, "waits"))
 	}

@@ -3,18 +3,21 @@ package target
 import (
 	"bytes"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/goleak"
 
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/agent/metric"
 	"github.com/loupe-go/loupe/internal/testtarget"
-	"github.com/loupe-go/loupe/trace"
+	"github.com/loupe-go/loupe/spans"
+	gotrace "github.com/loupe-go/loupe/trace"
 )
 
 // observed is a target of a test.
@@ -240,7 +243,7 @@ func TestRecording(t *testing.T) {
 	if r.Err != nil || r.Name != a.Recording {
 		t.Fatalf("%s: %v", r.Name, r.Err)
 	}
-	reader, err := trace.NewReader(bytes.NewReader(r.Data))
+	reader, err := gotrace.NewReader(bytes.NewReader(r.Data))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,5 +258,70 @@ func TestRecording(t *testing.T) {
 	}
 	if created == 0 {
 		t.Error("no goroutine is created in the recording")
+	}
+}
+
+// TestRequests makes spans of requests, with exemplars that lead to them, and estimates what functions allocate.
+func TestRequests(t *testing.T) {
+	got := make(chan *spans.Span, 100)
+	program := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "web", Stripped: true}))
+	target, err := Open(t.Context(), Options{PID: program.PID(), Attach: make(chan struct{}, 1), Settings: Settings{Spans: true, Engine: loupe.EngineUprobe, Sites: 5},
+		Span: func(s *spans.Span) { got <- s }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &observed{target, t, program}
+	defer o.Close()
+	address := strings.Fields(program.Command("address"))[1]
+	want := trace.SpanID{}
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		r, err := http.Get("http://" + address + "/hello")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Body.Close()
+		if len(got) > 0 {
+			want = (<-got).Context.SpanID()
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no spans: %v", o.AttachError())
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
+	g, _ := o.Group(t.Context())
+	i := slices.IndexFunc(g.Points, func(p metric.Point) bool {
+		return p.Desc == metric.Requests && slices.Equal(p.Labels, []string{"net/http", "server", "ok"})
+	})
+	if i < 0 {
+		t.Fatal("durations of requests are missing")
+	}
+	if p := g.Points[i]; p.Durations.Count() == 0 || !slices.ContainsFunc(p.Durations.Exemplars, func(e metric.Exemplar) bool { return e.SpanID == want || p.Durations.Count() > 1 }) {
+		t.Errorf("%d durations with exemplars %v, want %v", p.Durations.Count(), p.Durations.Exemplars, want)
+	}
+}
+
+// TestAllocations estimates what functions allocate.
+func TestAllocations(t *testing.T) {
+	program := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "maker", Stripped: true}))
+	target, err := Open(t.Context(), Options{PID: program.PID(), Attach: make(chan struct{}, 1),
+		Settings: Settings{Want: Lifecycle, Allocs: true, Engine: loupe.EngineUprobe, Sites: 2, Overhead: 1, StackDepth: 16}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &observed{target, t, program}
+	defer o.Close()
+	o.await(float64(Lifecycle), metric.Level)
+	program.Command("sites 100000")
+	o.await(100e6, metric.Allocated) // 400 MB
+	g, _ := o.Group(t.Context())
+	functions := 0
+	for _, p := range g.Points {
+		if p.Desc == metric.Allocated {
+			functions++
+		}
+	}
+	if functions > 3 {
+		t.Errorf("%d series for functions, want at most 2 and the rest", functions)
 	}
 }

@@ -22,6 +22,7 @@ type watch struct {
 	session *loupe.Session
 	state   *live.Observation
 	flight  *flight // nil: events are not kept
+	allocs  bool    // allocations are estimated
 
 	mu     sync.Mutex // guards what follows
 	before struct {   // as of the last add
@@ -68,6 +69,7 @@ type watchOptions struct {
 	stackDepth int
 	system     bool
 	buffer     int
+	allocs     bool
 	record     time.Duration      // for which events are kept; 0: not at all
 	each       func(*event.Event) // receives all events; nil: nothing does
 	log        *slog.Logger
@@ -116,12 +118,18 @@ func (w *watch) sampled() float64 {
 
 // newWatch attaches to a process.
 func newWatch(ctx context.Context, pid int, level Level, o watchOptions) (*watch, error) {
-	s, err := loupe.Attach(ctx, loupe.PID(pid), loupe.Options{Kinds: kinds[level], Engine: o.engine, StackDepth: o.stackDepth, System: o.system,
-		BufferBytes: o.buffer, Log: o.log})
+	opt := loupe.Options{Kinds: kinds[level], Engine: o.engine, StackDepth: o.stackDepth, System: o.system, BufferBytes: o.buffer, Log: o.log,
+		Allocs: loupe.AllocOptions{Sample: o.allocs}}
+	s, err := loupe.Attach(ctx, loupe.PID(pid), opt)
+	if o.allocs && errors.Is(err, loupe.ErrProfileOff) {
+		o.log.Warn("allocations are not estimated", "pid", pid, "err", err)
+		opt.Allocs.Sample = false
+		s, err = loupe.Attach(ctx, loupe.PID(pid), opt)
+	}
 	if err != nil {
 		return nil, err
 	}
-	w := &watch{level: level, session: s, ratio: 1, cost: costOf(s, o.engine)}
+	w := &watch{level: level, session: s, ratio: 1, allocs: opt.Allocs.Sample, cost: costOf(s, o.engine)}
 	each := []func(*event.Event){}
 	if o.each != nil {
 		each = append(each, o.each)

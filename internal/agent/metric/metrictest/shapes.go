@@ -65,6 +65,11 @@ var shapes = map[*metric.Desc][]shape{
 		{labels: []string{"created"}, value: 8, seconds: 8e-6}, {labels: []string{"woken"}, value: 20, seconds: 12e-6},
 		{labels: []string{"stopped"}, value: 2, seconds: 200e-6}, {labels: []string{"syscall"}, value: 1, seconds: 30e-6},
 	},
+	metric.Allocated: {{labels: []string{"main.(*store).get"}, value: 1e6}, {labels: []string{"encoding/json.Marshal"}, value: 4e5}},
+	metric.Requests: {
+		{labels: []string{"net/http", "server", "ok"}, value: 200, seconds: 0.004}, {labels: []string{"net/http", "server", "error"}, value: 1, seconds: 0.02},
+		{labels: []string{"database/sql", "client", "ok"}, value: 150, seconds: 0.001},
+	},
 	metric.LeakSuspects: {{labels: []string{siteWatch}, value: 2}},
 	metric.OldestWait: {
 		{labels: []string{"channel"}, value: 600, swing: 100}, {labels: []string{"lock"}, value: 0.02, swing: 0.01},
