@@ -106,7 +106,7 @@ type Tracing struct {
 	// MaxStackDepth is the maximum number of frames in a stack.
 	MaxStackDepth int `key:"max_stack_depth" default:"32" min:"1" max:"128"`
 
-	// Allocations enables sampled allocations.
+	// Allocations enables estimates of what functions allocate, for programs whose runtime samples allocations.
 	Allocations bool `key:"allocations" default:"false"`
 
 	// Spans enables spans of requests.
