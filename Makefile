@@ -29,7 +29,7 @@ INLINE_FEW = ^(TestTruth|TestSpan|TestCounts|TestRecord|TestStacks|TestSample|Te
 ARCH        ?= arm64
 KERNEL      ?= linux-image-$(ARCH)
 
-.PHONY: build generate test testdeps checkdeps check tidy bench fuzz pages truth torture overlay-matrix overlay-judge kube emulated hostile clean help
+.PHONY: build generate test testdeps checkdeps check tidy bench fuzz pages truth torture overlay-matrix overlay-judge kube soak emulated hostile clean help
 
 ## build: the static loupe executable, bin/loupe
 build:
@@ -118,6 +118,11 @@ overlay-judge:
 ## kube: the API server of Kubernetes, which tests with RELEASES=all need; they build it themselves otherwise; about 6 minutes of processor time, and some GB in the caches of the go command
 kube:
 	LOUPE_RELEASES=all go test -run '^TestServer$$' -count 1 -v -timeout 45m ./internal/testkube
+
+## soak: the agent beside 50 processes with 100,000 goroutines, of which one starts and one ends each second, for SOAK
+SOAK ?= 30m
+soak:
+	go test -run '^TestSoak$$' -count 1 -v -timeout 24h ./internal/agent -soak $(SOAK)
 
 ## hostile: the tests under unusual conditions, one by one and then together: nohup, no stdin, no terminal, no TERM, umask 077, another time zone and locale, busy loops; TEST selects packages
 hostile: testdeps

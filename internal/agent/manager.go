@@ -65,6 +65,7 @@ type entry struct {
 	target   *target.Target     // nil until the process is open, and if it is not observed
 	err      error              // why the process cannot be observed
 	reported string             // the reason that events cannot be observed, as it was counted
+	vanished bool               // the process has ended
 	out      atomic.Pointer[push.Target]
 }
 
@@ -106,6 +107,9 @@ func (m *manager) vanished(key goproc.Identity) {
 	m.mu.Lock()
 	e := m.entries[key]
 	delete(m.entries, key)
+	if e != nil {
+		e.vanished = true
+	}
 	m.mu.Unlock()
 	if e != nil && e.cancel != nil {
 		e.cancel()
@@ -240,6 +244,7 @@ func (m *manager) observe(ctx context.Context, e *entry, ended chan struct{}) {
 	select {
 	case m.attach <- struct{}{}:
 	case <-ctx.Done():
+		m.failed(ctx, e, loupe.ErrExited)
 		return
 	}
 	m.mu.Lock()
@@ -279,14 +284,17 @@ func (m *manager) observe(ctx context.Context, e *entry, ended chan struct{}) {
 	m.gone.Add(&totals)
 }
 
-// failed notes that a process cannot be observed, unless it has ended.
+// failed notes that a process cannot be observed, unless that is no longer wanted.
 func (m *manager) failed(ctx context.Context, e *entry, err error) {
-	if ctx.Err() != nil {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case e.vanished:
+		err = loupe.ErrExited
+	case ctx.Err() != nil:
 		return
 	}
 	cause := causeOf(err)
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	e.err = err
 	m.gone.failures[cause]++
 	if cause == causeExited {
