@@ -349,3 +349,21 @@ func TestBudget(t *testing.T) {
 		t.Error("a failure changes the scale, or is not reported")
 	}
 }
+
+// TestAgentToggles excludes a process and includes it again, faster than the agent can follow.
+func TestAgentToggles(t *testing.T) {
+	exe := ownColony(t)
+	program := testtarget.Start(t, exe)
+	on := "targets: {binary_patterns: [" + exe + "]}\nsampling: {max_target_overhead: 50%}\n"
+	a := run(t, on)
+	a.await(atLeast(1), metric.Level)
+	for range 5 {
+		a.reload("targets: {binary_patterns: [nothing]}\n")
+		a.reload(on)
+	}
+	a.await(equals(1), metric.Targets, "status", statusObserved)
+	a.await(atLeast(1), metric.Level)
+	if got, want := fmt.Sprint(a.scrape(metric.Goroutines)), program.Command("num"); got != want {
+		t.Errorf("%s goroutines, want %s", got, want)
+	}
+}

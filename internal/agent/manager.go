@@ -152,9 +152,19 @@ func (m *manager) decide(e *entry) {
 		e.cancel, e.target, e.err = nil, nil, nil
 	case e.decision.Observe && e.cancel == nil:
 		ctx, cancel := context.WithCancel(context.Background())
-		e.cancel, e.ended = cancel, make(chan struct{})
-		m.running.Add(1)
-		go m.observe(ctx, e, e.ended)
+		before, ended := e.ended, make(chan struct{})
+		e.cancel, e.ended = cancel, ended
+		m.running.Go(func() {
+			defer close(ended)
+			if before != nil {
+				<-before // what it exports is the entry's
+			}
+			for m.observe(ctx, e) {
+				if !wait(ctx, retryAfter) {
+					break
+				}
+			}
+		})
 	default:
 		m.apply(e)
 	}
@@ -237,15 +247,28 @@ func (m *manager) disconnect(e *entry, last metric.Group) {
 	}
 }
 
-// observe observes a process until the context or the process ends.
-func (m *manager) observe(ctx context.Context, e *entry, ended chan struct{}) {
-	defer m.running.Done()
-	defer close(ended)
+// retryAfter is when a process is tried again that could not be opened, for example because a debugger traced it.
+const retryAfter = time.Minute
+
+// wait waits, and reports whether the context is still valid.
+func wait(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// observe observes a process until the context or the process ends. It reports whether it makes sense to try again later.
+func (m *manager) observe(ctx context.Context, e *entry) (again bool) {
 	select {
 	case m.attach <- struct{}{}:
 	case <-ctx.Done():
 		m.failed(ctx, e, loupe.ErrExited)
-		return
+		return false
 	}
 	m.mu.Lock()
 	opt := m.options(e)
@@ -256,9 +279,11 @@ func (m *manager) observe(ctx context.Context, e *entry, ended chan struct{}) {
 	if err != nil {
 		m.failed(ctx, e, err)
 		m.disconnect(e, metric.Group{})
-		return
+		cause := causeOf(err)
+		return cause == "traced" || cause == "permission" || cause == causeOther
 	}
 	m.mu.Lock()
+	e.err = nil
 	if ctx.Err() == nil {
 		e.target = t
 	}
@@ -282,6 +307,7 @@ func (m *manager) observe(ctx context.Context, e *entry, ended chan struct{}) {
 	defer m.mu.Unlock()
 	totals.Cleaned, totals.Tracked, totals.BufferUsed = totals.Cleaned+totals.Tracked, 0, 0
 	m.gone.Add(&totals)
+	return false
 }
 
 // failed notes that a process cannot be observed, unless that is no longer wanted.
@@ -294,8 +320,10 @@ func (m *manager) failed(ctx context.Context, e *entry, err error) {
 	case ctx.Err() != nil:
 		return
 	}
-	cause := causeOf(err)
-	e.err = err
+	cause, repeated := causeOf(err), e.err != nil && e.err.Error() == err.Error()
+	if e.err = err; repeated {
+		return
+	}
 	m.gone.failures[cause]++
 	if cause == causeExited {
 		m.log.Debug("the process has ended meanwhile", "pid", e.key.PID, "err", err)
