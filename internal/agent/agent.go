@@ -22,6 +22,7 @@ type Options struct {
 	Log     *slog.Logger
 	Started func(addresses []string) // is called when the agent serves; nil: no call
 	Systemd bool                     // report the start and the health to systemd, if that has started the process
+	Drop    bool                     // give up the privileges of the process that are not required after the start
 }
 
 // An Agent observes the Go processes of a machine.
@@ -80,6 +81,9 @@ func Run(ctx context.Context, c *config.Config, opt Options) error {
 		return err
 	}
 	defer a.server.Close(context.WithoutCancel(ctx))
+	if opt.Drop {
+		dropPrivileges(usesInline(c, a.finder.pods != nil), a.finder.source(ctx), a.log)
+	}
 	if opt.Started != nil {
 		opt.Started(a.server.Addresses())
 	}

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/loupe-go/loupe/internal/agent/config"
 	"github.com/loupe-go/loupe/internal/agent/discover"
@@ -181,6 +182,21 @@ func attributes(text string) (list []metric.KeyValue) {
 		}
 	}
 	return list
+}
+
+// source returns where processes are learned of, as soon as that is known. It is empty if that fails.
+func (f *finder) source(ctx context.Context) discover.Source {
+	for ctx.Err() == nil {
+		source := f.watcher.Stats().Source
+		f.mu.Lock()
+		failed := f.err != nil
+		f.mu.Unlock()
+		if source != "" || failed {
+			return source
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return ""
 }
 
 // problems returns what prevents processes and pods from being found, a line each.

@@ -34,7 +34,7 @@ func Start(ctx context.Context, c *config.Config, stderr io.Writer, watch func(c
 			}
 		})
 	}()
-	err := Run(ctx, c, Options{Reloads: reloads, Log: log, Systemd: true, Started: func(addresses []string) {
+	err := Run(ctx, c, Options{Reloads: reloads, Log: log, Systemd: true, Drop: true, Started: func(addresses []string) {
 		log.Info("observing", "node", c.Node, "serving", strings.Join(addresses, " "))
 	}})
 	cancel()
