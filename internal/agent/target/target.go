@@ -139,6 +139,7 @@ func Open(ctx context.Context, opt Options) (*Target, error) {
 	t.identity.GoVersion, t.identity.Version = info.GoVersion, info.ModuleVersion
 	t.ctx, t.stop = context.WithCancel(context.WithoutCancel(ctx))
 	t.policy.calm = upAfter // the first level is chosen at once
+	t.repair()
 	t.goroutines.emit = opt.Goroutine
 	t.goroutines.settings(opt.Settings.LeastSpan, opt.Settings.SpanPart)
 	if opt.Profile != nil {
@@ -380,6 +381,9 @@ func (t *Target) attach(level Level) {
 		defer func() { <-t.opt.Attach }()
 	case <-t.ctx.Done():
 		return
+	}
+	if s.Engine == loupe.EngineInline && t.requests.session == nil {
+		t.repair() // an agent in another PID namespace may have been taken for alive before
 	}
 	w, err := newWatch(t.ctx, t.opt.PID, level, watchOptions{engine: s.Engine, stackDepth: s.StackDepth, system: s.System, buffer: s.Buffer, record: s.Record, allocs: s.Allocs, each: t.each(), log: t.log})
 	t.mu.Lock()
