@@ -117,7 +117,7 @@ func (a *Agent) group() metric.Group {
 	t := a.targets.totals()
 	g := metric.Group{Start: a.began.UnixNano(), At: time.Now().UnixNano(), Points: []metric.Point{
 		metric.EventsReceived.Of(float64(t.Events)), metric.EventsLost.Of(float64(t.Lost)),
-		metric.Tracked.Of(float64(t.Tracked)), metric.Cleaned.Of(float64(t.Cleaned)),
+		metric.Tracked.Of(float64(t.Tracked)), metric.Cleaned.Of(float64(t.Cleaned)), metric.Untracked.Of(float64(t.Untracked)),
 		metric.RingUsed.Of(t.BufferUsed), metric.EventLatency.Distribution(&t.Delays),
 		metric.BuildInfo.Of(1, version.Read().Version, runtime.Version()),
 	}}

@@ -43,8 +43,10 @@ func agentResources() Row {
 		{Title: "Tracked goroutines", About: "At most as many as there are. More, and growing, is a leak of the agent.", Kind: Graph, Unit: Number, Queries: []Query{
 			{`sum by (instance) (loupe_agent_tracked_goroutines` + nodes + `)`, "tracked on {{instance}}"},
 			{`sum by (instance) (go_goroutine_count` + nodes + `)`, "live on {{instance}}"}}},
-		{Title: "Cleaned goroutines", About: "Goroutines whose state was removed in a second.", Kind: Graph, Unit: PerSecond,
-			Queries: []Query{{`sum by (instance) (rate(loupe_agent_cleaned_goroutines_total` + nodes + interval + `))`, "{{instance}}"}}},
+		{Title: "Cleaned goroutines", About: "Goroutines whose state was removed in a second, and those that had no room for spans.", Kind: Graph,
+			Unit: PerSecond, Queries: []Query{
+				{`sum by (instance) (rate(loupe_agent_cleaned_goroutines_total` + nodes + interval + `))`, "cleaned on {{instance}}"},
+				{`sum by (instance) (rate(loupe_agent_untracked_goroutines_total` + nodes + interval + `))`, "without room on {{instance}}"}}},
 	}}
 }
 

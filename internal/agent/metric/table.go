@@ -141,6 +141,8 @@ var (
 		"Goroutines that the agent has state for")
 	Cleaned = counter(Agent, "loupe_agent_cleaned_goroutines_total", "loupe.agent.cleaned_goroutines", "{goroutine}",
 		"Goroutines whose state was removed")
+	Untracked = counter(Agent, "loupe_agent_untracked_goroutines_total", "loupe.agent.untracked_goroutines", "{goroutine}",
+		"Goroutines that have no spans because there was no room for their state")
 	AttachFailures = counter(Agent, "loupe_agent_attach_failures_total", "loupe.agent.attach.failures", "{failure}",
 		"Processes that could not be observed",
 		Label{"cause", "error.type", "the cause: `permission`, `unsupported`, `layout`, `traced`, `exited`, `memory` or `other`"})
@@ -170,6 +172,6 @@ var Table = []*Desc{
 	ProcessCPU, ProcessMemory,
 	HeapUsed, HeapLive, States, Sites, Created, Ended, Waits, WaitTime, SchedulerLatency, Allocated, Requests, LeakSuspects, OldestWait,
 	Info, Level, SamplingRatio, TargetEvents, TargetLost, ProbeHits, ProbeTime, Paused,
-	EventsReceived, EventsLost, RingUsed, EventLatency, Tracked, Cleaned, AttachFailures, Targets, Alerts, Recordings, ExportItems, SeriesDropped,
+	EventsReceived, EventsLost, RingUsed, EventLatency, Tracked, Cleaned, Untracked, AttachFailures, Targets, Alerts, Recordings, ExportItems, SeriesDropped,
 	ConfigReloads, BudgetRatio, BuildInfo,
 }

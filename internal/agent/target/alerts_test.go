@@ -36,7 +36,10 @@ func TestAlerts(t *testing.T) {
 			func() []string { target.leaks.suspects = nil; return step(10) }},
 		{AlertStall, func() []string { long, short = long+1, short+10_000; return step(10) }, func() []string { short += 1000; return step(10) }},
 		{AlertLatency, func() []string { long += 1000; return step(10) }, func() []string { short += 1000; return step(10) }},
-		{AlertLoss, func() []string { target.sums.events, target.sums.lost = target.sums.events+98, target.sums.lost+2; return step(10) },
+		{AlertLoss, func() []string {
+			target.sums.events, target.sums.lost = target.sums.events+98, target.sums.lost+2
+			return step(10)
+		},
 			func() []string { target.sums.events += 100; return step(10) }},
 	} {
 		target = &Target{opt: Options{Alert: func(Alert) {}}, settings: Settings{Alerts: Thresholds{Lost: 0.01}}}

@@ -158,6 +158,13 @@ func (s *goroutines) served(r *spans.Span) {
 	}
 }
 
+// untracked returns the number of goroutines that had no room.
+func (s *goroutines) untracked() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.dropped
+}
+
 // tick passes on the spans that have been held long enough, also if there are no events.
 func (s *goroutines) tick(now time.Time) {
 	s.mu.Lock()

@@ -105,8 +105,8 @@ func TestGoroutineSpanBounds(t *testing.T) {
 	for id := range uint64(maxLives + more) {
 		g.add(&event.Event{Kind: event.GoCreate, G: id + 1, Time: 1})
 	}
-	if len(g.begun) != maxLives || g.dropped != more {
-		t.Errorf("%d goroutines are kept and %d dropped, want %d and %d", len(g.begun), g.dropped, maxLives, more)
+	if len(g.begun) != maxLives || g.untracked() != more {
+		t.Errorf("%d goroutines are kept and %d dropped, want %d and %d", len(g.begun), g.untracked(), maxLives, more)
 	}
 	for id := range uint64(maxLives + more) {
 		g.add(&event.Event{Kind: event.GoDestroy, G: id + 1, Time: 50 * ms})

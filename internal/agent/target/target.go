@@ -531,6 +531,7 @@ type Totals struct {
 	Events, Lost uint64
 	Tracked      uint64          // goroutines that there is state for
 	Cleaned      uint64          // goroutines whose state was removed
+	Untracked    uint64          // goroutines that have no spans because there was no room for their state
 	Delays       sched.Histogram // from events until they were processed
 	BufferUsed   float64         // the part of the buffer that is in use, from 0 to 1
 }
@@ -538,6 +539,7 @@ type Totals struct {
 // Add adds the totals of another target. The fullest buffer counts.
 func (t *Totals) Add(o *Totals) {
 	t.Events, t.Lost, t.Tracked, t.Cleaned = t.Events+o.Events, t.Lost+o.Lost, t.Tracked+o.Tracked, t.Cleaned+o.Cleaned
+	t.Untracked += o.Untracked
 	t.Delays.Merge(&o.Delays)
 	t.BufferUsed = max(t.BufferUsed, o.BufferUsed)
 }
@@ -553,6 +555,7 @@ func (t *Target) Totals() Totals {
 		all.Tracked, all.Cleaned = totals.Live, totals.Ended
 	}
 	all.Cleaned += t.cleaned
+	all.Untracked = t.goroutines.untracked()
 	t.sums.mu.Lock()
 	defer t.sums.mu.Unlock()
 	all.Events, all.Lost, all.Delays = t.sums.events, t.sums.lost, t.sums.delays

@@ -91,6 +91,7 @@ var shapes = map[*metric.Desc][]shape{
 	metric.EventLatency:   {{value: 50, seconds: 70e-6}},
 	metric.Tracked:        {{value: 4000, swing: 400}},
 	metric.Cleaned:        {{value: 1200}},
+	metric.Untracked:      {{value: 3}},
 	metric.AttachFailures: {{labels: []string{"permission"}, value: 0}, {labels: []string{"layout"}, value: 0}},
 	metric.Targets: {
 		{labels: []string{"observed"}, value: 9, swing: 0}, {labels: []string{"limited"}, value: 1}, {labels: []string{"failed"}, value: 0},
