@@ -40,16 +40,11 @@ func startPrometheus(t *testing.T) prometheus {
 	}))
 	server := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	t.Cleanup(server.Close)
-	dir := t.TempDir()
-	config := scrapeConfig(t, "node-a", strings.TrimPrefix(server.URL, "http://"))
-	config = strings.Replace(config, "scrape_interval: 15s", "scrape_interval: 250ms\n  evaluation_interval: 250ms", 1)
-	write(t, filepath.Join(dir, "prometheus.yaml"), config)
 	rules, err := os.ReadFile("prometheus/rules.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(dir, "rules.yaml"), string(rules))
-	p := prometheus{"http://" + realtarget.Prometheus().StartWith(t, filepath.Join(dir, "prometheus.yaml")).Address()}
+	p := scrape(t, strings.TrimPrefix(server.URL, "http://"), string(rules), "250ms")
 	deadline := time.Now().Add(testcmd.Patience)
 	for len(p.query(t, `count_over_time(loupe_agent_build_info[1m]) >= 4`)) == 0 {
 		if time.Now().After(deadline) {
@@ -58,6 +53,17 @@ func startPrometheus(t *testing.T) prometheus {
 		time.Sleep(100 * time.Millisecond)
 	}
 	return p
+}
+
+// scrape starts a Prometheus that scrapes an address at an interval, with scrape.yaml and rules.
+func scrape(t *testing.T, address, rules, every string) prometheus {
+	t.Helper()
+	dir := t.TempDir()
+	config := strings.Replace(scrapeConfig(t, "node-a", address), "scrape_interval: 15s",
+		"scrape_interval: "+every+"\n  evaluation_interval: "+every, 1)
+	write(t, filepath.Join(dir, "prometheus.yaml"), config)
+	write(t, filepath.Join(dir, "rules.yaml"), rules)
+	return prometheus{"http://" + realtarget.Prometheus().StartWith(t, filepath.Join(dir, "prometheus.yaml")).Address()}
 }
 
 // alarming raises all gauges, so that most alerts have data.
