@@ -46,7 +46,7 @@ func (im *image) readPclntab(addr, size uint64) (*pclntab, error) {
 	if err := im.readRelocated(data, addr); err != nil {
 		return nil, err
 	}
-	t, err := parsePclntab(addr, data)
+	t, err := parsePclntab(addr, share(data))
 	if err != nil {
 		return nil, err
 	}
