@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -23,7 +22,7 @@ import (
 )
 
 // soakFor is how long TestSoak goes on. From a minute, it has more processes and goroutines, and also judges the memory of the agent.
-var soakFor = flag.Duration("soak", 3*time.Second, "how long TestSoak goes on")
+var soakFor = flag.Duration("soak", 2*time.Second, "how long TestSoak goes on")
 
 // startAgent starts an agent as a process of its own, which serves profiles of itself as well.
 func startAgent(t *testing.T, set ...string) (cmd *exec.Cmd, a *running) {
@@ -100,15 +99,7 @@ func TestSoak(t *testing.T) {
 	if *soakFor >= time.Minute {
 		lasting, passing, goroutines, every = 40, 10, 100_000, time.Second
 	}
-	// Other tests may have such processes at the same time.
-	exe := filepath.Join(t.TempDir(), "colony")
-	program, err := os.ReadFile(testtarget.Build(t, testtarget.Spec{Program: "colony", Stripped: true}))
-	if err == nil {
-		err = os.WriteFile(exe, program, 0o755)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	exe := privateColony(t)
 	cmd, a := startAgent(t, "targets.binary_patterns="+exe)
 	pprof := pprofAddress(t, a)
 	var pids []int

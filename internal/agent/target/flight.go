@@ -90,7 +90,7 @@ func (t *Target) overhead(now time.Time) float64 {
 // string if there is none. The caller holds mu.
 func (t *Target) boost(now time.Time, name string) string {
 	t.boostUntil = now.Add(cmp.Or(t.settings.Record, boostFor))
-	t.policy.calm = upAfter // the higher level is chosen at once
+	t.policy.calm = upMost // the higher level is chosen at once
 	if t.settings.Record == 0 || t.opt.Record == nil {
 		return ""
 	}

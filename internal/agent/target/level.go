@@ -58,11 +58,15 @@ type policy struct {
 	hitCost  time.Duration // of one hit
 
 	calm time.Duration // for how long a higher level has been affordable
+	wait time.Duration // for how long it must be
+	held time.Duration // for how long the current level has been affordable, if it was chosen because it is; negative: otherwise
 }
 
 const (
 	// upAfter is for how long a higher level must be affordable before it is chosen. Attaching costs more than staying.
+	// The time doubles each time that it was not affordable after all, up to upMost, and is forgotten when it was for so long.
 	upAfter = 20 * time.Second
+	upMost  = 10 * time.Minute
 	// upMargin is the part of the budget that a higher level may take when it is chosen.
 	upMargin = 0.6
 )
@@ -86,17 +90,25 @@ func (p *policy) affordable(a *activity, part float64) Level {
 // next returns the level that follows the current one.
 func (p *policy) next(current Level, a *activity) Level {
 	if l := p.affordable(a, 1); l < current {
-		p.calm = 0
+		if current <= p.want {
+			p.wait = min(max(2*p.wait, upAfter), upMost)
+		}
+		p.calm, p.held = 0, -1
 		return l
+	}
+	if p.held >= upMost {
+		p.wait = 0
+	} else if p.held >= 0 {
+		p.held += a.over
 	}
 	up := p.affordable(a, upMargin)
 	if up <= current {
 		p.calm = 0
 		return min(current, p.want)
 	}
-	if p.calm += a.over; p.calm < upAfter {
+	if p.calm += a.over; p.calm < max(p.wait, upAfter) {
 		return current
 	}
-	p.calm = 0
+	p.calm, p.held = 0, 0
 	return up
 }

@@ -138,7 +138,7 @@ func Open(ctx context.Context, opt Options) (*Target, error) {
 	info := proc.Info()
 	t.identity.GoVersion, t.identity.Version = info.GoVersion, info.ModuleVersion
 	t.ctx, t.stop = context.WithCancel(context.WithoutCancel(ctx))
-	t.policy.calm = upAfter // the first level is chosen at once
+	t.policy.calm = upMost // the first level is chosen at once
 	t.repair()
 	t.goroutines.emit = opt.Goroutine
 	t.goroutines.settings(opt.Settings.LeastSpan, opt.Settings.SpanPart)

@@ -109,7 +109,7 @@ func TestLevels(t *testing.T) {
 			t.Fatal("events are not observed")
 		}
 		o.mu.Lock()
-		o.policy.calm = upAfter // the wait is another test's
+		o.policy.calm = upMost // the wait is another test's
 		o.mu.Unlock()
 	}
 	o.program.Command("hold 100")
@@ -175,6 +175,30 @@ func TestPolicy(t *testing.T) {
 	}
 	if l := p.next(Runs, second(-1, 1)); l != Lifecycle {
 		t.Errorf("level %v although the number of starts is unknown, want %v", l, Lifecycle)
+	}
+}
+
+// TestPolicyWaits has an imagined process whose level is affordable only now and then: it is tried less and less often.
+func TestPolicyWaits(t *testing.T) {
+	p := policy{want: Runs, overhead: 0.01, hitCost: 2 * time.Microsecond, calm: upMost}
+	calm, busy := &activity{starts: 100, cpu: 0.5, over: time.Second}, &activity{starts: 1e6, cpu: 0.5, over: time.Second}
+	level, rises := Memory, 0
+	for range 3600 {
+		next := p.next(level, calm)
+		if next > level {
+			rises++
+			next = p.next(next, busy)
+		}
+		level = next
+	}
+	if rises != 10 { // at once, after 20, 40, 80, 160 and 320 s, and then each 10 minutes
+		t.Errorf("a higher level was chosen %d times in an hour", rises)
+	}
+	for range 3600 {
+		level = p.next(level, calm)
+	}
+	if level != Runs || p.wait != 0 {
+		t.Errorf("level %v, and the wait is %v after an hour in which all was affordable", level, p.wait)
 	}
 }
 
