@@ -1,0 +1,111 @@
+// Command service is a service as there are many: it answers requests with JSON that it takes from a cache with a lock and from a worker. It prints
+// its address, and answers each line of its stdin: "hold N" starts N goroutines that wait, and "events N" creates N/4 goroutines a second, each of
+// which makes about four events.
+//
+// With the build tag collector it also serves the metrics of client_golang's Go collector at /metrics.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+type order struct {
+	ID    int
+	Name  string
+	Price float64
+	Tags  []string
+}
+
+type shop struct {
+	mu     sync.RWMutex
+	orders map[int][]order
+	asked  chan question
+}
+
+type question struct {
+	key    int
+	answer chan []order
+}
+
+func main() {
+	s := &shop{orders: map[int][]order{}, asked: make(chan question)}
+	for range 4 {
+		go s.work()
+	}
+	http.HandleFunc("/orders", s.serve)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		log.Fatal(err)
+	}
+	go http.Serve(l, nil)
+	fmt.Println(l.Addr())
+	var rate atomic.Int64
+	go create(&rate)
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		var command string
+		var n int
+		fmt.Sscan(in.Text(), &command, &n)
+		switch command {
+		case "hold":
+			for range n {
+				go func() { select {} }()
+			}
+		case "events":
+			rate.Store(int64(n))
+		}
+		fmt.Println("ok")
+	}
+}
+
+// work answers questions that the cache has no answer to.
+func (s *shop) work() {
+	for q := range s.asked {
+		list := make([]order, 20)
+		for i := range list {
+			list[i] = order{ID: q.key*100 + i, Name: fmt.Sprint("order ", q.key, i), Price: float64(i) * 1.25, Tags: []string{"new", "paid"}}
+		}
+		q.answer <- list
+	}
+}
+
+func (s *shop) serve(w http.ResponseWriter, r *http.Request) {
+	key := int(time.Now().UnixNano() / 1e6 % 1000)
+	s.mu.RLock()
+	list, ok := s.orders[key]
+	s.mu.RUnlock()
+	if !ok || key%10 == 0 {
+		q := question{key, make(chan []order)}
+		s.asked <- q
+		list = <-q.answer
+		s.mu.Lock()
+		s.orders[key] = list
+		s.mu.Unlock()
+	}
+	w.Header().Set("Content-Type", "application/json")
+	json.NewEncoder(w).Encode(list)
+}
+
+// create creates goroutines at a rate.
+func create(rate *atomic.Int64) {
+	const every = time.Millisecond
+	begin, done := time.Now(), int64(0)
+	for now := range time.Tick(every) {
+		n := rate.Load()
+		if n == 0 {
+			begin, done = now, 0
+			continue
+		}
+		for due := int64(now.Sub(begin).Seconds() * float64(n) / 4); done < due; done++ {
+			go func() {}()
+		}
+	}
+}
