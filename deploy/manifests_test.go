@@ -79,7 +79,7 @@ func TestManifestsDetect(t *testing.T) {
 		{"readOnlyRootFilesystem: true", "readOnlyRootFileSystem: true"}, {"port: health}", "port: healthy}"}, {"targetPort: metrics", "targetPort: metric"},
 		{"{protocol: TCP, port: metrics}", "{protocol: TCP, port: metric}"}, {"name: config, mountPath", "name: conf, mountPath"},
 		{"configMap: {name: loupe-agent}", "configMap: {name: agent}"}, {"serviceAccountName: loupe-agent", "serviceAccountName: agent"},
-		{"  verbs: [get, list, watch]", "  verbs: [get, list, watch, delete]"}, {"- SYS_PTRACE", "- SYS_ADMIN"}, {"drop: [ALL]", "drop: []"},
+		{"  verbs: [list, watch]", "  verbs: [get, list, watch]"}, {"- SYS_PTRACE", "- SYS_ADMIN"}, {"drop: [ALL]", "drop: []"},
 		{"hostPID: true", "hostPID: false"}, {"  clusterIP: None\n  selector:\n", "  clusterIP: None\n  selector:\n    a: b\n"}, {"memory: 768Mi", "memory: 768Mb"},
 	} {
 		if !strings.Contains(string(file), change[0]) {
@@ -132,7 +132,7 @@ func judge(objects []runtime.Object) (problems []string) {
 				}
 			}
 		case *rbacv1.ClusterRole:
-			want := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "watch"}}}
+			want := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list", "watch"}}}
 			if fmt.Sprint(o.Rules) != fmt.Sprint(want) {
 				wrong("the role permits %v", o.Rules)
 			}
