@@ -121,7 +121,8 @@ func (p *Process) startedRate() int64 {
 
 // environRate returns the rate that the environment of the process sets.
 func (p *Process) environRate() (int64, bool) {
-	environ, err := p.dir.read("environ")
+	const limit = 2 << 20 // execve(2) permits no more than a quarter of the stack's limit, which is usually 8 MiB
+	environ, err := Environ(p.pid, limit)
 	if err != nil {
 		return 0, false
 	}

@@ -88,6 +88,8 @@ type procStat struct {
 	// different after each execve. It is "" for a process without memory, and equal for all processes if the kernel hides it.
 	program string
 
+	environ Extent // where the environment of the program is; empty if the kernel hides it
+
 	// lastThread is set if no other thread is alive. In a process that calls execve the first thread may exit before the
 	// others.
 	lastThread bool
@@ -120,6 +122,13 @@ func parseStat(b []byte) (procStat, error) {
 	s.startTicks, errStart = strconv.ParseUint(f[19], 10, 64)
 	if len(f) >= 26 && f[23] != "0" {
 		s.program = strings.Join(f[23:26], " ") // startcode, endcode, startstack of proc(5)
+	}
+	if len(f) >= 49 {
+		start, startErr := strconv.ParseUint(f[47], 10, 64) // env_start and env_end of proc(5)
+		end, endErr := strconv.ParseUint(f[48], 10, 64)
+		if startErr == nil && endErr == nil && end > start {
+			s.environ = Extent{start, end - start}
+		}
 	}
 	s.lastThread = f[17] == "0" || f[17] == "1" // num_threads of proc(5)
 	return s, errors.Join(errPPID, errStart)

@@ -56,12 +56,11 @@ func describe(id goproc.Identity) (p Process, clipped bool) {
 
 // environment reads the variables of a process. clipped is set if they were too long.
 func environment(p *Process) (clipped bool) {
-	f, err := os.Open(fmt.Sprintf("/proc/%d/environ", p.PID))
+	b, err := goproc.Environ(p.PID, maxEnviron)
 	if err != nil {
 		return false
 	}
-	defer f.Close()
-	name, attributes, clipped := variables(f)
+	name, attributes, clipped := variables(bytes.NewReader(b))
 	p.ServiceName, p.ResourceAttributes = name, attributes
 	return clipped
 }
