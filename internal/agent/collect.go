@@ -85,7 +85,13 @@ func (m *manager) totals() totals {
 	for cause, n := range m.gone.failures {
 		t.failures[cause] += n
 	}
+	unread := m.unread
 	m.mu.Unlock()
+	if unread != nil {
+		for cause, n := range unread() {
+			t.failures[cause] += n
+		}
+	}
 	for _, g := range targets {
 		n := g.Totals()
 		t.Add(&n)

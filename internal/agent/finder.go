@@ -45,6 +45,9 @@ func newFinder(ctx context.Context, targets *manager, c *config.Config, log *slo
 		return nil, err
 	}
 	f.watcher = discover.New(discover.Options{Log: log})
+	targets.mu.Lock()
+	targets.unread = f.failures
+	targets.mu.Unlock()
 	f.running.Go(func() {
 		err := f.watcher.Run(ctx, f.handle)
 		f.mu.Lock()
@@ -206,12 +209,30 @@ func (f *finder) problems() (list []string) {
 	if f.err != nil {
 		list = append(list, fmt.Sprintf("processes are not found: %v", f.err))
 	}
+	if s := f.watcher.Stats(); s.Failed[discover.CausePermission] > 0 && s.Go+s.NotGo <= 1 { // the one is the agent
+		list = append(list, "no process can be read: CAP_SYS_PTRACE is missing, or a security module refuses it")
+	}
 	if f.pods != nil {
 		switch s := f.pods.Status(); {
 		case s.LastError != nil:
 			list = append(list, fmt.Sprintf("pods are not up to date: %v", s.LastError))
 		case !s.Synced:
 			list = append(list, "pods are not known yet")
+		}
+	}
+	return list
+}
+
+// failures returns the number of programs that could not be read so far, by cause as metric.AttachFailures has it. Whether they are Go
+// programs is unknown.
+func (f *finder) failures() map[string]uint64 {
+	list := map[string]uint64{}
+	for cause, n := range f.watcher.Stats().Failed {
+		switch cause {
+		case discover.CausePermission, discover.CauseUnsupported: // the same words
+			list[cause] += n
+		default:
+			list[causeOther] += n
 		}
 	}
 	return list

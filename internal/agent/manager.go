@@ -50,6 +50,7 @@ type manager struct {
 	entries map[goproc.Identity]*entry
 	pusher  *push.Pusher // nil: nothing is exported
 	gone    gone
+	unread  func() map[string]uint64 // programs that could not be read, by cause; nil: unknown
 	running sync.WaitGroup
 	closed  bool
 }

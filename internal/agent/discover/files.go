@@ -46,10 +46,12 @@ func newFileCache() *fileCache {
 func (c *fileCache) executable(pid int) (f file, analyzed bool, err error) {
 	link := fmt.Sprintf("/proc/%d/exe", pid)
 	fd, err := unix.Open(link, unix.O_PATH|unix.O_CLOEXEC, 0)
-	if errors.Is(err, unix.ESRCH) {
-		err = fs.ErrNotExist
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, unix.ESRCH):
+		return file{}, false, fs.ErrNotExist
+	case errors.Is(err, unix.EACCES):
+		return file{}, false, fmt.Errorf("%w: requires CAP_SYS_PTRACE, unless a security module has refused it", err)
+	case err != nil:
 		return file{}, false, err
 	}
 	defer unix.Close(fd)
@@ -62,6 +64,9 @@ func (c *fileCache) executable(pid int) (f file, analyzed bool, err error) {
 		return f, false, nil
 	}
 	r, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", fd), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrPermission) {
+		return file{}, false, fmt.Errorf("only the owner may read its executable: %w: requires CAP_DAC_READ_SEARCH", fs.ErrPermission)
+	}
 	if err != nil {
 		return file{}, false, err
 	}
