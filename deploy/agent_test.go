@@ -29,14 +29,6 @@ type agent struct {
 	log string // path
 }
 
-// needAgent skips a test as long as the command does not exist.
-func needAgent(t *testing.T) {
-	t.Helper()
-	if _, err := os.Stat("../cmd/loupe-agent"); err != nil {
-		t.Skip("cmd/loupe-agent does not exist")
-	}
-}
-
 // startAgent starts the agent with the arguments, the configuration and the capabilities of the manifests, without some of them.
 func startAgent(t *testing.T, without ...int) *agent {
 	t.Helper()
@@ -148,7 +140,6 @@ const health, metricsURL = "http://127.0.0.1:8080", "http://127.0.0.1:9090/metri
 // user by engine uprobe.
 func TestAgent(t *testing.T) {
 	needRoot(t)
-	needAgent(t)
 	t.Parallel()
 	pid := startSample(t, 65533, 0o755)
 	a := startAgent(t)
@@ -161,19 +152,27 @@ func TestAgent(t *testing.T) {
 // TestAgentWithout leaves out one capability at a time. The agent counts what it cannot observe, and its log names the capability.
 func TestAgentWithout(t *testing.T) {
 	needRoot(t)
-	needAgent(t)
 	t.Parallel()
 	pid := startSample(t, 65533, 0o755)
 	for name, bit := range map[string]int{"CAP_BPF": unix.CAP_BPF, "CAP_PERFMON": unix.CAP_PERFMON, "CAP_SYS_PTRACE": unix.CAP_SYS_PTRACE} {
-		a := startAgent(t, bit)
-		a.await(t, health+"/healthz", "")
-		if bit == unix.CAP_SYS_PTRACE {
-			a.await(t, metricsURL, `loupe_agent_attach_failures_total\{[^}]*cause="permission"[^}]*\} [1-9]`)
-		} else {
-			a.await(t, metricsURL, `loupe_target_paused\{[^}]*pid="`+pid+`"[^}]*why="attach"[^}]*\} 1`)
-		}
-		if log, err := os.ReadFile(a.log); err != nil || !strings.Contains(string(log), name) {
-			t.Errorf("the log does not name %s (%v):\n%s", name, err, log)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := startAgent(t, bit)
+			a.await(t, health+"/healthz", "")
+			if bit == unix.CAP_SYS_PTRACE {
+				a.await(t, metricsURL, `loupe_agent_attach_failures_total\{[^}]*cause="permission"[^}]*\} [1-9]`)
+				if text, err := a.get(health + "/readyz"); err == nil || !strings.Contains(err.Error(), name) {
+					t.Errorf("ready without %s: %s %v", name, text, err)
+				}
+			} else {
+				a.await(t, metricsURL, `loupe_target_paused\{[^}]*pid="`+pid+`"[^}]*why="attach"[^}]*\} 1`)
+			}
+			if log, err := os.ReadFile(a.log); err != nil || !strings.Contains(string(log), name) {
+				t.Errorf("the log does not name %s (%v):\n%s", name, err, log)
+			}
+			if text, err := a.get(metricsURL); bit != unix.CAP_SYS_PTRACE && !strings.Contains(text, `service="shop"`) {
+				t.Errorf("OTEL_SERVICE_NAME of another user's process is unknown (%v)", err)
+			}
+		})
 	}
 }

@@ -45,6 +45,7 @@ func startSample(t *testing.T, uid uint32, mode os.FileMode) string {
 		t.Fatal(err)
 	}
 	cmd := testcmd.Within(t, 0, path, "demo-program")
+	cmd.Env = append(os.Environ(), "OTEL_SERVICE_NAME=shop")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 	return started(t, cmd)
 }
