@@ -57,6 +57,7 @@ func startAgent(t *testing.T, without ...int) *agent {
 			}
 		}
 	}
+	args = append(args, "--set", "targets.binary_patterns=sample") // other tests attach to their programs themselves
 	cmd := testcmd.Within(t, 0, os.Args[0], args...)
 	c.hold(t, cmd)
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
