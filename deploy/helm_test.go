@@ -12,6 +12,7 @@ import (
 
 	"github.com/loupe-go/loupe/internal/realtarget"
 	"github.com/loupe-go/loupe/internal/testcmd"
+	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
 var update = flag.Bool("update", false, "write the manifests that are rendered from the chart")
@@ -24,6 +25,7 @@ const chart = "helm/loupe-agent"
 // helmCommand returns a command of Helm that neither reads nor writes the files of the user.
 func helmCommand(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
+	testtarget.Whole(t, "Helm, which takes minutes to build")
 	cmd := testcmd.Command(t, helm.Path(t), args...)
 	cmd.Env = os.Environ()
 	for _, name := range []string{"HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"} {
