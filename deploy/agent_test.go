@@ -29,8 +29,9 @@ type agent struct {
 	log string // path
 }
 
-// startAgent starts the agent with the arguments, the configuration and the capabilities of the manifests, without some of them.
-func startAgent(t *testing.T, without ...int) *agent {
+// startAgent starts the agent with the arguments, the configuration and the capabilities of the manifests, without some of the capabilities.
+// It observes one process.
+func startAgent(t *testing.T, pid string, without ...int) *agent {
 	t.Helper()
 	text, err := os.ReadFile("kubernetes/loupe-agent.yaml")
 	if err != nil {
@@ -57,7 +58,7 @@ func startAgent(t *testing.T, without ...int) *agent {
 			}
 		}
 	}
-	args = append(args, "--set", "targets.binary_patterns=sample") // other tests attach to their programs themselves
+	args = append(args, "--set", "targets.pids="+pid) // other tests attach to their programs themselves
 	cmd := testcmd.Within(t, 0, os.Args[0], args...)
 	c.hold(t, cmd)
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
@@ -143,7 +144,7 @@ func TestAgent(t *testing.T) {
 	needRoot(t)
 	t.Parallel()
 	pid := startSample(t, 65533, 0o755)
-	a := startAgent(t)
+	a := startAgent(t, pid)
 	a.await(t, health+"/healthz", "")
 	a.await(t, health+"/readyz", "")
 	a.await(t, metricsURL, `loupe_target_level\{[^}]*engine="uprobe"[^}]*pid="`+pid+`"[^}]*\} [1-3]`)
@@ -158,7 +159,7 @@ func TestAgentWithout(t *testing.T) {
 	for name, bit := range map[string]int{"CAP_BPF": unix.CAP_BPF, "CAP_PERFMON": unix.CAP_PERFMON, "CAP_SYS_PTRACE": unix.CAP_SYS_PTRACE} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := startAgent(t, bit)
+			a := startAgent(t, pid, bit)
 			a.await(t, health+"/healthz", "")
 			if bit == unix.CAP_SYS_PTRACE {
 				a.await(t, metricsURL, `loupe_agent_attach_failures_total\{[^}]*cause="permission"[^}]*\} [1-9]`)
