@@ -34,7 +34,7 @@ type Agent struct {
 	budget  *budget
 	finder  *finder
 	server  *serve.Server
-	turned  atomic.Int64 // when the main loop turned last, in nanoseconds since the Unix epoch
+	turned  atomic.Int64 // when the main loop turned last, in nanoseconds since began: the wall clock may be set
 
 	mu         sync.Mutex // guards what follows
 	pusher     *push.Pusher
@@ -76,7 +76,7 @@ func Run(ctx context.Context, c *config.Config, opt Options) error {
 		return err
 	}
 	defer a.finder.close()
-	a.turned.Store(time.Now().UnixNano())
+	a.turned.Store(int64(time.Since(a.began)))
 	if a.server, err = serve.Start(a.serveOptions(c)); err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (a *Agent) loop(ctx context.Context) error {
 				a.targets.rescale(scale)
 			}
 		}
-		a.turned.Store(time.Now().UnixNano())
+		a.turned.Store(int64(time.Since(a.began)))
 	}
 }
 
@@ -202,7 +202,7 @@ const stuck = time.Minute
 
 // alive returns nil if the main loop turns.
 func (a *Agent) alive() error {
-	if d := time.Since(time.Unix(0, a.turned.Load())); d > stuck {
+	if d := time.Since(a.began) - time.Duration(a.turned.Load()); d > stuck {
 		return fmt.Errorf("the main loop has not turned for %v", d.Round(time.Second))
 	}
 	return nil

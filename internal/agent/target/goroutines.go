@@ -44,7 +44,7 @@ type life struct {
 
 type heldSpan struct {
 	GoroutineSpan
-	until int64
+	until time.Time // by the monotonic clock
 }
 
 const (
@@ -100,7 +100,7 @@ func (s *goroutines) add(e *event.Event) {
 	case event.GoUnblock:
 		if l := s.begun[e.G]; l != nil && l.blocked != 0 {
 			if time.Duration(e.Time-l.blocked) >= max(leastWait, s.least) {
-				s.hold(GoroutineSpan{G: e.G, Name: l.reason, Start: l.blocked, End: e.Time, Site: siteName(l.origin), At: l.at}, e.Time)
+				s.hold(GoroutineSpan{G: e.G, Name: l.reason, Start: l.blocked, End: e.Time, Site: siteName(l.origin), At: l.at})
 			}
 			l.blocked = 0
 		}
@@ -112,7 +112,7 @@ func (s *goroutines) add(e *event.Event) {
 			if l.origin != nil && l.origin.Start.Func != "" {
 				name += " " + l.origin.Start.Func
 			}
-			s.hold(GoroutineSpan{G: e.G, Name: name, Start: l.since, End: e.Time, Site: siteName(l.origin)}, e.Time)
+			s.hold(GoroutineSpan{G: e.G, Name: name, Start: l.since, End: e.Time, Site: siteName(l.origin)})
 		}
 	}
 }
@@ -125,18 +125,18 @@ func siteName(o *event.Origin) string {
 }
 
 // hold keeps a span until the request has ended that it may be part of.
-func (s *goroutines) hold(g GoroutineSpan, now int64) {
+func (s *goroutines) hold(g GoroutineSpan) {
 	if len(s.held) >= maxHeld {
 		s.emit(s.held[0].GoroutineSpan)
 		s.held = s.held[1:]
 	}
-	s.held = append(s.held, heldSpan{g, now + int64(holdFor)})
+	s.held = append(s.held, heldSpan{g, time.Now().Add(holdFor)})
 }
 
 // release passes on the spans that have been held long enough.
-func (s *goroutines) release(now int64) {
+func (s *goroutines) release(now time.Time) {
 	n := 0
-	for n < len(s.held) && s.held[n].until <= now {
+	for n < len(s.held) && !s.held[n].until.After(now) {
 		s.emit(s.held[n].GoroutineSpan)
 		n++
 	}
@@ -169,13 +169,13 @@ func (s *goroutines) untracked() uint64 {
 func (s *goroutines) tick(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.release(now.UnixNano())
+	s.release(now)
 }
 
 // flush passes on all spans.
 func (s *goroutines) flush() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.release(math.MaxInt64)
+	s.release(time.Now().Add(holdFor))
 	s.begun = nil
 }
