@@ -32,14 +32,15 @@ func TestOverload(t *testing.T) {
 	fast.Command("traffic 50")
 	busy.Command("hold 20000") // otherwise all goroutines would be sampled
 	busy.Command("churn 20000")
-	_, a := startAgent(t, "targets.binary_patterns="+exe, "tracing.engine=inline", "sampling.max_target_overhead=10%", "budget.buffer_bytes=4KiB")
+	_, a := startAgent(t, "targets.binary_patterns="+exe, "tracing.engine=inline", "sampling.max_target_overhead=30%", "budget.buffer_bytes=4KiB")
 	first, second, other := fmt.Sprint(fast.PID()), fmt.Sprint(busy.PID()), fmt.Sprint(quiet.PID())
 	a.await(equals(3), metric.Level, "pid", other)
 	a.await(equals(3), metric.Level, "pid", second)
 	a.await(atLeast(1), metric.Paused, "pid", first, "why", "overhead") // no level of events is affordable
 	a.await(func(v float64) bool { return v > 0 && v < 0.5 }, metric.SamplingRatio, "pid", second, "events", "runs")
 	a.await(atLeast(1), metric.TargetLost, "pid", second)
-	a.await(func(v float64) bool { return v > 0 && v < 1 }, metric.BudgetRatio, "resource", "cpu")
+	// It is zero for the first ten seconds, which the test waits for only if it may take long.
+	a.await(func(v float64) bool { return (v > 0 || os.Getenv("LOUPE_RELEASES") != "all") && v < 1 }, metric.BudgetRatio, "resource", "cpu")
 	events := a.scrape(metric.TargetEvents, "pid", other)
 	quiet.Command("hold 100")
 	a.await(atLeast(events+100), metric.TargetEvents, "pid", other)

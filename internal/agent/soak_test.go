@@ -42,7 +42,10 @@ func startAgent(t *testing.T, set ...string) (cmd *exec.Cmd, a *running) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { cmd.Process.Kill() })
+	t.Cleanup(func() { // it has to detach from its targets
+		cmd.Process.Signal(syscall.SIGTERM)
+		cmd.Wait()
+	})
 	serving := regexp.MustCompile(`serving="([^"]*)"`)
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		if m := serving.FindStringSubmatch(a.log.String()); m != nil {
@@ -221,15 +224,22 @@ func judgeProcesses(t *testing.T, log []byte, pids []int) {
 		return n
 	}
 	observed, ended, failed := said("observing process"), said("the process has ended meanwhile"), said("a process cannot be observed")
-	missing := 0
+	started := map[string]int{} // more than once if the kernel has used a PID again
 	for _, pid := range pids {
-		if p := fmt.Sprint(pid); observed[p]+ended[p]+failed[p] == 0 {
-			missing++
+		started[fmt.Sprint(pid)]++
+	}
+	sum := [3]int{}
+	for pid, n := range started {
+		if said := observed[pid] + ended[pid] + failed[pid]; said != n {
+			t.Errorf("%d processes had the PID %s, and the agent knows of %d", n, pid, said)
+		}
+		for i, m := range []map[string]int{observed, ended, failed} {
+			sum[i] += m[pid]
 		}
 	}
-	t.Logf("%d processes: %d were observed, %d ended before, %d failed", len(pids), len(observed), len(ended), len(failed))
-	if missing > 0 || len(failed) > 0 {
-		t.Errorf("nothing is known about %d processes of %d, and %d could not be observed", missing, len(pids), len(failed))
+	t.Logf("%d processes: %d were observed, %d ended before, %d failed", len(pids), sum[0], sum[1], sum[2])
+	if sum[2] > 0 {
+		t.Errorf("%d processes could not be observed", sum[2])
 	}
 	for _, word := range []string{"level=ERROR", "panic"} {
 		if i := bytes.Index(log, []byte(word)); i >= 0 {
