@@ -42,6 +42,7 @@ func (b *bench) services() error {
 		return cost{cpu: used.Seconds() / b.time.Seconds(), request: used.Seconds() * 1e6 / float64(max(n, 1))}, err
 	}
 	var agentCPU, agentMemory, slower, alone, collector, collectorMemory, plainMemory []float64
+	var noise, probes []float64
 	var series, collectorSeries int
 	for range b.rounds {
 		before, err := measure(plain, nil)
@@ -55,9 +56,18 @@ func (b *bench) services() error {
 		if _, err := load(plain, requests, warm, nil); err != nil {
 			return err
 		}
+		first, err := a.scrape()
+		if err != nil {
+			return err
+		}
 		start := a.usage()
 		during, err := measure(plain, func() error { s, err := a.scrape(); series = s.series; return err })
 		end := a.usage()
+		if err == nil {
+			var second page
+			second, err = a.scrape()
+			probes = append(probes, 100*second.since(&first, "loupe_target_probe_seconds_total")/second.since(&first, "process_cpu_time_seconds_total"))
+		}
 		if stopped := a.stop(); err == nil {
 			err = stopped
 		}
@@ -90,14 +100,19 @@ func (b *bench) services() error {
 		agentMemory = append(agentMemory, float64(end.rss)/1e6)
 		slower = append(slower, 100*(during.request/((before.request+after.request)/2)-1))
 		collector = append(collector, 100*(scraped.request/((after.request+last.request)/2)-1))
+		noise = append(noise, 100*(after.request/before.request-1), 100*(last.request/after.request-1))
 		alone = append(alone, before.request, after.request, last.request)
 		plainMemory, collectorMemory = append(plainMemory, memoryOf(plain)), append(collectorMemory, memoryOf(with))
 	}
-	fmt.Printf("\n%d services, %d requests/s each; alone a request takes %.1f µs of processor time, and a service %.1f MB\n\n", crowd, requests, program.Median(alone), program.Median(plainMemory)/crowd)
-	fmt.Println("| way | processor time of the observer, % of a core | its memory, MB | more processor time of the services, % | more memory of a service, MB | series |")
-	fmt.Println("|---|---|---|---|---|---|")
-	fmt.Printf("| loupe-agent | %.2f | %.0f | %.1f |  | %d |\n", program.Median(agentCPU), program.Median(agentMemory), program.Median(slower), series)
-	fmt.Printf("| the Go collector in each |  |  | %.1f | %.1f | %d |\n", program.Median(collector), (program.Median(collectorMemory)-program.Median(plainMemory))/crowd, collectorSeries)
+	fmt.Printf("\n%d services, %d requests/s each; alone a request takes %.1f µs of processor time, and a service %.1f MB\n\n",
+		crowd, requests, program.Median(alone), program.Median(plainMemory)/crowd)
+	fmt.Println("| way | the observer, % of a core | its memory, MB | more processor time of the services, % | time in probes, % | more memory of a service, MB | series |")
+	fmt.Println("|---|---|---|---|---|---|---|")
+	fmt.Printf("| loupe-agent | %.2f | %.0f | %.1f | %.2f |  | %d |\n",
+		program.Median(agentCPU), program.Median(agentMemory), program.Median(slower), program.Median(probes), series)
+	more := (program.Median(collectorMemory) - program.Median(plainMemory)) / crowd
+	fmt.Printf("| the Go collector in each |  |  | %.1f |  | %.1f | %d |\n", program.Median(collector), more, collectorSeries)
+	fmt.Printf("\nAll rounds: the agent %.2f, services %.1f, with the collector %.1f; alone, relative to the time before: %.1f\n", agentCPU, slower, collector, noise)
 	return nil
 }
 

@@ -252,6 +252,9 @@ func (p *page) sum(name string) (sum float64) {
 	return sum
 }
 
+// since returns by how much the sum of the series of a counter has grown.
+func (p *page) since(before *page, name string) float64 { return p.sum(name) - before.sum(name) }
+
 // quantile returns the upper bound of the bucket of the latencies in which a quantile is, of what was counted between two scrapes.
 func quantile(before, after page, q float64) float64 {
 	counts := map[float64]float64{}

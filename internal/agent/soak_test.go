@@ -135,6 +135,12 @@ func TestSoak(t *testing.T) {
 	lastSample := time.Time{}
 	for end := time.Now().Add(*soakFor); time.Now().Before(end); time.Sleep(every) {
 		p := queue[0]
+		// One that the agent has not read yet could not be told from other programs.
+		for known := fmt.Sprintf(" pid=%d ", p.PID()); !strings.Contains(a.log.String(), known); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(end.Add(time.Minute)) {
+				t.Fatalf("the agent does not find process %d", p.PID())
+			}
+		}
 		if len(pids)%2 == 0 {
 			p.Kill()
 		} else {
