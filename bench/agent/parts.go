@@ -20,7 +20,6 @@ const (
 type cost struct {
 	cpu     float64 // processors: of all services
 	request float64 // microseconds of processor time
-	agent   usage
 }
 
 // services measures services under a light load.
