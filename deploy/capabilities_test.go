@@ -44,9 +44,10 @@ func startSample(t *testing.T, uid uint32, mode os.FileMode) string {
 	if err := os.Chown(path, int(uid), int(uid)); err != nil {
 		t.Fatal(err)
 	}
-	cmd := testcmd.Within(t, 0, path, "demo-program")
+	// The user may not enter the directories above. Its root is the directory, so that no path leads through them.
+	cmd := testcmd.Within(t, 0, "/"+filepath.Base(path), "demo-program")
 	cmd.Env = append(os.Environ(), "OTEL_SERVICE_NAME=shop")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: dir, Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 	return started(t, cmd)
 }
 
