@@ -27,7 +27,7 @@ func TestSystemd(t *testing.T) {
 		t.Fatal(err)
 	}
 	unit := strings.Replace(string(text), "ExecStart=/usr/bin/loupe-agent ", "ExecStart="+os.Args[0]+" ", 1) // an executable that exists
-	unit = strings.Replace(unit, "/bin/kill ", os.Args[0]+" ", 1) // the package with kill need not be installed
+	unit = strings.Replace(unit, "/bin/kill ", os.Args[0]+" ", 1)                                            // the package with kill need not be installed
 	path := filepath.Join(t.TempDir(), "loupe-agent.service")
 	write(t, path, unit)
 	if status, stdout, stderr := testcmd.Run(t, testcmd.Command(t, "systemd-analyze", "verify", "--man=no", path)); status != 0 || stdout+stderr != "" {

@@ -1,6 +1,9 @@
 package metrictest
 
-import "github.com/loupe-go/loupe/internal/agent/metric"
+import (
+	"github.com/loupe-go/loupe/internal/agent/metric"
+	"github.com/loupe-go/loupe/internal/gostate"
+)
 
 // A shape is how a series changes with time.
 type shape struct {
@@ -44,7 +47,7 @@ var shapes = map[*metric.Desc][]shape{
 	metric.States: {
 		{labels: []string{"running", ""}, value: 2, swing: 1}, {labels: []string{"runnable", ""}, value: 3, swing: 2},
 		{labels: []string{"waiting", "chan receive"}, value: 150, swing: 30}, {labels: []string{"waiting", "select"}, value: 120, swing: 20},
-		{labels: []string{"waiting", "IO wait"}, value: 110, swing: 10}, {labels: []string{"waiting", "sync.Mutex.Lock"}, value: 5, swing: 4},
+		{labels: []string{"waiting", "IO wait"}, value: 110, swing: 10}, {labels: []string{"waiting", gostate.MutexLock}, value: 5, swing: 4},
 		{labels: []string{"syscall", ""}, value: 4, swing: 2},
 	},
 	metric.Sites: {
@@ -55,11 +58,11 @@ var shapes = map[*metric.Desc][]shape{
 	metric.Ended:   {{value: 120}},
 	metric.Waits: {
 		{labels: []string{"channel", "chan receive"}, value: 900}, {labels: []string{"channel", "select"}, value: 700},
-		{labels: []string{"lock", "sync.Mutex.Lock"}, value: 40}, {labels: []string{"io", "IO wait"}, value: 500},
+		{labels: []string{"lock", gostate.MutexLock}, value: 40}, {labels: []string{"io", "IO wait"}, value: 500},
 	},
 	metric.WaitTime: {
 		{labels: []string{"channel", "chan receive"}, value: 150}, {labels: []string{"channel", "select"}, value: 120},
-		{labels: []string{"lock", "sync.Mutex.Lock"}, value: 0.3}, {labels: []string{"io", "IO wait"}, value: 100},
+		{labels: []string{"lock", gostate.MutexLock}, value: 0.3}, {labels: []string{"io", "IO wait"}, value: 100},
 	},
 	metric.SchedulerLatency: {
 		{labels: []string{"created"}, value: 8, seconds: 8e-6}, {labels: []string{"woken"}, value: 20, seconds: 12e-6},
