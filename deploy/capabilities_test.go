@@ -21,6 +21,9 @@ func needRoot(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("namespaces and capabilities need root")
 	}
+	if status, _, stderr := testcmd.Run(t, testcmd.Command(t, "unshare", "--mount", "true")); status != 0 {
+		t.Skipf("no private mounts can be made here, as in a chroot: %s", strings.TrimSpace(stderr))
+	}
 }
 
 // startSample starts the sample program as a user and returns its PID when it runs. mode is that of the executable.
