@@ -2,7 +2,9 @@ package agent
 
 import (
 	"context"
+	"maps"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -42,10 +44,11 @@ func (m *manager) groups(ctx context.Context) []metric.Group {
 		})
 	}
 feed:
-	for _, t := range targets {
+	for i, t := range targets {
 		select {
 		case next <- t:
-		case <-ctx.Done(): // the rest is missing from this answer
+		case <-ctx.Done():
+			m.log.Warn("targets are missing from the metrics that were asked for: reading them takes too long", "missing", len(targets)-i)
 			break feed
 		}
 	}
@@ -69,7 +72,6 @@ func (m *manager) totals() totals {
 		t.failures[c.cause] = 0
 	}
 	t.failures[causeOther] = 0
-	var targets []*target.Target
 	for _, e := range m.entries {
 		switch {
 		case !e.decision.Observe:
@@ -78,10 +80,15 @@ func (m *manager) totals() totals {
 			t.states[statusFailed]++
 		case e.target == nil: // it is being opened
 		default:
-			targets = append(targets, e.target)
 			m.countFailure(e)
+			if e.target.Limited() {
+				t.states[statusLimited]++
+			} else {
+				t.states[statusObserved]++
+			}
 		}
 	}
+	opened := slices.Collect(maps.Keys(m.opened))
 	for cause, n := range m.gone.failures {
 		t.failures[cause] += n
 	}
@@ -92,14 +99,9 @@ func (m *manager) totals() totals {
 			t.failures[cause] += n
 		}
 	}
-	for _, g := range targets {
+	for _, g := range opened {
 		n := g.Totals()
 		t.Add(&n)
-		if g.Limited() {
-			t.states[statusLimited]++
-		} else {
-			t.states[statusObserved]++
-		}
 	}
 	return t
 }

@@ -48,7 +48,8 @@ type manager struct {
 	config  *config.Config
 	scale   float64 // of what targets may cost, to keep the agent's budget; from 0 to 1
 	entries map[goproc.Identity]*entry
-	pusher  *push.Pusher // nil: nothing is exported
+	opened  map[*target.Target]bool // targets whose numbers are not in gone
+	pusher  *push.Pusher            // nil: nothing is exported
 	gone    gone
 	unread  func() map[string]uint64 // programs that could not be read, by cause; nil: unknown
 	running sync.WaitGroup
@@ -78,7 +79,7 @@ type gone struct {
 
 func newManager(c *config.Config, log *slog.Logger, h hooks) *manager {
 	return &manager{log: log, hooks: h, attach: make(chan struct{}, attaching), config: c, scale: 1, entries: map[goproc.Identity]*entry{},
-		gone: gone{failures: map[string]uint64{}}}
+		opened: map[*target.Target]bool{}, gone: gone{failures: map[string]uint64{}}}
 }
 
 // appeared observes a process if the configuration wants that.
@@ -284,6 +285,7 @@ func (m *manager) observe(ctx context.Context, e *entry) (again bool) {
 		return cause == "traced" || cause == "permission" || cause == causeOther
 	}
 	m.mu.Lock()
+	m.opened[t] = true
 	e.err = nil
 	if ctx.Err() == nil {
 		e.target = t
@@ -307,6 +309,7 @@ func (m *manager) observe(ctx context.Context, e *entry) (again bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	totals.Cleaned, totals.Tracked, totals.BufferUsed = totals.Cleaned+totals.Tracked, 0, 0
+	delete(m.opened, t) // at once, so that sums do not decrease meanwhile
 	m.gone.Add(&totals)
 	return false
 }
@@ -358,13 +361,16 @@ func causeOf(err error) string {
 	return causeOther
 }
 
+// lostPart is the part of the events of a target whose loss is an anomaly.
+const lostPart = 0.01
+
 // settings returns the settings of a target. The caller holds mu.
 func (m *manager) settings(e *entry) target.Settings {
 	c, tr := m.config, &e.decision.Tracing
 	s := target.Settings{Engine: loupe.Engine(tr.Engine), StackDepth: -1, System: !c.Filters.IgnoreRuntimeGoroutines, Sites: c.Output.Prometheus.Sites,
 		Buffer: int(c.Budget.BufferBytes), Overhead: float64(c.Sampling.MaxTargetOverhead) * m.scale,
 		Scaled: m.scale < 1, Allocs: tr.Allocations, Events: float64(c.Sampling.EventsPerSecond) * m.scale, MinRatio: float64(c.Sampling.MinRatio),
-		Alerts: target.Thresholds{Growth: c.Alerts.GoroutineGrowth, Latency: c.Alerts.Latency, Stalled: c.Alerts.Stalled, Lost: 0.01, For: c.Alerts.For}}
+		Alerts: target.Thresholds{Growth: c.Alerts.GoroutineGrowth, Latency: c.Alerts.Latency, Stalled: c.Alerts.Stalled, Lost: lostPart, For: c.Alerts.For}}
 	if c.Recordings.Directory != "" {
 		s.Record = time.Duration(c.Recordings.Seconds) * time.Second
 	}

@@ -264,11 +264,8 @@ func (c *counts) since(last *counts) activity {
 // gone returns err if it says that the process has ended or has executed another program. Other errors are reported, and the next step tries
 // again.
 func (t *Target) gone(err error) error {
-	if isGone(err) {
+	if err == nil || isGone(err) {
 		return err
-	}
-	if err == nil {
-		return nil
 	}
 	t.log.Debug("cannot read the process", "pid", t.opt.PID, "err", err)
 	return nil
@@ -385,7 +382,8 @@ func (t *Target) attach(level Level) {
 	if s.Engine == loupe.EngineInline && t.requests.session == nil {
 		t.repair() // an agent in another PID namespace may have been taken for alive before
 	}
-	w, err := newWatch(t.ctx, t.opt.PID, level, watchOptions{engine: s.Engine, stackDepth: s.StackDepth, system: s.System, buffer: s.Buffer, record: s.Record, allocs: s.Allocs, each: t.each(), log: t.log})
+	w, err := newWatch(t.ctx, t.opt.PID, level, watchOptions{engine: s.Engine, stackDepth: s.StackDepth, system: s.System, buffer: s.Buffer,
+		record: s.Record, allocs: s.Allocs, each: t.each(), log: t.log})
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err != nil {
@@ -411,7 +409,6 @@ func (t *Target) detach() {
 	t.writeDue(time.Now(), true)
 	t.mu.Lock()
 	w := t.watch
-	t.watch = nil
 	t.mu.Unlock()
 	if w == nil {
 		return
@@ -422,7 +419,8 @@ func (t *Target) detach() {
 	totals := w.state.Machine().Totals()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.cleaned += totals.Live + totals.Ended
+	t.watch = nil
+	t.cleaned += totals.Live + totals.Ended // at once, so that the sum does not decrease meanwhile
 }
 
 // AttachError returns why events cannot be observed, or nil.
@@ -437,7 +435,8 @@ func (t *Target) Set(s Settings, identity metric.Identity) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	identity.GoVersion, identity.Version = t.identity.GoVersion, t.identity.Version
-	if s.Engine != t.settings.Engine || s.StackDepth != t.settings.StackDepth || s.System != t.settings.System || s.Record != t.settings.Record || s.Allocs != t.settings.Allocs || s.Buffer != t.settings.Buffer {
+	if o := &t.settings; s.Engine != o.Engine || s.StackDepth != o.StackDepth || s.System != o.System || s.Record != o.Record ||
+		s.Allocs != o.Allocs || s.Buffer != o.Buffer {
 		t.again = true
 	}
 	t.settings, t.identity = s, identity
@@ -533,7 +532,7 @@ type Totals struct {
 	Cleaned      uint64          // goroutines whose state was removed
 	Untracked    uint64          // goroutines that have no spans because there was no room for their state
 	Delays       sched.Histogram // from events until they were processed
-	BufferUsed   float64         // the part of the buffer that is in use, from 0 to 1
+	BufferUsed   float64         // the largest part of the buffer that was in use in the last half minute, from 0 to 1
 }
 
 // Add adds the totals of another target. The fullest buffer counts.
@@ -560,7 +559,7 @@ func (t *Target) Totals() Totals {
 	defer t.sums.mu.Unlock()
 	all.Events, all.Lost, all.Delays = t.sums.events, t.sums.lost, t.sums.delays
 	if t.watch != nil {
-		all.BufferUsed = t.sums.used
+		all.BufferUsed = max(t.sums.peaks[0], t.sums.peaks[1])
 	}
 	return all
 }

@@ -30,6 +30,7 @@ type watch struct {
 		latency sched.Latency
 		stats   event.Stats
 		events  uint64
+		execs   uint64
 	}
 	ratio float64 // of the goroutines that are observed
 
@@ -175,7 +176,10 @@ var assumedCost = map[loupe.Engine]loupe.HitCost{
 	loupe.EngineInline: {Hit: 50 * time.Nanosecond, Event: 50 * time.Nanosecond},
 }
 
-// hitCost returns what a hit costs that reports an event.
+// beyondEstimate is how many times as much as the estimate a program can lose: see loupe.HitCost. A limit of the overhead takes the worst.
+const beyondEstimate = 1.6
+
+// hitCost returns what a hit costs at most that reports an event.
 func hitCost(engine loupe.Engine) time.Duration {
 	costs.Lock()
 	defer costs.Unlock()
@@ -183,7 +187,7 @@ func hitCost(engine loupe.Engine) time.Duration {
 	if !ok {
 		c = assumedCost[engine]
 	}
-	return c.Hit + c.Event
+	return time.Duration(beyondEstimate * float64(c.Hit+c.Event))
 }
 
 // sums are what all watches of a process have counted so far.
@@ -196,7 +200,8 @@ type sums struct {
 	hits    uint64
 	probes  time.Duration   // that the process has spent in probes, estimated
 	delays  sched.Histogram // from events until they were processed
-	used    float64         // the largest part of the buffer that was in use since the last add
+	peaks   [2]float64      // the largest part of the buffer that was in use in this and in the last window
+	peaksAt time.Time       // when this window began
 }
 
 // A waitSum is the waits for one reason, scaled by the sampling ratio.
@@ -215,6 +220,9 @@ func (w *watch) add(to *sums) {
 	defer to.mu.Unlock()
 	if to.waits == nil {
 		to.waits = map[string]*waitSum{}
+	}
+	if totals.Execs != w.before.execs { // the numbers of the machine are those of another program
+		w.before.waits, w.before.events, w.before.execs = nil, 0, totals.Execs
 	}
 	now := make(map[string]sched.Wait, len(waits))
 	for _, v := range waits {
@@ -243,7 +251,7 @@ func (w *watch) add(to *sums) {
 	to.hits += hits
 	to.probes += w.cost.Of(&stats) - w.cost.Of(&w.before.stats)
 	to.addDelays(&stats.Delays, &w.before.stats.Delays)
-	to.used = w.session.BufferPeak()
+	to.addPeak(w.session.BufferPeak(), time.Now())
 	w.before.waits, w.before.latency, w.before.stats, w.before.events = now, latency, stats, totals.Events
 }
 
@@ -252,6 +260,17 @@ func (s *sums) addDelays(now, before *event.Delays) {
 	for i, n := range now.Buckets {
 		s.delays.AddN(time.Microsecond<<i*3/4, n-before.Buckets[i])
 	}
+}
+
+// peakWindow is longer than the usual time between two scrapes: everyone who reads the peak sees it.
+const peakWindow = 30 * time.Second
+
+// addPeak notes the part of the buffer that was in use.
+func (s *sums) addPeak(used float64, now time.Time) {
+	if now.Sub(s.peaksAt) >= peakWindow {
+		s.peaks, s.peaksAt = [2]float64{0, s.peaks[0]}, now
+	}
+	s.peaks[0] = max(s.peaks[0], used)
 }
 
 // close detaches from the process, and adds what is left.
