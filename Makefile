@@ -4,7 +4,7 @@ SHELL       := /bin/bash
 .DEFAULT_GOAL := build
 
 # The Debian packages that the tests require: a C compiler for cgo programs, debuggers that trace the programs that Loupe observes,
-# jq and sqlite3, which examples run, servers of databases, and systemd, which checks its unit. RELEASES=all requires more: another Go compiler, an assembler and an
+# jq and sqlite3, which examples run, servers of databases, and systemd, which checks the unit. RELEASES=all requires more: another Go compiler, an assembler and an
 # emulator for arm64, and more tracers. `make check` and `make generate` compile the C sources of the probes.
 # Real programs that the tests look at are not installed: internal/realtarget unpacks them into the user's cache.
 TEST_PACKAGES  ?= gcc g++ libc6-dev strace gdb jq sqlite3 redis-server postgresql systemd
@@ -119,7 +119,7 @@ overlay-judge:
 kube:
 	LOUPE_RELEASES=all go test -run '^TestServer$$' -count 1 -v -timeout 45m ./internal/testkube
 
-## soak: the agent beside 50 processes with 100,000 goroutines, of which one starts and one ends each second, for SOAK
+## soak: the node agent observes 50 processes with 100,000 goroutines for SOAK; one process is replaced each second
 SOAK ?= 30m
 soak:
 	go test -run '^TestSoak$$' -count 1 -v -timeout 24h ./internal/agent -soak $(SOAK)

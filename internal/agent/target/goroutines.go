@@ -1,13 +1,13 @@
 package target
 
 import (
-	"math"
 	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/loupe-go/loupe/event"
+	"github.com/loupe-go/loupe/internal/sampling"
 	"github.com/loupe-go/loupe/spans"
 )
 
@@ -27,7 +27,8 @@ type goroutines struct {
 
 	mu      sync.Mutex
 	least   time.Duration // of the life of a goroutine, or a wait
-	part    float64       // of the goroutines
+	rule    sampling.Rule // which goroutines; that of the probes selects the same ones first
+	off     bool          // none
 	begun   map[uint64]*life
 	held    []heldSpan // spans that a request may be the parent of
 	dropped uint64     // goroutines that had no room
@@ -58,22 +59,18 @@ const (
 func (s *goroutines) settings(least time.Duration, part float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.least, s.part = least, part
-	if part == 0 {
+	rule, err := sampling.Of(part)
+	s.least, s.off, s.rule = least, err != nil, rule // 0 is no valid part
+	if s.off {
 		s.begun = nil
 	}
-}
-
-// sampled reports whether a goroutine is one of those that have spans: the same goroutines as long as the part does not change.
-func (s *goroutines) sampled(g uint64) bool {
-	return float64(g*0x9e3779b97f4a7c15)/math.MaxUint64 < s.part
 }
 
 // add adds an event.
 func (s *goroutines) add(e *event.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.part == 0 || e.G == 0 || !s.sampled(e.G) {
+	if s.off || e.G == 0 || !s.rule.Selects(e.G) {
 		return
 	}
 	switch e.Kind {

@@ -129,7 +129,7 @@ func TestGoroutineSpanPart(t *testing.T) {
 	g, _ := spansOf(0.1)
 	first := 0
 	for id := range uint64(10_000) {
-		if g.sampled(id) {
+		if g.rule.Selects(id) {
 			first++
 		}
 	}
@@ -140,7 +140,7 @@ func TestGoroutineSpanPart(t *testing.T) {
 		g.add(&event.Event{Kind: event.GoCreate, G: id + 1, Time: 1})
 	}
 	for id := range g.begun {
-		if !g.sampled(id) {
+		if !g.rule.Selects(id) {
 			t.Errorf("goroutine %d is kept", id)
 		}
 	}
