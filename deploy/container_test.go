@@ -29,7 +29,7 @@ type container struct {
 	Root       string // an empty directory
 	Executable string // becomes /loupe
 	Caps       []int
-	Filter     []unix.SockFilter // empty if there is none
+	Filter     []unix.SockFilter // empty: no filter of system calls
 	Config     string            // becomes /etc/loupe/config.yaml
 }
 

@@ -43,7 +43,7 @@ func TestSystemd(t *testing.T) {
 	}
 }
 
-// TestSystemdNotify runs the command of the unit, and receives what it tells systemd: that it has started, that it works, and that it ends.
+// TestSystemdNotify runs the command of the unit, and reads its messages to systemd: READY=1, WATCHDOG=1 and STOPPING=1.
 func TestSystemdNotify(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("systemd/loupe-agent.service")

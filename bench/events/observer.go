@@ -29,7 +29,7 @@ import (
 type order struct {
 	PID         int
 	StackDepth  int
-	Sample      int  // one in so many goroutines; 0: all
+	Sample      int  // observe one in this many goroutines; 0: all
 	AtEntry     bool // probes on the first instruction of functions
 	Single      bool // each probe attached by itself
 	Inline      bool // engine inline

@@ -40,7 +40,7 @@ type Agent struct {
 	pusher     *push.Pusher
 	alerts     map[string]uint64 // by name
 	reloads    map[string]uint64 // by result
-	recordings *spool.Dir        // nil: there are none
+	recordings *spool.Dir        // nil: no recordings are kept
 	recorded   map[string]uint64 // by result
 }
 

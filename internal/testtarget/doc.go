@@ -49,6 +49,8 @@
 //	       database
 //	postoffice  a broker of Kafka's protocol
 //	courier, envoy, mailer  clients of Kafka, with several versions of kafka-go, franz-go and sarama
+//	colony many goroutines that live long: they wait, leak, contend, or are
+//	       created at a rate
 //	tiny   only the protocol; portable to every GOOS and GOARCH
 //
 // # Protocol

@@ -17,7 +17,7 @@ import (
 	"github.com/loupe-go/loupe/internal/testcmd"
 )
 
-// asAgent makes this test executable an agent that does nothing but report what it is told.
+// asAgent makes this test executable an agent that prints the node and each reload.
 const asAgent = "LOUPE_TEST_AS_AGENT"
 
 func TestMain(m *testing.M) {

@@ -88,7 +88,7 @@ func (d *decoder) parse(doc []byte) (*yaml.Node, error) {
 	return nil, nil
 }
 
-// count counts a value and returns what an alias stands for.
+// count counts a value, and resolves it if it is an alias.
 func (d *decoder) count(node *yaml.Node) (*yaml.Node, error) {
 	if d.values++; d.values > maxValues {
 		return nil, errTooMany

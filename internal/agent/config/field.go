@@ -179,7 +179,7 @@ func must(err error) {
 // value returns the value of a field in the section that it is in.
 func (f *field) value(in reflect.Value) reflect.Value { return in.FieldByIndex(f.index) }
 
-// child returns the field with a key, nil if there is none.
+// child returns the field with a key, or nil.
 func (f *field) child(key string) *field {
 	for _, c := range f.fields {
 		if c.key == key {
@@ -189,7 +189,7 @@ func (f *field) child(key string) *field {
 	return nil
 }
 
-// find returns the field with a path below f, nil if there is none.
+// find returns the field with a path below f, or nil.
 func (f *field) find(path string) *field {
 	for key := range strings.SplitSeq(path, ".") {
 		if f = f.child(key); f == nil {

@@ -98,8 +98,8 @@ func matchExe(pattern, exe string) bool {
 	return matchGlob(pattern, exe)
 }
 
-// matchGlob is [path.Match], except that * and ? also match a slash: /app/* matches all that is below /app. A NUL stands for the slash,
-// since neither a pattern nor a path can have one.
+// matchGlob is [path.Match], except that * and ? also match a slash: /app/* matches all that is below /app. In both, NUL replaces the
+// slash: neither a pattern nor a path can have one.
 func matchGlob(pattern, name string) bool {
 	ok, err := path.Match(strings.ReplaceAll(pattern, "/", "\x00"), strings.ReplaceAll(name, "/", "\x00"))
 	return ok && err == nil

@@ -7,7 +7,7 @@ import (
 	"github.com/loupe-go/loupe/internal/export/otlp"
 )
 
-// TestOTEL has the variables that a configuration stands for.
+// TestOTEL compares the OTEL_* variables of configurations with those expected.
 func TestOTEL(t *testing.T) {
 	for _, test := range []struct {
 		doc     string

@@ -20,7 +20,7 @@ const (
 	maxOverrides = 200
 )
 
-// fromText returns the value of a field that a text stands for: a default, an environment variable or a flag. The elements of a list are
+// fromText parses a text as the value of a field: a default, an environment variable or a flag. The elements of a list are
 // separated by commas; those of a mapping have the form NAME=VALUE, with percent-encoded characters. Errors say what the text must be.
 func (f *field) fromText(text string) (reflect.Value, error) {
 	out := reflect.New(f.typ).Elem()
@@ -80,7 +80,7 @@ func (f *field) put(m reflect.Value, name, value string) error {
 	return nil
 }
 
-// scalar returns the value that a text stands for, of a kind that is neither list nor mapping.
+// scalar parses a text as a value that is neither a list nor a mapping.
 func (f *field) scalar(k kind, typ reflect.Type, text string) (reflect.Value, error) {
 	out := reflect.New(typ).Elem()
 	err := f.parse(k, out, text)

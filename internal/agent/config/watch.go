@@ -48,7 +48,7 @@ type watch struct {
 	settle, atMost, poll time.Duration
 
 	pipe bool   // the file cannot be read again
-	doc  []byte // contents of the file when it was last looked at
+	doc  []byte // contents of the file as of the last reading
 	err  string // why it could not be read
 }
 

@@ -28,7 +28,7 @@ type Alert struct {
 	Identity metric.Identity
 	At       time.Time
 	Text     string // one sentence without a period
-	Site     string // the go statement that it is about; empty if there is none
+	Site     string // the go statement that created the goroutines of a leak; empty for other anomalies
 	Value    float64
 
 	// Recording is the name of the file with the seconds before. It is empty if there is none.

@@ -1,4 +1,4 @@
-// Courier sends and receives messages with github.com/segmentio/kafka-go. It builds with each version that a file such as kafka-0.4.1.mod
+// Command courier sends and receives messages with github.com/segmentio/kafka-go. It builds with each version that a file such as kafka-0.4.1.mod
 // names. The build tag kafka0.4.1 omits what that version does not have.
 //
 // It adds the commands
