@@ -1,10 +1,10 @@
 package agent
 
 import (
+	"context"
 	"os"
 	"testing"
 
-	"context"
 	"github.com/loupe-go/loupe/internal/agent/command"
 )
 

@@ -5,13 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/loupe-go/loupe/internal/english"
 	"log/slog"
 	"math"
 	"regexp"
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/loupe-go/loupe/internal/english"
 )
 
 const (
