@@ -34,6 +34,7 @@ output: {otlp: {protocol: http/protobuf, endpoint: "http://%s", flush_interval: 
 	b.await(atLeast(3), "loupe_target_level")
 	spans := func() {
 		target.Command("hold 50")
+		time.Sleep(20 * time.Millisecond) // goroutines that live for less than 10 ms have no spans
 		target.Command("free")
 	}
 	sent := func(result string) float64 {
