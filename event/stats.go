@@ -41,19 +41,33 @@ type Stats struct {
 	Delays Delays
 }
 
-// Delays is a histogram of durations. Each bucket is twice as wide as the one before.
+// Delays is a histogram of durations. Its buckets are 1 µs wide up to 8 µs, and at most a quarter as wide as what they count above.
 type Delays struct {
-	// Buckets are the numbers of durations: Buckets[0] of those below 1 µs, Buckets[i] of those from 2^(i-1) to 2^i µs. The last
-	// bucket has all longer ones.
-	Buckets [32]uint64
+	// Buckets are the numbers of durations. [DelayBounds] has the bounds of each. The last bucket has all longer ones, too.
+	Buckets [112]uint64
 	Sum     time.Duration // of all durations
 }
 
 // Add adds a duration. A negative one counts as 0.
 func (d *Delays) Add(delay time.Duration) {
 	delay = max(delay, 0)
-	d.Buckets[min(bits.Len64(uint64(delay/time.Microsecond)), len(d.Buckets)-1)]++
+	us := uint64(delay / time.Microsecond)
+	i := us
+	if octave := bits.Len64(us); octave > 3 { // the bits after the first two select a quarter
+		i = uint64(octave-3)*4 + us>>(octave-3)
+	}
+	d.Buckets[min(i, uint64(len(d.Buckets)-1))]++
 	d.Sum += delay
+}
+
+// DelayBounds returns the bounds of the durations that are counted in a bucket of [Delays]: low is included, high is not.
+func DelayBounds(bucket int) (low, high time.Duration) {
+	if bucket < 8 {
+		return time.Duration(bucket) * time.Microsecond, time.Duration(bucket+1) * time.Microsecond
+	}
+	unit := time.Microsecond << (bucket/4 - 1)
+	low = time.Duration(4+bucket%4) * unit
+	return low, low + unit
 }
 
 // Count returns the number of durations.
@@ -64,13 +78,14 @@ func (d *Delays) Count() (n uint64) {
 	return n
 }
 
-// Quantile returns an upper bound of a quantile, at most twice its value if that is 1 µs or more. q is from 0 to 1. It is 0 without
+// Quantile returns an upper bound of a quantile, at most 5/4 of its value if that is 4 µs or more. q is from 0 to 1. It is 0 without
 // durations.
 func (d *Delays) Quantile(q float64) time.Duration {
 	rank, sum := uint64(math.Ceil(q*float64(d.Count()))), uint64(0)
 	for i, b := range d.Buckets {
 		if sum += b; sum > 0 && sum >= rank {
-			return time.Microsecond << i
+			_, high := DelayBounds(i)
+			return high
 		}
 	}
 	return 0

@@ -258,7 +258,8 @@ func (w *watch) add(to *sums) {
 // addDelays adds the delays that were counted since before. Each counts as the middle of its bucket.
 func (s *sums) addDelays(now, before *event.Delays) {
 	for i, n := range now.Buckets {
-		s.delays.AddN(time.Microsecond<<i*3/4, n-before.Buckets[i])
+		low, high := event.DelayBounds(i)
+		s.delays.AddN((low+high)/2, n-before.Buckets[i])
 	}
 }
 
