@@ -66,7 +66,7 @@ func newWatch(pid int) (*watch, error) {
 
 // came records how many bytes a poll found, and how long reading them took.
 func (w *watch) came(bytes uint64, took time.Duration) {
-	fast := w.rate.Fast(bytes)
+	fast := w.rate.Next(bytes) == nap.Fast
 	if bytes > 0 {
 		w.quiet = 0
 	} else {

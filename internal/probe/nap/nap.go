@@ -27,6 +27,7 @@ func (n *Napper) Sleep(d time.Duration) {
 	if tid, soon := unix.Gettid(), d <= hurry; tid != n.thread || soon != n.soon {
 		n.thread, n.soon = tid, soon
 		setSlice(tid, soon)
+		unix.Prctl(unix.PR_SET_TIMERSLACK, timerSlack, 0, 0, 0)
 	}
 	ts := unix.NsecToTimespec(d.Nanoseconds())
 	unix.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&ts)), 0, 0) // an early return does no harm
@@ -35,16 +36,35 @@ func (n *Napper) Sleep(d time.Duration) {
 // A Rate tells how fast records come. It is used by one goroutine at a time.
 type Rate struct{ asked time.Time }
 
-// fastBytes is how much must come in a second to call it fast: some 8,000 records.
-const fastBytes = 512 << 10
+// A Speed is how fast records come.
+type Speed int
 
-// Fast reports whether records come fast, when so many bytes have come since it was last asked. What it says does not
-// depend on how long ago that was: a reader that looks often finds little each time, and is to look less often all the same.
-func (r *Rate) Fast(bytes uint64) bool {
+// The speeds.
+const (
+	Few  Speed = iota // fewer than some 4,000 records a second: a reader may look at each soon
+	Some              // more
+	Fast              // more than some 8,000 a second: a reader looks at many at once
+)
+
+// fewBytes and fastBytes are how much comes in a second, at most or at least, at these speeds.
+const (
+	fewBytes  = 256 << 10
+	fastBytes = 512 << 10
+)
+
+// Next returns the speed when so many bytes have come since it was last asked. What it says does not depend on how long ago that was: a
+// reader that looks often finds little each time, and is to look less often all the same.
+func (r *Rate) Next(bytes uint64) Speed {
 	now := time.Now()
-	since := now.Sub(r.asked)
+	since := now.Sub(r.asked).Seconds()
 	r.asked = now
-	return float64(bytes) >= fastBytes*since.Seconds()
+	switch {
+	case float64(bytes) >= fastBytes*since:
+		return Fast
+	case float64(bytes) > fewBytes*since:
+		return Some
+	}
+	return Few
 }
 
 // Pauses are the shortest and the longest pause of a reader between two looks at its buffer while records come fast.
@@ -64,6 +84,9 @@ func (p Pauses) Next(last time.Duration, bytes, room uint64) time.Duration {
 
 // shortSlice is the time slice of the reader's thread on a busy processor, the shortest that Linux accepts.
 const shortSlice = 100 * time.Microsecond
+
+// timerSlack is how much longer than asked for the thread may sleep, in nanoseconds. The usual 50 µs are as long as the shortest sleep.
+const timerSlack = 5000
 
 // setSlice sets a short time slice for a thread, or the usual one. With a short one it runs soon after a wake-up, before others have
 // used up their slices. It does not get more time in total. Kernels before Linux 6.12 ignore the setting, which affects only latency.

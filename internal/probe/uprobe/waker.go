@@ -31,10 +31,12 @@ type waker struct {
 
 const (
 	// pauseBusy is the poll interval while records come fast, or pauseMost while only requests are followed, which do not come in
-	// bursts. pauseQuiet is the interval while they do not come fast.
-	pauseBusy  = 1 * time.Millisecond
-	pauseMost  = 10 * time.Millisecond
-	pauseQuiet = 200 * time.Microsecond
+	// bursts. pauseSome and pauseFew are how long the reader sleeps before it requests a wake-up while they come more slowly: those of a
+	// burst are to share one.
+	pauseBusy = 1 * time.Millisecond
+	pauseMost = 10 * time.Millisecond
+	pauseSome = 200 * time.Microsecond
+	pauseFew  = 50 * time.Microsecond
 	// lookAgain is the first sleep, in milliseconds: a record may have come before the probes saw the request.
 	// lookLater bounds later sleeps. Needless wake-ups are expensive: Go's sysmon wakes up too, and
 	// stays awake for about 50 short sleeps.
@@ -81,10 +83,14 @@ func (w *waker) wait(ctx context.Context, r *ring.Ring, control *controlPage) bo
 	}
 	release := context.AfterFunc(ctx, w.stop)
 	defer release()
-	if bytes := r.Since(); w.rate.Fast(bytes) {
+	bytes := r.Since()
+	switch w.rate.Next(bytes) {
+	case nap.Fast:
 		w.pause = nap.Pauses{Least: pauseBusy, Most: w.most}.Next(w.pause, bytes, r.Size())
-	} else {
-		w.pause = pauseQuiet
+	case nap.Some:
+		w.pause = pauseSome
+	default:
+		w.pause = pauseFew
 	}
 	w.nap.Sleep(w.pause)
 	if !r.Empty() {
