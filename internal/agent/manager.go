@@ -366,10 +366,10 @@ const lostPart = 0.01
 
 // settings returns the settings of a target. The caller holds mu.
 func (m *manager) settings(e *entry) target.Settings {
-	c, tr := m.config, &e.decision.Tracing
+	c, tr, sampling := m.config, &e.decision.Tracing, &e.decision.Sampling
 	s := target.Settings{Engine: loupe.Engine(tr.Engine), StackDepth: -1, System: !c.Filters.IgnoreRuntimeGoroutines, Sites: c.Output.Prometheus.Sites,
-		Buffer: int(c.Budget.BufferBytes), Overhead: float64(c.Sampling.MaxTargetOverhead) * m.scale,
-		Scaled: m.scale < 1, Allocs: tr.Allocations, Events: float64(c.Sampling.EventsPerSecond) * m.scale, MinRatio: float64(c.Sampling.MinRatio),
+		Buffer: int(c.Budget.BufferBytes), Overhead: float64(sampling.MaxTargetOverhead) * m.scale,
+		Scaled: m.scale < 1, Allocs: tr.Allocations, Events: float64(sampling.EventsPerSecond) * m.scale, MinRatio: float64(sampling.MinRatio),
 		Alerts: target.Thresholds{Growth: c.Alerts.GoroutineGrowth, Latency: c.Alerts.Latency, Stalled: c.Alerts.Stalled, Lost: lostPart, For: c.Alerts.For}}
 	if c.Recordings.Directory != "" {
 		s.Record = time.Duration(c.Recordings.Seconds) * time.Second

@@ -129,7 +129,10 @@ type Override struct {
 
 	Tracing
 
-	set []*field // those of Tracing that the override sets
+	// Sampling bounds the events of these targets.
+	Sampling Sampling `key:"sampling"`
+
+	set []*field // those besides Match that the override sets
 }
 
 // Sampling bounds the events of a target.

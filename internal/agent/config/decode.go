@@ -285,18 +285,18 @@ func (d *decoder) overrides(f *field, node *yaml.Node, into reflect.Value, path 
 		if err := d.section(f, element, reflect.ValueOf(&list[i]).Elem(), at+"."); err != nil {
 			return err
 		}
-		for _, c := range f.fields {
-			if c.kind != section && d.into.origins[at+"."+c.key] != (Origin{}) {
+		f.walk(reflect.ValueOf(&list[i]).Elem(), func(c *field, _ reflect.Value) {
+			if !c.ofMatch() && d.into.origins[at+"."+c.path] != (Origin{}) {
 				list[i].set = append(list[i].set, c)
 			}
-		}
+		})
 		if len(d.problems) > before {
 			continue
 		}
 		if list[i].Match.empty() {
 			d.report(n.Line, at, "match is missing or empty: would be for all targets (set those in tracing)")
 		} else if len(list[i].set) == 0 {
-			d.report(n.Line, at, "sets nothing: must have a key of tracing, such as engine")
+			d.report(n.Line, at, "sets nothing: must have a key of tracing, such as engine, or sampling")
 		}
 	}
 	into.Set(reflect.ValueOf(list))
@@ -412,7 +412,11 @@ func example(f *field) string {
 	for _, c := range f.fields[:min(3, len(f.fields))] {
 		keys = append(keys, c.key)
 	}
-	return strings.Join(keys, ", ") + " and others"
+	text := strings.Join(keys, ", ")
+	if len(f.fields) > len(keys) {
+		text += " and others"
+	}
+	return text
 }
 
 func listExample(f *field) string {

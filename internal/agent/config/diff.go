@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -64,23 +65,19 @@ func diffOverrides(f *field, from, to reflect.Value) []Change {
 
 // renderOverride returns an override in flow style on one line.
 func (f *field) renderOverride(v reflect.Value) string {
-	var match, settings []string
+	sections := map[string][]string{}
 	o := v.Interface().(Override)
 	f.walk(v, func(c *field, value reflect.Value) {
-		key := c.key
-		if strings.HasPrefix(c.path, "match.") {
-			if value.Len() > 0 {
-				match = append(match, key+": "+c.render(value))
-			}
-			return
-		}
-		for _, set := range o.set {
-			if set == c {
-				settings = append(settings, key+": "+c.render(value))
-			}
+		if c.ofMatch() && value.Len() > 0 || slices.Contains(o.set, c) {
+			in := strings.TrimSuffix(c.path, c.key)
+			sections[in] = append(sections[in], c.key+": "+c.render(value))
 		}
 	})
-	return "{match: {" + strings.Join(match, ", ") + "}, " + strings.Join(settings, ", ") + "}"
+	all := append([]string{"match: {" + strings.Join(sections["match."], ", ") + "}"}, sections[""]...)
+	if list := sections["sampling."]; len(list) > 0 {
+		all = append(all, "sampling: {"+strings.Join(list, ", ")+"}")
+	}
+	return "{" + strings.Join(all, ", ") + "}"
 }
 
 // keep sets in c what only a restart changes to what it is in the running configuration, and returns those changes and the others.

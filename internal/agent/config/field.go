@@ -213,13 +213,15 @@ func (f *field) walk(in reflect.Value, visit func(*field, reflect.Value)) {
 }
 
 // at returns the value of a field of the configuration, which root describes.
-func (c *Config) at(path string) reflect.Value {
-	v, f := reflect.ValueOf(c).Elem(), root()
+func (c *Config) at(path string) reflect.Value { return root().at(reflect.ValueOf(c).Elem(), path) }
+
+// at returns the value of a field below f. in is the value of f.
+func (f *field) at(in reflect.Value, path string) reflect.Value {
 	for key := range strings.SplitSeq(path, ".") {
 		f = f.child(key)
-		v = f.value(v)
+		in = f.value(in)
 	}
-	return v
+	return in
 }
 
 // Default returns the configuration without a file, environment variables or flags.

@@ -192,7 +192,7 @@ func row(f *field, v reflect.Value, doc string) string {
 // valueName says what the value of a key can be.
 func valueName(f *field) string {
 	names := map[kind]string{boolean: "true, false", integer: "number", number: "number", ratio: "ratio", size: "size", duration: "duration", text: "text",
-		override: "list of mappings with `match`, which has the keys of `targets`, and keys of `tracing`"}
+		override: "list of mappings with `match`, which has the keys of `targets`, keys of `tracing`, and `sampling`"}
 	elements := map[*format]string{formats["glob"]: "patterns", formats["label"]: "patterns", formats["user"]: "users", formats["header"]: "texts"}
 	switch {
 	case f.enum != nil && f.kind == list:

@@ -107,9 +107,10 @@ func matchGlob(pattern, name string) bool {
 
 // A Decision is what the configuration says about a process.
 type Decision struct {
-	Observe bool
-	Reason  string // what decided: a key or an annotation; empty if the process is observed because nothing refuses it
-	Tracing Tracing
+	Observe  bool
+	Reason   string // what decided: a key or an annotation; empty if the process is observed because nothing refuses it
+	Tracing  Tracing
+	Sampling Sampling
 	// Warnings are about annotations with values that are ignored, one line each.
 	Warnings []string
 }
@@ -117,13 +118,13 @@ type Decision struct {
 // Decide returns whether a process is observed, and with which settings.
 //
 // The exclude keys of targets have precedence over everything: a process that they refuse is not observed. Then the annotation
-// loupe.dev/observe decides. Then the other keys of targets must match. The settings are those of tracing, changed by each override that
+// loupe.dev/observe decides. Then the other keys of targets must match. The settings are those of tracing and sampling, changed by each override that
 // matches, in order, and then by the annotations for engine and spans.
 func (c *Config) Decide(s Subject) Decision {
-	d := Decision{Tracing: c.Tracing.Tracing}
+	d := Decision{Tracing: c.Tracing.Tracing, Sampling: c.Sampling}
 	d.Tracing.Profiles = slices.Clone(d.Tracing.Profiles)
 	for i := range c.Tracing.Overrides {
-		c.Tracing.Overrides[i].apply(s, &d.Tracing)
+		c.Tracing.Overrides[i].apply(s, &d)
 	}
 	d.Observe, d.Reason = true, ""
 	if key := c.Targets.refused(s); key != "" {
@@ -159,15 +160,21 @@ func (c *Config) annotation(s Subject, name string, values []string, d *Decision
 }
 
 // apply sets what an override sets, if a process matches.
-func (o *Override) apply(s Subject, to *Tracing) {
+func (o *Override) apply(s Subject, to *Decision) {
 	if !o.Match.Matches(s) {
 		return
 	}
-	result := Override{Tracing: *to}
-	from, into := reflect.ValueOf(o).Elem(), reflect.ValueOf(&result).Elem()
+	result := Override{Tracing: to.Tracing, Sampling: to.Sampling}
+	all, from, into := overrides(), reflect.ValueOf(o).Elem(), reflect.ValueOf(&result).Elem()
 	for _, f := range o.set {
-		f.value(into).Set(f.value(from))
+		all.at(into, f.path).Set(all.at(from, f.path))
 	}
-	*to = result.Tracing
-	to.Profiles = slices.Clone(to.Profiles)
+	to.Tracing, to.Sampling = result.Tracing, result.Sampling
+	to.Tracing.Profiles = slices.Clone(to.Tracing.Profiles)
 }
+
+// overrides describes an Override.
+func overrides() *field { return root().find("tracing.overrides") }
+
+// ofMatch reports whether a field of an Override is one of those that select targets.
+func (f *field) ofMatch() bool { return strings.HasPrefix(f.path, "match.") }

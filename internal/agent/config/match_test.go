@@ -95,10 +95,12 @@ tracing:
     spans: true
     engine: inline
     profiles: [heap]
+    sampling: {events_per_second: 50}
   - match: {include_pods: [web-2]}
     engine: uprobe
     max_stack_depth: 64
     profiles: []
+    sampling: {events_per_second: 70, min_ratio: 1}
 `, nil)
 	pod := func(name string, annotations ...string) Subject {
 		s := Subject{Namespace: "prod", Pod: name, Labels: map[string]string{"app": "web"}, Annotations: map[string]string{}}
@@ -117,23 +119,25 @@ tracing:
 		engine   string
 		spans    bool
 		depth    int
+		rate     int
 		profiles string
 		warnings string
 	}{
-		{Subject{}, false, "targets.include_namespaces", "uprobe", false, 32, "cpu", ""},
-		{pod("web-1"), true, "", "inline", true, 32, "heap", ""},
-		{pod("web-2"), true, "", "uprobe", true, 64, "", ""},
-		{pod("web-2", "engine=inline", "spans=false"), true, "", "inline", false, 64, "", ""},
-		{pod("web-1", "observe=false"), false, "annotation loupe.dev/observe", "inline", true, 32, "heap", ""},
-		{elsewhere, true, "annotation loupe.dev/observe", "inline", true, 32, "heap", ""},
-		{pod("kube-proxy", "observe=true"), false, "targets.exclude_pods", "inline", true, 32, "heap", ""},
-		{pod("web-1", "observe=no", "engine=ptrace\x1b", "spans= TRUE "), true, "", "inline", true, 32, "heap",
+		{Subject{}, false, "targets.include_namespaces", "uprobe", false, 32, 2000, "cpu", ""},
+		{pod("web-1"), true, "", "inline", true, 32, 50, "heap", ""},
+		{pod("web-2"), true, "", "uprobe", true, 64, 70, "", ""},
+		{pod("web-2", "engine=inline", "spans=false"), true, "", "inline", false, 64, 70, "", ""},
+		{pod("web-1", "observe=false"), false, "annotation loupe.dev/observe", "inline", true, 32, 50, "heap", ""},
+		{elsewhere, true, "annotation loupe.dev/observe", "inline", true, 32, 50, "heap", ""},
+		{pod("kube-proxy", "observe=true"), false, "targets.exclude_pods", "inline", true, 32, 50, "heap", ""},
+		{pod("web-1", "observe=no", "engine=ptrace\x1b", "spans= TRUE "), true, "", "inline", true, 32, 50, "heap",
 			"annotation loupe.dev/observe: must be true or false, is \"no\"; ignored\n" +
 				`annotation loupe.dev/engine: must be uprobe or inline, is "ptrace\x1b"; ignored`},
 	} {
 		d := c.Decide(test.subject)
 		if d.Observe != test.observe || d.Reason != test.reason || d.Tracing.Engine != test.engine || d.Tracing.Spans != test.spans ||
-			d.Tracing.MaxStackDepth != test.depth ||
+			d.Tracing.MaxStackDepth != test.depth || d.Sampling.EventsPerSecond != test.rate || d.Sampling.MaxTargetOverhead != 0.01 ||
+			(d.Sampling.MinRatio == 1) != (test.rate == 70) ||
 			strings.Join(d.Tracing.Profiles, ",") != test.profiles || strings.Join(d.Warnings, "\n") != test.warnings {
 			t.Errorf("%+v:\ngot  %+v\nwant %+v", test.subject, d, test)
 		}

@@ -65,7 +65,7 @@ func TestPrint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Tracing.Overrides = mustLoad(t, "tracing: {overrides: [{match: {users: [0, a], labels: {a: '*'}}, profiles: [], engine: inline}]}", nil).Tracing.Overrides
+	c.Tracing.Overrides = mustLoad(t, "tracing: {overrides: [{match: {users: [0, a], labels: {a: '*'}}, profiles: [], sampling: {min_ratio: 0.5}, engine: inline}]}", nil).Tracing.Overrides
 	var out bytes.Buffer
 	if err := c.Print(&out); err != nil {
 		t.Fatal(err)
@@ -81,7 +81,7 @@ func TestPrint(t *testing.T) {
 		`  profile_interval: 1m`,
 		`# other variables of OpenTelemetry: OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER`,
 		`  exclude_pods: ["kube-*", "calico-*"]      # testdata/ebpf-tracer.yaml:6`,
-		`    - {match: {users: ["0", a], labels: {a: "*"}}, profiles: [], engine: inline}`,
+		`    - {match: {users: ["0", a], labels: {a: "*"}}, profiles: [], engine: inline, sampling: {min_ratio: 0.5}}`,
 	} {
 		if !strings.Contains(out.String(), line+"\n") {
 			t.Errorf("missing %s in\n%s", line, &out)
