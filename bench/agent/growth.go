@@ -84,14 +84,14 @@ func (b *bench) grown(processes, goroutines, events int) error {
 	defer a.stop()
 	time.Sleep(warm + time.Duration(processes)*100*time.Millisecond)
 	if _, err := a.scrape(); err != nil {
-		return err
+		return a.failed(err)
 	}
 	start, began := a.usage(), time.Now()
 	time.Sleep(b.time)
 	end, took := a.usage(), time.Since(began).Seconds()
 	m, err := a.scrape()
 	if err != nil {
-		return err
+		return a.failed(err)
 	}
 	out.mu.Lock()
 	defer out.mu.Unlock()

@@ -177,7 +177,7 @@ func (b *bench) events() error {
 	for _, way := range []struct {
 		engine string
 		rate   int
-	}{{"uprobe", 10_000}, {"inline", 10_000}, {"inline", 100_000}} { // 100,000 hits of uprobes are more than a target may be slowed
+	}{{"uprobe", 2000}, {"uprobe", 10_000}, {"inline", 2000}, {"inline", 10_000}, {"inline", 100_000}} { // 100,000 hits of uprobes are more than a target may be slowed
 		list, err := startAll(b.plain, 1)
 		if err != nil {
 			return err
@@ -205,13 +205,13 @@ func (b *bench) eventsAt(s *service, engine string, rate int) (f flow, err error
 	}
 	defer a.stop()
 	time.Sleep(warm)
-	before, err := a.scrape()
+	before, err := a.scrapeNative()
 	if err != nil {
 		return f, err
 	}
 	start, began := a.usage(), time.Now()
 	time.Sleep(b.time)
-	after, err := a.scrape()
+	after, err := a.scrapeNative()
 	end, took := a.usage(), time.Since(began).Seconds()
 	received := after.sum("loupe_agent_events_received_total") - before.sum("loupe_agent_events_received_total")
 	lost := after.sum("loupe_agent_events_lost_total") - before.sum("loupe_agent_events_lost_total")

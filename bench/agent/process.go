@@ -3,8 +3,11 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -180,6 +183,11 @@ func (a *agent) stop() error {
 	return nil
 }
 
+// failed stops an agent that does not answer, and returns the error with its log.
+func (a *agent) failed(err error) error {
+	return errors.Join(err, a.stop(), errors.New(a.log.String()))
+}
+
 // usage is what an agent has used.
 type usage struct {
 	cpu time.Duration
@@ -255,24 +263,57 @@ func (p *page) sum(name string) (sum float64) {
 // since returns by how much the sum of the series of a counter has grown.
 func (p *page) since(before *page, name string) float64 { return p.sum(name) - before.sum(name) }
 
-// quantile returns the upper bound of the bucket of the latencies in which a quantile is, of what was counted between two scrapes.
+// scrapeNative scrapes an agent as Prometheus does: with native histograms.
+func (a *agent) scrapeNative() (page, error) {
+	q, err := http.NewRequest(http.MethodGet, "http://"+a.metrics+"/metrics", nil)
+	if err != nil {
+		return page{}, err
+	}
+	format := expfmt.NewFormat(expfmt.TypeProtoDelim)
+	q.Header.Set("Accept", string(format))
+	r, err := http.DefaultClient.Do(q)
+	if err != nil {
+		return page{}, err
+	}
+	defer r.Body.Close()
+	p := page{families: map[string]*dto.MetricFamily{}}
+	for d := expfmt.NewDecoder(r.Body, format); ; {
+		f := &dto.MetricFamily{}
+		if err := d.Decode(f); err == io.EOF {
+			return p, nil
+		} else if err != nil {
+			return p, err
+		}
+		p.families[f.GetName()] = f
+	}
+}
+
+// quantile returns the upper bound of the bucket of the native histogram of latencies in which a quantile is, in seconds, of what was
+// counted between two scrapes.
 func quantile(before, after page, q float64) float64 {
-	counts := map[float64]float64{}
+	counts, total, schema := map[int]int64{}, int64(0), int32(0)
 	for i, p := range []page{before, after} {
+		sign := int64(2*i - 1)
 		for _, m := range p.families["loupe_agent_event_latency_seconds"].GetMetric() {
-			for _, b := range m.GetHistogram().GetBucket() {
-				counts[b.GetUpperBound()] += float64(b.GetCumulativeCount()) * float64(2*i-1)
+			h := m.GetHistogram()
+			schema = h.GetSchema()
+			total += sign * int64(h.GetSampleCount())
+			at, count, deltas := 0, int64(0), h.GetPositiveDelta()
+			for _, span := range h.GetPositiveSpan() {
+				at += int(span.GetOffset())
+				for range span.GetLength() {
+					count += deltas[0]
+					deltas = deltas[1:]
+					counts[at] += sign * count
+					at++
+				}
 			}
 		}
 	}
-	bounds := make([]float64, 0, len(counts))
-	for bound := range counts {
-		bounds = append(bounds, bound)
-	}
-	slices.Sort(bounds)
-	for _, bound := range bounds {
-		if counts[bound] >= q*counts[bounds[len(bounds)-1]] {
-			return bound
+	var sum int64
+	for _, at := range slices.Sorted(maps.Keys(counts)) {
+		if sum += counts[at]; sum > 0 && float64(sum) >= q*float64(total) {
+			return math.Exp2(float64(at) / math.Exp2(float64(schema)))
 		}
 	}
 	return 0
