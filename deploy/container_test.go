@@ -86,7 +86,8 @@ func build(t *testing.T, name string) string {
 	if _, err := os.Stat(path); err == nil {
 		return path
 	}
-	cmd := testcmd.Within(t, 30*time.Minute, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, "../cmd/"+name)
+	// Without -trimpath, so that the packages that were compiled for tests are used.
+	cmd := testcmd.Within(t, 30*time.Minute, "go", "build", "-ldflags=-s -w", "-o", path, "../cmd/"+name)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := testcmd.Combined(cmd); err != nil {
 		t.Fatalf("%v: %s", err, out)

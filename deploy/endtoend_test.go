@@ -5,6 +5,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -30,14 +31,14 @@ func hasty(t *testing.T) string {
 var unusual = regexp.MustCompile(`loupe_target_paused|loupe_request_duration_seconds|loupe_allocated_by_function`)
 
 // TestEndToEnd has a Prometheus scrape an agent that observes a process that leaks goroutines and a busy one, and a Collector receive what
-// it sends. The rule for leaks fires, and the queries of the dashboards have data. TestRules has losses: the agent observes fewer events
-// before Prometheus has seen one.
+// it sends. The rule for leaks fires, and the queries of the dashboards have data. Then the agent is denied processor time as by a limit that is
+// too low, and the rule for lost events fires.
 func TestEndToEnd(t *testing.T) {
 	t.Parallel()
 	testtarget.Whole(t, "a leak takes a minute")
 	limited := testcmd.Within(t, 0, testtarget.Build(t, testtarget.Spec{Program: "colony", Stripped: true}))
 	limited.Env = append(os.Environ(), "GOMEMLIMIT=1GiB")
-	leaky, noisy := testtarget.StartCmd(t, limited), colony(t)
+	leaky, noisy, steady := testtarget.StartCmd(t, limited), colony(t), colony(t)
 	receiver := testcollector.Receive(t, nil)
 	collector := testcollector.StartBefore(receiver)
 	b := startBinary(t, only(fmt.Sprintf(`
@@ -46,9 +47,9 @@ budget: {buffer_bytes: 64KiB, cpu: 8}
 filters: {sample_long_running: 1}
 tracing: {profiles: [heap], profile_interval: 2s}
 output: {otlp: {protocol: http/protobuf, endpoint: "http://%s", flush_interval: 500ms, metric_interval: 2s}}
-`, collector.HTTP), leaky, noisy))
+`, collector.HTTP), leaky, noisy, steady))
 	p := scrape(t, b.metrics, hasty(t), "1s")
-	for _, target := range []*testtarget.Process{leaky, noisy} {
+	for _, target := range []*testtarget.Process{leaky, noisy, steady} {
 		b.await(atLeast(3), "loupe_target_level", pidLabel(target))
 	}
 	leaky.Command("hold 200")
@@ -56,19 +57,7 @@ output: {otlp: {protocol: http/protobuf, endpoint: "http://%s", flush_interval: 
 	leaky.Command("free")
 	noisy.Command("traffic 50")
 	noisy.Command("lock 5")
-	missing := map[string]string{"GoGoroutineLeak": pidLabel(leaky)}
-	for deadline := time.Now().Add(testcmd.Patience); len(missing) > 0; time.Sleep(time.Second) {
-		leaky.Command("leak 5")
-		for name, label := range missing {
-			if len(p.query(t, fmt.Sprintf(`ALERTS{alertname=%q,alertstate="firing",%s}`, name, label))) > 0 {
-				t.Log(name, "fires")
-				delete(missing, name)
-			}
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%v do not fire: %s", missing, p.get(t, "/api/v1/rules", nil))
-		}
-	}
+	p.awaitAlert(t, "GoGoroutineLeak", pidLabel(leaky), func() { leaky.Command("leak 5") })
 	for _, d := range dashboard.All() {
 		for _, row := range d.Rows {
 			for _, panel := range row.Panels {
@@ -81,6 +70,31 @@ output: {otlp: {protocol: http/protobuf, endpoint: "http://%s", flush_interval: 
 		}
 	}
 	checkReceived(t, b, receiver, leaky)
+	steady.Command("churn 3000")
+	p.awaitAlert(t, "LoupeEventsLost", `job!=""`, func() {
+		if err := b.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(600 * time.Millisecond)
+		if err := b.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// awaitAlert waits until an alert with a label fires. Each second it causes what the alert is about.
+func (p *prometheus) awaitAlert(t *testing.T, name, label string, cause func()) {
+	t.Helper()
+	for deadline := time.Now().Add(testcmd.Patience); ; time.Sleep(time.Second) {
+		cause()
+		if len(p.query(t, fmt.Sprintf(`ALERTS{alertname=%q,alertstate="firing",%s}`, name, label))) > 0 {
+			t.Log(name, "fires")
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s does not fire: %s", name, p.get(t, "/api/v1/rules", nil))
+		}
+	}
 }
 
 // checkReceived compares what went through the Collector with the processes.
