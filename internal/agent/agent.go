@@ -31,6 +31,7 @@ type Agent struct {
 	log     *slog.Logger
 	began   time.Time
 	targets *manager
+	clock   wallClock
 	budget  *budget
 	finder  *finder
 	server  *serve.Server
@@ -57,6 +58,7 @@ const closeTimeout = 10 * time.Second
 func Run(ctx context.Context, c *config.Config, opt Options) error {
 	a := &Agent{opt: opt, log: opt.Log, began: time.Now(), alerts: map[string]uint64{}, reloads: map[string]uint64{reloadApplied: 0, reloadRefused: 0},
 		recorded: map[string]uint64{recordWritten: 0, recordDropped: 0, recordFailed: 0}}
+	a.clock.began = a.began
 	for _, name := range target.Alerts {
 		a.alerts[name] = 0
 	}
@@ -117,6 +119,10 @@ func (a *Agent) loop(ctx context.Context) error {
 		case r := <-a.opt.Reloads:
 			a.reload(ctx, r)
 		case now := <-tick.C:
+			if step := a.clock.step(now); step != 0 {
+				a.log.Info("the wall clock was set; attaching again", "by", step)
+				a.targets.readClock()
+			}
 			scale, changed, err := a.budget.step(now)
 			switch {
 			case err != nil:

@@ -138,6 +138,17 @@ func (m *manager) rescale(scale float64) {
 	}
 }
 
+// readClock has all sessions read the wall clock again.
+func (m *manager) readClock() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, e := range m.entries {
+		if e.target != nil {
+			e.target.ReadClock()
+		}
+	}
+}
+
 // decide begins or ends the observation of a process, or changes its settings. The caller holds mu.
 func (m *manager) decide(e *entry) {
 	before := e.decision

@@ -22,14 +22,15 @@ type requests struct {
 // observeRequests begins or ends to make spans, as the settings say.
 func (t *Target) observeRequests() {
 	t.mu.Lock()
-	s := t.settings
+	s, again := t.settings, t.againSpans
+	t.againSpans = false
 	t.mu.Unlock()
 	want := s.Spans && t.opt.Span != nil
 	if r := t.requests.session; r != nil {
 		select {
 		case <-t.requests.ended: // the next step finds out why if the process has ended
 		default:
-			if want && t.requests.engine == s.Engine {
+			if want && t.requests.engine == s.Engine && !again {
 				return
 			}
 		}

@@ -96,7 +96,8 @@ type Target struct {
 	paused     string    // why events are not observed although they are wanted; empty if they are
 	attachErr  error     // the reason why the last attempt to observe events failed
 	retryAt    time.Time // when the next attempt is due
-	again      bool      // attach again, because settings have changed
+	again      bool      // attach again, because settings have changed or the clock was set
+	againSpans bool      // the same for spans of requests
 	anomalies  anomalies
 	alerts     []Alert // not passed on yet
 	lastGroup  metric.Group
@@ -441,6 +442,13 @@ func (t *Target) Set(s Settings, identity metric.Identity) {
 	}
 	t.settings, t.identity = s, identity
 	t.goroutines.settings(s.LeastSpan, s.SpanPart)
+}
+
+// ReadClock has the sessions end, and begin again: each reads the wall clock when it begins.
+func (t *Target) ReadClock() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.again, t.againSpans = true, true
 }
 
 // Done returns a channel that is closed when the process is no longer observed.

@@ -122,6 +122,18 @@ func TestLevels(t *testing.T) {
 		o.program.Command("free")
 	}
 	o.await(1, metric.SchedulerLatency)
+	watched := func() *watch {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		return o.watch
+	}
+	before := watched()
+	o.ReadClock()
+	for deadline := time.Now().Add(60 * time.Second); watched() == before || watched() == nil; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the session did not begin again")
+		}
+	}
 	o.mu.Lock()
 	o.settings.Overhead = 0.0001
 	o.mu.Unlock()
@@ -303,21 +315,22 @@ func TestRequests(t *testing.T) {
 	o := &observed{target, t, program}
 	defer o.Close()
 	address := strings.Fields(program.Command("address"))[1]
-	want := trace.SpanID{}
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
-		r, err := http.Get("http://" + address + "/hello")
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Body.Close()
-		if len(got) > 0 {
-			want = (<-got).Context.SpanID()
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("no spans: %v", o.AttachError())
+	served := func() trace.SpanID {
+		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+			r, err := http.Get("http://" + address + "/hello")
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Body.Close()
+			if len(got) > 0 {
+				return (<-got).Context.SpanID()
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("no spans: %v", o.AttachError())
+			}
 		}
 	}
+	want := served()
 	http.DefaultClient.CloseIdleConnections()
 	g, _ := o.Group(t.Context())
 	i := slices.IndexFunc(g.Points, func(p metric.Point) bool {
@@ -329,6 +342,17 @@ func TestRequests(t *testing.T) {
 	if p := g.Points[i]; p.Durations.Count() == 0 || !slices.ContainsFunc(p.Durations.Exemplars, func(e metric.Exemplar) bool { return e.SpanID == want || p.Durations.Count() > 1 }) {
 		t.Errorf("%d durations with exemplars %v, want %v", p.Durations.Count(), p.Durations.Exemplars, want)
 	}
+	o.ReadClock()
+	for again := true; again; time.Sleep(50 * time.Millisecond) {
+		o.mu.Lock()
+		again = o.againSpans
+		o.mu.Unlock()
+	}
+	for len(got) > 0 {
+		<-got
+	}
+	served()
+	http.DefaultClient.CloseIdleConnections()
 }
 
 // TestAllocations estimates what functions allocate.
