@@ -1,6 +1,6 @@
 // Command service is a service as there are many: it answers requests with JSON that it takes from a cache with a lock and from a worker. It prints
-// its address, and answers each line of its stdin: "hold N" starts N goroutines that wait, and "events N" creates N/4 goroutines a second, each of
-// which makes about four events.
+// its address, and answers each line of its stdin: "hold N" starts N goroutines that wait, and "events N" creates N/3 goroutines a second, each of
+// which makes about three events.
 //
 // With the build tag collector it also serves the metrics of client_golang's Go collector at /metrics.
 package main
@@ -104,7 +104,7 @@ func create(rate *atomic.Int64) {
 			begin, done = now, 0
 			continue
 		}
-		for due := int64(now.Sub(begin).Seconds() * float64(n) / 4); done < due; done++ {
+		for due := int64(now.Sub(begin).Seconds() * float64(n) / 3); done < due; done++ {
 			go func() {}()
 		}
 	}
