@@ -11,8 +11,13 @@ import (
 	"testing"
 
 	"github.com/grafana/grafana-foundation-sdk/go/cog"
-	"github.com/grafana/grafana-foundation-sdk/go/cog/plugins"
+	"github.com/grafana/grafana-foundation-sdk/go/cog/variants"
 	grafana "github.com/grafana/grafana-foundation-sdk/go/dashboard"
+	"github.com/grafana/grafana-foundation-sdk/go/heatmap"
+	"github.com/grafana/grafana-foundation-sdk/go/prometheus"
+	"github.com/grafana/grafana-foundation-sdk/go/stat"
+	"github.com/grafana/grafana-foundation-sdk/go/table"
+	"github.com/grafana/grafana-foundation-sdk/go/timeseries"
 	"github.com/grafana/grafana-foundation-sdk/go/units"
 
 	"github.com/loupe-go/loupe/internal/agent/metric"
@@ -48,7 +53,11 @@ type classic = grafana.Dashboard
 // TestSchema decodes the dashboards strictly with the types that Grafana generates from its schema: unknown fields, missing ones and
 // invalid values are errors.
 func TestSchema(t *testing.T) {
-	plugins.RegisterDefaultPlugins()
+	// Package plugins of the module registers all there are, which takes long to compile.
+	for _, panel := range []variants.PanelcfgConfig{heatmap.VariantConfig(), stat.VariantConfig(), table.VariantConfig(), timeseries.VariantConfig()} {
+		cog.NewRuntime().RegisterPanelcfgVariant(panel)
+	}
+	cog.NewRuntime().RegisterDataqueryVariant(prometheus.VariantConfig())
 	for _, d := range All() {
 		var decoded classic
 		if err := strictly(encoded(t, d), &decoded); err != nil {
