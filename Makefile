@@ -29,7 +29,7 @@ INLINE_FEW = ^(TestTruth|TestSpan|TestCounts|TestRecord|TestStacks|TestSample|Te
 ARCH        ?= arm64
 KERNEL      ?= linux-image-$(ARCH)
 
-.PHONY: build generate test testdeps checkdeps check tidy bench fuzz pages truth torture overlay-matrix overlay-judge kube soak emulated hostile clean help
+.PHONY: build generate test testdeps checkdeps check tidy bench fuzz pages truth torture overlay-matrix overlay-judge kube soak setclock emulated hostile clean help
 
 ## build: the static loupe executable, bin/loupe
 build:
@@ -123,6 +123,10 @@ kube:
 SOAK ?= 30m
 soak:
 	go test -run '^TestSoak$$' -count 1 -v -timeout 24h ./internal/agent -soak $(SOAK)
+
+## setclock: sets the clock of this machine forward by 20 seconds, and back, while the node agent works
+setclock:
+	go test -tags setclock -run '^TestSetClock$$' -count 1 -v ./internal/agent
 
 ## hostile: the tests under unusual conditions, one by one and then together: nohup, no stdin, no terminal, no TERM, umask 077, another time zone and locale, busy loops; TEST selects packages
 hostile: testdeps
