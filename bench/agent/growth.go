@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"compress/gzip"
 	"fmt"
 	"io"
 	"net"
@@ -8,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // sink is a server that counts what is exported to it.
@@ -17,6 +21,7 @@ type sink struct {
 	mu       sync.Mutex
 	requests map[string]int
 	bytes    map[string]int64
+	spans    int64
 }
 
 func startSink() (*sink, error) {
@@ -26,16 +31,63 @@ func startSink() (*sink, error) {
 	}
 	s := &sink{address: l.Addr().String(), requests: map[string]int{}, bytes: map[string]int64{}}
 	s.server = &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		n, _ := io.Copy(io.Discard, r.Body)
+		body, _ := io.ReadAll(r.Body)
+		signal, n, spans := strings.TrimPrefix(r.URL.Path, "/v1/"), int64(len(body)), int64(0)
+		if signal == "traces" {
+			spans = count(plainly(r, body), 1, 2, 2) // ExportTraceServiceRequest.resource_spans.scope_spans.spans
+		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		signal := strings.TrimPrefix(r.URL.Path, "/v1/")
+		s.spans += spans
 		s.requests[signal]++
 		s.bytes[signal] += n
 		w.Header().Set("Content-Type", "application/x-protobuf")
 	})}
 	go s.server.Serve(l)
 	return s, nil
+}
+
+// plainly returns the body of a request without its compression, or nil.
+func plainly(r *http.Request, body []byte) []byte {
+	if r.Header.Get("Content-Encoding") != "gzip" {
+		return body
+	}
+	z, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		return nil
+	}
+	body, _ = io.ReadAll(z)
+	return body
+}
+
+// count returns how many fields a message of Protocol Buffers has at a path of field numbers.
+func count(message []byte, path ...protowire.Number) (n int64) {
+	if len(path) == 0 {
+		return 1
+	}
+	for len(message) > 0 {
+		field, kind, size := protowire.ConsumeTag(message)
+		if size < 0 {
+			return n
+		}
+		message = message[size:]
+		if size = protowire.ConsumeFieldValue(field, kind, message); size < 0 {
+			return n
+		}
+		if field == path[0] && kind == protowire.BytesType {
+			value, _ := protowire.ConsumeBytes(message)
+			n += count(value, path[1:]...)
+		}
+		message = message[size:]
+	}
+	return n
+}
+
+// sent returns the number of spans that were exported to the sink.
+func (s *sink) sent() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.spans
 }
 
 // growth measures the cost of more processes, goroutines and events, and what is sent.
