@@ -18,8 +18,27 @@ const (
 
 // A cost is what a measurement has found.
 type cost struct {
-	cpu     float64 // processors: of all services
-	request float64 // microseconds of processor time
+	requests int64
+	rate     float64 // requests/s
+	cpu      float64 // microseconds of the services' processor time for a request
+}
+
+// findings are what the measurements of a way have found: an element for each.
+type findings struct {
+	observer, memory []float64 // % of a core, MB
+	slower, fewer    []float64 // %: processor time of the services, requests/s
+	probes           []float64 // %: the part of the services' processor time that is in probes for events, as loupe-agent reports it
+	spans            []float64 // exported, for each request
+	service          []float64 // MB that each service needs more
+	series           int
+}
+
+// median formats the median of what was found.
+func median(format string, found []float64) string {
+	if len(found) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(format, program.Median(found))
 }
 
 // services measures services under a light load.
@@ -34,85 +53,127 @@ func (b *bench) services() error {
 		return err
 	}
 	defer stopAll(with)
+	ways := append(b.ways(), way{
+		name: "the Go collector in each", sees: "goroutines, threads, heap, collections, processor time: numbers of the process", list: with,
+		start: func([]*service, *sink) (observer, error) { return exposed(with), nil },
+	})
 	measure := func(list []*service, scrape func() error) (cost, error) {
 		before := cpuOf(list)
 		n, err := load(list, requests, b.time, scrape)
-		used := cpuOf(list) - before
-		return cost{cpu: used.Seconds() / b.time.Seconds(), request: used.Seconds() * 1e6 / float64(max(n, 1))}, err
+		return cost{n, float64(n) / b.time.Seconds(), (cpuOf(list) - before).Seconds() * 1e6 / float64(max(n, 1))}, err
 	}
-	var agentCPU, agentMemory, slower, alone, collector, collectorMemory, plainMemory []float64
-	var noise, probes []float64
-	var series, collectorSeries int
-	for range b.rounds {
-		before, err := measure(plain, nil)
-		if err != nil {
-			return err
-		}
-		a, err := b.startAgent("targets.binary_patterns=" + b.plain)
-		if err != nil {
-			return err
-		}
-		if _, err := load(plain, requests, warm, nil); err != nil {
-			return err
-		}
-		first, err := a.scrape()
-		if err != nil {
-			return err
-		}
-		start := a.usage()
-		during, err := measure(plain, func() error { s, err := a.scrape(); series = s.series; return err })
-		end := a.usage()
-		if err == nil {
-			var second page
-			second, err = a.scrape()
-			probes = append(probes, 100*second.since(&first, "loupe_target_probe_seconds_total")/second.since(&first, "process_cpu_time_seconds_total"))
-		}
-		if stopped := a.stop(); err == nil {
-			err = stopped
-		}
-		if err != nil {
-			return err
-		}
-		after, err := measure(plain, nil)
-		if err != nil {
-			return err
-		}
-		scraped, err := measure(with, func() error {
-			collectorSeries = 0
-			for _, s := range with {
-				m, err := get(s.address)
-				if err != nil {
-					return err
-				}
-				collectorSeries += m.series
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		last, err := measure(plain, nil)
-		if err != nil {
-			return err
-		}
-		agentCPU = append(agentCPU, 100*(end.cpu-start.cpu).Seconds()/b.time.Seconds())
-		agentMemory = append(agentMemory, float64(end.rss)/1e6)
-		slower = append(slower, 100*(during.request/((before.request+after.request)/2)-1))
-		collector = append(collector, 100*(scraped.request/((after.request+last.request)/2)-1))
-		noise = append(noise, 100*(after.request/before.request-1), 100*(last.request/after.request-1))
-		alone = append(alone, before.request, after.request, last.request)
-		plainMemory, collectorMemory = append(plainMemory, memoryOf(plain)), append(collectorMemory, memoryOf(with))
+	prepare := func(list []*service) error {
+		_, err := load(list, requests, warm, nil)
+		return err
+	}
+	found, alone, noise, err := b.compare(ways, plain, b.rounds, prepare, measure)
+	if err != nil {
+		return err
 	}
 	fmt.Printf("\n%d services, %d requests/s each; alone a request takes %.1f µs of processor time, and a service %.1f MB\n\n",
-		crowd, requests, program.Median(alone), program.Median(plainMemory)/crowd)
-	fmt.Println("| way | the observer, % of a core | its memory, MB | more processor time of the services, % | time in probes, % | more memory of a service, MB | series |")
-	fmt.Println("|---|---|---|---|---|---|---|")
-	fmt.Printf("| loupe-agent | %.2f | %.0f | %.1f | %.2f |  | %d |\n",
-		program.Median(agentCPU), program.Median(agentMemory), program.Median(slower), program.Median(probes), series)
-	more := (program.Median(collectorMemory) - program.Median(plainMemory)) / crowd
-	fmt.Printf("| the Go collector in each |  |  | %.1f |  | %.1f | %d |\n", program.Median(collector), more, collectorSeries)
-	fmt.Printf("\nAll rounds: the agent %.2f, services %.1f, with the collector %.1f; alone, relative to the time before: %.1f\n", agentCPU, slower, collector, noise)
+		crowd, requests, program.Median(costs(alone)), memoryOf(plain)/crowd)
+	fmt.Println("| way | the observer, % of a core | its memory, MB | more processor time of the services, % | time in probes, % | more memory of a service, MB | series | spans a request | sees |")
+	fmt.Println("|---|---|---|---|---|---|---|---|---|")
+	for i, w := range ways {
+		f := found[i]
+		fmt.Printf("| %s | %s | %s | %s | %s | %s | %d | %s | %s |\n", w.name, median("%.2f", f.observer), median("%.0f", f.memory), median("%.1f", f.slower),
+			median("%.2f", f.probes), median("%.1f", f.service), f.series, median("%.2f", f.spans), w.sees)
+	}
+	for i, w := range ways {
+		fmt.Printf("\n%s, all rounds: the observer %.2f, the services %.1f", w.name, found[i].observer, found[i].slower)
+	}
+	fmt.Printf("\nalone, relative to the time before: %.1f\n", noise)
 	return nil
+}
+
+// compare measures ways in turns, each between two measurements of the services alone. It also returns what the services alone cost, and by how
+// many percent that differed from the time before.
+func (b *bench) compare(ways []way, plain []*service, rounds int, prepare func([]*service) error,
+	measure func([]*service, func() error) (cost, error)) (found []findings, alone []cost, noise []float64, err error) {
+	found = make([]findings, len(ways))
+	before, err := measure(plain, nil)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	alone = append(alone, before)
+	for range rounds {
+		for i, w := range ways {
+			list := plain
+			if w.list != nil {
+				list = w.list
+			}
+			during, err := w.observe(list, &found[i], prepare, measure)
+			if err != nil {
+				return nil, nil, nil, fmt.Errorf("%s: %w", w.name, err)
+			}
+			after, err := measure(plain, nil)
+			if err != nil {
+				return nil, nil, nil, err
+			}
+			found[i].slower = append(found[i].slower, 100*(during.cpu/((before.cpu+after.cpu)/2)-1))
+			found[i].fewer = append(found[i].fewer, 100*(1-during.rate/((before.rate+after.rate)/2)))
+			if w.list != nil {
+				found[i].service = append(found[i].service, (memoryOf(list)-memoryOf(plain))/float64(len(list)))
+			}
+			noise, alone = append(noise, 100*(after.cpu/before.cpu-1)), append(alone, after)
+			before = after
+		}
+	}
+	return found, alone, noise, nil
+}
+
+// observe measures services while they are observed in this way.
+func (w *way) observe(list []*service, f *findings, prepare func([]*service) error, measure func([]*service, func() error) (cost, error)) (during cost, err error) {
+	to, err := startSink()
+	if err != nil {
+		return during, err
+	}
+	defer to.server.Close()
+	o, err := w.start(list, to)
+	if err != nil {
+		return during, err
+	}
+	defer func() {
+		if stopped := o.stop(); err == nil {
+			err = stopped
+		}
+	}()
+	if w.list == nil {
+		if err := prepare(list); err != nil {
+			return during, err
+		}
+		time.Sleep(warm / 2) // the last batch
+	}
+	first, err := o.scrape()
+	if err != nil {
+		return during, err
+	}
+	spans, start, began := to.sent(), o.usage(), time.Now()
+	if during, err = measure(list, func() error { _, err := o.scrape(); return err }); err != nil {
+		return during, err
+	}
+	end, took := o.usage(), time.Since(began)
+	last, err := o.scrape()
+	f.series = last.series
+	if err != nil || w.list != nil {
+		return during, err
+	}
+	time.Sleep(warm / 2)
+	f.observer = append(f.observer, 100*(end.cpu-start.cpu).Seconds()/took.Seconds())
+	f.memory = append(f.memory, float64(end.rss)/1e6)
+	f.spans = append(f.spans, float64(to.sent()-spans)/float64(max(during.requests, 1)))
+	if w.probes {
+		f.probes = append(f.probes, 100*last.since(&first, "loupe_target_probe_seconds_total")/last.since(&first, "process_cpu_time_seconds_total"))
+	}
+	return during, nil
+}
+
+// costs returns the processor time of each cost.
+func costs(list []cost) (cpu []float64) {
+	for _, c := range list {
+		cpu = append(cpu, c.cpu)
+	}
+	return cpu
 }
 
 // saturation measures a service that answers as many requests as it can.
@@ -122,48 +183,36 @@ func (b *bench) saturation() error {
 		return err
 	}
 	defer stopAll(list)
-	type result struct{ rate, request float64 }
-	measure := func() (result, error) {
+	measure := func(list []*service, _ func() error) (cost, error) {
 		before := cpuOf(list)
 		out, err := wrk.Command("http://"+list[0].address+"/orders", 10, 5*time.Second).CombinedOutput()
 		if err != nil {
-			return result{}, err
+			return cost{}, err
 		}
 		r, err := wrk.Parse(string(out))
-		return result{r.Rate, (cpuOf(list) - before).Seconds() * 1e6 / float64(max(r.Requests, 1))}, err
+		return cost{int64(r.Requests), r.Rate, (cpuOf(list) - before).Seconds() * 1e6 / float64(max(r.Requests, 1))}, err
 	}
-	var rate, request, alone, noise []float64
-	for range 2*b.rounds + 1 {
-		before, err := measure()
-		if err != nil {
-			return err
-		}
-		a, err := b.startAgent("targets.binary_patterns=" + b.plain)
-		if err != nil {
-			return err
-		}
-		_, err = measure() // the agent finds out what it can afford
-		var during result
-		if err == nil {
-			during, err = measure()
-		}
-		if stopped := a.stop(); err == nil {
-			err = stopped
-		}
-		if err != nil {
-			return err
-		}
-		after, err := measure()
-		if err != nil {
-			return err
-		}
-		rate = append(rate, 100*(1-during.rate/((before.rate+after.rate)/2)))
-		request = append(request, 100*(during.request/((before.request+after.request)/2)-1))
-		noise = append(noise, 100*(after.request/before.request-1))
-		alone = append(alone, before.rate, after.rate)
+	ways := b.ways()
+	prepare := func(list []*service) error { _, err := measure(list, nil); return err } // the agent finds out what it can afford
+	found, alone, noise, err := b.compare(ways, list, 2*b.rounds+1, prepare, measure)
+	if err != nil {
+		return err
 	}
-	fmt.Printf("\nat saturation, %.0f requests/s alone: with the agent %.1f %% fewer requests/s, %.1f %% more processor time for each (all rounds: %.1f; after it relative to before it: %.1f)\n",
-		program.Median(alone), program.Median(rate), program.Median(request), request, noise)
+	var rates []float64
+	for _, c := range alone {
+		rates = append(rates, c.rate)
+	}
+	fmt.Printf("\nat saturation, %.0f requests/s alone\n\n", program.Median(rates))
+	fmt.Println("| way | fewer requests/s, % | more processor time of the service for a request, % | the observer, % of a core | its memory, MB | spans a request |")
+	fmt.Println("|---|---|---|---|---|---|")
+	for i, w := range ways {
+		f := found[i]
+		fmt.Printf("| %s | %s | %s | %s | %s | %s |\n", w.name, median("%.1f", f.fewer), median("%.1f", f.slower), median("%.1f", f.observer), median("%.0f", f.memory), median("%.3f", f.spans))
+	}
+	for i, w := range ways {
+		fmt.Printf("\n%s, all rounds: fewer requests/s %.1f, more processor time %.1f", w.name, found[i].fewer, found[i].slower)
+	}
+	fmt.Printf("\nalone, relative to the time before: %.1f\n", noise)
 	return nil
 }
 
