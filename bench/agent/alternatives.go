@@ -126,6 +126,7 @@ func (b *bench) startOBI(_ []*service, to *sink) (observer, error) {
 	err = f.run("instrumenting process", []string{
 		"OTEL_EBPF_AUTO_TARGET_EXE=" + b.plain,
 		"OTEL_EBPF_PROMETHEUS_PORT=" + port,
+		"OTEL_EBPF_HOST_ID=bench",                // it asks clouds otherwise
 		"OTEL_EBPF_OTLP_TRACES_BATCH_TIMEOUT=5s", // as the others
 		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://" + to.address + "/v1/traces",
 		"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/protobuf",
