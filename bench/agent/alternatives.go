@@ -170,14 +170,18 @@ func (f *foreign) scrape() (page, error) {
 	return get(f.metrics)
 }
 
+// stop fails if a process has ended before. How it ends now does not matter.
 func (f *foreign) stop() (err error) {
 	for _, r := range f.list {
-		r.cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-r.ended:
+			err = errors.Join(err, fmt.Errorf("%s ended: %v\n%s", r.cmd.Path, r.err, r.log.String()))
+		default:
+			r.cmd.Process.Signal(syscall.SIGTERM)
+		}
 	}
 	for _, r := range f.list {
-		if <-r.ended; r.err != nil {
-			err = errors.Join(err, fmt.Errorf("%s: %w\n%s", r.cmd.Path, r.err, r.log.String()))
-		}
+		<-r.ended
 	}
 	return err
 }
