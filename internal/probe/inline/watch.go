@@ -41,8 +41,8 @@ type watch struct {
 
 const (
 	// pauseLong is the poll interval while records come fast, so that each poll finds many, and when none have come for
-	// quietAfter. It is pauseMost while only requests are followed, which do not come in bursts. pauseFew is the interval while a
-	// few come.
+	// quietAfter. It is pauseMost while only requests are followed, which do not come in bursts, and which nobody has to know of at
+	// once. pauseFew is the interval while a few come.
 	pauseLong  = 2 * time.Millisecond
 	pauseMost  = 10 * time.Millisecond
 	pauseFew   = 500 * time.Microsecond
@@ -77,6 +77,8 @@ func (w *watch) came(bytes uint64, took time.Duration) {
 		w.pause = pauseBehind
 	case fast:
 		w.pause = nap.Pauses{Least: pauseLong, Most: w.most}.Next(w.pause, bytes, w.ring)
+	case w.most > pauseLong:
+		w.pause = w.most
 	case w.quiet >= quietAfter:
 		w.pause = pauseLong
 	default:

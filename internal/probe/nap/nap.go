@@ -4,6 +4,8 @@
 package nap
 
 import (
+	"runtime"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -20,17 +22,30 @@ type Napper struct {
 // turn: to preempt a program at each wake-up slows it down more than the work of the reader does.
 const hurry = 2 * time.Millisecond
 
-// Sleep sleeps without the runtime's knowledge: its timers are no finer than a millisecond when nothing else happens, and
-// a system call that it knows of makes it hand the P to another thread and back, which costs more than the records of a
-// millisecond. So the P is held for as long, of which a collection in this process has to wait for the end.
+// napping is the number of threads that sleep without the runtime's knowledge.
+var napping atomic.Int32
+
+// Sleep sleeps without the runtime's knowledge if it is short: the runtime's timers are no finer than a millisecond when nothing else happens,
+// and a system call that it knows of makes it hand the P to another thread and back, which costs more than the records of a
+// millisecond. So the P is held for as long, of which a collection in this process has to wait for the end. One P is left to
+// others if there are several: a process that observes many programs has more readers than Ps.
 func (n *Napper) Sleep(d time.Duration) {
 	if tid, soon := unix.Gettid(), d <= hurry; tid != n.thread || soon != n.soon {
 		n.thread, n.soon = tid, soon
 		setSlice(tid, soon)
 		unix.Prctl(unix.PR_SET_TIMERSLACK, timerSlack, 0, 0, 0)
 	}
-	ts := unix.NsecToTimespec(d.Nanoseconds())
-	unix.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&ts)), 0, 0) // an early return does no harm
+	ts := unix.NsecToTimespec(d.Nanoseconds()) // an early return does no harm
+	if d > hurry {
+		unix.Nanosleep(&ts, nil)
+		return
+	}
+	defer napping.Add(-1)
+	if int(napping.Add(1)) > max(runtime.GOMAXPROCS(0)-1, 1) {
+		unix.Nanosleep(&ts, nil)
+		return
+	}
+	unix.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&ts)), 0, 0)
 }
 
 // A Rate tells how fast records come. It is used by one goroutine at a time.

@@ -30,9 +30,9 @@ type waker struct {
 }
 
 const (
-	// pauseBusy is the poll interval while records come fast, or pauseMost while only requests are followed, which do not come in
-	// bursts. pauseSome and pauseFew are how long the reader sleeps before it requests a wake-up while they come more slowly: those of a
-	// burst are to share one.
+	// pauseBusy is the poll interval while records come fast. It is pauseMost while only requests are followed, which do not come in
+	// bursts, and which nobody has to know of at once. pauseSome and pauseFew are how long the reader sleeps before it requests a wake-up
+	// while they come more slowly: those of a burst are to share one.
 	pauseBusy = 1 * time.Millisecond
 	pauseMost = 10 * time.Millisecond
 	pauseSome = 200 * time.Microsecond
@@ -83,15 +83,7 @@ func (w *waker) wait(ctx context.Context, r *ring.Ring, control *controlPage) bo
 	}
 	release := context.AfterFunc(ctx, w.stop)
 	defer release()
-	bytes := r.Since()
-	switch w.rate.Next(bytes) {
-	case nap.Fast:
-		w.pause = nap.Pauses{Least: pauseBusy, Most: w.most}.Next(w.pause, bytes, r.Size())
-	case nap.Some:
-		w.pause = pauseSome
-	default:
-		w.pause = pauseFew
-	}
+	w.pause = w.next(r.Since(), r.Size())
 	w.nap.Sleep(w.pause)
 	if !r.Empty() {
 		return !w.stopped.Load()
@@ -124,6 +116,20 @@ func (w *waker) wait(ctx context.Context, r *ring.Ring, control *controlPage) bo
 		}
 		return !w.ended && !w.stopped.Load()
 	}
+}
+
+// next returns the next pause, given how many bytes came during the last one of those that the buffer has room for.
+func (w *waker) next(bytes, room uint64) time.Duration {
+	speed := w.rate.Next(bytes)
+	switch {
+	case speed == nap.Fast:
+		return nap.Pauses{Least: pauseBusy, Most: w.most}.Next(w.pause, bytes, room)
+	case w.most > pauseBusy:
+		return w.most
+	case speed == nap.Some:
+		return pauseSome
+	}
+	return pauseFew
 }
 
 // wake makes the current call of wait, or the next one, return true.
