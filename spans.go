@@ -385,16 +385,18 @@ func (s *Session) SpanCounts() (SpanCounts, error) {
 	}
 	c := SpanCounts{Counts: s.spans.tracker.Counts(), Unlisted: s.probes.Unlisted()}
 	c.NoHeader += s.probes.ContextsFull()
+	var libraries, routers []*probe.Set
 	for _, set := range s.spans.probes {
-		n, err := s.probes.SetNumbers(set)
-		if err != nil {
-			return c, err
-		}
 		if set.Name == router.Library {
-			c.Routes = n
-			continue
+			routers = append(routers, set)
+		} else {
+			libraries = append(libraries, set)
 		}
-		c.Notes.Add(n)
 	}
-	return c, nil
+	var err error
+	if c.Notes, err = s.probes.SetNumbers(libraries...); err != nil {
+		return c, err
+	}
+	c.Routes, err = s.probes.SetNumbers(routers...)
+	return c, err
 }

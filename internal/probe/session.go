@@ -383,25 +383,28 @@ func (s *Session) Stats() event.Stats {
 	return stats
 }
 
-// SetNumbers returns the counts of the notes of a set in Want.Sets, as Stats does for events.
-func (s *Session) SetNumbers(set *Set) (SetCounts, error) {
-	i := slices.Index(s.plan.Want.Sets, set)
-	if i < 0 {
-		return SetCounts{}, fmt.Errorf("process %d: the session has no set %s", s.PID(), set.Name)
-	}
+// SetNumbers returns the counts of the notes of sets in Want.Sets, as Stats does for events.
+func (s *Session) SetNumbers(sets ...*Set) (sum SetCounts, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.released {
 		s.readCounts()
 	}
-	kind := int(csrc.KindSet) + i
-	var c SetCounts
-	if i < len(s.noted) {
-		c = s.noted[i]
+	for _, set := range sets {
+		i := slices.Index(s.plan.Want.Sets, set)
+		if i < 0 {
+			return sum, fmt.Errorf("process %d: the session has no set %s", s.PID(), set.Name)
+		}
+		kind := int(csrc.KindSet) + i
+		var c SetCounts
+		if i < len(s.noted) {
+			c = s.noted[i]
+		}
+		c.Counts = s.counts[kind]
+		c.Received = s.received[kind]
+		sum.Add(c)
 	}
-	c.Counts = s.counts[kind]
-	c.Received = s.received[kind]
-	return c, s.countErr
+	return sum, s.countErr
 }
 
 // readCounts reads the counts of the engine. If that fails, it keeps the previous ones. The caller holds the lock.
