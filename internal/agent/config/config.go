@@ -143,7 +143,7 @@ type Sampling struct {
 	// MinRatio is the smallest part of the goroutines that is recorded.
 	MinRatio Ratio `key:"min_ratio" default:"0.01" min:"0.0001" max:"1"`
 
-	// MaxTargetOverhead is the part of a target's processor time that probes may use.
+	// MaxTargetOverhead is the part of a target's processor time that probes for events may use. Those for spans of requests are not limited.
 	MaxTargetOverhead Ratio `key:"max_target_overhead" default:"0.01" min:"0.0001" max:"1"`
 }
 

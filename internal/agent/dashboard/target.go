@@ -75,6 +75,8 @@ func targetRequests() Row {
 		{Title: "Durations", About: "Points are exemplars, which lead to spans.", Kind: Graph, Unit: Seconds, Queries: []Query{
 			{`histogram_quantile(0.5, sum by (le, library, kind) (rate(loupe_request_duration_seconds_bucket{` + this + `}` + interval + `)))`, "{{library}} {{kind}}, median"},
 			{`histogram_quantile(0.99, sum by (le, library, kind) (rate(loupe_request_duration_seconds_bucket{` + this + `}` + interval + `)))`, "{{library}} {{kind}}, 99th percentile"}}},
+		{Title: "Incomplete spans", About: "Spans without a begin or an end, and those of which it is uncertain where the time went.", Kind: Graph, Unit: PerSecond,
+			Queries: []Query{{`sum by (lacks) (rate(loupe_request_spans_incomplete_total{` + this + `}` + interval + `))`, "{{lacks}}"}}},
 	}}
 }
 

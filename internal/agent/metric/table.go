@@ -101,6 +101,9 @@ var (
 		Label{"library", "loupe.library", "the instrumented package, such as net/http, or own for spans that the program makes itself"},
 		Label{"kind", "loupe.span.kind", "`server`, `client`, `producer`, `consumer` or `internal`"},
 		Label{"status", "loupe.span.status", "`ok` or `error`"})
+	RequestsIncomplete = counter(Target, "loupe_request_spans_incomplete_total", "loupe.request.spans_incomplete", "{span}",
+		"Spans of requests that lack something: they began before the observation, or events were lost",
+		Label{"lacks", "loupe.lacks", "`begin`: there is no span; `end`: the time is unknown; `work`: where the time went is uncertain"})
 	LeakSuspects = upDown(Target, "loupe_leak_suspects", "loupe.leak.suspects", "{goroutine}",
 		"Goroutines that look leaked, by the go statement that created them", labelSite)
 	OldestWait = gauge(Target, "loupe_goroutine_oldest_wait_seconds", "loupe.goroutine.oldest_wait", "s",
@@ -170,7 +173,7 @@ var (
 var Table = []*Desc{
 	MemoryUsed, MemoryLimit, MemoryAllocated, Allocations, GCGoal, GCCycles, GCPauses, Goroutines, ProcessorLimit, ScheduleDuration, GOGC, CPUTime,
 	ProcessCPU, ProcessMemory,
-	HeapUsed, HeapLive, States, Sites, Created, Ended, Waits, WaitTime, SchedulerLatency, Allocated, Requests, LeakSuspects, OldestWait,
+	HeapUsed, HeapLive, States, Sites, Created, Ended, Waits, WaitTime, SchedulerLatency, Allocated, Requests, RequestsIncomplete, LeakSuspects, OldestWait,
 	Info, Level, SamplingRatio, TargetEvents, TargetLost, ProbeHits, ProbeTime, Paused,
 	EventsReceived, EventsLost, RingUsed, EventLatency, Tracked, Cleaned, Untracked, AttachFailures, Targets, Alerts, Recordings, ExportItems, SeriesDropped,
 	ConfigReloads, BudgetRatio, BuildInfo,

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe"
+	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/spans"
 )
 
@@ -14,9 +15,47 @@ import (
 type requests struct {
 	session *loupe.Session
 	engine  loupe.Engine
+	buffer  int           // bytes
 	ended   chan struct{} // closed when its events have ended
 	retryAt time.Time     // after a failure
 	err     error
+
+	cost   loupe.HitCost
+	before requestCounts
+}
+
+// requestCounts are what a session that makes spans has counted.
+type requestCounts struct {
+	received, lost, hits uint64
+	delays               event.Delays
+	incomplete           [len(incompleteLabels)]uint64
+}
+
+// incompleteLabels are what spans of requests lack, as the label lacks of metric.RequestsIncomplete has them.
+var incompleteLabels = [...]string{"begin", "end", "work"}
+
+// add adds what the session has counted since the last call. All hits are taken to report something: few probes of requests do not.
+func (r *requests) add(to *sums) {
+	stats, before := r.session.Stats(), r.before
+	c, err := r.session.SpanCounts()
+	if err != nil {
+		return // it has ended
+	}
+	now := requestCounts{hits: stats.Hits, delays: stats.Delays, received: stats.Events + c.Notes.Received + c.Routes.Received,
+		lost: stats.Lost + c.Notes.Lost + c.Routes.Lost, incomplete: [...]uint64{c.Strays, c.Unobserved, c.Uncertain}}
+	r.before = now
+	to.mu.Lock()
+	defer to.mu.Unlock()
+	to.requests = true
+	to.events += now.received - before.received
+	to.lost += now.lost - before.lost
+	to.hits += now.hits - before.hits
+	to.probes += time.Duration(now.hits-before.hits) * (r.cost.Hit + r.cost.Event)
+	to.addDelays(&now.delays, &before.delays)
+	to.addPeak(r.session.BufferPeak(), time.Now())
+	for i, n := range now.incomplete {
+		to.incomplete[i] += n - before.incomplete[i]
+	}
 }
 
 // observeRequests begins or ends to make spans, as the settings say.
@@ -27,10 +66,11 @@ func (t *Target) observeRequests() {
 	t.mu.Unlock()
 	want := s.Spans && t.opt.Span != nil
 	if r := t.requests.session; r != nil {
+		t.requests.add(&t.sums)
 		select {
 		case <-t.requests.ended: // the next step finds out why if the process has ended
 		default:
-			if want && t.requests.engine == s.Engine && !again {
+			if want && t.requests.engine == s.Engine && t.requests.buffer == s.Buffer && !again {
 				return
 			}
 		}
@@ -49,7 +89,7 @@ func (t *Target) observeRequests() {
 	if s.Engine == loupe.EngineInline {
 		opt.Propagation = t.opt.Propagation
 	}
-	session, err := loupe.Attach(t.ctx, loupe.PID(t.opt.PID), loupe.Options{Engine: s.Engine, Spans: opt, Log: t.log})
+	session, err := loupe.Attach(t.ctx, loupe.PID(t.opt.PID), loupe.Options{Engine: s.Engine, BufferBytes: s.Buffer, Spans: opt, Log: t.log})
 	if err != nil {
 		t.requests.retryAt = time.Now().Add(attachRetry)
 		if t.ctx.Err() == nil {
@@ -58,7 +98,8 @@ func (t *Target) observeRequests() {
 		return
 	}
 	t.setRequestsError(nil)
-	t.requests.session, t.requests.engine, t.requests.ended = session, s.Engine, make(chan struct{})
+	t.requests.session, t.requests.engine, t.requests.buffer, t.requests.ended = session, s.Engine, s.Buffer, make(chan struct{})
+	t.requests.cost, t.requests.before = costOf(session, s.Engine), requestCounts{}
 	go func(ended chan struct{}) {
 		defer close(ended)
 		for range session.Events() { // spans arrive with them
@@ -82,6 +123,7 @@ func (t *Target) closeRequests() {
 		t.log.Warn("cannot detach", "pid", t.opt.PID, "err", err)
 	}
 	<-r.ended
+	r.add(&t.sums)
 	r.session = nil
 }
 

@@ -342,6 +342,14 @@ func TestRequests(t *testing.T) {
 	if p := g.Points[i]; p.Durations.Count() == 0 || !slices.ContainsFunc(p.Durations.Exemplars, func(e metric.Exemplar) bool { return e.SpanID == want || p.Durations.Count() > 1 }) {
 		t.Errorf("%d durations with exemplars %v, want %v", p.Durations.Count(), p.Durations.Exemplars, want)
 	}
+	o.await(5, metric.ProbeHits) // there are no probes for anything else
+	o.await(2, metric.TargetEvents)
+	if took := o.value(metric.ProbeTime); took <= 0 || took > 10 {
+		t.Errorf("the probes took %v s", took)
+	}
+	if lost := o.value(metric.TargetLost) + o.value(metric.RequestsIncomplete, "end") + o.value(metric.RequestsIncomplete, "work"); lost != 0 {
+		t.Errorf("%v events lost, or spans incomplete", lost)
+	}
 	o.ReadClock()
 	for again := true; again; time.Sleep(50 * time.Millisecond) {
 		o.mu.Lock()

@@ -202,6 +202,9 @@ type sums struct {
 	delays  sched.Histogram // from events until they were processed
 	peaks   [2]float64      // the largest part of the buffer that was in use in this and in the last window
 	peaksAt time.Time       // when this window began
+
+	requests   bool                          // spans of requests are made, or were
+	incomplete [len(incompleteLabels)]uint64 // spans of requests, by what they lack
 }
 
 // A waitSum is the waits for one reason, scaled by the sampling ratio.
@@ -297,6 +300,11 @@ func (s *sums) points() []metric.Point {
 	for reason, v := range s.waits {
 		class := classOf(reason)
 		list = append(list, metric.Waits.Of(v.count, class, reason), metric.WaitTime.Of(v.seconds, class, reason))
+	}
+	for i, n := range s.incomplete {
+		if s.requests {
+			list = append(list, metric.RequestsIncomplete.Of(float64(n), incompleteLabels[i]))
+		}
 	}
 	for i := range s.latency {
 		if s.latency[i].Count() > 0 {

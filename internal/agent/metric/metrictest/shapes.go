@@ -73,7 +73,8 @@ var shapes = map[*metric.Desc][]shape{
 		{labels: []string{"net/http", "server", "ok"}, value: 200, seconds: 0.004}, {labels: []string{"net/http", "server", "error"}, value: 1, seconds: 0.02},
 		{labels: []string{"database/sql", "client", "ok"}, value: 150, seconds: 0.001},
 	},
-	metric.LeakSuspects: {{labels: []string{siteWatch}, value: 2}},
+	metric.RequestsIncomplete: {{labels: []string{"begin"}, value: 0}, {labels: []string{"end"}, value: 0}, {labels: []string{"work"}, value: 1}},
+	metric.LeakSuspects:       {{labels: []string{siteWatch}, value: 2}},
 	metric.OldestWait: {
 		{labels: []string{"channel"}, value: 600, swing: 100}, {labels: []string{"lock"}, value: 0.02, swing: 0.01},
 		{labels: []string{"io"}, value: 300, swing: 100},
