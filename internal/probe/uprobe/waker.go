@@ -27,6 +27,7 @@ type waker struct {
 	stopped atomic.Bool
 	ended   bool       // the process has exited
 	mu      sync.Mutex // stop writes to eventfd, close closes it
+	closed  bool
 }
 
 const (
@@ -46,6 +47,7 @@ const (
 
 func newWaker(pid, ringFD int) (*waker, error) {
 	w := &waker{epoll: -1, pidfd: -1, eventfd: -1, most: pauseBusy}
+	readers.Add(1)
 	if err := w.open(pid, ringFD); err != nil {
 		w.close()
 		return nil, err
@@ -120,17 +122,22 @@ func (w *waker) wait(ctx context.Context, r *ring.Ring, control *controlPage) bo
 
 // next returns the next pause, given how many bytes came during the last one of those that the buffer has room for.
 func (w *waker) next(bytes, room uint64) time.Duration {
-	speed := w.rate.Next(bytes)
-	switch {
+	pause := pauseFew
+	switch speed := w.rate.Next(bytes); {
 	case speed == nap.Fast:
 		return nap.Pauses{Least: pauseBusy, Most: w.most}.Next(w.pause, bytes, room)
 	case w.most > pauseBusy:
 		return w.most
 	case speed == nap.Some:
-		return pauseSome
+		pause = pauseSome
 	}
-	return pauseFew
+	n := time.Duration(readers.Load())
+	return min(pause*n*n, pauseMost)
 }
+
+// readers is the number of wakers in this process. The more there are, the longer each sleeps: n of them wake up less often in all
+// than one does.
+var readers atomic.Int32
 
 // wake makes the current call of wait, or the next one, return true.
 func (w *waker) wake() {
@@ -166,5 +173,9 @@ func (w *waker) close() error {
 		}
 	}
 	w.epoll, w.pidfd, w.eventfd = -1, -1, -1
+	if !w.closed {
+		w.closed = true
+		readers.Add(-1)
+	}
 	return errors.Join(errs...)
 }
