@@ -14,7 +14,6 @@ import (
 	"net/http"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -48,8 +47,8 @@ func main() {
 	}
 	go http.Serve(l, nil)
 	fmt.Println(l.Addr())
-	var rate atomic.Int64
-	go create(&rate)
+	rates := make(chan int)
+	go create(rates)
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		var command string
 		var n int
@@ -60,7 +59,7 @@ func main() {
 				go func() { select {} }()
 			}
 		case "events":
-			rate.Store(int64(n))
+			rates <- n
 		}
 		fmt.Println("ok")
 	}
@@ -94,18 +93,19 @@ func (s *shop) serve(w http.ResponseWriter, r *http.Request) {
 	json.NewEncoder(w).Encode(list)
 }
 
-// create creates goroutines at a rate.
-func create(rate *atomic.Int64) {
+// create creates goroutines at the rates that it receives.
+func create(rates <-chan int) {
 	const every = time.Millisecond
-	begin, done := time.Now(), int64(0)
-	for now := range time.Tick(every) {
-		n := rate.Load()
-		if n == 0 {
-			begin, done = now, 0
-			continue
-		}
-		for due := int64(now.Sub(begin).Seconds() * float64(n) / 3); done < due; done++ {
-			go func() {}()
+	for rate := range rates {
+		for begin, done := time.Now(), 0; rate > 0; {
+			select {
+			case rate = <-rates:
+				begin, done = time.Now(), 0
+			case <-time.After(every):
+			}
+			for due := int(time.Since(begin).Seconds() * float64(rate) / 3); done < due; done++ {
+				go func() {}()
+			}
 		}
 	}
 }
