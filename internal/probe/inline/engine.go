@@ -353,7 +353,8 @@ func (e *Engine) install() error {
 		return err
 	}
 	e.watch.memory, e.watch.ring, e.watch.reads = e.in.sharedAt, uint64(e.region.Ring), &e.reads
-	if e.plan.Config.Follow != 0 && !e.clock.coarse { // each poll is a sample of a coarse clock
+	e.watch.coarse = e.clock.coarse
+	if e.plan.Config.Follow != 0 && !e.clock.coarse {
 		e.watch.most = pauseMost
 	}
 	e.pulse = startPulse(e.in.beat)

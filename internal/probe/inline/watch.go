@@ -30,6 +30,7 @@ type watch struct {
 
 	ring   uint64        // bytes that a lane has room for
 	most   time.Duration // the longest poll interval while records come fast
+	coarse bool          // each poll is a sample of the clock
 	quiet  time.Duration // time since the last record
 	pause  time.Duration // time until the next poll
 	looked time.Time     // after the process
@@ -61,6 +62,7 @@ func newWatch(pid int) (*watch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watching process %d: %w", pid, err)
 	}
+	nap.Opened()
 	return &watch{pid: pid, pidfd: fd, pause: pauseFew, most: pauseLong}, nil
 }
 
@@ -80,10 +82,18 @@ func (w *watch) came(bytes uint64, took time.Duration) {
 	case w.most > pauseLong:
 		w.pause = w.most
 	case w.quiet >= quietAfter:
-		w.pause = pauseLong
+		w.pause = w.share(pauseLong)
 	default:
-		w.pause = pauseFew
+		w.pause = w.share(pauseFew)
 	}
+}
+
+// share returns the pause of one reader among all of this process.
+func (w *watch) share(d time.Duration) time.Duration {
+	if w.coarse {
+		return d
+	}
+	return nap.Share(d)
 }
 
 // wait returns true when it is time to poll, false if no more records will come.
@@ -138,6 +148,7 @@ func (w *watch) close() error {
 	if w.pidfd < 0 {
 		return nil
 	}
+	nap.Closed()
 	fd := w.pidfd
 	w.pidfd = -1
 	return unix.Close(fd)

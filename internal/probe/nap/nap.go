@@ -29,17 +29,24 @@ var napping atomic.Int32
 // and a system call that it knows of makes it hand the P to another thread and back, which costs more than the records of a
 // millisecond. So the P is held for as long, of which a collection in this process has to wait for the end. One P is left to
 // others if there are several: a process that observes many programs has more readers than Ps.
+//
+// A longer sleep is one of the runtime: a system call of ten milliseconds keeps its monitor awake, which costs more than the reader.
 func (n *Napper) Sleep(d time.Duration) {
-	if tid, soon := unix.Gettid(), d <= hurry; tid != n.thread || soon != n.soon {
-		n.thread, n.soon = tid, soon
-		setSlice(tid, soon)
+	tid := unix.Gettid()
+	if d > hurry {
+		if n.soon && tid == n.thread {
+			setSlice(tid, false)
+		}
+		n.soon = false
+		time.Sleep(d)
+		return
+	}
+	if tid != n.thread || !n.soon {
+		n.thread, n.soon = tid, true
+		setSlice(tid, true)
 		unix.Prctl(unix.PR_SET_TIMERSLACK, timerSlack, 0, 0, 0)
 	}
 	ts := unix.NsecToTimespec(d.Nanoseconds()) // an early return does no harm
-	if d > hurry {
-		unix.Nanosleep(&ts, nil)
-		return
-	}
 	defer napping.Add(-1)
 	if int(napping.Add(1)) > max(runtime.GOMAXPROCS(0)-1, 1) {
 		unix.Nanosleep(&ts, nil)
@@ -80,6 +87,25 @@ func (r *Rate) Next(bytes uint64) Speed {
 		return Some
 	}
 	return Few
+}
+
+// readers is the number of readers in this process.
+var readers atomic.Int32
+
+// Opened counts a reader.
+func Opened() { readers.Add(1) }
+
+// Closed counts one less. It is called once for each call of Opened.
+func Closed() { readers.Add(-1) }
+
+// longest is the longest pause of a reader to which few records come.
+const longest = 10 * time.Millisecond
+
+// Share returns how long a reader to which few records come is to pause, if one alone would pause for d. The more readers there are, the longer
+// each does: n of them wake up less often in all than one.
+func Share(d time.Duration) time.Duration {
+	n := time.Duration(max(readers.Load(), 1))
+	return max(d, min(d*n*n, longest))
 }
 
 // Pauses are the shortest and the longest pause of a reader between two looks at its buffer while records come fast.

@@ -44,6 +44,28 @@ func TestPauses(t *testing.T) {
 	}
 }
 
+// TestShare has more and more readers.
+func TestShare(t *testing.T) {
+	const few = 50 * time.Microsecond
+	for n, want := range []time.Duration{few, few, 4 * few, 9 * few} {
+		if got := Share(few); got != want {
+			t.Errorf("%d readers: %v, want %v", n, got, want)
+		}
+		Opened()
+		defer Closed()
+	}
+	for range 100 {
+		Opened()
+		defer Closed()
+	}
+	if got := Share(few); got != longest {
+		t.Errorf("104 readers: %v, want %v", got, longest)
+	}
+	if got := Share(2 * longest); got != 2*longest {
+		t.Errorf("a pause of %v becomes %v", 2*longest, got)
+	}
+}
+
 // TestSlice looks at the time slice of the thread that has slept.
 func TestSlice(t *testing.T) {
 	runtime.LockOSThread()

@@ -47,7 +47,7 @@ const (
 
 func newWaker(pid, ringFD int) (*waker, error) {
 	w := &waker{epoll: -1, pidfd: -1, eventfd: -1, most: pauseBusy}
-	readers.Add(1)
+	nap.Opened()
 	if err := w.open(pid, ringFD); err != nil {
 		w.close()
 		return nil, err
@@ -131,13 +131,8 @@ func (w *waker) next(bytes, room uint64) time.Duration {
 	case speed == nap.Some:
 		pause = pauseSome
 	}
-	n := time.Duration(readers.Load())
-	return min(pause*n*n, pauseMost)
+	return nap.Share(pause)
 }
-
-// readers is the number of wakers in this process. The more there are, the longer each sleeps: n of them wake up less often in all
-// than one does.
-var readers atomic.Int32
 
 // wake makes the current call of wait, or the next one, return true.
 func (w *waker) wake() {
@@ -175,7 +170,7 @@ func (w *waker) close() error {
 	w.epoll, w.pidfd, w.eventfd = -1, -1, -1
 	if !w.closed {
 		w.closed = true
-		readers.Add(-1)
+		nap.Closed()
 	}
 	return errors.Join(errs...)
 }
