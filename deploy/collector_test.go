@@ -8,10 +8,12 @@ import (
 
 	"github.com/loupe-go/loupe/internal/realtarget"
 	"github.com/loupe-go/loupe/internal/testcmd"
+	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
 // TestCollectorConfig has the Collector check the example of its configuration.
 func TestCollectorConfig(t *testing.T) {
+	testtarget.Whole(t, "the OpenTelemetry Collector is built for it, which takes minutes")
 	collector := realtarget.Spec{Name: "collector", Source: realtarget.Collector{}}.Path(t)
 	validate := func(config string) (status int, stderr string) {
 		status, _, stderr = testcmd.Run(t, testcmd.Command(t, collector, "validate", "--config", config, "--feature-gates=service.profilesSupport"))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/loupe-go/loupe/internal/realtarget"
 	"github.com/loupe-go/loupe/internal/testcmd"
+	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
 // A Collector is a running OpenTelemetry Collector.
@@ -75,6 +76,7 @@ func StartBefore(r *Receiver) *Collector {
 
 func start(tb testing.TB, exporters, next string, profiles bool) *Collector {
 	tb.Helper()
+	testtarget.Whole(tb, "the OpenTelemetry Collector is built for it, which takes minutes")
 	dir := tb.TempDir()
 	c := &Collector{
 		HTTP: freeAddress(tb), GRPC: freeAddress(tb), tb: tb, exe: realtarget.Spec{Name: "collector", Source: realtarget.Collector{}}.Path(tb),

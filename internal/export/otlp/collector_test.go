@@ -7,12 +7,10 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/internal/testcollector"
-	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
 // TestCollector exports to the OpenTelemetry Collector by both protocols.
 func TestCollector(t *testing.T) {
-	testtarget.Whole(t, "exports to the OpenTelemetry Collector, which is built for it")
 	collector := testcollector.Start(t)
 	const spans = 2000
 	received := 0
