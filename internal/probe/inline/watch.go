@@ -62,8 +62,9 @@ func newWatch(pid int) (*watch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watching process %d: %w", pid, err)
 	}
-	nap.Opened()
-	return &watch{pid: pid, pidfd: fd, pause: pauseFew, most: pauseLong}, nil
+	w := &watch{pid: pid, pidfd: fd, pause: pauseFew, most: pauseLong}
+	w.nap.Open()
+	return w, nil
 }
 
 // came records how many bytes a poll found, and how long reading them took.
@@ -148,7 +149,7 @@ func (w *watch) close() error {
 	if w.pidfd < 0 {
 		return nil
 	}
-	nap.Closed()
+	w.nap.Close()
 	fd := w.pidfd
 	w.pidfd = -1
 	return unix.Close(fd)

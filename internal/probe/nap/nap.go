@@ -1,6 +1,5 @@
-// Package nap suspends the thread that reads records for a fraction of a millisecond, at a cost to this process and to
-// the target that does not exceed that of the records. It also measures whether records arrive so fast that the thread
-// can sleep longer.
+// Package nap suspends a reader of records for a moment, at a cost to this process and to the target that does not exceed that of
+// the records. It also says how long the moment is to be: it depends on how fast records come, and on how many readers there are.
 package nap
 
 import (
@@ -12,10 +11,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Napper sleeps. It is used by one goroutine at a time.
+// A Napper makes a reader sleep. It is used by one goroutine at a time.
 type Napper struct {
 	thread int // the thread that slept last
 	soon   bool
+	open   bool
+}
+
+// readers is the number of readers in this process.
+var readers atomic.Int32
+
+// Open counts a reader.
+func (n *Napper) Open() {
+	n.open = true
+	readers.Add(1)
+}
+
+// Close counts the reader no longer. It may be called more than once, and must not be called while another goroutine calls Open.
+func (n *Napper) Close() {
+	if n.open {
+		n.open = false
+		readers.Add(-1)
+	}
 }
 
 // hurry is the longest sleep after which the thread is to run soon. One that sleeps longer has a buffer with much room. It waits for its
@@ -74,8 +91,8 @@ const (
 	fastBytes = 512 << 10
 )
 
-// Next returns the speed when so many bytes have come since it was last asked. What it says does not depend on how long ago that was: a
-// reader that looks often finds little each time, and is to look less often all the same.
+// Next returns the speed, given how many bytes have come since its last call. It divides them by the time since then, so that a reader that
+// looks often, and finds little each time, also learns that records come fast.
 func (r *Rate) Next(bytes uint64) Speed {
 	now := time.Now()
 	since := now.Sub(r.asked).Seconds()
@@ -88,15 +105,6 @@ func (r *Rate) Next(bytes uint64) Speed {
 	}
 	return Few
 }
-
-// readers is the number of readers in this process.
-var readers atomic.Int32
-
-// Opened counts a reader.
-func Opened() { readers.Add(1) }
-
-// Closed counts one less. It is called once for each call of Opened.
-func Closed() { readers.Add(-1) }
 
 // longest is the longest pause of a reader to which few records come.
 const longest = 10 * time.Millisecond

@@ -47,19 +47,30 @@ func TestPauses(t *testing.T) {
 // TestShare has more and more readers.
 func TestShare(t *testing.T) {
 	const few = 50 * time.Microsecond
+	open := func() {
+		var n Napper
+		n.Open()
+		t.Cleanup(n.Close)
+	}
 	for n, want := range []time.Duration{few, few, 4 * few, 9 * few} {
 		if got := Share(few); got != want {
 			t.Errorf("%d readers: %v, want %v", n, got, want)
 		}
-		Opened()
-		defer Closed()
+		open()
 	}
 	for range 100 {
-		Opened()
-		defer Closed()
+		open()
 	}
 	if got := Share(few); got != longest {
 		t.Errorf("104 readers: %v, want %v", got, longest)
+	}
+	var closed Napper
+	closed.Open()
+	before := readers.Load()
+	closed.Close()
+	closed.Close()
+	if n := readers.Load(); n != before-1 {
+		t.Errorf("%d readers after one of %d was closed twice", n, before)
 	}
 	if got := Share(2 * longest); got != 2*longest {
 		t.Errorf("a pause of %v becomes %v", 2*longest, got)

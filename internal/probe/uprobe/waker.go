@@ -27,7 +27,6 @@ type waker struct {
 	stopped atomic.Bool
 	ended   bool       // the process has exited
 	mu      sync.Mutex // stop writes to eventfd, close closes it
-	closed  bool
 }
 
 const (
@@ -47,7 +46,7 @@ const (
 
 func newWaker(pid, ringFD int) (*waker, error) {
 	w := &waker{epoll: -1, pidfd: -1, eventfd: -1, most: pauseBusy}
-	nap.Opened()
+	w.nap.Open()
 	if err := w.open(pid, ringFD); err != nil {
 		w.close()
 		return nil, err
@@ -168,9 +167,6 @@ func (w *waker) close() error {
 		}
 	}
 	w.epoll, w.pidfd, w.eventfd = -1, -1, -1
-	if !w.closed {
-		w.closed = true
-		nap.Closed()
-	}
+	w.nap.Close()
 	return errors.Join(errs...)
 }
