@@ -58,7 +58,7 @@ const closeTimeout = 10 * time.Second
 func Run(ctx context.Context, c *config.Config, opt Options) error {
 	a := &Agent{opt: opt, log: opt.Log, began: time.Now(), alerts: map[string]uint64{}, reloads: map[string]uint64{reloadApplied: 0, reloadRefused: 0},
 		recorded: map[string]uint64{recordWritten: 0, recordDropped: 0, recordFailed: 0}}
-	a.clock.began = a.began
+	a.clock.read = a.began
 	for _, name := range target.Alerts {
 		a.alerts[name] = 0
 	}
