@@ -34,12 +34,14 @@ type requestCounts struct {
 // incompleteLabels are what spans of requests lack, as the label lacks of metric.RequestsIncomplete has them.
 var incompleteLabels = [...]string{"begin", "end", "work"}
 
-// add adds what the session has counted since the last call. All hits are taken to report something: few probes of requests do not.
-func (r *requests) add(to *sums) {
+// countRequests adds what the session has counted since the last call. All hits are taken to report something: few probes of requests do not.
+func (t *Target) countRequests() {
+	r, to := &t.requests, &t.sums
 	stats, before := r.session.Stats(), r.before
 	c, err := r.session.SpanCounts()
-	if err != nil {
-		return // it has ended
+	if err != nil { // the next call adds what this one does not
+		t.log.Warn("spans of requests cannot be counted", "pid", t.opt.PID, "err", err)
+		return
 	}
 	now := requestCounts{hits: stats.Hits, delays: stats.Delays, received: stats.Events + c.Notes.Received + c.Routes.Received,
 		lost: stats.Lost + c.Notes.Lost + c.Routes.Lost, incomplete: [...]uint64{c.Strays, c.Unobserved, c.Uncertain}}
@@ -66,7 +68,7 @@ func (t *Target) observeRequests() {
 	t.mu.Unlock()
 	want := s.Spans && t.opt.Span != nil
 	if r := t.requests.session; r != nil {
-		t.requests.add(&t.sums)
+		t.countRequests()
 		select {
 		case <-t.requests.ended: // the next step finds out why if the process has ended
 		default:
@@ -123,7 +125,7 @@ func (t *Target) closeRequests() {
 		t.log.Warn("cannot detach", "pid", t.opt.PID, "err", err)
 	}
 	<-r.ended
-	r.add(&t.sums)
+	t.countRequests()
 	r.session = nil
 }
 
