@@ -6,15 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/loupe-go/loupe/internal/realtarget"
 	"github.com/loupe-go/loupe/internal/testcmd"
-	"github.com/loupe-go/loupe/internal/testtarget"
+	"github.com/loupe-go/loupe/internal/testcollector"
 )
 
 // TestCollectorConfig has the Collector check the example of its configuration.
 func TestCollectorConfig(t *testing.T) {
-	testtarget.Whole(t, "the OpenTelemetry Collector is built for it, which takes minutes")
-	collector := realtarget.Spec{Name: "collector", Source: realtarget.Collector{}}.Path(t)
+	collector := testcollector.Executable(t)
 	validate := func(config string) (status int, stderr string) {
 		status, _, stderr = testcmd.Run(t, testcmd.Command(t, collector, "validate", "--config", config, "--feature-gates=service.profilesSupport"))
 		return status, stderr

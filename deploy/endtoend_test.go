@@ -83,7 +83,7 @@ output: {otlp: {protocol: http/protobuf, endpoint: "http://%s", flush_interval: 
 }
 
 // awaitAlert waits until an alert with a label fires. Each second it causes what the alert is about.
-func (p *prometheus) awaitAlert(t *testing.T, name, label string, cause func()) {
+func (p prometheus) awaitAlert(t *testing.T, name, label string, cause func()) {
 	t.Helper()
 	for deadline := time.Now().Add(testcmd.Patience); ; time.Sleep(time.Second) {
 		cause()

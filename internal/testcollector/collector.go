@@ -56,7 +56,7 @@ const (
 )
 
 // Start starts a collector and waits until it accepts connections. It is stopped when the test ends. The first Start builds
-// the collector, which takes one to two minutes, and keeps it in the user's cache directory.
+// the collector, and keeps it in the user's cache directory. See [Executable].
 func Start(tb testing.TB) *Collector {
 	tb.Helper()
 	return start(tb, "debug", "localhost:1", true)
@@ -74,12 +74,18 @@ func StartBefore(r *Receiver) *Collector {
 	return start(r.tb, "otlp_grpc", r.GRPC, true)
 }
 
-func start(tb testing.TB, exporters, next string, profiles bool) *Collector {
+// Executable returns the path of the Collector. With few releases, it skips the test: to build the Collector takes minutes.
+func Executable(tb testing.TB) string {
 	tb.Helper()
 	testtarget.Whole(tb, "the OpenTelemetry Collector is built for it, which takes minutes")
+	return realtarget.Spec{Name: "collector", Source: realtarget.Collector{}}.Path(tb)
+}
+
+func start(tb testing.TB, exporters, next string, profiles bool) *Collector {
+	tb.Helper()
 	dir := tb.TempDir()
 	c := &Collector{
-		HTTP: freeAddress(tb), GRPC: freeAddress(tb), tb: tb, exe: realtarget.Spec{Name: "collector", Source: realtarget.Collector{}}.Path(tb),
+		HTTP: freeAddress(tb), GRPC: freeAddress(tb), tb: tb, exe: Executable(tb),
 		config: filepath.Join(dir, "config.yaml"), output: filepath.Join(dir, "output"), log: filepath.Join(dir, "log"),
 	}
 	config := fmt.Appendf(nil, configuration, c.GRPC, c.HTTP, next, exporters)
