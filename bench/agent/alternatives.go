@@ -27,7 +27,7 @@ type observer interface {
 type way struct {
 	name   string
 	sees   string
-	probes bool                                              // it reports the time that all its probes take
+	probes bool                                              // it reports the time that its probes take
 	list   []*service                                        // the services that it needs; nil: any
 	start  func(list []*service, to *sink) (observer, error) // returns when list is observed
 }
@@ -43,7 +43,7 @@ func (b *bench) ways() []way {
 	goroutines := "goroutines by state and place of creation, waits and their causes, latency of the scheduler, collections, heap"
 	list := []way{
 		{name: "loupe-agent", sees: goroutines, probes: true, start: loupe()},
-		{name: "loupe-agent, spans", sees: "the same, and spans of requests", start: loupe("tracing.spans=true")},
+		{name: "loupe-agent, spans", sees: "the same, and spans of requests with where their time went", probes: true, start: loupe("tracing.spans=true")},
 	}
 	if b.obi != "" {
 		list = append(list, way{name: "OBI", sees: "spans of requests, and their number, duration and size", start: b.startOBI})

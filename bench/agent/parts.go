@@ -27,7 +27,7 @@ type cost struct {
 type findings struct {
 	observer, memory []float64 // % of a core, MB
 	slower, fewer    []float64 // %: processor time of the services, requests/s
-	probes           []float64 // %: the part of the services' processor time that is in probes for events, as loupe-agent reports it
+	probes           []float64 // %: the part of the services' processor time that is in probes, as loupe-agent estimates it
 	spans            []float64 // exported, for each request
 	service          []float64 // MB that each service needs more
 	series           int
