@@ -206,7 +206,9 @@ func (m *traceModel) procEvent(t *traceThread, e *wireEvent, r Record) {
 	case wireProcSteal:
 		from := m.thread(e.args[2])
 		m.sysBlock(from, r.Time)
-		from.p = -1
+		if from.p == p { // otherwise it has another already: a thread that steals may be delayed before it writes that it did
+			from.p = -1
+		}
 		r.Event, r.P.ID = EvProcStop, p
 	case wireProcStatus:
 		if e.args[1] == procRunning || e.args[1] == procSyscall && t.p < 0 && t.syscall {

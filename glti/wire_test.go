@@ -154,6 +154,38 @@ func TestConvert(t *testing.T) {
 	}
 }
 
+// TestDelayedSteal converts a trace in which the thread that takes another's processor writes so after the other has got a new one.
+func TestDelayedSteal(t *testing.T) {
+	var b traceBuilder
+	b.header("1.26")
+	b.batch(1, 0, 100, wireFrequency, 1e9)
+	b.strings(1, "preempted")
+	b.batch(1, 7, 100,
+		wireProcStatus, 0, 0, procRunning,
+		wireGoStatus, 0, 1, 7, goRunning,
+		wireGoSyscallBegin, 10, 1, 0, // 110
+		wireProcStart, 10, 1, 1, // 120
+		wireGoSyscallEndBlocked, 20, // 140
+		wireGoStart, 5, 1, 1, // 145
+		wireGoStop, 5, 1, 0, // 150
+		wireGoStart, 5, 1, 2) // 155: on the same processor
+	b.batch(1, 9, 130, wireProcSteal, 0, 0, 2, 7)
+	got, lost, err := convertAll(b.Bytes(), 1<<20)
+	want := []string{
+		"100 String preempted",
+		"110 GoSysCall g1",
+		"120 ProcStart p1",
+		"130 GoSysBlock g1", "130 ProcStop p0",
+		"140 GoSysExit g1",
+		"145 GoStart g1",
+		"150 GoPreempt g1",
+		"155 GoStart g1", "155 GoStartLocal g1",
+	}
+	if err != nil || lost != 0 || !sameStrings(got, want) {
+		t.Errorf("lost %d, error %v:\n%s\nwant\n%s", lost, err, strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
 // sameStrings compares lists; the strings of a generation have no order.
 func sameStrings(got, want []string) bool {
 	count := map[string]int{}
