@@ -29,7 +29,7 @@ INLINE_FEW = ^(TestTruth|TestSpan|TestCounts|TestRecord|TestStacks|TestSample|Te
 ARCH        ?= arm64
 KERNEL      ?= linux-image-$(ARCH)
 
-.PHONY: build generate test testdeps checkdeps check tidy bench fuzz pages truth torture overlay-matrix overlay-judge kube soak setclock emulated hostile clean help
+.PHONY: build generate test testdeps checkdeps check check-code check-layout check-library check-probes tidy bench fuzz pages truth torture overlay-matrix overlay-judge kube soak setclock emulated hostile clean help
 
 ## build: the static loupe executable, bin/loupe
 build:
@@ -54,14 +54,25 @@ testdeps:
 checkdeps:
 	scripts/testdeps $(CHECK_PACKAGES)
 
-## check: format, vet, staticcheck, and that generated files are current
-check: checkdeps
+## check: format, vet, staticcheck, and that generated files are current; quickest with make -j2 --output-sync check
+check: check-code check-layout check-library check-probes
+
+# As make test, so that packages are compiled once.
+check-%: export CGO_ENABLED = 0
+
+check-code:
 	@unformatted=$$(git ls-files -co --exclude-standard '*.go' | xargs gofmt -l); \
 	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w:"; echo "$$unformatted"; exit 1; fi
 	go vet $(PACKAGES)
 	go run $(STATICCHECK) $(PACKAGES)
+
+check-layout:
 	go run ./internal/gobin/layout/gen -check -latest
+
+check-library:
 	go run ./internal/gobin/library/gen -check -latest
+
+check-probes: checkdeps
 	scripts/check-probes
 
 ## tidy: go mod tidy for all modules, each with the others' sources, whatever version it requires
