@@ -126,9 +126,13 @@ JUDGE ?= 1.21.13 1.26.11 1.27.4
 overlay-judge:
 	scripts/overlay-judge $(JUDGE)
 
-## kube: the API server of Kubernetes, which tests with RELEASES=all need; they build it themselves otherwise; about 6 minutes of processor time, and some GB in the caches of the go command
-kube:
-	LOUPE_RELEASES=all go test -run '^TestServer$$' -count 1 -v -timeout 45m ./internal/testkube
+## kube: the tests that need the API server of Kubernetes or Helm, which it builds first: 10 minutes or more if they are not cached, and some GB in the caches of the go command
+KUBE_TESTS = ^Test(Server|APIServer|AgentKubernetes|Manifests|ManifestsAccepted|ManifestsCurrent|Lint|ConfigMap)$$
+kube: export LOUPE_RELEASES = all
+kube: export LOUPE_KUBE = yes
+kube: export CGO_ENABLED = 0
+kube: testdeps
+	go test -json -vet=off -ldflags=-w -timeout 60m -count 1 -run '$(KUBE_TESTS)' ./internal/testkube ./internal/agent/kube ./internal/agent ./deploy | go run ./internal/testreport
 
 ## soak: the node agent observes 50 processes with 100,000 goroutines for SOAK; one process is replaced each second
 SOAK ?= 30m

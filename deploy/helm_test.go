@@ -17,7 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "write the manifests that are rendered from the chart")
 
-// helm is Helm itself. The first test that needs it builds it, which takes some minutes.
+// helm is Helm itself. The first test that needs it builds it, which takes some minutes: only make kube has tests do so.
 var helm = realtarget.Spec{Name: "helm", Source: realtarget.Module{Path: "helm.sh/helm/v4", Version: "v4.3.1", Dir: "cmd/helm", Go: "1.27.4"}}
 
 const chart = "helm/loupe-agent"
@@ -25,7 +25,7 @@ const chart = "helm/loupe-agent"
 // helmCommand returns a command of Helm that neither reads nor writes the files of the user.
 func helmCommand(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	testtarget.Whole(t, "Helm, which takes minutes to build")
+	testtarget.Kube(t, "Helm")
 	cmd := testcmd.Command(t, helm.Path(t), args...)
 	cmd.Env = os.Environ()
 	for _, name := range []string{"HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"} {

@@ -146,7 +146,7 @@ func (m Module) minor() (int, error) {
 }
 
 // buildTime is how long one command of a build may take, with its downloads.
-const buildTime = 20 * time.Minute
+const buildTime = 40 * time.Minute
 
 // run runs a command and puts what it printed into the error. A nil env is the
 // caller's.

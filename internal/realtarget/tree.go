@@ -10,7 +10,11 @@ import (
 )
 
 // Tree is a program of this repository whose directory is a module of its own: a main.go, which requires large programs as packages.
-type Tree struct{ Dir string }
+// Nobody looks at its code.
+type Tree struct {
+	Dir   string
+	Quick []string // patterns of packages that are to be compiled quickly: without inlining and debugging information
+}
 
 // String implements Source.
 func (t Tree) String() string { return "module in " + t.Dir }
@@ -33,5 +37,9 @@ func (Tree) missing() string {
 
 func (t Tree) get(dir, name string) error {
 	env := slices.Concat(os.Environ(), []string{"GOFLAGS=-mod=readonly", "GO111MODULE=on", "GOWORK=off", "CGO_ENABLED=0"})
-	return run(t.Dir, env, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", filepath.Join(dir, name), ".")
+	args := []string{"build", "-buildvcs=false", "-ldflags=-s -w", "-o", filepath.Join(dir, name)}
+	for _, pattern := range t.Quick {
+		args = append(args, "-gcflags="+pattern+"=-l -dwarf=false")
+	}
+	return run(t.Dir, env, "go", append(args, ".")...)
 }

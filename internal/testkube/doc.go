@@ -4,6 +4,6 @@
 // scheduler or controller. Package containertest makes the cgroups that the kubelet and a container runtime would make.
 //
 // The API server is built from the module in the directory apiserver, which requires the source code of Kubernetes, and is kept in the
-// user's cache directory by package realtarget. Building it takes about six minutes of processor time and some GB of disk, so tests that
-// need it run only with RELEASES=all; `make kube` builds it before.
+// user's cache directory by package realtarget. Building it takes 6 to 20 minutes of processor time and some GB of disk, so only
+// `make kube` runs the tests that need it.
 package testkube

@@ -38,11 +38,11 @@ const issuer = "https://kubernetes.default.svc"
 // patience is how long the server may take to start on a machine that is busy.
 const patience = 3 * time.Minute
 
-// Start starts an etcd and an API server and waits until it is ready. Both are stopped when the test ends. The test is left out unless
-// LOUPE_RELEASES chooses all releases.
+// Start starts an etcd and an API server and waits until it is ready. Both are stopped when the test ends. The test is left out if
+// not run by make kube, see [testtarget.Kube].
 func Start(tb testing.TB) *Server {
 	tb.Helper()
-	testtarget.Whole(tb, "the API server of Kubernetes")
+	testtarget.Kube(tb, "the API server of Kubernetes")
 	s := &Server{tb: tb, exe: Path(tb), dir: tb.TempDir(), admin: "admin-of-the-test"}
 	for _, spec := range realtarget.Programs() {
 		if spec.Name == "etcd" {
@@ -65,7 +65,8 @@ func Path(tb testing.TB) string {
 		tb.Fatal(err)
 	}
 	dir := filepath.Join(strings.TrimSpace(string(root)), "internal", "testkube", "apiserver")
-	return realtarget.Spec{Name: "kube-apiserver", Source: realtarget.Tree{Dir: dir}}.Path(tb)
+	quick := []string{"k8s.io/kubernetes/...", "k8s.io/apiserver/...", "k8s.io/apiextensions-apiserver/...", "k8s.io/kube-aggregator/..."}
+	return realtarget.Spec{Name: "kube-apiserver", Source: realtarget.Tree{Dir: dir, Quick: quick}}.Path(tb)
 }
 
 // Restart starts the server after [Server.Kill], with the same address, keys and data, and waits until it is ready.

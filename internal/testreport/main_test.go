@@ -21,6 +21,8 @@ const someRun = `{"Action":"start","Package":"p"}
 {"Action":"run","Package":"p","Test":"TestWhole"}
 {"Action":"output","Package":"p","Test":"TestWhole","Output":"    a_test.go:12: only with RELEASES=all: an emulator\n"}
 {"Action":"skip","Package":"p","Test":"TestWhole","Elapsed":0}
+{"Action":"output","Package":"p","Test":"TestKube","Output":"    a_test.go:13: only with make kube: Helm\n"}
+{"Action":"skip","Package":"p","Test":"TestKube","Elapsed":0}
 {"Action":"run","Package":"p","Test":"TestBoth"}
 {"Action":"output","Package":"p","Test":"TestBoth","Output":"    a_test.go:14: only with RELEASES=all: [1.14.15]\n"}
 {"Action":"output","Package":"p","Test":"TestBoth","Output":"    a_test.go:15: needs a network\n"}
@@ -67,7 +69,7 @@ func TestReport(t *testing.T) {
 		strict, ok bool
 		want, not  []string
 	}{
-		{"skips", someRun, false, true, []string{"ok  \tp\t0.1s\n", "2 tests passed, 0 failed, 2 skipped\n", "skipped  p TestSkipped: needs root, and BPF\n", "skipped  p TestBoth: only with RELEASES=all: [1.14.15] needs a network\n", "left out  p TestWhole: an emulator\n", "took  20s  p TestGood\n", "left out  p TestGood: [1.13.15]\n"}, []string{"chatter", "PASS", "FAIL", "TestGood/part", "skipped  p TestWhole"}},
+		{"skips", someRun, false, true, []string{"ok  \tp\t0.1s\n", "2 tests passed, 0 failed, 2 skipped\n", "skipped  p TestSkipped: needs root, and BPF\n", "skipped  p TestBoth: only with RELEASES=all: [1.14.15] needs a network\n", "left out  p TestWhole: an emulator\n", "left out  p TestKube: Helm\n", "took  20s  p TestGood\n", "left out  p TestGood: [1.13.15]\n"}, []string{"chatter", "PASS", "FAIL", "TestGood/part", "skipped  p TestWhole", "skipped  p TestKube"}},
 		{"skips in CI", someRun, true, false, []string{"no test may be skipped"}, nil},
 		{"failures", failures, false, false, []string{"some message of the go command", "b_test.go:5: wrong", "FAIL\tq", "1 failed"}, nil},
 		{"broken package", broken, false, false, []string{"r.go:1: syntax error\n", "1 package failed without a failed test\n", "failed  r:"}, nil},

@@ -162,10 +162,12 @@ func (r *report) endTest(name testName, action string) {
 		delete(r.running, name)
 	}
 	for line := range strings.Lines(text) {
-		_, reason, found := strings.Cut(line, testtarget.LeftOut)
-		// The tests of live events run twice.
-		if s := (skip{name, strings.TrimSpace(reason)}); found && !slices.Contains(r.leftOut, s) {
-			r.leftOut = append(r.leftOut, s)
+		for _, why := range []string{testtarget.LeftOut, testtarget.LeftOutKube} {
+			_, reason, found := strings.Cut(line, why)
+			// The tests of live events run twice.
+			if s := (skip{name, strings.TrimSpace(reason)}); found && !slices.Contains(r.leftOut, s) {
+				r.leftOut = append(r.leftOut, s)
+			}
 		}
 	}
 	switch action {
@@ -176,7 +178,12 @@ func (r *report) endTest(name testName, action string) {
 		r.failing[name.pkg] = true
 		io.WriteString(r.out, text)
 	case "skip":
-		if lines := reasonLines(text); len(lines) == 0 || !strings.HasPrefix(lines[len(lines)-1], testtarget.LeftOut) {
+		lines := reasonLines(text)
+		last := ""
+		if len(lines) > 0 {
+			last = lines[len(lines)-1]
+		}
+		if !strings.HasPrefix(last, testtarget.LeftOut) && !strings.HasPrefix(last, testtarget.LeftOutKube) {
 			r.skipped = append(r.skipped, skip{name, cmp.Or(strings.Join(lines, " "), "no reason given")})
 		}
 	}

@@ -61,8 +61,11 @@ func choose(value string) ([]string, error) {
 	return list, nil
 }
 
-// LeftOut begins the line in which a test logs what it leaves out because LOUPE_RELEASES does not choose all releases.
-const LeftOut = "only with RELEASES=all: "
+// Beginnings of the line in which a test logs what it leaves out.
+const (
+	LeftOut     = "only with RELEASES=all: " // because LOUPE_RELEASES does not choose all releases
+	LeftOutKube = "only with make kube: "    // because LOUPE_KUBE is not set
+)
 
 // Among returns those of a test's own list of releases that LOUPE_RELEASES chooses, besides the newest, which is always
 // among them. The test logs the others.
@@ -134,6 +137,16 @@ func Whole(tb testing.TB, reason string) {
 	tb.Helper()
 	if !Complete() {
 		tb.Skip(LeftOut + reason)
+	}
+}
+
+// Kube leaves a test out unless LOUPE_KUBE is set, as make kube does, and LOUPE_RELEASES chooses all releases. It is for tests that
+// require a program that takes many minutes to build. The test report counts the test as left out, not as skipped.
+func Kube(tb testing.TB, program string) {
+	tb.Helper()
+	Whole(tb, program)
+	if os.Getenv("LOUPE_KUBE") == "" {
+		tb.Skip(LeftOutKube + program)
 	}
 }
 
