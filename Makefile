@@ -106,6 +106,7 @@ truth: testdeps
 	go test -run '^TestTruth' -count 20 -timeout 2h .
 	go test -run 'TestAllocs.*Truth|TestCPUPlainTruth' -count 3 -timeout 1h .
 	go test -run TestRecordUnderLoad -timeout 1h ./cmd/loupe -record.for 10s
+	go test -run TestBlockedOutput -timeout 1h ./cmd/loupe -outputs.all
 	go test -run TestCPUTruth -v -timeout 1h . -cpu.all
 	go test -run TestBooks -v -timeout 1h . -books.all -books.for 2s
 	go test -run TestBooks -v -timeout 1h . -books.all -books.for 2s -engine inline
