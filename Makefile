@@ -20,7 +20,8 @@ TEST        ?= $(PACKAGES)
 BENCH       ?= .
 FUZZTIME    ?= 30s
 TORTURE     ?= 1m
-# Releases of Go that test targets are built with: few, all, or some as in "1.12 1.27". Other make targets have all.
+# Releases of Go that test targets are built with: few, all, or some as in "1.12 1.27". With each, those that have many builds, such as one
+# for each version of a library and each release, have all of these, which takes hours. Make targets for long tests have each.
 RELEASES    ?= few
 # Tests of package loupe that choose the engines themselves, or use none: they need not run once more with engine inline.
 INLINE_ANYWAY = ^(TestTorture|TestInline|TestForeign|TestClose(Frozen|BesideDebugger)|TestBlockedInNamespace|TestTwoEngines|TestSingleUprobes|TestLibrary|TestCoarse|TestAlloc|TestCPU|TestWall|TestHeapProfile|TestContentionProfiles|TestRealHeap|TestProfileOff|TestSiteAllocs|TestMemory(Events|Recorded|Only)$$)
@@ -48,7 +49,7 @@ test: testdeps
 
 ## testdeps: installs the packages that the tests require if run as root, otherwise prints the command
 testdeps:
-	scripts/testdeps $(TEST_PACKAGES) $(if $(filter all,$(RELEASES)),$(WHOLE_PACKAGES))
+	scripts/testdeps $(TEST_PACKAGES) $(if $(filter all each,$(RELEASES)),$(WHOLE_PACKAGES))
 
 ## checkdeps: the same for check and generate
 checkdeps:
@@ -102,6 +103,7 @@ pages:
 
 ## truth: the long differential tests against the runtime's own execution tracer and the kernel's accounts, and long recordings; an hour or more
 truth torture hostile: RELEASES := all
+truth torture: export LOUPE_RELEASES = each
 truth: testdeps
 	go test -run '^TestTruth' -count 20 -timeout 2h .
 	go test -run 'TestAllocs.*Truth|TestCPUPlainTruth' -count 3 -timeout 1h .

@@ -23,7 +23,7 @@ func TestCPURealPrograms(t *testing.T) {
 		t.Skip("CPU profiles need root")
 	}
 	testtarget.Whole(t, "CPU profiles of servers")
-	for _, spec := range realtarget.Programs() {
+	for _, spec := range realtarget.Chosen(t) {
 		t.Run(spec.Name, func(t *testing.T) {
 			target := spec.Start(t)
 			load := target.StartLoad()

@@ -9,7 +9,7 @@ const someRun = `{"Action":"start","Package":"p"}
 {"Action":"run","Package":"p","Test":"TestGood"}
 {"Action":"output","Package":"p","Test":"TestGood","Output":"=== RUN   TestGood\n"}
 {"Action":"output","Package":"p","Test":"TestGood","Output":"    a_test.go:3: chatter\n"}
-{"Action":"output","Package":"p","Test":"TestGood","Output":"    a_test.go:4: only with RELEASES=all: [1.13.15]\n"}
+{"Action":"output","Package":"p","Test":"TestGood","Output":"    a_test.go:4: only with RELEASES=each: [1.13.15]\n"}
 {"Action":"pass","Package":"p","Test":"TestGood/part","Elapsed":20}
 {"Action":"pass","Package":"p","Test":"TestGood","Elapsed":20.4}
 {"Action":"run","Package":"p","Test":"TestSkipped"}

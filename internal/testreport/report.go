@@ -162,12 +162,10 @@ func (r *report) endTest(name testName, action string) {
 		delete(r.running, name)
 	}
 	for line := range strings.Lines(text) {
-		for _, why := range []string{testtarget.LeftOut, testtarget.LeftOutKube} {
-			_, reason, found := strings.Cut(line, why)
-			// The tests of live events run twice.
-			if s := (skip{name, strings.TrimSpace(reason)}); found && !slices.Contains(r.leftOut, s) {
-				r.leftOut = append(r.leftOut, s)
-			}
+		_, reason, found := cutLeftOut(line)
+		// The tests of live events run twice.
+		if s := (skip{name, strings.TrimSpace(reason)}); found && !slices.Contains(r.leftOut, s) {
+			r.leftOut = append(r.leftOut, s)
 		}
 	}
 	switch action {
@@ -179,14 +177,23 @@ func (r *report) endTest(name testName, action string) {
 		io.WriteString(r.out, text)
 	case "skip":
 		lines := reasonLines(text)
-		last := ""
 		if len(lines) > 0 {
-			last = lines[len(lines)-1]
+			if before, _, found := cutLeftOut(lines[len(lines)-1]); found && before == "" {
+				return
+			}
 		}
-		if !strings.HasPrefix(last, testtarget.LeftOut) && !strings.HasPrefix(last, testtarget.LeftOutKube) {
-			r.skipped = append(r.skipped, skip{name, cmp.Or(strings.Join(lines, " "), "no reason given")})
+		r.skipped = append(r.skipped, skip{name, cmp.Or(strings.Join(lines, " "), "no reason given")})
+	}
+}
+
+// cutLeftOut cuts a line by which a test says that it leaves something out.
+func cutLeftOut(line string) (before, reason string, found bool) {
+	for _, why := range []string{testtarget.LeftOut, testtarget.LeftOutEach, testtarget.LeftOutKube} {
+		if before, reason, found = strings.Cut(line, why); found {
+			return before, reason, true
 		}
 	}
+	return "", "", false
 }
 
 // endPackage notes the result of a package. The tests of it that still run will never end: their output says why, with

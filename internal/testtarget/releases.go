@@ -26,7 +26,7 @@ var few = []string{"1.12", "1.17", "1.24"}
 func AllVersions() []string { return slices.Clone(releases[:]) }
 
 // Versions returns the Go releases that tests are to run with, oldest first. The environment variable LOUPE_RELEASES
-// chooses them: "few", "all" (the default), or minor releases as in "1.12 1.27".
+// chooses them: "few", "all" (the default), or minor releases as in "1.12 1.27". "each" is all, too: see Each.
 func Versions() []string { return slices.Clone(chosen()) }
 
 var chosen = sync.OnceValue(func() []string {
@@ -42,7 +42,7 @@ var chosen = sync.OnceValue(func() []string {
 func choose(value string) ([]string, error) {
 	wanted := strings.Fields(value)
 	switch value {
-	case "", "all":
+	case "", "all", "each":
 		return releases[:], nil
 	case "few":
 		wanted = few
@@ -55,7 +55,7 @@ func choose(value string) ([]string, error) {
 	}
 	for _, w := range wanted {
 		if !slices.ContainsFunc(releases[:], func(r string) bool { return Minor(r) == w }) {
-			return nil, fmt.Errorf("LOUPE_RELEASES=%q: no release %q, only %s to %s, few and all", value, w, Minor(releases[0]), Minor(Latest()))
+			return nil, fmt.Errorf("LOUPE_RELEASES=%q: no release %q, only %s to %s, few, all and each", value, w, Minor(releases[0]), Minor(Latest()))
 		}
 	}
 	return list, nil
@@ -63,9 +63,46 @@ func choose(value string) ([]string, error) {
 
 // Beginnings of the line in which a test logs what it leaves out.
 const (
-	LeftOut     = "only with RELEASES=all: " // because LOUPE_RELEASES does not choose all releases
-	LeftOutKube = "only with make kube: "    // because LOUPE_KUBE is not set
+	LeftOut     = "only with RELEASES=all: "  // because LOUPE_RELEASES does not choose all releases
+	LeftOutEach = "only with RELEASES=each: " // because LOUPE_RELEASES is not "each"
+	LeftOutKube = "only with make kube: "     // because LOUPE_KUBE is not set
 )
+
+// Each reports whether LOUPE_RELEASES is "each": tests that have many builds of a program run with each of them, which takes hours. With
+// "all" such a test runs with some of them.
+func Each() bool { return os.Getenv("LOUPE_RELEASES") == "each" }
+
+// Requested reports whether LOUPE_RELEASES is "all" or "each". It is for what takes so long that it does not run if LOUPE_RELEASES is not set.
+func Requested() bool { return Each() || os.Getenv("LOUPE_RELEASES") == "all" }
+
+// A Variant is how a program is built: by a Go release, with symbols or without.
+type Variant struct {
+	Go       string
+	Stripped bool
+}
+
+// Variants returns how to build a program with one version of a library. The releases, oldest first, are those to build it with besides the
+// newest one. The variants are the first of them, not stripped, and the newest, stripped; if LOUPE_RELEASES is "each", all of them in both
+// ways; if it does not choose all releases, the newest alone.
+func Variants(tb testing.TB, releases ...string) []Variant {
+	tb.Helper()
+	releases = slices.Compact(append(slices.Clone(releases), Latest()))
+	last := Variant{Latest(), true}
+	if !Requested() {
+		return []Variant{last}
+	}
+	if !Each() {
+		if len(releases) > 2 {
+			tb.Logf("%s%v", LeftOutEach, releases[1:len(releases)-1])
+		}
+		return []Variant{{releases[0], false}, last}
+	}
+	var list []Variant
+	for _, release := range releases {
+		list = append(list, Variant{release, false}, Variant{release, true})
+	}
+	return list
+}
 
 // Among returns those of a test's own list of releases that LOUPE_RELEASES chooses, besides the newest, which is always
 // among them. The test logs the others.
@@ -87,12 +124,19 @@ func Rare[T any](tb testing.TB, list ...T) []T {
 	return among(tb, list, func(T) bool { return Complete() })
 }
 
-// Ends returns a list of releases or specs, oldest first, if LOUPE_RELEASES chooses all releases, and its first and last element
-// otherwise. It is for what takes long. The test logs the others.
+// Ends returns a list of releases or specs, oldest first, if LOUPE_RELEASES is "each". If it chooses all releases otherwise, Ends returns the
+// first and the last element and one in three between, or else the first and the last. It is for what takes long. The test logs the others.
 func Ends[T any](tb testing.TB, list []T) []T {
 	tb.Helper()
 	n := 0
-	return among(tb, list, func(T) bool { n++; return Complete() || n == 1 || n == len(list) })
+	why := LeftOut
+	if Complete() {
+		why = LeftOutEach
+	}
+	return amongFor(tb, why, list, func(T) bool {
+		n++
+		return Each() || n == 1 || n == len(list) || Complete() && (len(list)-n)%3 == 0
+	})
 }
 
 // Last returns a list of releases or specs, oldest first, if LOUPE_RELEASES chooses all releases, and its last element alone
@@ -182,6 +226,11 @@ func isChosen(release string) bool {
 
 func among[T any](tb testing.TB, list []T, wanted func(T) bool) []T {
 	tb.Helper()
+	return amongFor(tb, LeftOut, list, wanted)
+}
+
+func amongFor[T any](tb testing.TB, why string, list []T, wanted func(T) bool) []T {
+	tb.Helper()
 	var in, out []T
 	for _, v := range list {
 		if wanted(v) {
@@ -191,7 +240,7 @@ func among[T any](tb testing.TB, list []T, wanted func(T) bool) []T {
 		}
 	}
 	if len(out) > 0 {
-		tb.Logf("%s%v", LeftOut, out)
+		tb.Logf("%s%v", why, out)
 	}
 	return in
 }

@@ -10,6 +10,7 @@ func TestChoose(t *testing.T) {
 	for value, want := range map[string][]string{
 		"":            releases[:],
 		"all":         releases[:],
+		"each":        releases[:],
 		"few":         {"1.12.17", "1.17.13", "1.24.13", "1.26.11", "1.27.4"},
 		"1.27 1.12":   {"1.12.17", "1.27.4"},
 		"1.12.17":     nil,
@@ -70,11 +71,32 @@ func TestParts(t *testing.T) {
 	} {
 		var log logged
 		got, lines := test.part(&log), 1
-		if Complete() {
+		switch {
+		case Complete() && test.name == "Ends" && !Each():
+			test.want = []string{"a", "b", "e"}
+		case Complete():
 			test.want, lines = list, 0
 		}
 		if !slices.Equal(got, test.want) || len(log.lines) != lines {
 			t.Errorf("%s: %q, logged %q; want %q", test.name, got, log.lines, test.want)
+		}
+	}
+}
+
+// TestVariants checks how programs with a library are built.
+func TestVariants(t *testing.T) {
+	first, middle, last := releases[0], releases[3], Latest()
+	for value, want := range map[string][]Variant{
+		"few":  {{last, true}},
+		"1.12": {{last, true}},
+		"":     {{last, true}},
+		"all":  {{first, false}, {last, true}},
+		"each": {{first, false}, {first, true}, {middle, false}, {middle, true}, {last, false}, {last, true}},
+	} {
+		t.Setenv("LOUPE_RELEASES", value)
+		var log logged
+		if got := Variants(&log, first, middle, last); !slices.Equal(got, want) || (len(log.lines) == 1) != (value == "all") {
+			t.Errorf("%q: %v, logged %q; want %v", value, got, log.lines, want)
 		}
 	}
 }

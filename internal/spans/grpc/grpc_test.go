@@ -3,7 +3,6 @@ package grpc_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -51,7 +50,7 @@ func (v version) spec(release string, stripped bool) testtarget.Spec {
 }
 
 // all reports whether all versions are tested. Otherwise it is the newest one with the newest Go release.
-func all() bool { return os.Getenv("LOUPE_RELEASES") == "all" }
+func all() bool { return testtarget.Requested() }
 
 // each runs a test with each engine, each version and each build.
 func each(t *testing.T, test func(t *testing.T, v version, o *observed)) {
@@ -61,18 +60,12 @@ func each(t *testing.T, test func(t *testing.T, v version, o *observed)) {
 		t.Log(testtarget.LeftOut + "versions of gRPC other than the newest")
 	}
 	for _, v := range list {
-		releases := []string{testtarget.Latest()}
-		if all() {
-			releases = append(releases, v.release)
-		}
-		for _, release := range releases {
-			for _, stripped := range []bool{false, true} {
-				spec := v.spec(release, stripped)
-				spanstest.Run(t, spec, spanstest.Engines(), func(t *testing.T, engine loupe.Engine) {
-					target := testtarget.Start(t, testtarget.Build(t, spec))
-					test(t, v, observe(t, target, engine, v.name == versions[len(versions)-1].name))
-				})
-			}
+		for _, b := range testtarget.Variants(t, v.release) {
+			spec := v.spec(b.Go, b.Stripped)
+			spanstest.Run(t, spec, spanstest.Engines(), func(t *testing.T, engine loupe.Engine) {
+				target := testtarget.Start(t, testtarget.Build(t, spec))
+				test(t, v, observe(t, target, engine, v.name == versions[len(versions)-1].name))
+			})
 		}
 	}
 }

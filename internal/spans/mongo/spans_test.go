@@ -33,15 +33,13 @@ func specs(t *testing.T) (list []testtarget.Spec) {
 	spec := func(v version, release string, stripped bool) testtarget.Spec {
 		return testtarget.Spec{Program: "curator", Go: release, Stripped: stripped, Flags: "-modfile=mongo-" + v.name + ".mod", Tags: v.tags}
 	}
-	if os.Getenv("LOUPE_RELEASES") != "all" {
+	if !testtarget.Requested() {
 		t.Log(testtarget.LeftOut + "versions of the MongoDB driver other than the oldest and the newest, and other releases")
 		return []testtarget.Spec{spec(versions[1], versions[1].release, false), spec(versions[3], testtarget.Latest(), true)}
 	}
 	for _, v := range versions {
-		for _, release := range releases(v.release) {
-			for _, stripped := range []bool{false, true} {
-				list = append(list, spec(v, release, stripped))
-			}
+		for _, b := range testtarget.Variants(t, releases(v.release)...) {
+			list = append(list, spec(v, b.Go, b.Stripped))
 		}
 	}
 	return list
@@ -238,7 +236,7 @@ func TestSpans(t *testing.T) {
 // of the requests, which its contexts name.
 func TestLoad(t *testing.T) {
 	all := specs(t)
-	if os.Getenv("LOUPE_RELEASES") != "all" {
+	if !testtarget.Requested() {
 		all = all[len(all)-1:]
 	}
 	each(t, all, func(t *testing.T, c *curator) {

@@ -26,11 +26,14 @@ func specs() []testtarget.Spec {
 		return testtarget.Spec{Program: "tandem", Go: release, Stripped: stripped, Flags: "-modfile=net-" + version + ".mod"}
 	}
 	list := []testtarget.Spec{build("0.62", testtarget.Latest(), true), build("0.35", testtarget.Latest(), true)}
-	if os.Getenv("LOUPE_RELEASES") != "all" {
+	if !testtarget.Requested() {
 		return list
 	}
 	for _, b := range []struct{ version, release string }{{"0.62", "1.26.11"}, {"0.35", "1.23.12"}, {"0.4", "1.19.13"}, {"0.4", testtarget.Latest()}} {
-		list = append(list, build(b.version, b.release, true), build(b.version, b.release, false))
+		list = append(list, build(b.version, b.release, false))
+		if testtarget.Each() {
+			list = append(list, build(b.version, b.release, true))
+		}
 	}
 	return append(list, build("0.62", testtarget.Latest(), false))
 }

@@ -20,7 +20,7 @@ import (
 // TestSecret has a program work in secret mode (package runtime/secret): its operations are reported without names and statements.
 func TestSecret(t *testing.T) {
 	for _, release := range []string{"1.26.11", testtarget.Latest()} {
-		if release != testtarget.Latest() && os.Getenv("LOUPE_RELEASES") != "all" {
+		if release != testtarget.Latest() && !testtarget.Requested() {
 			t.Log(testtarget.LeftOut + "Go " + release)
 			continue
 		}

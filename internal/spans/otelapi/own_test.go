@@ -217,7 +217,7 @@ func TestSDK(t *testing.T) {
 		t.Skip("eBPF requires root")
 	}
 	list := versions
-	if os.Getenv("LOUPE_RELEASES") != "all" {
+	if !testtarget.Requested() {
 		list = list[len(list)-1:]
 	}
 	for _, v := range list {

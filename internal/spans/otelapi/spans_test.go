@@ -42,10 +42,9 @@ func (v version) spec(release string, stripped bool) testtarget.Spec {
 // each runs a test with each version and each build, or if LOUPE_RELEASES does not choose all releases with the newest ones. Engine
 // inline reports spans on arm64 only: see TestInline.
 func each(t *testing.T, test func(t *testing.T, o *observed)) {
-	list, builds := versions, []bool{false, true}
-	all := os.Getenv("LOUPE_RELEASES") == "all"
-	if !all {
-		list, builds = list[len(list)-1:], builds[1:]
+	list := versions
+	if !testtarget.Requested() {
+		list = list[len(list)-1:]
 		t.Log(testtarget.LeftOut + "versions of OpenTelemetry other than the newest")
 	}
 	engines := []loupe.Engine{loupe.EngineUprobe}
@@ -53,21 +52,15 @@ func each(t *testing.T, test func(t *testing.T, o *observed)) {
 		engines = append(engines, loupe.EngineInline)
 	}
 	for _, v := range list {
-		releases := []string{testtarget.Latest()}
-		if all {
-			releases = append(releases, v.releases...)
-		}
-		for _, release := range releases {
-			for _, stripped := range builds {
-				for _, engine := range engines {
-					spec := v.spec(release, stripped)
-					t.Run(fmt.Sprintf("%s/%s", engine, spec), func(t *testing.T) {
-						if engine == loupe.EngineUprobe && os.Getuid() != 0 {
-							t.Skip("eBPF requires root")
-						}
-						test(t, observe(t, testtarget.Start(t, testtarget.Build(t, spec)), engine))
-					})
-				}
+		for _, b := range testtarget.Variants(t, v.releases...) {
+			for _, engine := range engines {
+				spec := v.spec(b.Go, b.Stripped)
+				t.Run(fmt.Sprintf("%s/%s", engine, spec), func(t *testing.T) {
+					if engine == loupe.EngineUprobe && os.Getuid() != 0 {
+						t.Skip("eBPF requires root")
+					}
+					test(t, observe(t, testtarget.Start(t, testtarget.Build(t, spec)), engine))
+				})
 			}
 		}
 	}

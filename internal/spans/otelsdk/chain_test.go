@@ -245,7 +245,7 @@ var versions = []version{
 // each runs a test with each engine, version and build, or if LOUPE_RELEASES does not choose all releases with the newest ones.
 func each(t *testing.T, test func(t *testing.T, v version, spec testtarget.Spec, opt loupe.Options)) {
 	list, builds := versions, []bool{false, true}
-	if os.Getenv("LOUPE_RELEASES") != "all" {
+	if !testtarget.Requested() {
 		list, builds = list[len(list)-1:], builds[1:]
 		t.Log(testtarget.LeftOut + "versions of the SDK other than the newest")
 	}
@@ -301,7 +301,7 @@ const all = `own server GET /orders/{id}
 
 // mode runs a part of TestModes, always with one of the engines.
 func mode(t *testing.T, name string, engine, always loupe.Engine, test func(t *testing.T)) {
-	if engine == always || os.Getenv("LOUPE_RELEASES") == "all" {
+	if engine == always || testtarget.Requested() {
 		t.Run(name, test)
 	}
 }

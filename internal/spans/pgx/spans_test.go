@@ -33,15 +33,13 @@ func specs(t *testing.T) (list []testtarget.Spec) {
 	spec := func(v version, release string, stripped bool) testtarget.Spec {
 		return testtarget.Spec{Program: "clerk", Go: release, Stripped: stripped, Flags: "-modfile=pgx-" + v.name + ".mod"}
 	}
-	if os.Getenv("LOUPE_RELEASES") != "all" {
+	if !testtarget.Requested() {
 		t.Log(testtarget.LeftOut + "versions of pgx other than the oldest and the newest, and other releases")
 		return []testtarget.Spec{spec(versions[0], versions[0].release, false), spec(versions[2], testtarget.Latest(), true)}
 	}
 	for _, v := range versions {
-		for _, release := range releases(v.release) {
-			for _, stripped := range []bool{false, true} {
-				list = append(list, spec(v, release, stripped))
-			}
+		for _, b := range testtarget.Variants(t, releases(v.release)...) {
+			list = append(list, spec(v, b.Go, b.Stripped))
 		}
 	}
 	return list
@@ -69,7 +67,7 @@ type clerk struct {
 
 // last returns the last of the builds, or all if LOUPE_RELEASES chooses all releases.
 func last(specs []testtarget.Spec) []testtarget.Spec {
-	if os.Getenv("LOUPE_RELEASES") == "all" {
+	if testtarget.Requested() {
 		return specs
 	}
 	return specs[len(specs)-1:]

@@ -1,7 +1,6 @@
 package redis_test
 
 import (
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -15,17 +14,16 @@ import (
 
 // TestPlan finds the places of all probes in stripped executables of each version, where the kernel emulates the instruction.
 func TestPlan(t *testing.T) {
-	all := os.Getenv("LOUPE_RELEASES") == "all"
 	for _, v := range versions {
-		releases := []string{testtarget.Latest()}
-		if all {
-			releases = append(v.releases, releases...)
-		} else if fewVersions[v.name] == nil {
+		if !testtarget.Requested() && fewVersions[v.name] == nil {
 			continue
 		}
-		for _, release := range releases {
+		for _, b := range testtarget.Variants(t, v.releases...) {
 			for _, arch := range []string{testtarget.AMD64, testtarget.ARM64} {
-				spec := v.spec(release, true)
+				if arch == testtarget.ARM64 && b.Go != testtarget.Latest() && !testtarget.Each() {
+					continue // the libraries are compiled once more
+				}
+				spec := v.spec(b.Go, true)
 				spec.Arch = arch
 				t.Run(spec.String(), func(t *testing.T) { checkPlan(t, v, spec) })
 			}

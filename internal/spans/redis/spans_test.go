@@ -3,7 +3,6 @@ package redis_test
 import (
 	"fmt"
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -71,7 +70,7 @@ type target struct {
 
 // each runs a test with each version, Go release, build and engine. several is that of startServers.
 func each(t *testing.T, opt loupe.SpanOptions, several bool, test func(o *target)) {
-	all := os.Getenv("LOUPE_RELEASES") == "all"
+	all := testtarget.Requested()
 	if !all {
 		t.Log(testtarget.LeftOut + "other versions of the Redis client")
 	}
@@ -81,14 +80,10 @@ func each(t *testing.T, opt loupe.SpanOptions, several bool, test func(o *target
 		if all {
 			engines = spanstest.Engines()
 		}
-		releases := []string{testtarget.Latest()}
-		if all {
-			releases = append(v.releases, releases...)
-		}
-		for i, release := range releases {
-			spec := v.spec(release, i%2 == v.major%2)
+		for _, b := range testtarget.Variants(t, v.releases...) {
+			spec := v.spec(b.Go, b.Stripped)
 			spanstest.Run(t, spec, engines, func(t *testing.T, engine loupe.Engine) {
-				test(observe(t, &target{t: t, version: v, release: release, servers: s}, spec, engine, opt))
+				test(observe(t, &target{t: t, version: v, release: b.Go, servers: s}, spec, engine, opt))
 			})
 		}
 	}

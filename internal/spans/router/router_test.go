@@ -58,27 +58,20 @@ func (v version) spec(release string, stripped bool) testtarget.Spec {
 
 // each runs a test with each engine, each version and each build.
 func each(t *testing.T, test func(t *testing.T, v version, o *observed)) {
-	all := os.Getenv("LOUPE_RELEASES") == "all"
 	for _, v := range versions {
-		releases, builds := []string{testtarget.Latest()}, []bool{true}
-		switch {
-		case all:
-			releases, builds = append(releases, v.releases...), []bool{false, true}
-		case !v.few:
+		if !testtarget.Requested() && !v.few {
 			t.Logf(testtarget.LeftOut+"%s", v.spec("", true))
 			continue
 		}
-		for _, release := range releases {
-			for _, stripped := range builds {
-				for _, engine := range []loupe.Engine{loupe.EngineUprobe, loupe.EngineInline} {
-					spec := v.spec(release, stripped)
-					t.Run(fmt.Sprintf("%s/%s", engine, spec), func(t *testing.T) {
-						if engine == loupe.EngineUprobe && os.Getuid() != 0 {
-							t.Skip("eBPF requires root")
-						}
-						test(t, v, observe(t, testtarget.Start(t, testtarget.Build(t, spec)), engine))
-					})
-				}
+		for _, b := range testtarget.Variants(t, v.releases...) {
+			for _, engine := range []loupe.Engine{loupe.EngineUprobe, loupe.EngineInline} {
+				spec := v.spec(b.Go, b.Stripped)
+				t.Run(fmt.Sprintf("%s/%s", engine, spec), func(t *testing.T) {
+					if engine == loupe.EngineUprobe && os.Getuid() != 0 {
+						t.Skip("eBPF requires root")
+					}
+					test(t, v, observe(t, testtarget.Start(t, testtarget.Build(t, spec)), engine))
+				})
 			}
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -379,7 +378,7 @@ func TestUnparsed(t *testing.T) {
 // TestPooled performs operations for requests of HTTP in goroutines that exist before these. Their contexts name the requests.
 func TestPooled(t *testing.T) {
 	specs := ledgers(t)
-	if os.Getenv("LOUPE_RELEASES") != "all" {
+	if !testtarget.Requested() {
 		specs = specs[len(specs)-1:]
 	}
 	each(t, specs, func(t *testing.T, target *ledger) {

@@ -38,26 +38,21 @@ func (v Version) spec(program, prefix, release string, stripped bool) testtarget
 func Each(t *testing.T, program, prefix string, versions []Version, test func(t *testing.T, v Version, o *Observed)) {
 	broker := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "postoffice", Flags: "-modfile=kfake.mod"}))
 	list := versions
-	if !testtarget.Complete() {
+	if !testtarget.Requested() {
 		list = list[len(list)-1:]
 		t.Log(testtarget.LeftOut + "versions other than the newest, and builds that are not stripped")
 	}
 	for _, v := range list {
-		for _, release := range releases(v.Release) {
-			for _, stripped := range []bool{true, false} {
-				if !stripped && !testtarget.Complete() {
-					continue
-				}
-				for _, engine := range []loupe.Engine{loupe.EngineUprobe, loupe.EngineInline} {
-					spec := v.spec(program, prefix, release, stripped)
-					t.Run(fmt.Sprintf("%s/%s", engine, spec), func(t *testing.T) {
-						if engine == loupe.EngineUprobe && os.Getuid() != 0 {
-							t.Skip("eBPF requires root")
-						}
-						target := testtarget.Start(t, testtarget.Build(t, spec))
-						test(t, v, observe(t, target, broker, loupe.Options{Engine: engine}))
-					})
-				}
+		for _, b := range testtarget.Variants(t, releases(v.Release)...) {
+			for _, engine := range []loupe.Engine{loupe.EngineUprobe, loupe.EngineInline} {
+				spec := v.spec(program, prefix, b.Go, b.Stripped)
+				t.Run(fmt.Sprintf("%s/%s", engine, spec), func(t *testing.T) {
+					if engine == loupe.EngineUprobe && os.Getuid() != 0 {
+						t.Skip("eBPF requires root")
+					}
+					target := testtarget.Start(t, testtarget.Build(t, spec))
+					test(t, v, observe(t, target, broker, loupe.Options{Engine: engine}))
+				})
 			}
 		}
 	}
