@@ -56,8 +56,10 @@ func (Collector) get(dir, name string) error {
 	}
 	// The module of the collector is written by the builder, and is no part of a workspace.
 	env := slices.Concat(os.Environ(), []string{"GOFLAGS=-mod=mod", "GO111MODULE=on", "GOWORK=off", "CGO_ENABLED=0"})
-	if err := run(dir, env, "go", "run", collectorBuilder, "--config", manifest); err != nil {
+	if err := run(dir, env, "go", "run", collectorBuilder, "--skip-compilation", "--config", manifest); err != nil {
 		return err
 	}
-	return os.Rename(filepath.Join(dir, "build", "collector"), filepath.Join(dir, name))
+	// The builder would compile with -trimpath, and thus all packages that other programs have, too, once more.
+	return run(filepath.Join(dir, "build"), env, "go", "build", "-buildvcs=false", "-ldflags=-s -w", "-gcflags=go.opentelemetry.io/collector/...=-l -dwarf=false",
+		"-o", filepath.Join(dir, name), ".")
 }
