@@ -147,18 +147,24 @@ func Last[T any](tb testing.TB, list []T) []T {
 	return among(tb, list, func(T) bool { n++; return Complete() || n == len(list) })
 }
 
-// Some returns a list of what a test does many times, or one in n of its elements if LOUPE_RELEASES does not choose all releases. The
-// test logs how many it leaves out.
+// Some returns a list of what a test does many times if LOUPE_RELEASES is "each". Otherwise it returns one in n of its elements, or three times as
+// many if LOUPE_RELEASES chooses all releases. The test logs how many it leaves out.
 func Some[T any](tb testing.TB, list []T, n int) []T {
 	tb.Helper()
-	if Complete() {
-		return list
+	why := LeftOut
+	switch {
+	case Each():
+		n = 1
+	case Complete():
+		n, why = max(n/3, 1), LeftOutEach
 	}
 	var some []T
 	for i := 0; i < len(list); i += n {
 		some = append(some, list[i])
 	}
-	tb.Logf(LeftOut+"%d more of %d", len(list)-len(some), len(list))
+	if len(some) < len(list) {
+		tb.Logf(why+"%d more of %d", len(list)-len(some), len(list))
+	}
 	return some
 }
 
