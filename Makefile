@@ -21,7 +21,7 @@ BENCH       ?= .
 FUZZTIME    ?= 30s
 TORTURE     ?= 1m
 # Releases of Go that test targets are built with: few, all, or some as in "1.12 1.27". With each, those that have many builds, such as one
-# for each version of a library and each release, have all of these, which takes hours. Make targets for long tests have each.
+# for each version of a library and each release, have all of these, which takes hours. make truth and make torture have each.
 RELEASES    ?= few
 # Tests of package loupe that choose the engines themselves, or use none: they need not run once more with engine inline.
 INLINE_ANYWAY = ^(TestTorture|TestInline|TestForeign|TestClose(Frozen|BesideDebugger)|TestBlockedInNamespace|TestTwoEngines|TestSingleUprobes|TestLibrary|TestCoarse|TestAlloc|TestCPU|TestWall|TestHeapProfile|TestContentionProfiles|TestRealHeap|TestProfileOff|TestSiteAllocs|TestMemory(Events|Recorded|Only)$$)

@@ -51,13 +51,13 @@ var helmOnly = regexp.MustCompile(`(?m)^(# Source: .*| *app\.kubernetes\.io/mana
 // TestManifestsCurrent checks that the plain manifests are those of the chart.
 func TestManifestsCurrent(t *testing.T) {
 	const file = "kubernetes/loupe-agent.yaml"
-	want := "# The node agent for Kubernetes, rendered from deploy/helm/loupe-agent by `go test ./deploy -run TestManifestsCurrent -update`:\n" +
+	want := "# The node agent for Kubernetes, rendered from deploy/helm/loupe-agent by `LOUPE_KUBE=yes go test ./deploy -run TestManifestsCurrent -update`:\n" +
 		"# kubectl apply -f deploy/kubernetes/loupe-agent.yaml\n" + helmOnly.ReplaceAllString(render(t, "--set", "namespace.create=true"), "")
 	if *update {
 		write(t, file, want)
 	}
 	if text, err := os.ReadFile(file); err != nil || string(text) != want {
-		t.Errorf("%s is not current (%v): run go test ./deploy -run TestManifestsCurrent -update", file, err)
+		t.Errorf("%s is not current (%v): run LOUPE_KUBE=yes go test ./deploy -run TestManifestsCurrent -update", file, err)
 	}
 }
 
