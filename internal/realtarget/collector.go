@@ -60,6 +60,6 @@ func (Collector) get(dir, name string) error {
 		return err
 	}
 	// The builder would compile with -trimpath, and thus all packages that other programs have, too, once more.
-	return run(filepath.Join(dir, "build"), env, "go", "build", "-buildvcs=false", "-ldflags=-s -w", "-gcflags=go.opentelemetry.io/collector/...=-l -dwarf=false",
+	return run(filepath.Join(dir, "build"), env, "go", "build", "-buildvcs=false", "-ldflags=-s -w", "-gcflags=go.opentelemetry.io/collector/...="+quickly,
 		"-o", filepath.Join(dir, name), ".")
 }

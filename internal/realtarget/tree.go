@@ -16,6 +16,9 @@ type Tree struct {
 	Quick []string // patterns of packages that are to be compiled quickly: without inlining and debugging information
 }
 
+// quickly are flags of the compiler for programs at whose code nobody looks.
+const quickly = "-l -dwarf=false"
+
 // String implements Source.
 func (t Tree) String() string { return "module in " + t.Dir }
 
@@ -39,7 +42,7 @@ func (t Tree) get(dir, name string) error {
 	env := slices.Concat(os.Environ(), []string{"GOFLAGS=-mod=readonly", "GO111MODULE=on", "GOWORK=off", "CGO_ENABLED=0"})
 	args := []string{"build", "-buildvcs=false", "-ldflags=-s -w", "-o", filepath.Join(dir, name)}
 	for _, pattern := range t.Quick {
-		args = append(args, "-gcflags="+pattern+"=-l -dwarf=false")
+		args = append(args, "-gcflags="+pattern+"="+quickly)
 	}
 	return run(t.Dir, env, "go", append(args, ".")...)
 }
