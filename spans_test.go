@@ -27,17 +27,18 @@ import (
 // firstSpans is the minor version of the first release whose requests are reported.
 const firstSpans = 19
 
-// webSpecs returns executables of program web, of the releases from firstSpans on: every second one is stripped.
+// webSpecs returns executables of program web, of the releases from firstSpans on: every second one is stripped. Of all releases there are some, as
+// the packages that it requires are compiled for each.
 func webSpecs(t *testing.T) []testtarget.Spec {
+	t.Helper()
 	var specs []testtarget.Spec
-	some := []string{"1.19.13", "1.21.13", "1.22.12", "1.24.13", testtarget.Latest()} // the standard library is compiled for long
 	for i, v := range testtarget.Versions() {
-		if minorOf(t, v) < firstSpans || testtarget.Complete() && !testtarget.Each() && !slices.Contains(some, v) {
-			continue
+		if minorOf(t, v) >= firstSpans {
+			specs = append(specs, testtarget.Spec{Program: "web", Go: v, Stripped: i%2 == 1})
 		}
-		specs = append(specs, testtarget.Spec{Program: "web", Go: v, Stripped: i%2 == 1})
 	}
-	return specs
+	some := []string{"1.19.13", "1.21.13", "1.22.12", "1.24.13", testtarget.Latest()}
+	return testtarget.EachOr(t, specs, func(s testtarget.Spec) bool { return !testtarget.Complete() || slices.Contains(some, s.Go) })
 }
 
 // lastWeb returns the executable of program web of the newest release.

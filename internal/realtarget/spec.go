@@ -57,25 +57,19 @@ func Servers() []Spec {
 }
 
 // Chosen returns the programs that tests are to run with: all of them if LOUPE_RELEASES chooses all releases, and one server of
-// Debian's otherwise. The test logs what it leaves out.
+// Debian's otherwise. It has gopls, whose build takes minutes, only if LOUPE_RELEASES is "each". The test logs what it leaves out.
 func Chosen(tb testing.TB) []Spec {
 	tb.Helper()
 	var usual, rare []Spec
 	for _, s := range Programs() {
-		switch s.Name {
-		case "caddy":
+		if s.Name == "caddy" {
 			usual = append(usual, s)
-		case "gopls": // its build takes minutes
-			if testtarget.Each() {
-				rare = append(rare, s)
-			} else {
-				tb.Log(testtarget.LeftOutEach + s.Name)
-			}
-		default:
+		} else {
 			rare = append(rare, s)
 		}
 	}
-	return append(usual, testtarget.Rare(tb, rare...)...)
+	rare = testtarget.EachOr(tb, testtarget.Rare(tb, rare...), func(s Spec) bool { return s.Name != "gopls" })
+	return append(usual, rare...)
 }
 
 func (s Spec) String() string { return s.Name }

@@ -81,27 +81,34 @@ type Variant struct {
 	Stripped bool
 }
 
+// String returns "go1.27.4/stripped".
+func (v Variant) String() string {
+	if v.Stripped {
+		return "go" + v.Go + "/stripped"
+	}
+	return "go" + v.Go + "/normal"
+}
+
 // Variants returns how to build a program with one version of a library. The releases, oldest first, are those to build it with besides the
 // newest one. The variants are the first of them, not stripped, and the newest, stripped; if LOUPE_RELEASES is "each", all of them in both
-// ways; if it does not choose all releases, the newest alone.
+// ways; if it is neither "each" nor "all", the newest, stripped. The test logs the others.
 func Variants(tb testing.TB, releases ...string) []Variant {
 	tb.Helper()
-	releases = slices.Compact(append(slices.Clone(releases), Latest()))
-	last := Variant{Latest(), true}
-	if !Requested() {
-		return []Variant{last}
-	}
-	if !Each() {
-		if len(releases) > 2 {
-			tb.Logf("%s%v", LeftOutEach, releases[1:len(releases)-1])
-		}
-		return []Variant{{releases[0], false}, last}
-	}
 	var list []Variant
-	for _, release := range releases {
+	for _, release := range slices.Compact(append(slices.Clone(releases), Latest())) {
 		list = append(list, Variant{release, false}, Variant{release, true})
 	}
-	return list
+	first, last := list[0], list[len(list)-1]
+	if !Requested() {
+		return among(tb, list, func(v Variant) bool { return v == last })
+	}
+	return EachOr(tb, list, func(v Variant) bool { return v == first || v == last })
+}
+
+// Since returns a release, the newest one, and one between them, oldest first.
+func Since(oldest string) []string {
+	i := slices.Index(releases[:], oldest)
+	return slices.Compact([]string{oldest, releases[(i+len(releases)-1)/2], Latest()})
 }
 
 // Among returns those of a test's own list of releases that LOUPE_RELEASES chooses, besides the newest, which is always
@@ -124,19 +131,22 @@ func Rare[T any](tb testing.TB, list ...T) []T {
 	return among(tb, list, func(T) bool { return Complete() })
 }
 
-// Ends returns a list of releases or specs, oldest first, if LOUPE_RELEASES is "each". If it chooses all releases otherwise, Ends returns the
-// first and the last element and one in three between, or else the first and the last. It is for what takes long. The test logs the others.
+// Ends returns the first and the last element of a list of releases or specs, oldest first. If LOUPE_RELEASES chooses all releases, one in three
+// between are among them, and if it is "each", all. It is for what takes long. The test logs the others.
 func Ends[T any](tb testing.TB, list []T) []T {
 	tb.Helper()
 	n := 0
-	why := LeftOut
+	end := func(T) bool { n++; return n == 1 || n == len(list) || Complete() && (len(list)-n)%3 == 0 }
 	if Complete() {
-		why = LeftOutEach
+		return EachOr(tb, list, end)
 	}
-	return amongFor(tb, why, list, func(T) bool {
-		n++
-		return Each() || n == 1 || n == len(list) || Complete() && (len(list)-n)%3 == 0
-	})
+	return among(tb, list, end)
+}
+
+// EachOr returns a list if LOUPE_RELEASES is "each", and otherwise those of its elements that are wanted in any case. The test logs the others.
+func EachOr[T any](tb testing.TB, list []T, wanted func(T) bool) []T {
+	tb.Helper()
+	return split(tb, LeftOutEach, list, func(v T) bool { return wanted(v) || Each() })
 }
 
 // Last returns a list of releases or specs, oldest first, if LOUPE_RELEASES chooses all releases, and its last element alone
@@ -168,19 +178,18 @@ func Some[T any](tb testing.TB, list []T, n int) []T {
 	return some
 }
 
-// Builds returns the specs of a program that are analyzed but need not run: each of Versions for amd64 and for arm64, and one in three
-// position-independent. For each of the latter two the standard library is compiled once more, so unless LOUPE_RELEASES chooses all releases,
-// only the newest has these. The test logs what it leaves out.
+// Builds returns the specs of a program that are analyzed but need not run: each of Versions for amd64, for arm64, and position-independent. For
+// each of the latter two the standard library is compiled once more, so unless LOUPE_RELEASES chooses all releases, only the newest has these,
+// and one in three is position-independent unless it is "each". The test logs what it leaves out.
 func Builds(tb testing.TB, program string) []Spec {
 	tb.Helper()
-	var specs []Spec
 	versions := Versions()
-	for i, v := range versions {
-		specs = append(specs, Spec{Program: program, Go: v, Arch: AMD64}, Spec{Program: program, Go: v, Arch: ARM64})
-		if (len(versions)-1-i)%3 == 0 {
-			specs = append(specs, Spec{Program: program, Go: v, Arch: AMD64, PIE: true})
-		}
+	var specs []Spec
+	for _, v := range versions {
+		specs = append(specs, Spec{Program: program, Go: v, Arch: AMD64}, Spec{Program: program, Go: v, Arch: AMD64, PIE: true},
+			Spec{Program: program, Go: v, Arch: ARM64})
 	}
+	specs = EachOr(tb, specs, func(s Spec) bool { return !s.PIE || (len(versions)-1-slices.Index(versions, s.Go))%3 == 0 })
 	return among(tb, specs, func(s Spec) bool { return Complete() || s.Go == Latest() || s.Arch == AMD64 && !s.PIE })
 }
 
@@ -232,10 +241,11 @@ func isChosen(release string) bool {
 
 func among[T any](tb testing.TB, list []T, wanted func(T) bool) []T {
 	tb.Helper()
-	return amongFor(tb, LeftOut, list, wanted)
+	return split(tb, LeftOut, list, wanted)
 }
 
-func amongFor[T any](tb testing.TB, why string, list []T, wanted func(T) bool) []T {
+// split returns the wanted elements of a list, and logs the others, and why they are left out.
+func split[T any](tb testing.TB, why string, list []T, wanted func(T) bool) []T {
 	tb.Helper()
 	var in, out []T
 	for _, v := range list {

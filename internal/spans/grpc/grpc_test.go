@@ -49,13 +49,10 @@ func (v version) spec(release string, stripped bool) testtarget.Spec {
 	return s
 }
 
-// all reports whether all versions are tested. Otherwise it is the newest one with the newest Go release.
-func all() bool { return testtarget.Requested() }
-
 // each runs a test with each engine, each version and each build.
 func each(t *testing.T, test func(t *testing.T, v version, o *observed)) {
 	list := versions
-	if !all() {
+	if !testtarget.Requested() {
 		list = list[len(list)-1:]
 		t.Log(testtarget.LeftOut + "versions of gRPC other than the newest")
 	}

@@ -16,16 +16,13 @@ import (
 // eachPropagating runs a test with each version and each build whose RPCs carry contexts.
 func eachPropagating(t *testing.T, test func(t *testing.T, o *observed)) {
 	list := versions
-	if !all() {
+	if !testtarget.Requested() {
 		list = list[len(list)-1:]
 		t.Log(testtarget.LeftOut + "versions of gRPC other than the newest")
 	}
 	for _, v := range list {
-		for i, release := range []string{v.release, testtarget.Latest()} {
-			if i == 0 && !all() {
-				continue
-			}
-			spec := v.spec(release, i == 1)
+		for _, b := range testtarget.Variants(t, v.release) {
+			spec := v.spec(b.Go, b.Stripped)
 			t.Run(spec.String(), func(t *testing.T) {
 				cmd := testcmd.Within(t, 0, testtarget.Build(t, spec))
 				cmd.Env = append(cmd.Environ(), "GODEBUG=clobberfree=1")

@@ -21,7 +21,8 @@ import (
 
 // specs returns builds of program tandem: the newest version of golang.org/x/net, which calls net/http since Go 1.27, and one that does
 // not; or all of them.
-func specs() []testtarget.Spec {
+func specs(t *testing.T) []testtarget.Spec {
+	t.Helper()
 	build := func(version, release string, stripped bool) testtarget.Spec {
 		return testtarget.Spec{Program: "tandem", Go: release, Stripped: stripped, Flags: "-modfile=net-" + version + ".mod"}
 	}
@@ -31,9 +32,7 @@ func specs() []testtarget.Spec {
 	}
 	for _, b := range []struct{ version, release string }{{"0.62", "1.26.11"}, {"0.35", "1.23.12"}, {"0.4", "1.19.13"}, {"0.4", testtarget.Latest()}} {
 		list = append(list, build(b.version, b.release, false))
-		if testtarget.Each() {
-			list = append(list, build(b.version, b.release, true))
-		}
+		list = append(list, testtarget.EachOr(t, []testtarget.Spec{build(b.version, b.release, true)}, func(testtarget.Spec) bool { return false })...)
 	}
 	return append(list, build("0.62", testtarget.Latest(), false))
 }
@@ -130,7 +129,7 @@ func (o *tandem) get(url string, header ...string) string {
 }
 
 func each(t *testing.T, test func(t *testing.T, o *tandem)) {
-	for _, spec := range specs() {
+	for _, spec := range specs(t) {
 		for _, engine := range []loupe.Engine{loupe.EngineUprobe, loupe.EngineInline} {
 			t.Run(fmt.Sprintf("%s/%s", engine, spec), func(t *testing.T) {
 				if engine == loupe.EngineUprobe && os.Getuid() != 0 {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -53,15 +52,10 @@ func each(t *testing.T, test func(t *testing.T, o *observed)) {
 	}
 	for _, v := range list {
 		for _, b := range testtarget.Variants(t, v.releases...) {
-			for _, engine := range engines {
-				spec := v.spec(b.Go, b.Stripped)
-				t.Run(fmt.Sprintf("%s/%s", engine, spec), func(t *testing.T) {
-					if engine == loupe.EngineUprobe && os.Getuid() != 0 {
-						t.Skip("eBPF requires root")
-					}
-					test(t, observe(t, testtarget.Start(t, testtarget.Build(t, spec)), engine))
-				})
-			}
+			spec := v.spec(b.Go, b.Stripped)
+			spanstest.Run(t, spec, engines, func(t *testing.T, engine loupe.Engine) {
+				test(t, observe(t, testtarget.Start(t, testtarget.Build(t, spec)), engine))
+			})
 		}
 	}
 }

@@ -38,19 +38,11 @@ func specs(t *testing.T) (list []testtarget.Spec) {
 		return []testtarget.Spec{spec(versions[0], versions[0].release, false), spec(versions[2], testtarget.Latest(), true)}
 	}
 	for _, v := range versions {
-		for _, b := range testtarget.Variants(t, releases(v.release)...) {
+		for _, b := range testtarget.Variants(t, testtarget.Since(v.release)...) {
 			list = append(list, spec(v, b.Go, b.Stripped))
 		}
 	}
 	return list
-}
-
-// releases returns a release, the newest one, and one between them.
-func releases(oldest string) []string {
-	all := testtarget.AllVersions()
-	i := slices.Index(all, oldest)
-	list := []string{oldest, all[(i+len(all)-1)/2], testtarget.Latest()}
-	return slices.Compact(list)
 }
 
 // A clerk is a target that is observed.

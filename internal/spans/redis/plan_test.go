@@ -12,18 +12,16 @@ import (
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
-// TestPlan finds the places of all probes in stripped executables of each version, where the kernel emulates the instruction.
+// TestPlan finds the places of all probes in executables of each version, where the kernel emulates the instruction.
 func TestPlan(t *testing.T) {
 	for _, v := range versions {
 		if !testtarget.Requested() && fewVersions[v.name] == nil {
 			continue
 		}
 		for _, b := range testtarget.Variants(t, v.releases...) {
-			for _, arch := range []string{testtarget.AMD64, testtarget.ARM64} {
-				if arch == testtarget.ARM64 && b.Go != testtarget.Latest() && !testtarget.Each() {
-					continue // the libraries are compiled once more
-				}
-				spec := v.spec(b.Go, true)
+			arches := []string{testtarget.AMD64, testtarget.ARM64} // the libraries are compiled for each
+			for _, arch := range testtarget.EachOr(t, arches, func(a string) bool { return a == testtarget.AMD64 || b.Go == testtarget.Latest() }) {
+				spec := v.spec(b.Go, b.Stripped)
 				spec.Arch = arch
 				t.Run(spec.String(), func(t *testing.T) { checkPlan(t, v, spec) })
 			}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -64,15 +63,10 @@ func each(t *testing.T, test func(t *testing.T, v version, o *observed)) {
 			continue
 		}
 		for _, b := range testtarget.Variants(t, v.releases...) {
-			for _, engine := range []loupe.Engine{loupe.EngineUprobe, loupe.EngineInline} {
-				spec := v.spec(b.Go, b.Stripped)
-				t.Run(fmt.Sprintf("%s/%s", engine, spec), func(t *testing.T) {
-					if engine == loupe.EngineUprobe && os.Getuid() != 0 {
-						t.Skip("eBPF requires root")
-					}
-					test(t, v, observe(t, testtarget.Start(t, testtarget.Build(t, spec)), engine))
-				})
-			}
+			spec := v.spec(b.Go, b.Stripped)
+			spanstest.Run(t, spec, spanstest.Engines(), func(t *testing.T, engine loupe.Engine) {
+				test(t, v, observe(t, testtarget.Start(t, testtarget.Build(t, spec)), engine))
+			})
 		}
 	}
 }

@@ -6,7 +6,6 @@ package kafkatest
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/event"
 	"github.com/loupe-go/loupe/internal/english"
+	"github.com/loupe-go/loupe/internal/spans/spanstest"
 	"github.com/loupe-go/loupe/internal/testtarget"
 	"github.com/loupe-go/loupe/spans"
 )
@@ -40,33 +40,17 @@ func Each(t *testing.T, program, prefix string, versions []Version, test func(t 
 	list := versions
 	if !testtarget.Requested() {
 		list = list[len(list)-1:]
-		t.Log(testtarget.LeftOut + "versions other than the newest, and builds that are not stripped")
+		t.Log(testtarget.LeftOut + "versions other than the newest")
 	}
 	for _, v := range list {
-		for _, b := range testtarget.Variants(t, releases(v.Release)...) {
-			for _, engine := range []loupe.Engine{loupe.EngineUprobe, loupe.EngineInline} {
-				spec := v.spec(program, prefix, b.Go, b.Stripped)
-				t.Run(fmt.Sprintf("%s/%s", engine, spec), func(t *testing.T) {
-					if engine == loupe.EngineUprobe && os.Getuid() != 0 {
-						t.Skip("eBPF requires root")
-					}
-					target := testtarget.Start(t, testtarget.Build(t, spec))
-					test(t, v, observe(t, target, broker, loupe.Options{Engine: engine}))
-				})
-			}
+		for _, b := range testtarget.Variants(t, testtarget.Since(v.Release)...) {
+			spec := v.spec(program, prefix, b.Go, b.Stripped)
+			spanstest.Run(t, spec, spanstest.Engines(), func(t *testing.T, engine loupe.Engine) {
+				target := testtarget.Start(t, testtarget.Build(t, spec))
+				test(t, v, observe(t, target, broker, loupe.Options{Engine: engine}))
+			})
 		}
 	}
-}
-
-// releases returns the Go releases with which a version is tested: the oldest that builds it, one between, and the newest.
-func releases(oldest string) []string {
-	all := testtarget.AllVersions()
-	newest := all[len(all)-1]
-	if !testtarget.Complete() {
-		return []string{newest}
-	}
-	all = all[slices.Index(all, oldest):]
-	return slices.Compact([]string{oldest, all[len(all)/2], newest})
 }
 
 // Observed is a program that is observed, with a broker.

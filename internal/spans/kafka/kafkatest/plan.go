@@ -13,17 +13,17 @@ import (
 // Plan checks that the probes of a set have places in executables of a program, for arm64 only with the newest Go release. missing returns
 // the programs of the probes that have none; a name with a question mark is that of one that may have none.
 func Plan(t *testing.T, program, prefix string, versions []Version, set func(v Version) *probe.Set, missing func(v Version, arch string) []string) {
-	if !testtarget.Complete() {
+	if !testtarget.Requested() {
 		versions = versions[len(versions)-1:]
 		t.Log(testtarget.LeftOut + "versions other than the newest")
 	}
 	for _, v := range versions {
-		for _, release := range releases(v.Release) {
+		for _, b := range testtarget.Variants(t, testtarget.Since(v.Release)...) {
 			for _, arch := range []string{testtarget.AMD64, testtarget.ARM64} {
-				if arch == testtarget.ARM64 && release != testtarget.Latest() {
+				if arch == testtarget.ARM64 && b.Go != testtarget.Latest() {
 					continue
 				}
-				spec := v.spec(program, prefix, release, true)
+				spec := v.spec(program, prefix, b.Go, b.Stripped)
 				spec.Arch = arch
 				t.Run(spec.String(), func(t *testing.T) {
 					s := set(v)

@@ -21,13 +21,13 @@ import (
 // LOUPE_RELEASES chooses all releases, it is the newest version.
 func EachPropagating(t *testing.T, program, prefix string, versions []Version, test func(t *testing.T, v Version, o *Observed)) {
 	broker := Broker(t)
-	if !testtarget.Complete() {
+	if !testtarget.Requested() {
 		versions = versions[len(versions)-1:]
 		t.Log(testtarget.LeftOut + "versions other than the newest")
 	}
 	for _, v := range versions {
-		for _, release := range releases(v.Release) {
-			spec := v.spec(program, prefix, release, true)
+		for _, b := range testtarget.Variants(t, testtarget.Since(v.Release)...) {
+			spec := v.spec(program, prefix, b.Go, b.Stripped)
 			t.Run(spec.String(), func(t *testing.T) {
 				o := Propagating(t, spec, broker)
 				o.Do("garbage", "ok")
