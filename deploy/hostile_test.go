@@ -89,13 +89,20 @@ func TestHostile(t *testing.T) {
 			t.Errorf("a line of the log is %q", line)
 		}
 	}
-	pids := map[string]int{}
-	for _, r := range receiver.Metrics() {
-		for _, a := range r.Resource.Attributes {
-			if a.Key == "process.pid" {
-				pids[fmt.Sprint(a.Value.GetIntValue())]++
+	exported := func() map[string]int {
+		pids := map[string]int{}
+		for _, r := range receiver.Metrics() {
+			for _, a := range r.Resource.Attributes {
+				if a.Key == "process.pid" {
+					pids[fmt.Sprint(a.Value.GetIntValue())]++
+				}
 			}
 		}
+		return pids
+	}
+	pids := exported() // the first export may be before the processes are known
+	for begun := time.Now(); pids[fmt.Sprint(target.PID())] == 0 && time.Since(begun) < testcmd.Patience; pids = exported() {
+		time.Sleep(100 * time.Millisecond)
 	}
 	if pids["1"] != 0 || pids[fmt.Sprint(target.PID())] == 0 {
 		t.Errorf("the metrics are those of processes %v", pids)
