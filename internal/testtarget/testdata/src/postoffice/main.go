@@ -9,7 +9,7 @@
 //	                `KEY|VALUE|NAME=VALUE;NAME=VALUE` with the headers, which have no spaces
 //	fill TOPIC N    stores N messages in each partition. The key of message 7 is `key7`, from 0 on
 //	post TOPIC NAME=VALUE;NAME=VALUE  stores a message with headers
-//	fail CODE N     answers the next N requests to store messages with an error
+//	fail CODE N     answers the next N requests to store messages with an error, none if N is 0
 package main
 
 import (
@@ -19,6 +19,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -44,6 +45,10 @@ func number(text string) int {
 func main() {
 	c, err := kfake.NewCluster(kfake.NumBrokers(1))
 	check(err)
+	c.ControlKey(produce, func(r kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		return refuse(r.(*kmsg.ProduceRequest))
+	})
 	serve(false, map[string]command{
 		"address": func([]string) string { return c.ListenAddrs()[0] },
 		"topic": func(args []string) string {
@@ -61,9 +66,9 @@ func main() {
 		"fill":    func(args []string) string { fill(c, args[0], number(args[1])); return "ok" },
 		"post":    func(args []string) string { post(c, args[0], strings.Split(args[1], ";")); return "ok" },
 		"fail": func(args []string) string {
-			for i := 0; i < number(args[1]); i++ {
-				c.ControlKey(produce, refuse(int16(number(args[0]))))
-			}
+			refused.Lock()
+			defer refused.Unlock()
+			refused.code, refused.next = int16(number(args[0])), number(args[1])
 			return "ok"
 		},
 	})
@@ -132,21 +137,31 @@ func records(c *kfake.Cluster, topic string) string {
 	return text.String()
 }
 
-// refuse returns a function that answers a request to store messages with an error.
-func refuse(code int16) func(kmsg.Request) (kmsg.Response, error, bool) {
-	return func(r kmsg.Request) (kmsg.Response, error, bool) {
-		req := r.(*kmsg.ProduceRequest)
-		resp := req.ResponseKind().(*kmsg.ProduceResponse)
-		for _, t := range req.Topics {
-			topic := kmsg.NewProduceResponseTopic()
-			topic.Topic, topic.TopicID = t.Topic, t.TopicID
-			for _, p := range t.Partitions {
-				partition := kmsg.NewProduceResponseTopicPartition()
-				partition.Partition, partition.ErrorCode = p.Partition, code
-				topic.Partitions = append(topic.Partitions, partition)
-			}
-			resp.Topics = append(resp.Topics, topic)
-		}
-		return resp, nil, true
+// refused are the requests to store messages that are answered with an error.
+var refused struct {
+	sync.Mutex
+	code int16
+	next int // how many
+}
+
+// refuse answers a request to store messages with an error if it is to be refused.
+func refuse(req *kmsg.ProduceRequest) (kmsg.Response, error, bool) {
+	refused.Lock()
+	defer refused.Unlock()
+	if refused.next == 0 {
+		return nil, nil, false
 	}
+	refused.next--
+	resp := req.ResponseKind().(*kmsg.ProduceResponse)
+	for _, t := range req.Topics {
+		topic := kmsg.NewProduceResponseTopic()
+		topic.Topic, topic.TopicID = t.Topic, t.TopicID
+		for _, p := range t.Partitions {
+			partition := kmsg.NewProduceResponseTopicPartition()
+			partition.Partition, partition.ErrorCode = p.Partition, refused.code
+			topic.Partitions = append(topic.Partitions, partition)
+		}
+		resp.Topics = append(resp.Topics, topic)
+	}
+	return resp, nil, true
 }
