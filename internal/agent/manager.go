@@ -375,12 +375,17 @@ func causeOf(err error) string {
 // lostPart is the part of the events of a target whose loss is an anomaly.
 const lostPart = 0.01
 
+// rates returns the rates of events that are wanted of a target. The caller holds mu.
+func (m *manager) rates(s *config.Sampling) target.Rates {
+	return target.Rates{All: float64(s.EventsPerSecond) * m.scale, Waits: float64(s.WaitsPerSecond) * m.scale, Runs: float64(s.RunsPerSecond) * m.scale}
+}
+
 // settings returns the settings of a target. The caller holds mu.
 func (m *manager) settings(e *entry) target.Settings {
 	c, tr, sampling := m.config, &e.decision.Tracing, &e.decision.Sampling
 	s := target.Settings{Engine: loupe.Engine(tr.Engine), StackDepth: -1, System: !c.Filters.IgnoreRuntimeGoroutines, Sites: c.Output.Prometheus.Sites,
 		Buffer: int(c.Budget.BufferBytes), Overhead: float64(sampling.MaxTargetOverhead) * m.scale,
-		Scaled: m.scale < 1, Allocs: tr.Allocations, Events: float64(sampling.EventsPerSecond) * m.scale, MinRatio: float64(sampling.MinRatio),
+		Scaled: m.scale < 1, Allocs: tr.Allocations, Rates: m.rates(sampling), MinRatio: float64(sampling.MinRatio),
 		Alerts: target.Thresholds{Growth: c.Alerts.GoroutineGrowth, Latency: c.Alerts.Latency, Stalled: c.Alerts.Stalled, Lost: lostPart, For: c.Alerts.For}}
 	if c.Recordings.Directory != "" {
 		s.Record = time.Duration(c.Recordings.Seconds) * time.Second

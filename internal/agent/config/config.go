@@ -137,8 +137,15 @@ type Override struct {
 
 // Sampling bounds the events of a target.
 type Sampling struct {
-	// EventsPerSecond is the rate of events of one target that the agent aims at. It records one in N goroutines to keep it.
+	// EventsPerSecond is the rate of events of one target that the agent aims at. It records one in N goroutines to keep it: those that it
+	// records have the events of all kinds.
 	EventsPerSecond int `key:"events_per_second" default:"2000" min:"1" max:"10000000" env:"SAMPLE_RATE_HZ"`
+
+	// WaitsPerSecond is the same for the beginnings and ends of waits alone. 0: there is no such rate.
+	WaitsPerSecond int `key:"waits_per_second" default:"0" min:"0" max:"10000000"`
+
+	// RunsPerSecond is the same for the events by which goroutines begin and stop to run. 0: there is no such rate.
+	RunsPerSecond int `key:"runs_per_second" default:"0" min:"0" max:"10000000"`
 
 	// MinRatio is the smallest part of the goroutines that is recorded.
 	MinRatio Ratio `key:"min_ratio" default:"0.01" min:"0.0001" max:"1"`

@@ -26,7 +26,7 @@ type Settings struct {
 	Sites      int          // sites with a series of their own
 	Buffer     int          // bytes, for events
 	Overhead   float64      // the part of the target's processor time that probes may take
-	Events     float64      // per second, at which fewer goroutines are sampled; 0: any number
+	Rates      Rates        // of events, at which fewer goroutines are sampled
 	MinRatio   float64      // the least part of the goroutines that is sampled
 	Alerts     Thresholds
 	Record     time.Duration // before an anomaly that is recorded; 0: nothing is
@@ -339,26 +339,22 @@ func (t *Target) observe(level Level) {
 func (t *Target) resample() {
 	t.mu.Lock()
 	w, s, now := t.watch, &t.settings, time.Now()
-	if w == nil || s.Events == 0 || now.Sub(t.sampledAt) < sampleEvery {
+	if w == nil || now.Sub(t.sampledAt) < sampleEvery {
 		t.mu.Unlock()
 		return
 	}
-	want, least, live, since := s.Events, s.MinRatio, 0, t.sampledAt
+	limits, least, live, since := s.Rates, s.MinRatio, 0, t.sampledAt
 	if t.census != nil {
 		live = t.census.live
 	}
 	t.sampledAt = now
 	t.mu.Unlock()
-	events := uint64(0)
-	for _, n := range w.session.Stats().Kinds {
-		events += n.Produced
-	}
-	rate := float64(events-min(events, w.eventsBefore)) / now.Sub(since).Seconds()
-	w.eventsBefore = events
+	made, before := producedOf(w.session.Stats().Kinds), w.produced
+	w.produced = made
 	if since.IsZero() || w.isFirst() {
 		return
 	}
-	if err := w.resample(rate, want, least, live, &t.sums); err != nil {
+	if err := w.resample(limits.room(made.since(before, now.Sub(since))), least, live, &t.sums); err != nil {
 		t.log.Debug("the sampling ratio cannot be changed", "pid", t.opt.PID, "err", err)
 	}
 }

@@ -35,8 +35,8 @@ type watch struct {
 	ratio float64 // of the goroutines that are observed
 
 	// Of the goroutine that runs the target: the events as of its last measurement, and whether there was one.
-	eventsBefore uint64
-	measured     bool
+	produced produced // as of the last step
+	measured bool
 
 	cost loupe.HitCost
 }
@@ -82,14 +82,11 @@ const (
 	sampleMin  = 200 // goroutines that are sampled at least, as far as there are so many
 )
 
-// resample changes the part of the goroutines that are observed so that there are about so many events per second: one that is neither below
-// least nor so small that few goroutines are left. rate is that of events now.
-func (w *watch) resample(rate, want, least float64, live int, to *sums) error {
-	if rate <= 0 {
-		rate = 1
-	}
+// resample changes the part of the goroutines that are observed by a factor, for which there is room: to one that is neither below least nor
+// so small that few goroutines are left. Events of all kinds are of the same goroutines, so that what is known of each of them is complete.
+func (w *watch) resample(factor, least float64, live int, to *sums) error {
 	least = max(least, min(1, sampleMin/float64(max(live, 1))))
-	next := min(1, max(least, w.ratio*want/rate))
+	next := min(1, max(least, w.ratio*factor))
 	if next == w.ratio || next < 1 && next > w.ratio/sampleStep && next < w.ratio*sampleStep {
 		return nil
 	}

@@ -38,7 +38,7 @@ func TestResample(t *testing.T) {
 		{"far too many", 1e9, 1000, 0.01, 100_000, 0.01},
 		{"no events", 0, 1000, 0.01, 100_000, 1},
 	} {
-		if err := w.resample(s.rate, s.want, s.least, s.live, &to); err != nil {
+		if err := w.resample(Rates{All: s.want}.room(Rates{All: s.rate}), s.least, s.live, &to); err != nil {
 			t.Fatal(err)
 		}
 		if got := w.sampled(); got < s.ratio*0.999 || got > s.ratio*1.001 {
