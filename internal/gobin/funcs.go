@@ -2,8 +2,10 @@ package gobin
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"iter"
+	"slices"
 	"strings"
 )
 
@@ -53,14 +55,16 @@ func (b *Binary) FuncForPC(pc uint64) (Func, bool) {
 func (b *Binary) LookupFunc(name string) (Func, bool) {
 	if strings.HasPrefix(name, runtimePrefix) {
 		b.runtimeOnce.Do(b.indexRuntime)
-		i, ok := b.runtimeFuncs[name]
+		at, ok := slices.BinarySearchFunc(b.runtimeFuncs, []byte(name), func(i int32, name []byte) int {
+			return bytes.Compare(b.funcName(int(i)), name)
+		})
 		if !ok {
 			return Func{}, false
 		}
-		return b.funcAt(i)
+		return b.funcAt(int(b.runtimeFuncs[at]))
 	}
 	for i := range b.pcln.nfunc {
-		if rec := b.pcln.record(i); rec != nil && string(b.pcln.name(b.pcln.u32(rec, b.pcln.format.nameOff))) == name {
+		if string(b.funcName(i)) == name {
 			return b.funcAt(i)
 		}
 	}
@@ -69,23 +73,28 @@ func (b *Binary) LookupFunc(name string) (Func, bool) {
 
 const runtimePrefix = "runtime."
 
-// indexRuntime indexes the functions of package runtime by name, because they are looked up often.
+// indexRuntime indexes the functions of package runtime by name, because they are looked up often. The index is small: an agent has one for each
+// process.
 func (b *Binary) indexRuntime() {
-	b.runtimeFuncs = map[string]int{}
 	for i := range b.pcln.nfunc {
-		rec := b.pcln.record(i)
-		if rec == nil {
-			continue
-		}
-		name := b.pcln.name(b.pcln.u32(rec, b.pcln.format.nameOff))
-		if !bytes.HasPrefix(name, []byte(runtimePrefix)) {
-			continue
-		}
-		// A function that assembly code calls has a second entry of the same name, which only adapts the arguments.
-		if other, twice := b.runtimeFuncs[string(name)]; !twice || b.codeSize(i) > b.codeSize(other) {
-			b.runtimeFuncs[string(name)] = i
+		if bytes.HasPrefix(b.funcName(i), []byte(runtimePrefix)) {
+			b.runtimeFuncs = append(b.runtimeFuncs, int32(i))
 		}
 	}
+	// A function that assembly code calls has a second entry of the same name, which only adapts the arguments.
+	slices.SortFunc(b.runtimeFuncs, func(i, j int32) int {
+		return cmp.Or(bytes.Compare(b.funcName(int(i)), b.funcName(int(j))), -cmp.Compare(b.codeSize(int(i)), b.codeSize(int(j))), cmp.Compare(i, j))
+	})
+	b.runtimeFuncs = slices.Clip(slices.CompactFunc(b.runtimeFuncs, func(i, j int32) bool { return bytes.Equal(b.funcName(int(i)), b.funcName(int(j))) }))
+}
+
+// funcName returns the full name of function i of the table, or nil if its record is out of range.
+func (b *Binary) funcName(i int) []byte {
+	rec := b.pcln.record(i)
+	if rec == nil {
+		return nil
+	}
+	return b.pcln.name(b.pcln.u32(rec, b.pcln.format.nameOff))
 }
 
 // codeSize returns the size of the code of function i in bytes.

@@ -280,3 +280,21 @@ func TestStrings(t *testing.T) {
 		t.Error("a caller can change the layout's own texts")
 	}
 }
+
+// TestSnapshotsShared expects that layouts of one release share what the table has, as those of the processes of an agent do.
+func TestSnapshotsShared(t *testing.T) {
+	var data []*table.Snapshot
+	for _, version := range []string{"go1.22.12", "go1.22.12", "go1.22.12 X:boringcrypto", "go1.21.13"} {
+		l, err := ForVersion(version, "amd64")
+		if err != nil {
+			t.Fatal(err)
+		}
+		data = append(data, l.data)
+	}
+	if data[0] != data[1] || data[0] != data[2] {
+		t.Error("the same release has been read again")
+	}
+	if data[0] == data[3] {
+		t.Error("two releases have the same layout")
+	}
+}

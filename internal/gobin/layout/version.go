@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"weak"
 
 	"github.com/loupe-go/loupe/internal/gobin/layout/internal/table"
 )
@@ -49,7 +51,7 @@ func ForVersion(goVersion, arch string) (*Layout, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := t.Snapshot(at, arch)
+	data, err := snapshot(t, at, arch)
 	if err != nil {
 		return nil, err
 	}
@@ -57,6 +59,29 @@ func ForVersion(goVersion, arch string) (*Layout, error) {
 		return &Layout{GoVersion: goVersion, Arch: arch, Source: SourceTable, data: data}, nil
 	}
 	return &Layout{GoVersion: "go" + at.String(), Arch: arch, Source: SourceNearest, data: data}, nil
+}
+
+// A tableKey is a release on an architecture.
+type tableKey struct {
+	release table.Release
+	arch    string
+}
+
+// snapshots are what is in use of the table, a weak.Pointer[table.Snapshot] by tableKey: an agent has a layout for each process.
+var snapshots sync.Map
+
+// snapshot returns what the table has of a release. It must not be changed.
+func snapshot(t *table.Text, r table.Release, arch string) (*table.Snapshot, error) {
+	if p, ok := snapshots.Load(tableKey{r, arch}); ok {
+		if s := p.(weak.Pointer[table.Snapshot]).Value(); s != nil {
+			return s, nil
+		}
+	}
+	s, err := t.Snapshot(r, arch)
+	if err == nil {
+		snapshots.Store(tableKey{r, arch}, weak.Make(s))
+	}
+	return s, err
 }
 
 // parseVersion reads a version. exact is false when there is more to it than a release's numbers.
