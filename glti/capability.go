@@ -43,7 +43,7 @@ func (c Capability) String() string {
 	return text + ": available"
 }
 
-// plainMethods are the methods of GLTIEnv, and HandleRaw, with their class in a program with all hooks.
+// plainMethods are the methods of GLTIEnv, CountEvent and HandleRaw, with their class in a program with all hooks.
 var plainMethods = []Capability{
 	{Method: "FuncForName"},
 	{Method: "FuncForPC"},
@@ -60,6 +60,7 @@ var plainMethods = []Capability{
 	{Method: "CountAllocs"},
 	{Method: "Allocs"},
 	{Method: "AllocsEnded"},
+	{Method: "CountEvent"},
 	{Method: "HandleRaw", Class: ClassB},
 }
 

@@ -32,6 +32,8 @@
 //
 // Every event of a stock program has class C.
 //
+// An agent that only wants to know how many events there are needs no callback: see [TracingEnv.CountEvent].
+//
 // A callback that panics is disabled and reported; the program continues. Events that the goroutines of this package cause are
 // not delivered. A callback of class A is not called for events that the callback itself causes.
 //

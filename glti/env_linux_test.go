@@ -36,7 +36,7 @@ func TestCapabilities(t *testing.T) {
 			}
 		}
 	}
-	if methods != len(all) || methods != 44+6+15+1 {
+	if methods != len(all) || methods != 44+6+15+2 {
 		t.Errorf("%d methods, %d capabilities", methods, len(all))
 	}
 	env := NewEnv("capabilities")

@@ -52,6 +52,9 @@ func TestUnavailable(t *testing.T) {
 	if err := env.ReflectCall(1, 2, 3); !errors.Is(err, ErrNotBuilt) {
 		t.Errorf("ReflectCall: %v", err)
 	}
+	if _, err := env.Trace.CountEvent(EvGoStart); !errors.Is(err, ErrNotBuilt) {
+		t.Errorf("CountEvent: %v", err)
+	}
 	if _, err := env.Trace.HandleRaw(EvGoStart, func(*RawRecord) {}); !errors.Is(err, ErrNotBuilt) {
 		t.Errorf("HandleRaw: %v", err)
 	}

@@ -57,6 +57,11 @@ type hooks interface {
 	// callbacks in a fixed array that it reads without a lock: a callback may still run for a moment after remove returned.
 	enableRaw(ev Event, cb func(*RawRecord)) (remove func(), err error)
 
+	// countEvent begins to count an event, or ends that, and counted returns how many there have been while it was counted. countEvent is
+	// called by one goroutine at a time, and returns an error that wraps ErrUnavailable if the event is not counted in this program.
+	countEvent(ev Event, on bool) error
+	counted(ev Event) uint64
+
 	// onPanic calls call with the value of an unhandled panic, on the panicking goroutine, after its deferred functions ran and before
 	// the runtime prints the panic. It is called at most once.
 	onPanic(call func(value any)) error

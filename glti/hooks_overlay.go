@@ -188,6 +188,10 @@ func (o *overlay) capability(c Capability) Capability {
 		}
 		return c
 	}
+	if c.Method == "CountEvent" {
+		c.Available, c.Limits = true, "not for states, strings, annotations, and the variants Local and Label"
+		return c
+	}
 	if c.Method == "HandleRaw" {
 		c.Available, c.Class = canCheckRaw, ClassB
 		if !c.Available {

@@ -225,6 +225,9 @@ func TestErrors(t *testing.T) {
 		if _, err := env.Trace.HandleRaw(ev, func(*RawRecord) {}); err == nil {
 			t.Errorf("raw %s: no error", ev)
 		}
+		if _, err := env.Trace.CountEvent(ev); err == nil {
+			t.Errorf("counter of %s: no error", ev)
+		}
 	}
 	var none GLTIEnv
 	if err := none.Trace.RegisterTraceEvTimerGoroutine(func(int64, interface{}) {}); !errors.Is(err, ErrClosed) {

@@ -35,6 +35,7 @@ var stockCapabilities = map[string]Capability{
 	"CountAllocs":              {Why: noAllocs},
 	"Allocs":                   {Why: noAllocs},
 	"AllocsEnded":              {Why: noAllocs},
+	"CountEvent":               {Why: "the scheduler has no hooks"},
 	"HandleRaw":                {Why: "the scheduler has no hooks"},
 	"GetG":                     {Available: true, Limits: "Addr is 0; a call takes some microseconds"},
 	"FuncForPC":                {Available: true},
@@ -68,6 +69,9 @@ func (s *stock) capability(c Capability) Capability {
 func (s *stock) enableRaw(Event, func(*RawRecord)) (func(), error) {
 	return nil, s.unavailable("HandleRaw")
 }
+
+func (s *stock) countEvent(Event, bool) error { return s.unavailable("CountEvent") }
+func (*stock) counted(Event) uint64           { return 0 }
 
 func (s *stock) onPanic(func(any)) error { return s.unavailable("RegisterEvUnhandledPanic") }
 

@@ -83,6 +83,10 @@
 //	    is how the caller of rt_drain sleeps
 //	rt_raw(at int, callback unsafe.Pointer, mask uint64)
 //	    sets the raw callback at a place of the array, a *gltiRaw that is never freed, or nil, and the events for which there are any
+//	rt_count(mask uint64)
+//	    selects the events that are counted
+//	rt_counted(event uint8) uint64
+//	    the number of events while they were counted
 //	rt_quiet()
 //	    ends the reporting of events of the running goroutine, and of those that it creates
 //	rt_panicked(fn *func(any))

@@ -69,6 +69,13 @@ func Enable(events ...uint8) {
 // EnableMask selects the events that have a bit in a mask.
 func EnableMask(mask uint64) { rt_enable(mask) }
 
+func rt_count(mask uint64)
+func rt_counted(event uint8) uint64
+
+// Count selects the events that are counted, and Counted returns how many there have been.
+func Count(mask uint64)          { rt_count(mask) }
+func Counted(event uint8) uint64 { return rt_counted(event) }
+
 // Deliver sets the function for events of class A.
 func Deliver(fn func(Record)) { rt_deliver(unsafe.Pointer(&fn)) }
 

@@ -21,8 +21,69 @@ var (
 	records []glti.Record
 )
 
+// Other events that are counted.
+const (
+	gcStart       = 7
+	goSched       = 17
+	goSleep       = 19
+	goBlockRecv   = 23
+	goBlockSelect = 24
+)
+
+// counters counts events, while nothing else of the tool interface is used and later while it is.
+func counters() {
+	for _, mask := range []uint64{1<<gcStart | 1<<goCreate | 1<<goEnd | 1<<goSched | 1<<goSleep | 1<<goBlockRecv | 1<<goBlockSelect, 1<<49 - 1<<2} {
+		before := map[uint8]uint64{}
+		events := []uint8{gcStart, goCreate, goEnd, goSched, goSleep, goBlockRecv, goBlockSelect}
+		for _, e := range events {
+			before[e] = glti.Counted(e)
+		}
+		glti.Count(mask)
+		const n = 50
+		never := make(chan int)
+		for i := 0; i < n; i++ {
+			c, d, done := make(chan int), make(chan int), make(chan bool)
+			go func() {
+				defer close(done)
+				<-c
+				select {
+				case <-d:
+				case <-never:
+				}
+			}()
+			time.Sleep(200 * time.Microsecond)
+			c <- 1
+			runtime.Gosched()
+			time.Sleep(200 * time.Microsecond)
+			d <- 1
+			<-done
+		}
+		time.Sleep(time.Millisecond) // the last has ended
+		count := map[uint8]uint64{}
+		for _, e := range events {
+			count[e] = glti.Counted(e) - before[e]
+		}
+		// The runtime creates some goroutines, which do not end, and a busy machine may have something arrive before it is waited for.
+		check(count[goCreate] >= n && count[goCreate] < n+30, "created", count)
+		check(count[goEnd] >= n && count[goEnd] < n+30, "ended", count)
+		check(count[goSched] >= n, "yields", count)
+		check(count[goSleep] >= 2*n && count[goSleep] < 3*n, "sleeps", count)
+		check(count[goBlockRecv] >= n/2 && count[goBlockRecv] <= 2*n+30, "receives", count)
+		check(count[goBlockSelect] >= n/2 && count[goBlockSelect] < n+30, "selects", count)
+		runtime.GC()
+		check(glti.Counted(gcStart) > before[gcStart], "collections", count)
+		glti.Count(0)
+		ended := glti.Counted(goCreate)
+		done := make(chan bool)
+		go close(done)
+		<-done
+		check(glti.Counted(goCreate) == ended, "counted after the end", glti.Counted(goCreate)-ended)
+	}
+}
+
 func main() {
 	check(len(glti.Stamp()) == 45, "stamp", glti.Stamp())
+	counters()
 	glti.Deliver(func(r glti.Record) {
 		// What ordinary code does: a lock, memory, a channel, a goroutine, a deep stack.
 		mu.Lock()

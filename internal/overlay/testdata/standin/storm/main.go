@@ -217,6 +217,7 @@ var jobs = []func(done <-chan struct{}){
 	func(done <-chan struct{}) { // selects events
 		until(done, func(i int) {
 			glti.EnableMask(rand.Uint64() & allEvents)
+			glti.Count(rand.Uint64() & allEvents)
 			glti.SetRaw(rawCallbacks(i%2 == 0))
 			time.Sleep(time.Millisecond)
 			glti.EnableMask(allEvents)

@@ -10,7 +10,7 @@ import (
 	"github.com/loupe-go/loupe/glti"
 )
 
-// The events that the agent counts, as in the runtime: collections, and goroutines that are created and end.
+// The events that the agents count, as in the runtime: collections, and goroutines that are created and end.
 const counted = 1<<7 | 1<<8 | 1<<13 | 1<<15
 
 var (
@@ -22,7 +22,8 @@ var (
 )
 
 func init() {
-	agents["counters"] = agent{func() {
+	agents["counters"] = agent{func() { glti.Count(counted) }, func() {}}
+	agents["callbacks"] = agent{func() {
 		glti.Deliver(func(r glti.Record) { counters[r.Event%64].Add(1) })
 		glti.EnableMask(counted)
 		go drain()

@@ -1,7 +1,7 @@
 // Command work measures an operation that the patched runtime has hooks in, which its argument names, and prints the nanoseconds of
 // processor time that it takes. Without argument, it lists the operations. It is compiled with and without the overlay. A second argument
-// is an agent that runs meanwhile: trace records an execution trace and discards it; a program with the overlay also has counters and
-// rings, and prints what they lose to standard error.
+// is an agent that runs meanwhile: trace records an execution trace and discards it; a program with the overlay also has counters,
+// callbacks that count, and rings, and prints what the last two lose to standard error.
 package main
 
 import (
