@@ -69,6 +69,7 @@ func operations(ctx context.Context, stock, patched string, rounds int, only str
 		{"stock, ns", stock, ""},
 		{"no agent", patched, ""},
 		{"counters", patched, "counters"},
+		{"callbacks that count", patched, "callbacks"},
 		{"all events to the buffers", patched, "rings"},
 		{"runtime/trace", stock, "trace"},
 	}
