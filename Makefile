@@ -30,7 +30,7 @@ INLINE_FEW = ^(TestTruth|TestSpan|TestCounts|TestRecord|TestStacks|TestSample|Te
 ARCH        ?= arm64
 KERNEL      ?= linux-image-$(ARCH)
 
-.PHONY: build generate test testdeps checkdeps check check-code check-layout check-library check-probes tidy bench fuzz pages truth torture overlay-matrix overlay-judge kube soak setclock emulated hostile clean help
+.PHONY: build generate test testdeps checkdeps check check-code check-layout check-library check-probes tidy bench fuzz pages truth torture overlay-matrix overlay-judge overlay-windows kube soak setclock emulated hostile clean help
 
 ## build: the static loupe executable, bin/loupe
 build:
@@ -128,6 +128,11 @@ overlay-matrix:
 JUDGE ?= 1.21.13 1.26.11 1.27.4
 overlay-judge:
 	scripts/overlay-judge $(JUDGE)
+
+## overlay-windows: the scripted programs of the tool interface as programs for Windows, with Wine, for WINDOWS=releases
+WINDOWS ?= 1.21.13 1.27.4
+overlay-windows:
+	scripts/overlay-windows $(WINDOWS)
 
 ## kube: the tests that need the API server of Kubernetes or Helm, which it builds first: 10 minutes or more if they are not cached, and some GB in the caches of the go command
 KUBE_TESTS = ^Test(Server|APIServer|AgentKubernetes|Manifests|ManifestsAccepted|ManifestsCurrent|Lint|ConfigMap)$$
