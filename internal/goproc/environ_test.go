@@ -2,7 +2,7 @@ package goproc
 
 import (
 	"bytes"
-	"os"
+	"io"
 	"testing"
 
 	"github.com/loupe-go/loupe/internal/testcmd"
@@ -14,9 +14,10 @@ func TestEnviron(t *testing.T) {
 	cmd := testcmd.Command(t, "cat")
 	cmd.Env = []string{"FIRST=1", "OTEL_SERVICE_NAME=shop", "EMPTY="}
 	in, err := cmd.StdinPipe()
-	if err == nil {
-		cmd.Stdout, err = os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
 	}
+	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
 	}
@@ -25,6 +26,13 @@ func TestEnviron(t *testing.T) {
 	}
 	defer cmd.Wait()
 	defer in.Close()
+	// Start returns before the kernel has stored where the environment is.
+	if _, err := io.WriteString(in, "x"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
 	pid := cmd.Process.Pid
 	want := []byte("FIRST=1\x00OTEL_SERVICE_NAME=shop\x00EMPTY=\x00")
 	file, err := Environ(pid, all)
