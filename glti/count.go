@@ -9,10 +9,10 @@ import (
 type EventCounter struct {
 	event Event
 	began uint64 // the count of the runtime when the counter began
-	mu    sync.Mutex
+
+	mu    sync.Mutex // guards what follows
 	ended bool
-	last  uint64 // when it ended
-	once  sync.Once
+	last  uint64 // what it had counted when it ended
 }
 
 // eventCounting has the number of counters of each event.
@@ -68,15 +68,16 @@ func (c *EventCounter) Count() uint64 {
 
 // Unregister ends the counter. Calling it again has no effect.
 func (c *EventCounter) Unregister() {
-	c.once.Do(func() {
-		c.mu.Lock()
-		c.last, c.ended = impl.counted(c.event)-c.began, true
-		c.mu.Unlock()
-		e := &eventCounting
-		e.Lock()
-		defer e.Unlock()
-		if e.counters[c.event]--; e.counters[c.event] == 0 {
-			impl.countEvent(c.event, false)
-		}
-	})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		return
+	}
+	c.last, c.ended = impl.counted(c.event)-c.began, true
+	e := &eventCounting
+	e.Lock()
+	defer e.Unlock()
+	if e.counters[c.event]--; e.counters[c.event] == 0 {
+		impl.countEvent(c.event, false)
+	}
 }

@@ -154,6 +154,7 @@ func TestLevels(t *testing.T) {
 // TestWaitsPerSecond observes fewer goroutines when there are too many events of waits, although there may be more events in all.
 func TestWaitsPerSecond(t *testing.T) {
 	o := observe(t, Settings{Want: Waits, Engine: loupe.EngineUprobe, Overhead: 100, StackDepth: -1, Rates: Rates{All: 1e6}, MinRatio: 0.01})
+	o.program.Command("leak 10000") // of few goroutines, the least part would be all
 	o.await(float64(Waits), metric.Level)
 	busy := func(until func(ratio float64) bool) float64 {
 		for deadline := time.Now().Add(60 * time.Second); time.Now().Before(deadline); {
@@ -169,7 +170,6 @@ func TestWaitsPerSecond(t *testing.T) {
 	if ratio := busy(func(ratio float64) bool { return ratio != 1 || time.Now().After(end) }); ratio != 1 {
 		t.Errorf("the ratio is %v without a limit for waits, want 1", ratio)
 	}
-	o.program.Command("hold 10000") // of fewer, the least part would be all
 	o.mu.Lock()
 	o.settings.Rates.Waits = 10
 	o.mu.Unlock()

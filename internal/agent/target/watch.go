@@ -35,7 +35,7 @@ type watch struct {
 	ratio float64 // of the goroutines that are observed
 
 	// Of the goroutine that runs the target: the events as of its last measurement, and whether there was one.
-	produced produced // as of the last step
+	produced produced
 	measured bool
 
 	cost loupe.HitCost

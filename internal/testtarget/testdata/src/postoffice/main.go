@@ -1,4 +1,4 @@
-// Postoffice is a broker of Kafka's protocol.
+// Command postoffice is a broker of Kafka's protocol.
 //
 // It adds the commands
 //
