@@ -57,8 +57,8 @@ func Within(tb testing.TB, d time.Duration, name string, args ...string) *exec.C
 	cmd.Stderr = w.kept
 	tb.Cleanup(func() {
 		tb.Helper()
+		w.finish() // first: a command that is ended by the next line is not late
 		cancel()
-		w.finish()
 	})
 	return cmd
 }
@@ -122,8 +122,8 @@ func (w *watch) end() error {
 	return w.cmd.Process.Signal(unix.SIGQUIT)
 }
 
-// finish is called when the test ends. A command that still runs is killed; what one has printed that was ended by its
-// deadline is shown.
+// finish is called when the test ends, before a command that still runs is killed. It shows what a command printed
+// that was ended by its deadline.
 func (w *watch) finish() {
 	w.tb.Helper()
 	w.mu.Lock()
