@@ -91,7 +91,8 @@ func TestCPUThreads(t *testing.T) {
 	if n := openFiles(t); n > before {
 		t.Errorf("%d open files, %d before", n, before)
 	}
-	if s := sharesBy(prof.Profile, false, frames); s.of("main.shares") < 0.8 { // the others are of the scheduler, more on a busy machine
+	// The others are of the scheduler: a quarter or more if system calls are slow and other programs use the processors.
+	if s := sharesBy(prof.Profile, false, frames); s.of("main.shares") < 0.5 {
 		t.Errorf("%v", s)
 	}
 }
