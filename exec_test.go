@@ -145,7 +145,7 @@ func (s spy) Attach(plan *probe.Plan) ([]event.Warning, error) {
 // the same program either.
 func TestExecBeforeAttach(t *testing.T) {
 	path := testtarget.Build(t, testtarget.Spec{Program: "mill"})
-	other := testtarget.Build(t, testtarget.Spec{Program: "mill", Go: "1.21.13"})
+	other := testtarget.Build(t, testtarget.Spec{Program: "mill", Go: "1.17.13"})
 	for _, engine := range []loupe.Engine{loupe.EngineUprobe, loupe.EngineInline} {
 		for _, command := range []string{"exec", "execother"} {
 			t.Run(fmt.Sprintf("%s/%s", engine, command), func(t *testing.T) {

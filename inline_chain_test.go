@@ -106,7 +106,8 @@ func observedChain(t *testing.T, started bool) (*links, func(n int) []*spans.Spa
 		all = append(all, s)
 	}
 	var processes []*testtarget.Process
-	for _, release := range []string{"1.23.12", "1.27.4", "1.26.11"} {
+	for _, release := range []string{"1.23.12", testtarget.Latest(), "1.26.11"} {
+		release = testtarget.Among(t, release, testtarget.Latest())[0]
 		path := testtarget.Build(t, testtarget.Spec{Program: "chain", Go: release, Stripped: true, Flags: "-modfile=plain.mod"})
 		opt := loupe.Options{Engine: loupe.EngineInline, Spans: loupe.SpanOptions{Handle: handle, Propagation: &loupe.Propagation{}}}
 		var p *testtarget.Process

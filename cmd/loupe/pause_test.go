@@ -42,7 +42,7 @@ func TestPauseOfOwnProgram(t *testing.T) {
 
 // TestKilledWhilePaused kills Loupe at different moments of a pause. The target must go on every time.
 func TestKilledWhilePaused(t *testing.T) {
-	target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "coder", Go: "1.24.13"}))
+	target := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "coder"}))
 	begin := time.Now()
 	for delay := 2 * time.Millisecond; delay < 80*time.Millisecond; delay += 3 * time.Millisecond {
 		cmd := testcmd.Command(t, loupe, "goroutines", "--pause", fmt.Sprint(target.PID()))

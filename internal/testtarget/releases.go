@@ -17,9 +17,9 @@ var releases = [...]string{
 	"1.24.13", "1.25.14", "1.26.11", "1.27.4",
 }
 
-// few are the releases that "few" stands for, besides the two newest: those with which most of what Loupe depends on
-// changed. Go 1.17 passes arguments in registers, 1.24 has other traces and maps than the releases up to 1.20.
-var few = []string{"1.12", "1.17", "1.24"}
+// few are the releases that "few" stands for, besides the newest: the oldest, and the first that passes arguments in registers. What has changed
+// since then, such as traces and maps, is as in the newest. Each further release costs minutes, most of them to compile.
+var few = []string{"1.12", "1.17"}
 
 // AllVersions returns the Go releases that Loupe supports as targets, oldest first, each as the newest patch of its minor
 // release ("1.12.17").
@@ -48,8 +48,8 @@ func choose(value string) ([]string, error) {
 		wanted = few
 	}
 	var list []string
-	for i, r := range releases {
-		if slices.Contains(wanted, Minor(r)) || value == "few" && i >= len(releases)-2 {
+	for _, r := range releases {
+		if slices.Contains(wanted, Minor(r)) || value == "few" && r == Latest() {
 			list = append(list, r)
 		}
 	}
