@@ -91,7 +91,7 @@ func TestCPUThreads(t *testing.T) {
 	if n := openFiles(t); n > before {
 		t.Errorf("%d open files, %d before", n, before)
 	}
-	// The others are of the scheduler: a quarter or more if system calls are slow and other programs use the processors.
+	// The other samples are in the scheduler, a quarter of all on a busy machine with slow system calls.
 	if s := sharesBy(prof.Profile, false, frames); s.of("main.shares") < 0.5 {
 		t.Errorf("%v", s)
 	}

@@ -107,8 +107,7 @@ func observedChain(t *testing.T, started bool) (*links, func(n int) []*spans.Spa
 	}
 	var processes []*testtarget.Process
 	for _, release := range []string{"1.23.12", testtarget.Latest(), "1.26.11"} {
-		release = testtarget.Among(t, release, testtarget.Latest())[0]
-		path := testtarget.Build(t, testtarget.Spec{Program: "chain", Go: release, Stripped: true, Flags: "-modfile=plain.mod"})
+		path := testtarget.Build(t, testtarget.Spec{Program: "chain", Go: testtarget.OrLatest(t, release), Stripped: true, Flags: "-modfile=plain.mod"})
 		opt := loupe.Options{Engine: loupe.EngineInline, Spans: loupe.SpanOptions{Handle: handle, Propagation: &loupe.Propagation{}}}
 		var p *testtarget.Process
 		var s *loupe.Session

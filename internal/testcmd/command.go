@@ -57,7 +57,7 @@ func Within(tb testing.TB, d time.Duration, name string, args ...string) *exec.C
 	cmd.Stderr = w.kept
 	tb.Cleanup(func() {
 		tb.Helper()
-		w.finish() // first: a command that is ended by the next line is not late
+		w.finish() // before cancel, so that the command is not reported as late
 		cancel()
 	})
 	return cmd

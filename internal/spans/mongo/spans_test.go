@@ -35,7 +35,7 @@ func specs(t *testing.T) (list []testtarget.Spec) {
 	}
 	if !testtarget.Requested() {
 		t.Log(testtarget.LeftOut + "versions of the MongoDB driver other than the oldest and the newest, and other releases")
-		return []testtarget.Spec{spec(versions[1], testtarget.Among(t, versions[1].release, testtarget.Latest())[0], false), spec(versions[3], testtarget.Latest(), true)}
+		return []testtarget.Spec{spec(versions[1], testtarget.OrLatest(t, versions[1].release), false), spec(versions[3], testtarget.Latest(), true)}
 	}
 	for _, v := range versions {
 		for _, b := range testtarget.Variants(t, testtarget.Since(v.release)...) {

@@ -35,7 +35,7 @@ func specs(t *testing.T) (list []testtarget.Spec) {
 	}
 	if !testtarget.Requested() {
 		t.Log(testtarget.LeftOut + "versions of pgx other than the oldest and the newest, and other releases")
-		return []testtarget.Spec{spec(versions[0], testtarget.Among(t, versions[0].release, testtarget.Latest())[0], false), spec(versions[2], testtarget.Latest(), true)}
+		return []testtarget.Spec{spec(versions[0], testtarget.OrLatest(t, versions[0].release), false), spec(versions[2], testtarget.Latest(), true)}
 	}
 	for _, v := range versions {
 		for _, b := range testtarget.Variants(t, testtarget.Since(v.release)...) {
