@@ -410,13 +410,8 @@ func readFile(t *testing.T, path string) string {
 func startRedis(t *testing.T) string {
 	t.Helper()
 	testtarget.Needs(t, "redis-server", "redis-server")
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
-	_, port, _ := net.SplitHostPort(addr)
+	port := strconv.Itoa(testcmd.Port(t))
+	addr := net.JoinHostPort("127.0.0.1", port)
 	cmd := testcmd.Within(t, 0, "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir())
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -308,18 +307,13 @@ func TestExport(t *testing.T) {
 // TestExportDown has no back end.
 func TestExportDown(t *testing.T) {
 	const timeout = time.Second
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.Close()
-	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://"+l.Addr().String())
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://"+testcmd.Address(t))
 	p := startWeb(t, webPath(t))
 	w := newWatch(t, instrumentation.WithPID(p.PID()), instrumentation.WithEnv(), instrumentation.CloseWithin(timeout)).run()
 	p.get("/hello")
 	w.take(1)
 	begin := time.Now()
-	err = w.Close()
+	err := w.Close()
 	if took := time.Since(begin); err == nil || strings.Contains(err.Error(), "\n") || took > timeout+3*time.Second {
 		t.Errorf("Close returned %v after %v", err, took)
 	}

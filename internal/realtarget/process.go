@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -28,9 +27,6 @@ const (
 	readyTime = 3 * time.Minute
 	// stopTime is how long it may take to end after SIGTERM.
 	stopTime = time.Minute
-	// portAttempts is how often a program is started when another process has
-	// taken one of the ports that were free a moment before.
-	portAttempts = 3
 )
 
 // A Process is a running program. Its methods are for the test's goroutine: what
@@ -96,30 +92,22 @@ func (s Spec) Start(tb testing.TB) *Process {
 func (s Spec) StartWith(tb testing.TB, backend string) *Process {
 	tb.Helper()
 	exe := s.Path(tb)
-	for attempt := 1; ; attempt++ {
-		p, err := s.start(tb, exe, backend)
-		if err == nil {
-			return p
-		}
-		if attempt == portAttempts || !errors.Is(err, errAddressInUse) {
-			tb.Fatalf("realtarget: start %s: %v", s.Name, err)
-		}
+	p, err := s.start(tb, exe, backend)
+	if err != nil {
+		tb.Fatalf("realtarget: start %s: %v", s.Name, err)
 	}
+	return p
 }
 
-// errAddressInUse is what a program ends with that finds its port taken.
-var errAddressInUse = errors.New("a port is taken")
-
 func (s Spec) start(tb testing.TB, exe, backend string) (*Process, error) {
-	at, err := newSite(tb)
+	at := newSite(tb)
+	at.backend = backend
+	p := &Process{tb: tb, spec: s, log: filepath.Join(at.dir, "log")}
+	plan, err := s.plan(at)
 	if err != nil {
 		return nil, err
 	}
-	at.backend = backend
-	p := &Process{tb: tb, spec: s, log: filepath.Join(at.dir, "log")}
-	if p.plan, err = s.plan(at); err != nil {
-		return nil, err
-	}
+	p.plan = plan
 	p.web = newTLSClient(p.plan.tls)
 	logFile, err := os.Create(p.log)
 	if err != nil {
@@ -141,9 +129,6 @@ func (s Spec) start(tb testing.TB, exe, backend string) (*Process, error) {
 			testcmd.Quit(p.cmd.Process, p.ended) // its output then has the stacks of its goroutines
 		}
 		err = fmt.Errorf("%w%s", err, p.tail())
-		if strings.Contains(p.tail(), "address already in use") {
-			err = errors.Join(errAddressInUse, err)
-		}
 		p.end()
 		return nil, err
 	}
@@ -152,7 +137,7 @@ func (s Spec) start(tb testing.TB, exe, backend string) (*Process, error) {
 }
 
 // newSite makes a place for one instance: in memory if possible, because programs that wait for a busy disk answer with errors.
-func newSite(tb testing.TB) (*site, error) {
+func newSite(tb testing.TB) *site {
 	at := &site{}
 	if dir, err := os.MkdirTemp("/dev/shm", "loupe-realtarget-"); err == nil {
 		tb.Cleanup(func() {
@@ -165,14 +150,9 @@ func newSite(tb testing.TB) (*site, error) {
 		at.dir = tb.TempDir()
 	}
 	for i := range at.addrs {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close() // when all have been found, so that they differ
-		at.addrs[i] = l.Addr().String()
+		at.addrs[i] = testcmd.Address(tb)
 	}
-	return at, nil
+	return at
 }
 
 // launch starts the process and the goroutine that waits for it.

@@ -3,7 +3,6 @@ package testcollector
 import (
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -85,7 +84,7 @@ func start(tb testing.TB, exporters, next string, profiles bool) *Collector {
 	tb.Helper()
 	dir := tb.TempDir()
 	c := &Collector{
-		HTTP: freeAddress(tb), GRPC: freeAddress(tb), tb: tb, exe: Executable(tb),
+		HTTP: testcmd.Address(tb), GRPC: testcmd.Address(tb), tb: tb, exe: Executable(tb),
 		config: filepath.Join(dir, "config.yaml"), output: filepath.Join(dir, "output"), log: filepath.Join(dir, "log"),
 	}
 	config := fmt.Appendf(nil, configuration, c.GRPC, c.HTTP, next, exporters)
@@ -174,20 +173,4 @@ func accepts(addr string, ended <-chan struct{}) error {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-}
-
-// freeAddress returns an address on the loopback interface at which nobody listens. Its port is below those that the kernel chooses
-// for clients and for port 0, so nobody else gets it before the collector listens, or while it is killed.
-func freeAddress(tb testing.TB) string {
-	tb.Helper()
-	const first, n = 20000, 12000
-	for range 100 {
-		addr := fmt.Sprint("127.0.0.1:", first+rand.IntN(n))
-		if l, err := net.Listen("tcp", addr); err == nil {
-			l.Close()
-			return addr
-		}
-	}
-	tb.Fatal("no free port")
-	return ""
 }

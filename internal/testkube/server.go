@@ -49,7 +49,7 @@ func Start(tb testing.TB) *Server {
 			s.etcd = spec.Start(tb).Address()
 		}
 	}
-	s.URL = "https://" + freeAddress(tb)
+	s.URL = "https://" + testcmd.Address(tb)
 	s.key = newSigningKey(tb, s.file("service-account.key"))
 	s.write("tokens.csv", s.admin+`,admin,1,"system:masters"`+"\n")
 	s.Restart()
@@ -146,15 +146,4 @@ func (s *Server) write(name, text string) string {
 		s.tb.Fatal(err)
 	}
 	return s.file(name)
-}
-
-// freeAddress returns an address on the loopback interface at which nobody listens.
-func freeAddress(tb testing.TB) string {
-	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }

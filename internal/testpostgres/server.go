@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -55,7 +54,7 @@ func Start(tb testing.TB) *Server {
 			tb.Error(err)
 		}
 	})
-	s := &Server{tb: tb, Port: freePort(tb), User: account, Database: account, log: filepath.Join(dir, "log")}
+	s := &Server{tb: tb, Port: testcmd.Port(tb), User: account, Database: account, log: filepath.Join(dir, "log")}
 	as := credential(tb, dir)
 	data := filepath.Join(dir, "data")
 	initdb := testcmd.Command(tb, filepath.Join(bin, "initdb"), "--no-sync", "--no-instructions", "--auth=trust", "--username="+s.User, "--encoding=UTF8",
@@ -104,16 +103,6 @@ func credential(tb testing.TB, dir string) *syscall.Credential {
 		tb.Fatal(err)
 	}
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-}
-
-func freePort(tb testing.TB) int {
-	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 // run starts the server.

@@ -122,12 +122,7 @@ scrape_configs:
 	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	listen := free.Addr().String()
-	free.Close()
+	listen := testcmd.Address(t)
 	cmd := testcmd.Within(t, 0, exe, append(args, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"),
 		"--web.listen-address="+listen, "--log.level=warn")...)
 	log, err := os.Create(filepath.Join(dir, "log"))

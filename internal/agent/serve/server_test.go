@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/internal/agent/metric"
+	"github.com/loupe-go/loupe/internal/testcmd"
 )
 
 // start starts a server that is closed when the test ends. An address of port 0 is enough to tell servers apart.
@@ -186,14 +187,7 @@ func TestNothingServedAfterError(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	first, err := Start(Options{Health: "127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := first.Addresses()[0]
-	if err := first.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	address := testcmd.Address(t)
 	o := Options{Metrics: address, Health: taken.Addr().String(), Collector: NewCollector(CollectorOptions{Source: constant()})}
 	if s, err := Start(o); err == nil {
 		s.Close(t.Context())

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -21,16 +22,9 @@ type servers struct {
 	other, sentinel string // the addresses of others; empty if they do not run
 }
 
-// freePort returns a port that was free.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
+	return strconv.Itoa(testcmd.Port(t))
 }
 
 // start starts a server and waits until it answers. It returns its address.
