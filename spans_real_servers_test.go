@@ -24,6 +24,7 @@ import (
 	"github.com/loupe-go/loupe"
 	"github.com/loupe-go/loupe/internal/realtarget"
 	"github.com/loupe-go/loupe/internal/testcmd"
+	"github.com/loupe-go/loupe/internal/testport"
 	"github.com/loupe-go/loupe/internal/testpostgres"
 	"github.com/loupe-go/loupe/internal/testtarget"
 	"github.com/loupe-go/loupe/spans"
@@ -410,7 +411,7 @@ func readFile(t *testing.T, path string) string {
 func startRedis(t *testing.T) string {
 	t.Helper()
 	testtarget.Needs(t, "redis-server", "redis-server")
-	port := strconv.Itoa(testcmd.Port(t))
+	port := strconv.Itoa(testport.Port(t))
 	addr := net.JoinHostPort("127.0.0.1", port)
 	cmd := testcmd.Within(t, 0, "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir())
 	if err := cmd.Start(); err != nil {

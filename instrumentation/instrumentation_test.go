@@ -22,6 +22,7 @@ import (
 	"github.com/loupe-go/loupe/instrumentation"
 	"github.com/loupe-go/loupe/internal/testcmd"
 	"github.com/loupe-go/loupe/internal/testcollector"
+	"github.com/loupe-go/loupe/internal/testport"
 	"github.com/loupe-go/loupe/internal/testtarget"
 	"github.com/loupe-go/loupe/spans"
 )
@@ -307,7 +308,7 @@ func TestExport(t *testing.T) {
 // TestExportDown has no back end.
 func TestExportDown(t *testing.T) {
 	const timeout = time.Second
-	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://"+testcmd.Address(t))
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://"+testport.Address(t))
 	p := startWeb(t, webPath(t))
 	w := newWatch(t, instrumentation.WithPID(p.PID()), instrumentation.WithEnv(), instrumentation.CloseWithin(timeout)).run()
 	p.get("/hello")

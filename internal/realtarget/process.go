@@ -19,6 +19,7 @@ import (
 
 	"github.com/loupe-go/loupe/internal/child"
 	"github.com/loupe-go/loupe/internal/testcmd"
+	"github.com/loupe-go/loupe/internal/testport"
 )
 
 const (
@@ -150,7 +151,7 @@ func newSite(tb testing.TB) *site {
 		at.dir = tb.TempDir()
 	}
 	for i := range at.addrs {
-		at.addrs[i] = testcmd.Address(tb)
+		at.addrs[i] = testport.Address(tb)
 	}
 	return at
 }

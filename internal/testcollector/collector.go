@@ -13,6 +13,7 @@ import (
 
 	"github.com/loupe-go/loupe/internal/realtarget"
 	"github.com/loupe-go/loupe/internal/testcmd"
+	"github.com/loupe-go/loupe/internal/testport"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
@@ -84,7 +85,7 @@ func start(tb testing.TB, exporters, next string, profiles bool) *Collector {
 	tb.Helper()
 	dir := tb.TempDir()
 	c := &Collector{
-		HTTP: testcmd.Address(tb), GRPC: testcmd.Address(tb), tb: tb, exe: Executable(tb),
+		HTTP: testport.Address(tb), GRPC: testport.Address(tb), tb: tb, exe: Executable(tb),
 		config: filepath.Join(dir, "config.yaml"), output: filepath.Join(dir, "output"), log: filepath.Join(dir, "log"),
 	}
 	config := fmt.Appendf(nil, configuration, c.GRPC, c.HTTP, next, exporters)

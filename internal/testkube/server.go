@@ -14,6 +14,7 @@ import (
 
 	"github.com/loupe-go/loupe/internal/realtarget"
 	"github.com/loupe-go/loupe/internal/testcmd"
+	"github.com/loupe-go/loupe/internal/testport"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
@@ -49,7 +50,7 @@ func Start(tb testing.TB) *Server {
 			s.etcd = spec.Start(tb).Address()
 		}
 	}
-	s.URL = "https://" + testcmd.Address(tb)
+	s.URL = "https://" + testport.Address(tb)
 	s.key = newSigningKey(tb, s.file("service-account.key"))
 	s.write("tokens.csv", s.admin+`,admin,1,"system:masters"`+"\n")
 	s.Restart()

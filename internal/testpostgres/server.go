@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/internal/testcmd"
+	"github.com/loupe-go/loupe/internal/testport"
 )
 
 // A Server is a running PostgreSQL server.
@@ -54,7 +55,7 @@ func Start(tb testing.TB) *Server {
 			tb.Error(err)
 		}
 	})
-	s := &Server{tb: tb, Port: testcmd.Port(tb), User: account, Database: account, log: filepath.Join(dir, "log")}
+	s := &Server{tb: tb, Port: testport.Port(tb), User: account, Database: account, log: filepath.Join(dir, "log")}
 	as := credential(tb, dir)
 	data := filepath.Join(dir, "data")
 	initdb := testcmd.Command(tb, filepath.Join(bin, "initdb"), "--no-sync", "--no-instructions", "--auth=trust", "--username="+s.User, "--encoding=UTF8",

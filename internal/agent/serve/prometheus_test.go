@@ -28,6 +28,7 @@ import (
 	"github.com/loupe-go/loupe/internal/agent/metric/metrictest"
 	"github.com/loupe-go/loupe/internal/realtarget"
 	"github.com/loupe-go/loupe/internal/testcmd"
+	"github.com/loupe-go/loupe/internal/testport"
 )
 
 // secure writes a web configuration with a certificate and a user, and returns its path and that of the certificate.
@@ -122,7 +123,7 @@ scrape_configs:
 	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	listen := testcmd.Address(t)
+	listen := testport.Address(t)
 	cmd := testcmd.Within(t, 0, exe, append(args, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"),
 		"--web.listen-address="+listen, "--log.level=warn")...)
 	log, err := os.Create(filepath.Join(dir, "log"))

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/internal/agent/metric"
-	"github.com/loupe-go/loupe/internal/testcmd"
+	"github.com/loupe-go/loupe/internal/testport"
 )
 
 // start starts a server that is closed when the test ends. An address of port 0 is enough to tell servers apart.
@@ -187,7 +187,7 @@ func TestNothingServedAfterError(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	address := testcmd.Address(t)
+	address := testport.Address(t)
 	o := Options{Metrics: address, Health: taken.Addr().String(), Collector: NewCollector(CollectorOptions{Source: constant()})}
 	if s, err := Start(o); err == nil {
 		s.Close(t.Context())

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/loupe-go/loupe/internal/testcmd"
+	"github.com/loupe-go/loupe/internal/testport"
 )
 
 // servers are Redis servers that a test has started.
@@ -24,7 +25,7 @@ type servers struct {
 
 func freePort(t *testing.T) string {
 	t.Helper()
-	return strconv.Itoa(testcmd.Port(t))
+	return strconv.Itoa(testport.Port(t))
 }
 
 // start starts a server and waits until it answers. It returns its address.

@@ -1,4 +1,5 @@
-package testcmd
+// Package testport finds ports for the servers that tests start.
+package testport
 
 import (
 	"fmt"

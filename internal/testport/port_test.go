@@ -1,11 +1,11 @@
-package testcmd_test
+package testport_test
 
 import (
 	"fmt"
 	"net"
 	"testing"
 
-	"github.com/loupe-go/loupe/internal/testcmd"
+	"github.com/loupe-go/loupe/internal/testport"
 )
 
 // TestPort asks for many ports, and for one again after its test has ended.
@@ -14,7 +14,7 @@ func TestPort(t *testing.T) {
 	seen := map[int]bool{}
 	t.Run("held", func(t *testing.T) {
 		for range n {
-			port := testcmd.Port(t)
+			port := testport.Port(t)
 			if seen[port] {
 				t.Errorf("port %d twice", port)
 			}
