@@ -1,4 +1,3 @@
-// Package testport finds ports for the servers that tests start.
 package testport
 
 import (

@@ -23,11 +23,6 @@ type servers struct {
 	other, sentinel string // the addresses of others; empty if they do not run
 }
 
-func freePort(t *testing.T) string {
-	t.Helper()
-	return strconv.Itoa(testport.Port(t))
-}
-
 // start starts a server and waits until it answers. It returns its address.
 func start(t *testing.T, port string, args ...string) string {
 	t.Helper()
@@ -80,20 +75,20 @@ func startServers(t *testing.T, several bool) *servers {
 		return append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--daemonize", "no", "--dir", dir, "--enable-debug-command", "yes",
 			"--loglevel", "warning"}, more...)
 	}
-	port := freePort(t)
+	port := strconv.Itoa(testport.Port(t))
 	s.main = start(t, port, options(port, "--unixsocket", s.socket)...)
 	if !several {
 		return s
 	}
 	s.sentinel = startSentinel(t, dir, port)
-	port = freePort(t)
+	port = strconv.Itoa(testport.Port(t))
 	s.other = start(t, port, options(port)...)
-	bus := freePort(t)
+	bus := strconv.Itoa(testport.Port(t))
 	for i, addr := range []*string{&s.cluster, &s.second} {
-		port := freePort(t)
+		port := strconv.Itoa(testport.Port(t))
 		own := bus
 		if i > 0 {
-			own = freePort(t)
+			own = strconv.Itoa(testport.Port(t))
 		}
 		*addr = start(t, port, options(port, "--cluster-enabled", "yes", "--cluster-config-file", filepath.Join(dir, "nodes-"+port), "--cluster-port", own,
 			"--cluster-announce-ip", "127.0.0.1")...)
@@ -118,7 +113,7 @@ func startServers(t *testing.T, several bool) *servers {
 // startSentinel starts a sentinel of the server at a port.
 func startSentinel(t *testing.T, dir, of string) string {
 	t.Helper()
-	port, config := freePort(t), filepath.Join(dir, "sentinel.conf")
+	port, config := strconv.Itoa(testport.Port(t)), filepath.Join(dir, "sentinel.conf")
 	text := fmt.Sprintf("port %s\nbind 127.0.0.1\ndir %s\nsentinel monitor main 127.0.0.1 %s 1\n", port, dir, of)
 	if err := os.WriteFile(config, []byte(text), 0o666); err != nil {
 		t.Fatal(err)
