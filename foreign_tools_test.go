@@ -17,9 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/loupe-go/loupe/internal/testcmd"
+	"github.com/loupe-go/loupe/internal/testmount"
 )
 
 // tool is another tracer's command.
@@ -172,11 +171,7 @@ func mountTraceFS(t *testing.T) {
 	if bytes.Contains(mounts, []byte(" tracefs ")) {
 		return
 	}
-	dir := t.TempDir()
-	if err := unix.Mount("tracefs", dir, "tracefs", 0, ""); err != nil {
-		t.Fatalf("perf probe needs tracefs: %v", err)
-	}
-	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	testmount.New(t, "tracefs", "")
 }
 
 func gdb(t *testing.T, p *shared, at []breakpoint) func() {

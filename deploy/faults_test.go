@@ -12,9 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/loupe-go/loupe/internal/testcollector"
+	"github.com/loupe-go/loupe/internal/testmount"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
@@ -105,15 +104,7 @@ func TestSlowScrapers(t *testing.T) {
 func fullDisk(t *testing.T) string {
 	t.Helper()
 	needRoot(t)
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k,mode=700"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
+	dir := testmount.New(t, "tmpfs", "size=64k,mode=700")
 	f, err := os.Create(filepath.Join(dir, "ballast"))
 	if err != nil {
 		t.Fatal(err)

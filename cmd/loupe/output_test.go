@@ -21,6 +21,7 @@ import (
 
 	"github.com/loupe-go/loupe/internal/procmap"
 	"github.com/loupe-go/loupe/internal/testcmd"
+	"github.com/loupe-go/loupe/internal/testmount"
 	"github.com/loupe-go/loupe/internal/testtarget"
 )
 
@@ -487,12 +488,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	dirs := map[string]string{"file too large": t.TempDir()}
 	if os.Geteuid() == 0 {
-		small := t.TempDir()
-		if err := unix.Mount("loupe-test", small, "tmpfs", 0, "size=4k"); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { unix.Unmount(small, 0) })
-		dirs["no space left on device"] = small
+		dirs["no space left on device"] = testmount.New(t, "tmpfs", "size=4k")
 	}
 	for why, dir := range dirs {
 		file := filepath.Join(dir, "orders.trace")

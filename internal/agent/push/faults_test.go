@@ -14,12 +14,12 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/loupe-go/loupe/internal/agent/metric"
 	"github.com/loupe-go/loupe/internal/testcollector"
+	"github.com/loupe-go/loupe/internal/testmount"
 )
 
 // sendOne exports a span, a log record and a profile.
@@ -361,15 +361,7 @@ func TestOnlyFiles(t *testing.T) {
 
 // TestDiskFullCounted fills the disk: profiles are counted, which is one log line, and the next one that fits is written.
 func TestDiskFullCounted(t *testing.T) {
-	dir := t.TempDir()
-	if err := unix.Mount("loupe-test", dir, "tmpfs", 0, "size=4k"); err != nil {
-		t.Skipf("cannot mount a small file system: %v", err)
-	}
-	defer func() {
-		if err := unix.Unmount(dir, 0); err != nil {
-			t.Error(err)
-		}
-	}()
+	dir := testmount.New(t, "tmpfs", "size=4k")
 	var log logBook
 	p := open(t, Options{Directory: dir, Log: log.log()})
 	to := target(t, p, pod)

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/loupe-go/loupe/internal/agent/metric"
+	"github.com/loupe-go/loupe/internal/testmount"
 )
 
 // Two targets.
@@ -122,15 +123,7 @@ func TestFileNames(t *testing.T) {
 
 // TestDiskFull fills a small file system.
 func TestDiskFull(t *testing.T) {
-	dir := t.TempDir()
-	if err := unix.Mount("loupe-test", dir, "tmpfs", 0, "size=16k"); err != nil {
-		t.Skipf("cannot mount a small file system: %v", err)
-	}
-	defer func() {
-		if err := unix.Unmount(dir, 0); err != nil {
-			t.Error(err)
-		}
-	}()
+	dir := testmount.New(t, "tmpfs", "size=16k")
 	f, err := Open("profile", ".pb.gz", dir, 1<<20)
 	if err != nil {
 		t.Fatal(err)

@@ -2,7 +2,6 @@ package uprobe
 
 import (
 	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,22 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/loupe-go/loupe/internal/probe"
+	"github.com/loupe-go/loupe/internal/testmount"
 )
-
-// pinDirectory returns a directory in which maps can be pinned.
-func pinDirectory(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/sys/fs/bpf", "loupe-test-")
-	if err != nil {
-		t.Skipf("maps cannot be pinned: %v", err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
-}
 
 // TestOpenProfilerMap creates the map, and then opens the one that exists.
 func TestOpenProfilerMap(t *testing.T) {
-	path := filepath.Join(pinDirectory(t), "some", "where", "map")
+	path := filepath.Join(testmount.New(t, "bpf", ""), "some", "where", "map")
 	first, err := openProfilerMap(path)
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +48,7 @@ func TestOpenProfilerMap(t *testing.T) {
 
 // TestOpenProfilerMapRefused opens what is not such a map.
 func TestOpenProfilerMapRefused(t *testing.T) {
-	dir := pinDirectory(t)
+	dir := testmount.New(t, "bpf", "")
 	fits := ebpf.MapSpec{Type: ebpf.LRUHash, KeySize: profilerKeySize, ValueSize: profilerValueSize, MaxEntries: profilerEntries}
 	for name, test := range map[string]struct {
 		change func(*ebpf.MapSpec)

@@ -21,18 +21,14 @@ import (
 	"github.com/loupe-go/loupe/internal/gobin"
 	"github.com/loupe-go/loupe/internal/goproc"
 	"github.com/loupe-go/loupe/internal/probe"
+	"github.com/loupe-go/loupe/internal/testmount"
 	"github.com/loupe-go/loupe/spans"
 )
 
 // ProfilerPath returns a path for the map of a profiler, which does not exist yet.
 func ProfilerPath(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/sys/fs/bpf", "loupe-test-")
-	if err != nil {
-		t.Skipf("maps cannot be pinned: %v", err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return filepath.Join(dir, "otel", "traces_ctx_v1")
+	return filepath.Join(testmount.New(t, "bpf", ""), "otel", "traces_ctx_v1")
 }
 
 // A ProfilerSample is one of a program in user mode, with what the map of a profiler says about its thread.
