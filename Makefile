@@ -42,7 +42,8 @@ generate: checkdeps
 
 ## test: all tests, those of live events with both engines (most of them with RELEASES=all), with targets of a few Go releases or RELEASES=all; lists the tests that were skipped and why; with CI=true none may be
 test: export LOUPE_RELEASES = $(RELEASES)
-test: export CGO_ENABLED = 0 # as make build, and so that packages are compiled once
+# As make build, so that packages are compiled once. A comment after the value would add a space to it.
+test: export CGO_ENABLED = 0
 test: testdeps
 	{ go test -json -vet=off -ldflags=-w -timeout 45m $(TESTFLAGS) $(TEST) && first=0 || first=$$?; \
 	  $(if $(filter ./... .,$(TEST)),go test -json -vet=off -ldflags=-w -timeout 45m $(if $(filter few,$(RELEASES)),-run '$(INLINE_FEW)') -skip '$(INLINE_ANYWAY)' $(TESTFLAGS) . -engine inline &&) exit $$first; } | go run ./internal/testreport
