@@ -3,8 +3,9 @@
 //
 //	go run ./bench/glti [-rounds 21] [-only OPERATION] [-build]
 //
-// Both are built by the toolchain of the current directory, or of GOTOOLCHAIN, and take turns. The first table has the median of the
-// ratios of their processor time, round by round: without agent; with an agent that counts collections, and goroutines that start and
+// Both are built by the toolchain of the current directory, or of GOTOOLCHAIN, and take turns. In each round they are copied to new files:
+// two copies of the same program can differ by more than two percent, as long as they exist, because of the memory in which the kernel
+// caches them. The first table has the median of the ratios of their processor time, round by round: without agent; with an agent that counts collections, and goroutines that start and
 // end; with all events written to the buffers and read; and, for comparison, of the stock program while it records an execution trace and
 // discards it. The second table has the time from the start of the program to its end if it does nothing. With -build, the third
 // has the time to build it with an empty cache, and again.
@@ -87,6 +88,11 @@ func operations(ctx context.Context, stock, patched string, rounds int, only str
 		for range rounds {
 			base := 0.0
 			for i, w := range ways {
+				if i == 0 || w.program != ways[i-1].program {
+					if err := renew(w.program); err != nil {
+						return err
+					}
+				}
 				t, err := measure(ctx, w.program, name, w.agent)
 				if err != nil {
 					return err
@@ -106,6 +112,18 @@ func operations(ctx context.Context, stock, patched string, rounds int, only str
 		fmt.Println()
 	}
 	return nil
+}
+
+// renew replaces a program by a copy of it.
+func renew(program string) error {
+	code, err := os.ReadFile(program)
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(program); err != nil {
+		return err
+	}
+	return os.WriteFile(program, code, 0o755)
 }
 
 // starts prints the table of starts. The agent is glti/samples/counter, if there is a C compiler.
