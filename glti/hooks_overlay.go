@@ -88,14 +88,14 @@ func rt_types() (begin, end uintptr)
 // drainEvery is how long a late record waits at most.
 const drainEvery = 10 * time.Millisecond
 
-// drainWait waits after n records were read. While there are many, waiting less keeps the buffers in the cache, and a timer wakes the
-// goroutine on a thread that already runs, even if the machine is busy. If there are few, it waits without a timer: see rt_wait.
+// drainWait waits after n records were read. While there are many, waiting less keeps the buffers in the cache. It waits without a timer: see
+// rt_wait.
 func drainWait(n int) {
+	wait := drainEvery
 	if n > 1<<13 {
-		time.Sleep(drainEvery / 10)
-		return
+		wait /= 5
 	}
-	rt_wait(int64(drainEvery))
+	rt_wait(int64(wait))
 }
 
 // overlayEvents are the events that the runtime reports, with the class of their callbacks. No current release has the others.

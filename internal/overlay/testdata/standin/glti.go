@@ -116,11 +116,11 @@ func rt_wait(ns int64)
 
 // Pause waits as package glti does after it has read n records (drainWait).
 func Pause(n int) {
+	wait := 10 * time.Millisecond
 	if n > 1<<13 {
-		time.Sleep(time.Millisecond)
-		return
+		wait /= 5
 	}
-	rt_wait(int64(10 * time.Millisecond))
+	rt_wait(int64(wait))
 }
 
 // DrainInto moves records from the rings to a buffer, and returns their number.
