@@ -4,8 +4,8 @@
 //
 // A server is under wrk, with two handlers and two numbers of connections. The ways take turns, and between them the server runs alone,
 // so that a slow phase of the machine affects all of them. Server, wrk and observer share the processors. Loupe's observer is the command
-// loupe spans, whose output is discarded. The server that is instrumented by hand discards its spans, too. The command requires root and
-// wrk.
+// loupe spans, whose output is discarded. The server that is instrumented by hand discards its spans, too. For comparison, a process uses a
+// processor for 2 of 12 milliseconds, and does nothing with it. The command requires root and wrk.
 package main
 
 import (
@@ -36,7 +36,11 @@ func main() {
 		b.only, err = regexp.Compile(text)
 		return err
 	})
+	burns := flag.Bool("burn", false, "only use a processor, as the way of this name does")
 	flag.Parse()
+	if *burns {
+		burn()
+	}
 	if err := b.run(); err != nil {
 		log.Fatal(err)
 	}
@@ -55,6 +59,7 @@ type way struct {
 	name   string
 	byHand bool     // the server is instrumented
 	args   []string // of loupe spans; nil: the server is not observed
+	burns  bool     // instead, a process uses a processor
 	prints string   // what loupe spans prints in addition to requests
 }
 
@@ -78,6 +83,7 @@ func (b *bench) ways() []way {
 		{name: "uprobe, --func of one call a request", args: []string{"--engine", "uprobe", "--func", function}, prints: function},
 		{name: "inline, --func of one call a request", args: []string{"--engine", "inline", "--propagate=false", "--func", function}, prints: function},
 		{name: "otelhttp by hand", byHand: true},
+		{name: "burn", burns: true},
 	}
 	return slices.DeleteFunc(all, func(w way) bool { return b.only != nil && !b.only.MatchString(w.name) })
 }
@@ -240,6 +246,16 @@ type observer struct {
 	cmd    *exec.Cmd
 	out    bytes.Buffer // what loupe spans prints at its end
 	prints string       // see way
+	burns  bool         // it observes nothing
+}
+
+// burn uses a processor for a part of the time, for ever.
+func burn() {
+	for {
+		time.Sleep(10 * time.Millisecond)
+		for began := time.Now(); time.Since(began) < 2*time.Millisecond; {
+		}
+	}
 }
 
 // ready is the time after which an observer is attached.
@@ -247,6 +263,14 @@ const ready = 2 * time.Second
 
 // observe starts an observer, and waits until it is attached.
 func (b *bench) observe(w way, pid int) (*observer, error) {
+	if w.burns {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, err
+		}
+		o := &observer{cmd: exec.Command(self, "-burn"), burns: true}
+		return o, o.cmd.Start()
+	}
 	if w.args == nil {
 		return nil, nil
 	}
@@ -275,6 +299,9 @@ func (o *observer) stop() error {
 		return err
 	}
 	err := o.cmd.Wait()
+	if o.burns {
+		return nil // it ended by the signal
+	}
 	if text := o.out.String(); err == nil && (!strings.Contains(text, "GET /") || !strings.Contains(text, o.prints)) {
 		err = fmt.Errorf("loupe spans has not observed what it was to:\n%s", text)
 	}
