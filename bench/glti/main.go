@@ -5,10 +5,12 @@
 //
 // Both are built by the toolchain of the current directory, or of GOTOOLCHAIN, and take turns. In each round they are copied to new files:
 // two copies of the same program can differ by more than two percent, as long as they exist, because of the memory in which the kernel
-// caches them. The first table has the median of the ratios of their processor time, round by round: without agent; with an agent that counts collections, and goroutines that start and
-// end; with all events written to the buffers and read; and, for comparison, of the stock program while it records an execution trace and
-// discards it. The second table has the time from the start of the program to its end if it does nothing. With -build, the third
-// has the time to build it with an empty cache, and again.
+// caches them.
+//
+// The first table has the median of the ratios of their processor time, round by round: without agent; with an agent that counts collections,
+// and goroutines that start and end; with all events written to the buffers and read; and, for comparison, of the stock program while it
+// records an execution trace and discards it. The second table has the time from the start of the program to its end if it does nothing.
+// With -build, the third has the time to build it with an empty cache, and again.
 package main
 
 import (

@@ -20,6 +20,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -299,8 +300,8 @@ func (o *observer) stop() error {
 		return err
 	}
 	err := o.cmd.Wait()
-	if o.burns {
-		return nil // it ended by the signal
+	if status, ok := o.cmd.ProcessState.Sys().(syscall.WaitStatus); o.burns && ok && status.Signal() == unix.SIGINT {
+		return nil
 	}
 	if text := o.out.String(); err == nil && (!strings.Contains(text, "GET /") || !strings.Contains(text, o.prints)) {
 		err = fmt.Errorf("loupe spans has not observed what it was to:\n%s", text)

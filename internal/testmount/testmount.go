@@ -9,13 +9,13 @@ import (
 )
 
 // New mounts a new file system of a kind, such as "tmpfs" or "bpf", until the test ends, and returns its directory. The options are those
-// of the mount command. The test is skipped if this process may not mount.
+// of the mount command. The test is skipped if this process may not mount, which root may.
 func New(t testing.TB, kind, options string) string {
 	t.Helper()
 	dir := t.TempDir()
 	err := unix.Mount("loupe-test", dir, kind, 0, options)
 	if errors.Is(err, unix.EPERM) {
-		t.Skipf("a file system cannot be mounted: %v", err)
+		t.Skipf("mounting a file system requires root: %v", err)
 	}
 	if err != nil {
 		t.Fatalf("mounting %s at %s: %v", kind, dir, err)

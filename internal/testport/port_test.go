@@ -30,7 +30,8 @@ func TestPort(t *testing.T) {
 			l.Close()
 		}
 	})
-	for port := range seen { // one of them: another process may be given one of so many
+	// Only one is tried, because another test may have been given one of the others since.
+	for port := range seen {
 		l, err := net.Listen("unix", fmt.Sprintf("@loupe-test-port-%d", port))
 		if err != nil {
 			t.Fatalf("port %d is held after its test: %v", port, err)
