@@ -33,6 +33,7 @@ type watch struct {
 	coarse bool          // each poll is a sample of the clock
 	quiet  time.Duration // time since the last record
 	pause  time.Duration // time until the next poll
+	fast   bool          // records come fast
 	looked time.Time     // after the process
 
 	reads    *reads
@@ -69,7 +70,7 @@ func newWatch(pid int) (*watch, error) {
 
 // came records how many bytes a poll found, and how long reading them took.
 func (w *watch) came(bytes uint64, took time.Duration) {
-	fast := w.rate.Next(bytes) == nap.Fast
+	w.fast = w.rate.Next(bytes) == nap.Fast
 	if bytes > 0 {
 		w.quiet = 0
 	} else {
@@ -78,7 +79,7 @@ func (w *watch) came(bytes uint64, took time.Duration) {
 	switch {
 	case bytes > w.ring/4 && w.pause <= pauseLong || took >= max(w.pause, pauseLong):
 		w.pause = pauseBehind
-	case fast:
+	case w.fast:
 		w.pause = nap.Pauses{Least: pauseLong, Most: w.most}.Next(w.pause, bytes, w.ring)
 	case w.most > pauseLong:
 		w.pause = w.most
@@ -100,7 +101,7 @@ func (w *watch) share(d time.Duration) time.Duration {
 // wait returns true when it is time to poll, false if no more records will come.
 func (w *watch) wait(ctx context.Context, r *Reader) bool {
 	for !w.ended && !w.stopped.Load() && ctx.Err() == nil {
-		w.nap.Sleep(w.pause)
+		w.nap.Sleep(w.pause, w.fast)
 		now := time.Now()
 		if now.Sub(w.looked) >= lookEvery {
 			w.looked = now

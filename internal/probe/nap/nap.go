@@ -42,27 +42,23 @@ const hurry = 2 * time.Millisecond
 // napping is the number of threads that sleep without the runtime's knowledge.
 var napping atomic.Int32
 
-// Sleep sleeps without the runtime's knowledge if it is short: the runtime's timers are no finer than a millisecond when nothing else happens,
-// and a system call that it knows of makes it hand the P to another thread and back, which costs more than the records of a
-// millisecond. So the P is held for as long, of which a collection in this process has to wait for the end. One P is left to
-// others if there are several: a process that observes many programs has more readers than Ps.
+// Sleep sleeps. fast reports that records come fast.
 //
-// A longer sleep is one of the runtime: a system call of ten milliseconds keeps its monitor awake, which costs more than the reader.
-func (n *Napper) Sleep(d time.Duration) {
-	tid := unix.Gettid()
-	if d > hurry {
-		if n.soon && tid == n.thread {
-			setSlice(tid, false)
-		}
-		n.soon = false
+// It sleeps without the runtime's knowledge if the sleep is short: the runtime's timers are no finer than a millisecond when nothing else
+// happens, and a system call that it knows of makes it hand the P to another thread and back, which costs more than the records of a
+// millisecond. So the P is held for as long, of which a collection in this process has to wait for the end, unless it preempts the thread.
+// One P is left to others if there are several: a process that observes many programs has more readers than Ps.
+//
+// A longer sleep is one of the runtime while few records come: a system call of ten milliseconds keeps its monitor awake. It is not while
+// records come fast: when the reader sleeps and no P is in use, the monitor sleeps, too, and after that it looks every 20 µs, for as long as
+// the reader needs for the records of ten milliseconds.
+func (n *Napper) Sleep(d time.Duration, fast bool) {
+	if d > hurry && !fast {
+		n.setSoon(unix.Gettid(), false)
 		time.Sleep(d)
 		return
 	}
-	if tid != n.thread || !n.soon {
-		n.thread, n.soon = tid, true
-		setSlice(tid, true)
-		unix.Prctl(unix.PR_SET_TIMERSLACK, timerSlack, 0, 0, 0)
-	}
+	n.setSoon(unix.Gettid(), d <= hurry)
 	ts := unix.NsecToTimespec(d.Nanoseconds()) // an early return does no harm
 	defer napping.Add(-1)
 	if int(napping.Add(1)) > max(runtime.GOMAXPROCS(0)-1, 1) {
@@ -70,6 +66,17 @@ func (n *Napper) Sleep(d time.Duration) {
 		return
 	}
 	unix.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&ts)), 0, 0)
+}
+
+// setSoon sets whether the thread is to run soon after it has slept.
+func (n *Napper) setSoon(tid int, soon bool) {
+	if soon == (n.soon && tid == n.thread) {
+		return
+	}
+	setSlice(tid, soon)
+	if n.thread, n.soon = tid, soon; soon {
+		unix.Prctl(unix.PR_SET_TIMERSLACK, timerSlack, 0, 0, 0)
+	}
 }
 
 // A Rate tells how fast records come. It is used by one goroutine at a time.

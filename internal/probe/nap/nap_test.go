@@ -93,12 +93,15 @@ func TestSlice(t *testing.T) {
 		t.Skip("this kernel has no time slices of threads: they require Linux 6.12")
 	}
 	var n Napper
-	n.Sleep(hurry)
+	n.Sleep(hurry, false)
 	if got := slice(); got != uint64(shortSlice) {
 		t.Errorf("after a short sleep the slice is %d ns", got)
 	}
-	n.Sleep(hurry + 1)
-	if got := slice(); got != usual {
-		t.Errorf("after a long sleep the slice is %d ns, want %d", got, usual)
+	for _, fast := range []bool{false, true} {
+		n.Sleep(hurry, fast)
+		n.Sleep(hurry+1, fast)
+		if got := slice(); got != usual {
+			t.Errorf("after a long sleep the slice is %d ns, want %d", got, usual)
+		}
 	}
 }

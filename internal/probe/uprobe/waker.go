@@ -24,6 +24,7 @@ type waker struct {
 	rate    nap.Rate
 	pause   time.Duration
 	most    time.Duration // the longest poll interval while records come fast
+	fast    bool          // they do
 	stopped atomic.Bool
 	ended   bool       // the process has exited
 	mu      sync.Mutex // stop writes to eventfd, close closes it
@@ -85,7 +86,7 @@ func (w *waker) wait(ctx context.Context, r *ring.Ring, control *controlPage) bo
 	release := context.AfterFunc(ctx, w.stop)
 	defer release()
 	w.pause = w.next(r.Since(), r.Size())
-	w.nap.Sleep(w.pause)
+	w.nap.Sleep(w.pause, w.fast)
 	if !r.Empty() {
 		return !w.stopped.Load()
 	}
@@ -121,9 +122,10 @@ func (w *waker) wait(ctx context.Context, r *ring.Ring, control *controlPage) bo
 
 // next returns the next pause, given how many bytes came during the last one of those that the buffer has room for.
 func (w *waker) next(bytes, room uint64) time.Duration {
-	pause := pauseFew
-	switch speed := w.rate.Next(bytes); {
-	case speed == nap.Fast:
+	pause, speed := pauseFew, w.rate.Next(bytes)
+	w.fast = speed == nap.Fast
+	switch {
+	case w.fast:
 		return nap.Pauses{Least: pauseBusy, Most: w.most}.Next(w.pause, bytes, room)
 	case w.most > pauseBusy:
 		return w.most
