@@ -73,7 +73,7 @@ func (r *reads) learn(region *Region, now time.Time) {
 // filterShare of the time: it reads a file for each thread.
 const (
 	filterEvery = 20 * time.Millisecond
-	filterShare = 100
+	filterShare = 500
 )
 
 // forbidden returns why probes that read memory cannot be used if the heap is unknown.
