@@ -41,9 +41,13 @@ import (
 // request on. The events of Options.Kinds are reported for these goroutines only.
 type SpanOptions struct {
 	// Handle receives each span when it ends. It is called while [Session.Events] is being iterated, by the same goroutine, and may
-	// keep the span. If neither Handle nor Tasks is set, no spans are made. A span with Exported set should not be exported: the program
+	// keep the span unless Reuse is set. If neither Handle nor Tasks is set, no spans are made. A span with Exported set should not be exported: the program
 	// does that itself.
 	Handle func(*spans.Span)
+
+	// Reuse has the memory of spans used for others when Handle has returned, with that of their attributes and of their work, which takes
+	// less time than to allocate it. Handle can keep a copy: see [spans.Span.Clone].
+	Reuse bool
 
 	// Tasks adds the spans to the events, as tasks and regions of runtime/trace, so that recordings show them. A task has the name of
 	// the span, and messages with its trace ID, its span ID and, at the end, its status and what Allocs counts. While a goroutine is in the span, it is
@@ -210,7 +214,7 @@ type spanSets struct {
 // newSpanSets returns the sets for a process. kinds are the kinds of events that are observed.
 func newSpanSets(o SpanOptions, p *goproc.Process, kinds event.Kinds) (*spanSets, error) {
 	s := &spanSets{binary: p.Binary()}
-	opt := join.Options{PID: int32(p.PID()), Handle: o.Handle, Sample: o.Sample, Kinds: kinds,
+	opt := join.Options{PID: int32(p.PID()), Handle: o.Handle, Reuse: o.Reuse, Sample: o.Sample, Kinds: kinds,
 		Release: func(g uint64) { s.session.Unlist(g) }, Disown: func(g uint64) { s.session.Disown(g) }, InGap: func() bool { return s.session.InGap() },
 		Unbuffered: p.Unbuffered, Identified: o.ProfilerMap != "",
 		Alive: func() ([]uint64, int64, error) {

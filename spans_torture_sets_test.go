@@ -38,7 +38,7 @@ func TestTortureSets(t *testing.T) {
 			before := holdingsOf(t, p.PID())
 			var ended atomic.Int64
 			tm := tormentor{pid: p.PID(), options: func(cycle int) loupe.Options {
-				o := loupe.SpanOptions{Handle: func(*spans.Span) { ended.Add(1) }, NoWork: cycle%3 == 0}
+				o := loupe.SpanOptions{Handle: func(*spans.Span) { ended.Add(1) }, Reuse: true, NoWork: cycle%3 == 0}
 				if cycle%2 == 0 {
 					o.Propagation = &loupe.Propagation{Baggage: true}
 				}

@@ -36,7 +36,7 @@ func TestTortureSpans(t *testing.T) {
 			t.Cleanup(target.Stop)
 			addr := strings.Fields(target.Command("address"))[1]
 			c := &spanCounter{}
-			s := attach(t, target.PID(), loupe.Options{Engine: engine, Spans: loupe.SpanOptions{Handle: c.add}})
+			s := attach(t, target.PID(), loupe.Options{Engine: engine, Spans: loupe.SpanOptions{Handle: c.add, Reuse: true}})
 			done := make(chan struct{})
 			go func() {
 				defer close(done)

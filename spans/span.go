@@ -1,6 +1,8 @@
 package spans
 
 import (
+	"slices"
+
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
@@ -74,7 +76,18 @@ func (s *Span) Set(kvs ...attribute.KeyValue) { s.Attributes = append(s.Attribut
 // Fail sets the status to an error.
 func (s *Span) Fail(message string) { s.Status, s.Message = codes.Error, message }
 
-// AllAttributes returns the attributes, including those of Work.
+// Clone returns a copy of a span that has ended. It shares no memory that is used for other spans (loupe.SpanOptions.Reuse).
+func (s *Span) Clone() *Span {
+	c := *s
+	c.Attributes, c.Links, c.Events = slices.Clone(s.Attributes), slices.Clone(s.Links), slices.Clone(s.Events)
+	if s.Work != nil {
+		work := *s.Work
+		c.Work = &work
+	}
+	return &c
+}
+
+// AllAttributes returns the attributes, including those of Work. If there are any of Work, the list is a new one.
 func (s *Span) AllAttributes() []attribute.KeyValue {
 	list := s.Attributes[:len(s.Attributes):len(s.Attributes)]
 	if s.Work != nil {

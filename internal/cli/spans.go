@@ -141,7 +141,7 @@ select functions whose parameters are secret. A call costs the target about
 			return err
 		}
 		opt := flags.live.options(v.a)
-		opt.Spans = loupe.SpanOptions{Handle: v.handle, NoWork: flags.noWork, Allocs: flags.allocs, Functions: flags.funcs, Propagation: v.propagation(),
+		opt.Spans = loupe.SpanOptions{Handle: v.handle, Reuse: flags.slower == 0, NoWork: flags.noWork, Allocs: flags.allocs, Functions: flags.funcs, Propagation: v.propagation(),
 			ProfilerMap: flags.profiler}
 		if v.controller != nil {
 			opt.Spans.Sample = v.sample

@@ -33,6 +33,11 @@ type Note struct {
 	short   bool // more was read than the payload contains
 }
 
+// NewNote returns a note with a payload, for tests of what decodes it.
+func NewNote(what uint8, goroutine uint64, time int64, payload []byte) *Note {
+	return &Note{What: what, G: goroutine, Time: time, payload: payload}
+}
+
 // A Text is a string or other bytes of the target.
 type Text struct {
 	Bytes  []byte // the bytes that were read; hostile, and valid as long as the note

@@ -87,7 +87,7 @@ func (t *Target) observeRequests() {
 	case <-t.ctx.Done():
 		return
 	}
-	opt := loupe.SpanOptions{Handle: t.handle, Sample: t.opt.Sample}
+	opt := loupe.SpanOptions{Handle: t.handle, Reuse: true, Sample: t.opt.Sample}
 	if s.Engine == loupe.EngineInline {
 		opt.Propagation = t.opt.Propagation
 	}

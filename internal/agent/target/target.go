@@ -56,8 +56,8 @@ type Options struct {
 	Record func(Recording)
 	Name   func(id metric.Identity, alert string) string
 
-	// Span receives the spans of requests, Sample decides which are sampled, and Goroutine receives the spans of goroutines. See
-	// loupe.SpanOptions for Sample and Propagation. They are called by different goroutines.
+	// Span receives the spans of requests, and must not keep them. Sample decides which are sampled, and Goroutine receives the spans of
+	// goroutines. See loupe.SpanOptions for Sample and Propagation. They are called by different goroutines.
 	Span        func(*spans.Span)
 	Sample      func(*spans.Span) bool
 	Propagation *loupe.Propagation

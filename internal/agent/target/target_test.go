@@ -335,7 +335,7 @@ func TestRequests(t *testing.T) {
 	got := make(chan *spans.Span, 100)
 	program := testtarget.Start(t, testtarget.Build(t, testtarget.Spec{Program: "web", Stripped: true}))
 	target, err := Open(t.Context(), Options{PID: program.PID(), Attach: make(chan struct{}, 1), Settings: Settings{Spans: true, Engine: loupe.EngineUprobe, Sites: 5},
-		Span: func(s *spans.Span) { got <- s }})
+		Span: func(s *spans.Span) { got <- s.Clone() }})
 	if err != nil {
 		t.Fatal(err)
 	}

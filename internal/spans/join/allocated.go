@@ -24,7 +24,7 @@ func (t *Tracker) CountAllocations() { t.allocs = true }
 func (t *Tracker) Allocated(id, bytes, objects uint64) {
 	now := spans.Allocations{Bytes: bytes, Objects: objects}
 	t.allocated = allocated{id, now}
-	g := t.goroutines[id]
+	g := t.goroutine(id)
 	if g == nil {
 		return
 	}

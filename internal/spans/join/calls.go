@@ -36,7 +36,7 @@ func (t *Tracker) Return(s *spans.Span, at int64, ending spans.Ending) {
 	s.Ending = ending
 	delete(t.entered, s)
 	delete(t.calls, s)
-	g := t.goroutines[s.G]
+	g := t.goroutine(s.G)
 	if g == nil {
 		t.finish(s, at)
 		return

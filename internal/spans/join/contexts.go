@@ -10,7 +10,49 @@ import (
 type passed struct {
 	spans     map[uint64]*spans.Span
 	addresses map[*spans.Span][]uint64
+
+	// waiting are requests whose addresses are not in spans yet: none was looked for since they began. In a program that sends nothing
+	// while it serves requests, none ever is.
+	waiting []*Served
 }
+
+// wait adds a request to those that are waiting.
+func (p *passed) wait(r *Served) {
+	p.waiting = append(p.waiting, r)
+	r.place = len(p.waiting)
+}
+
+// remove removes the addresses of a request.
+func (p *passed) remove(r *Served) {
+	if r.place == 0 {
+		for _, addr := range r.passed {
+			if p.spans[addr] == &r.Span {
+				delete(p.spans, addr)
+			}
+		}
+		return
+	}
+	last := p.waiting[len(p.waiting)-1]
+	p.waiting[r.place-1], last.place = last, r.place
+	p.waiting = p.waiting[:len(p.waiting)-1]
+	r.place = 0
+}
+
+// add makes the addresses of the requests that are waiting known.
+func (p *passed) add() {
+	for _, r := range p.waiting {
+		for _, addr := range r.passed {
+			if addr != 0 && !p.full(addr) {
+				p.spans[addr] = &r.Span
+			}
+		}
+		r.place = 0
+	}
+	p.waiting = p.waiting[:0]
+}
+
+// full reports whether there is no room for another address.
+func (p *passed) full(addr uint64) bool { return len(p.spans) >= maxPassed && p.spans[addr] == nil }
 
 // maxPassed bounds the number of addresses. Spans that the program makes itself need not end.
 const maxPassed = 1 << 16
@@ -19,7 +61,7 @@ const maxPassed = 1 << 16
 // address of 0 is ignored.
 func (t *Tracker) Pass(s *spans.Span, addresses ...uint64) {
 	for _, addr := range addresses {
-		if addr == 0 || len(t.passed.spans) >= maxPassed && t.passed.spans[addr] == nil {
+		if addr == 0 || t.passed.full(addr) {
 			continue
 		}
 		t.passed.spans[addr] = s // the end of an older one was not observed
@@ -45,9 +87,10 @@ func (t *Tracker) forget(s *spans.Span) {
 // Passed returns the open span that the program passes on by the first of these addresses that is known, or nil. After a loss of
 // events, the end of the span may be lost, and the address that of another value.
 func (t *Tracker) Passed(addresses ...uint64) *spans.Span {
-	if len(t.passed.spans) == 0 {
+	if len(addresses) == 0 {
 		return nil
 	}
+	t.passed.add()
 	for _, addr := range addresses {
 		if s := t.passed.spans[addr]; s != nil {
 			if t.LostSince(s) {

@@ -27,12 +27,12 @@ func (t *Tracker) Event(e *event.Event) bool {
 		t.lose(e.Time)
 		return true
 	case event.GoUnblock:
-		if t.goroutines[e.G] == nil {
+		if t.goroutine(e.G) == nil {
 			t.handOff(e)
 			return false
 		}
 	}
-	g := t.goroutines[e.G]
+	g := t.goroutine(e.G)
 	if g == nil {
 		return true
 	}
@@ -76,7 +76,7 @@ func (g *goroutine) check(e *event.Event, rules *gostate.Rules) {
 
 // create notes a goroutine that was created in a span.
 func (t *Tracker) create(e *event.Event) {
-	creator := t.goroutines[e.Parent]
+	creator := t.goroutine(e.Parent)
 	if creator == nil {
 		t.disown(e.G) // the probes follow it, because they follow its creator, which may have been in a request
 		return

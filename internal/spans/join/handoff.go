@@ -25,7 +25,7 @@ const (
 
 // handOff notes what a goroutine receives that another one makes runnable.
 func (t *Tracker) handOff(e *event.Event) {
-	if by := t.goroutines[e.By]; by != nil && sends(e.Stack) {
+	if by := t.goroutine(e.By); by != nil && sends(e.Stack) {
 		t.hand(by, e.G, e.Time)
 	}
 }
@@ -34,7 +34,7 @@ func (t *Tracker) handOff(e *event.Event) {
 func (t *Tracker) taken(g *goroutine, e *event.Event) {
 	channel := g.sending
 	g.sending = 0
-	if channel != 0 && e.By != 0 && t.goroutines[e.By] == nil && sends(e.Stack) && t.opt.Unbuffered != nil && t.opt.Unbuffered(channel) {
+	if channel != 0 && e.By != 0 && t.goroutine(e.By) == nil && sends(e.Stack) && t.opt.Unbuffered != nil && t.opt.Unbuffered(channel) {
 		t.hand(g, e.By, e.Time)
 	}
 }
@@ -52,6 +52,7 @@ func (t *Tracker) hand(by *goroutine, to uint64, at int64) {
 		maps.DeleteFunc(t.handOffs, func(_ uint64, h handOff) bool { return at-h.at > handOffLasts })
 	}
 	if len(t.handOffs) < maxHandOffs {
+		t.keep(from)
 		t.handOffs[to] = handOff{from, at}
 	}
 }

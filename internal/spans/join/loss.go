@@ -53,7 +53,7 @@ func (t *Tracker) bury(until int64) {
 		return
 	}
 	for i, g := range t.loss.dead {
-		if id := t.loss.ids[i]; t.goroutines[id] == g && g.id == id {
+		if id := t.loss.ids[i]; t.goroutine(id) == g && g.id == id {
 			t.exit(g, t.loss.deadAt)
 			t.release(id)
 		}
@@ -64,7 +64,7 @@ func (t *Tracker) bury(until int64) {
 // LostSince reports whether events or notes may have been lost since an open span began. Then the same address may be that of another
 // object.
 func (t *Tracker) LostSince(s *spans.Span) bool {
-	g := t.goroutines[s.G]
+	g := t.goroutine(s.G)
 	return g == nil || t.lostSince(g.losses)
 }
 

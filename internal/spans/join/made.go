@@ -116,6 +116,7 @@ func (t *Tracker) Made(m Made) {
 	}
 	t.awaitAround(g, t.made[s.Context.SpanID()])
 	if parent := t.openParent(g, s.Parent.SpanID()); parent != nil {
+		t.keep(parent)
 		t.above[s] = parent
 	}
 	g.open = append(g.open, s)
@@ -257,7 +258,7 @@ func (t *Tracker) Carries(s *spans.Span, header trace.SpanContext) {
 		}
 		return
 	}
-	g := t.goroutines[s.G]
+	g := t.goroutine(s.G)
 	if g == nil || g.passesOn(s, id) {
 		return
 	}
@@ -298,7 +299,7 @@ func (t *Tracker) endMade(m *Made, at int64) {
 		t.counts.begun.Add(1)
 		t.finish(s, at)
 	}
-	if g := t.goroutines[s.G]; g != nil {
+	if g := t.goroutine(s.G); g != nil {
 		if i := slices.Index(g.open, s); i >= 0 {
 			g.open = slices.Delete(g.open, i, i+1)
 			t.settle(g, true)

@@ -19,7 +19,7 @@ type object struct {
 // that follow on its goroutine are not part of it, and any goroutine may end it. An older operation with the same object ended
 // unobserved.
 func (t *Tracker) Detach(s *spans.Span, address uint64) {
-	g := t.goroutines[s.G]
+	g := t.goroutine(s.G)
 	if g == nil {
 		return
 	}

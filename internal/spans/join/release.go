@@ -76,7 +76,7 @@ func (t *Tracker) releaseIdle() {
 		last, alive := t.leaving.since[first.id]
 		switch {
 		case !alive:
-		case t.goroutines[first.id] != nil:
+		case t.goroutine(first.id) != nil:
 			delete(t.leaving.since, first.id)
 		case last != first.since:
 			t.leaving.order = append(t.leaving.order, leave{first.id, last})

@@ -42,10 +42,10 @@ func (t *Tracker) Enter(s, parent *spans.Span, root bool, named *spans.Span) *sp
 }
 
 // Describes returns the open span of a library whose operation a span also describes that the program is about to begin by an API, without
-// an SDK; nil if there is none. The rules are those of Made, but a server span must have attributes of the same family, too. Enter is not
+// an SDK; nil if there is none. The caller may keep it. The rules are those of Made, but a server span must have attributes of the same family, too. Enter is not
 // to be called for it.
 func (t *Tracker) Describes(s *spans.Span) *spans.Span {
-	g, family := t.goroutines[s.G], familyOf(s)
+	g, family := t.goroutine(s.G), familyOf(s)
 	if g == nil || family == Unknown {
 		return nil
 	}
@@ -54,6 +54,7 @@ func (t *Tracker) Describes(s *spans.Span) *spans.Span {
 		return nil
 	}
 	t.replaced[same] = true
+	t.keep(same)
 	return same
 }
 
@@ -87,7 +88,7 @@ func (t *Tracker) Exit(s *spans.Span, at int64) {
 		t.finish(s, at)
 	}
 	delete(t.made, s.Context.SpanID())
-	if g := t.goroutines[s.G]; g != nil {
+	if g := t.goroutine(s.G); g != nil {
 		if i := slices.Index(g.open, s); i >= 0 {
 			g.open = slices.Delete(g.open, i, i+1)
 			t.settle(g, true)

@@ -16,10 +16,10 @@ func makeValid(s *spans.Span) {
 	if s.Name == "" { // the program has given none, or it was in secret mode
 		s.Name = s.Library
 	}
-	s.Name, s.Message, s.Library = valid(s.Name), valid(s.Message), valid(s.Library)
+	s.Name, s.Message, s.Library = Valid(s.Name), Valid(s.Message), Valid(s.Library)
 	makeAllValid(s.Attributes, s.Own)
 	for i := range s.Events {
-		s.Events[i].Name = valid(s.Events[i].Name)
+		s.Events[i].Name = Valid(s.Events[i].Name)
 		makeAllValid(s.Events[i].Attributes, s.Own)
 	}
 }
@@ -29,17 +29,17 @@ func makeAllValid(list []attribute.KeyValue, own bool) {
 	for i := range list {
 		kv := &list[i]
 		if own {
-			kv.Key = attribute.Key(valid(string(kv.Key)))
+			kv.Key = attribute.Key(Valid(string(kv.Key)))
 		}
 		switch kv.Value.Type() {
 		case attribute.STRING:
 			if text := kv.Value.AsString(); !utf8.ValidString(text) {
-				kv.Value = attribute.StringValue(valid(text))
+				kv.Value = attribute.StringValue(Valid(text))
 			}
 		case attribute.STRINGSLICE:
 			if texts := kv.Value.AsStringSlice(); slices.ContainsFunc(texts, func(text string) bool { return !utf8.ValidString(text) }) {
 				for n, text := range texts {
-					texts[n] = valid(text)
+					texts[n] = Valid(text)
 				}
 				kv.Value = attribute.StringSliceValue(texts)
 			}
@@ -47,7 +47,8 @@ func makeAllValid(list []attribute.KeyValue, own bool) {
 	}
 }
 
-func valid(text string) string {
+// Valid replaces what is not UTF-8 in a text.
+func Valid(text string) string {
 	if utf8.ValidString(text) {
 		return text
 	}

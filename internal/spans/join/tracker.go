@@ -18,6 +18,9 @@ type Options struct {
 	// Handle receives each span when it ends, in the goroutine that calls the Tracker.
 	Handle func(*spans.Span)
 
+	// Reuse reports that Handle does not keep spans, nor what they refer to: the memory of requests is used for others then.
+	Reuse bool
+
 	// Begun is called for each span when it has begun, Left when it goes on but not on its goroutine, and Dropped instead of Handle when
 	// it ends and the span of a library stands for it. They may be nil.
 	Begun, Left, Dropped func(*spans.Span)
@@ -54,8 +57,11 @@ type Tracker struct {
 	opt        Options
 	ids        ids
 	goroutines map[uint64]*goroutine
+	recent     [64]*goroutine      // of these, found without hashing
 	heirs      map[*spans.Span]int // the number of goroutines that have inherited a span
 	free       []*goroutine
+	reusable   []*Served            // the memory of requests that have ended
+	kept       map[*spans.Span]bool // open spans whose memory cannot be used for others: see keep
 	detached   map[object]*spans.Span
 	latest     map[uint64]*spans.Span      // by goroutine: the detached span after which it has begun no other
 	presumed   map[*spans.Span]int64       // when those have probably ended: see Presume
@@ -128,9 +134,10 @@ type goroutine struct {
 
 // NewTracker returns a Tracker without spans.
 func NewTracker(o Options) *Tracker {
-	return &Tracker{opt: o, ids: newIDs(), goroutines: map[uint64]*goroutine{}, heirs: map[*spans.Span]int{}, detached: map[object]*spans.Span{}, latest: map[uint64]*spans.Span{},
+	o.Reuse = o.Reuse && o.Begun == nil // what that is called for may keep them
+	return &Tracker{opt: o, kept: map[*spans.Span]bool{}, ids: newIDs(), goroutines: map[uint64]*goroutine{}, heirs: map[*spans.Span]int{}, detached: map[object]*spans.Span{}, latest: map[uint64]*spans.Span{},
 		presumed: map[*spans.Span]int64{}, entered: map[*spans.Span]bool{}, replaced: map[*spans.Span]bool{}, made: map[trace.SpanID]*Made{},
-		above: map[*spans.Span]*spans.Span{}, passed: passed{map[uint64]*spans.Span{}, map[*spans.Span][]uint64{}},
+		above: map[*spans.Span]*spans.Span{}, passed: passed{spans: map[uint64]*spans.Span{}, addresses: map[*spans.Span][]uint64{}},
 		leaving: leaving{since: map[uint64]int64{}}, handOffs: map[uint64]handOff{},
 		calls: map[*spans.Span]bool{}, awaited: map[*spans.Span]*Made{},
 		rules: gostate.RulesFor(o.Kinds.Union(event.KindsOf(event.GoStatus)), 0), waits: o.Kinds.Has(event.GoBlock)}
@@ -158,8 +165,21 @@ func (t *Tracker) NoState() { t.counts.noState.Add(1) }
 // Mismatch counts a note that does not fit its operation.
 func (t *Tracker) Mismatch() { t.counts.mismatched.Add(1) }
 
-func (t *Tracker) add(id uint64, at int64) *goroutine {
+// goroutine returns a goroutine that is in a span or was created in one, or nil.
+func (t *Tracker) goroutine(id uint64) *goroutine {
+	recent := &t.recent[id%uint64(len(t.recent))]
+	if g := *recent; g != nil && g.id == id {
+		return g
+	}
 	g := t.goroutines[id]
+	if g != nil {
+		*recent = g
+	}
+	return g
+}
+
+func (t *Tracker) add(id uint64, at int64) *goroutine {
+	g := t.goroutine(id)
 	if g != nil {
 		return g
 	}
@@ -175,6 +195,9 @@ func (t *Tracker) add(id uint64, at int64) *goroutine {
 
 func (t *Tracker) remove(g *goroutine) {
 	delete(t.goroutines, g.id)
+	if recent := &t.recent[g.id%uint64(len(t.recent))]; *recent == g {
+		*recent = nil
+	}
 	t.inherit(g, nil)
 	if g.child {
 		g.request.forget(g)
@@ -207,7 +230,7 @@ func (t *Tracker) inherit(g *goroutine, s *spans.Span) {
 
 // isOpen reports whether a span is one of those in which its goroutine is.
 func (t *Tracker) isOpen(s *spans.Span) bool {
-	g := t.goroutines[s.G]
+	g := t.goroutine(s.G)
 	return g != nil && slices.Contains(g.open, s)
 }
 
@@ -216,6 +239,8 @@ type request struct {
 	span     *spans.Span
 	children []*goroutine // those created for it that are alive
 	losses   uint64       // of the Tracker, when it began
+	found    Place        // where its route was found
+	served   *Served      // or nil
 }
 
 // forget removes a goroutine from those that are alive.
@@ -232,6 +257,12 @@ func (r *request) forget(g *goroutine) {
 // headers of a request, if there is one. If the probes have chosen its context, Start has that, too. passed are the addresses of the
 // context.Context that the program passes to the operation and of those that it was made from, innermost first: see Pass.
 func (t *Tracker) Begin(s *spans.Span, passed ...uint64) *spans.Span {
+	t.begin(s, nil, passed)
+	return s
+}
+
+// begin begins a span. served is the memory of the request whose span it is, or nil.
+func (t *Tracker) begin(s *spans.Span, served *Served, passed []uint64) {
 	t.now = max(t.now, s.Start)
 	t.passHeld(maxHeld)
 	g := t.add(s.G, s.Start)
@@ -259,7 +290,7 @@ func (t *Tracker) Begin(s *spans.Span, passed ...uint64) *spans.Span {
 		t.identify(s)
 	}
 	if s.Kind == trace.SpanKindServer || s.Kind == trace.SpanKindConsumer {
-		t.serve(g, s)
+		t.serve(g, s, served)
 	} else {
 		g.listed = true
 	}
@@ -269,12 +300,12 @@ func (t *Tracker) Begin(s *spans.Span, passed ...uint64) *spans.Span {
 	}
 	g.open = append(g.open, s)
 	t.begun(s)
-	return s
 }
 
 // attach sets the parent of a span.
 func (t *Tracker) attach(s, parent *spans.Span, rule spans.Rule) {
 	t.keepIdentity(parent)
+	t.keep(parent)
 	s.Parent, s.Rule = parent.Context, rule
 	t.above[s] = parent
 }
@@ -343,7 +374,7 @@ func (t *Tracker) adopt(s, parent *spans.Span, rule spans.Rule) {
 var none trace.SpanContext
 
 // serve begins to account what a goroutine does to a request, unless it serves one already.
-func (t *Tracker) serve(g *goroutine, s *spans.Span) {
+func (t *Tracker) serve(g *goroutine, s *spans.Span, served *Served) {
 	if g.request != nil && !g.child {
 		return
 	}
@@ -351,12 +382,19 @@ func (t *Tracker) serve(g *goroutine, s *spans.Span) {
 	if g.child {
 		g.request.forget(g)
 	}
-	s.Work = &spans.Work{}
+	r := &request{}
+	if served != nil {
+		r, s.Work = &served.request, &served.work
+		*s.Work = spans.Work{}
+	} else {
+		s.Work = &spans.Work{}
+	}
+	*r = request{span: s, losses: t.loss.count, served: served, children: r.children[:0]}
 	if t.allocs {
 		s.Work.Allocated = &spans.Allocations{}
 	}
 	g.allocated = t.allocated.of(g.id)
-	g.request, g.child, g.since = &request{span: s, losses: t.loss.count}, false, s.Start
+	g.request, g.child, g.since = r, false, s.Start
 	g.state, g.class = gostate.Running, spans.Running
 }
 
@@ -374,7 +412,7 @@ func (t *Tracker) scope(g *goroutine) (*spans.Span, spans.Rule) {
 
 // Innermost returns the innermost open span of a goroutine that a library has begun, or nil.
 func (t *Tracker) Innermost(id uint64, library string, kind trace.SpanKind) *spans.Span {
-	g := t.goroutines[id]
+	g := t.goroutine(id)
 	if g == nil {
 		return nil
 	}
@@ -386,22 +424,39 @@ func (t *Tracker) Innermost(id uint64, library string, kind trace.SpanKind) *spa
 	return nil
 }
 
-// Serving returns the request of a library that a goroutine works for, or nil: the innermost one that it serves, or else the one for which
-// it was created.
-func (t *Tracker) Serving(id uint64, library string) *spans.Span {
-	if s := t.Innermost(id, library, trace.SpanKindServer); s != nil {
-		return s
+// Serving returns the request of a library that a goroutine works for, and where its route was found: the innermost one that the goroutine
+// serves, or else the one for which it was created. It returns nil if there is none.
+func (t *Tracker) Serving(id uint64, library string) (*spans.Span, *Place) {
+	s := t.Innermost(id, library, trace.SpanKindServer)
+	g := t.goroutine(id)
+	switch {
+	case g == nil || g.request == nil || s != nil && g.request.span != s: // a request in another one has no place
+		return s, new(Place)
+	case g.request.span.Library != library:
+		return nil, nil
 	}
-	if g := t.goroutines[id]; g != nil && g.request != nil && g.request.span.Library == library {
-		return g.request.span
+	return g.request.span, &g.request.found
+}
+
+// A Place is how deep a router is called that has found the route of a request.
+type Place struct {
+	Known bool   // a route was found
+	Other bool   // on a goroutine that was created for the request
+	Depth uint64 // on the stack of the goroutine
+}
+
+// Within reports whether a place is in another one, or is the same.
+func (p Place) Within(other Place) bool {
+	if p.Other != other.Other {
+		return p.Other
 	}
-	return nil
+	return p.Depth >= other.Depth
 }
 
 // Inherited returns the open span in which a goroutine was created, if that is of a library and a kind; else nil. The goroutine may do
 // the work of the span.
 func (t *Tracker) Inherited(id uint64, library string, kind trace.SpanKind) *spans.Span {
-	g := t.goroutines[id]
+	g := t.goroutine(id)
 	if g == nil || g.inherited == nil || g.inherited.End != 0 || g.inherited.Library != library || g.inherited.Kind != kind || t.entered[g.inherited] {
 		return nil
 	}
@@ -416,7 +471,7 @@ func (t *Tracker) Leave(s *spans.Span, at int64) {
 		t.End(s, at)
 		return
 	}
-	if g := t.goroutines[s.G]; g != nil {
+	if g := t.goroutine(s.G); g != nil {
 		g.open = slices.DeleteFunc(g.open, func(o *spans.Span) bool { return o == s })
 	}
 	t.left(s)
@@ -425,7 +480,7 @@ func (t *Tracker) Leave(s *spans.Span, at int64) {
 // End ends a span, and those that were begun in it on the same goroutine and have not ended. Messages that the goroutine processes are
 // processed then. Those of Enter do not end; if the span is a request, the goroutine is no longer in them.
 func (t *Tracker) End(s *spans.Span, at int64) {
-	g := t.goroutines[s.G]
+	g := t.goroutine(s.G)
 	i := -1
 	if g != nil {
 		i = slices.Index(g.open, s)
@@ -444,16 +499,16 @@ func (t *Tracker) End(s *spans.Span, at int64) {
 		}
 		t.abandon(g, inner, at, ending)
 	}
-	t.end(g, s, at)
 	served := s.Work != nil
+	t.end(g, s, at)
 	g.open = append(g.open[:i], slices.DeleteFunc(g.open[i:], func(o *spans.Span) bool { return served || !t.entered[o] })...)
-	t.settle(g, s.Work == nil)
+	t.settle(g, !served)
 }
 
 // Rest notes that a goroutine waits for its next message. What it does is not observed until that arrives, and it does not belong to the
 // span in which it was created any more. A request in which it waits is uncertain.
 func (t *Tracker) Rest(id uint64, at int64) {
-	g := t.goroutines[id]
+	g := t.goroutine(id)
 	if g == nil {
 		return
 	}
@@ -487,27 +542,32 @@ func (t *Tracker) settle(g *goroutine, listed bool) {
 
 func (t *Tracker) end(g *goroutine, s *spans.Span, at int64) {
 	at = max(at, s.Start)
-	if r := g.request; r != nil && r.span == s {
-		g.spend(at)
-		for _, child := range r.children {
-			child.spend(at)
-			child.request, child.child = nil, false
-		}
-		g.request = nil
-		if s.Work.Uncertain = s.Work.Uncertain || t.lostSince(r.losses); s.Work.Uncertain {
-			t.counts.uncertain.Add(1)
-		}
+	r := g.request
+	if r == nil || r.span != s {
+		t.finish(s, at)
+		return
 	}
-	t.finish(s, at)
+	g.spend(at)
+	for _, child := range r.children {
+		child.spend(at)
+		child.request, child.child = nil, false
+	}
+	g.request = nil
+	if s.Work.Uncertain = s.Work.Uncertain || t.lostSince(r.losses); s.Work.Uncertain {
+		t.counts.uncertain.Add(1)
+	}
+	if r.served == nil {
+		t.finish(s, at)
+		return
+	}
+	t.close(s, at)
+	t.handle(s)
+	t.endServed(r.served)
 }
 
 // finish sets the end of a span, and passes it on unless that has to wait for a span of the program.
 func (t *Tracker) finish(s *spans.Span, at int64) {
-	s.End = max(at, s.Start)
-	t.now = max(t.now, s.End)
-	delete(t.presumed, s)
-	t.forget(s)
-	delete(t.replaced, s)
+	t.close(s, at)
 	if t.awaited[s] != nil {
 		t.hold(s)
 	} else {
@@ -515,8 +575,23 @@ func (t *Tracker) finish(s *spans.Span, at int64) {
 	}
 }
 
+// close sets the end of a span, and removes what is kept of open spans.
+func (t *Tracker) close(s *spans.Span, at int64) {
+	s.End = max(at, s.Start)
+	t.now = max(t.now, s.End)
+	delete(t.presumed, s)
+	t.forget(s)
+	delete(t.replaced, s)
+}
+
 // pass passes a span on that has ended.
 func (t *Tracker) pass(s *spans.Span) {
+	makeValid(s)
+	t.handle(s)
+}
+
+// handle passes a span on that has ended, and whose texts are valid.
+func (t *Tracker) handle(s *spans.Span) {
 	if s.Exported && s.Context.IsSampled() {
 		t.counts.own.Add(1)
 	}
@@ -527,7 +602,6 @@ func (t *Tracker) pass(s *spans.Span) {
 		t.counts.unobserved.Add(1)
 	}
 	t.counts.ended.Add(1)
-	makeValid(s)
 	t.opt.Handle(s)
 }
 
@@ -537,6 +611,7 @@ func (t *Tracker) Close() {
 	t.confirmAll()
 	t.passHeld(0)
 	clear(t.goroutines)
+	clear(t.recent[:])
 	clear(t.heirs)
 	clear(t.detached)
 	clear(t.latest)
@@ -545,6 +620,8 @@ func (t *Tracker) Close() {
 	clear(t.handOffs)
 	clear(t.passed.spans)
 	clear(t.passed.addresses)
+	t.passed.waiting, t.reusable = nil, nil
+	clear(t.kept)
 	clear(t.replaced)
 	clear(t.made)
 	t.madeOrder = nil

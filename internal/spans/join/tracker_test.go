@@ -383,19 +383,19 @@ func TestServing(t *testing.T) {
 		if g == 0 || g == 4 {
 			want = nil
 		}
-		if got := w.tracker.Serving(g, "lib"); got != want {
+		if got, _ := w.tracker.Serving(g, "lib"); got != want {
 			t.Errorf("goroutine %d serves %v, want %v", g, got, want)
 		}
-		if got := w.tracker.Serving(g, "other"); got != nil {
+		if got, _ := w.tracker.Serving(g, "other"); got != nil {
 			t.Errorf("goroutine %d serves %v of another library", g, got)
 		}
 	}
 	own := w.begin(2, server, "request on a goroutine of another")
-	if got := w.tracker.Serving(2, "lib"); got != own {
+	if got, _ := w.tracker.Serving(2, "lib"); got != own {
 		t.Errorf("goroutine 2 serves %v, want its own request", got)
 	}
 	w.end(s)
-	if got := w.tracker.Serving(3, "lib"); got != nil {
+	if got, _ := w.tracker.Serving(3, "lib"); got != nil {
 		t.Errorf("goroutine 3 serves %v, which has ended", got)
 	}
 }
@@ -452,5 +452,42 @@ func TestEnter(t *testing.T) {
 	exit(b)
 	if len(w.tracker.entered) > 0 || len(w.tracker.goroutines) > 0 {
 		t.Errorf("%d spans and %d goroutines are left", len(w.tracker.entered), len(w.tracker.goroutines))
+	}
+}
+
+// TestWithin compares places.
+func TestWithin(t *testing.T) {
+	outer, inner, elsewhere := Place{Depth: 100}, Place{Depth: 200}, Place{Other: true, Depth: 50}
+	for _, c := range []struct {
+		a, b Place
+		want bool
+	}{{inner, outer, true}, {outer, inner, false}, {outer, outer, true}, {elsewhere, inner, true}, {inner, elsewhere, false}} {
+		if got := c.a.Within(c.b); got != c.want {
+			t.Errorf("%v within %v: %v, want %v", c.a, c.b, got, c.want)
+		}
+	}
+}
+
+// TestPlace notes where the route of a request was found, which its goroutines have in common, and others do not.
+func TestPlace(t *testing.T) {
+	w := newWorld(t, nil)
+	first := w.begin(1, server, "request")
+	w.create(2, 1)
+	_, place := w.tracker.Serving(1, "lib")
+	if place.Known {
+		t.Errorf("a new request has the place %v", place)
+	}
+	*place = Place{Known: true, Depth: 5}
+	if _, same := w.tracker.Serving(2, "lib"); same != place {
+		t.Errorf("another goroutine of the request has the place %v", same)
+	}
+	w.begin(1, server, "request in it")
+	if _, inner := w.tracker.Serving(1, "lib"); inner.Known {
+		t.Errorf("a request in another one has the place %v", inner)
+	}
+	w.end(first)
+	w.begin(1, server, "next request")
+	if _, next := w.tracker.Serving(1, "lib"); next.Known {
+		t.Errorf("the next request has the place %v", next)
 	}
 }

@@ -37,23 +37,19 @@ type decoder struct {
 
 	// The attributes of texts that many requests have.
 	servers, secureServers, peers *sets.Cache[[]attribute.KeyValue]
-	agents                        *sets.Cache[attribute.KeyValue]
+	paths, agents                 *sets.Cache[attribute.KeyValue]
 	routes                        *sets.Cache[attribute.KeyValue] // by pattern
+	names                         *Routes
 }
 
 func newDecoder(t *join.Tracker, typeName func(uint64) (string, error)) *decoder {
 	return &decoder{tracker: t, typeName: typeName, prefaces: map[uint64]bool{},
 		servers:       sets.NewCache(func(host string) []attribute.KeyValue { return server(host, "http") }),
 		secureServers: sets.NewCache(func(host string) []attribute.KeyValue { return server(host, "https") }),
-		peers:         sets.NewCache(peer), agents: sets.NewCache(semconv.UserAgentOriginal),
+		peers:         sets.NewCache(peer), paths: sets.NewCache(semconv.URLPath), agents: sets.NewCache(semconv.UserAgentOriginal),
 		routes: sets.NewCache(func(pattern string) attribute.KeyValue { return semconv.HTTPRoute(PathOf(pattern)) }),
+		names:  NewRoutes(),
 	}
-}
-
-// roomySpan is a span with room for the attributes that a request has.
-type roomySpan struct {
-	spans.Span
-	room [14]attribute.KeyValue
 }
 
 // maxPrefaces bounds the number of these. Some goroutines may have ended.
@@ -105,17 +101,16 @@ func (d *decoder) serverBegin(n *probe.Note) {
 		}
 		d.tracker.Supersede(s, n.Time)
 	}
-	roomy := &roomySpan{Span: spans.Span{Library: Library, Kind: trace.SpanKindServer, Start: n.Time, G: n.G, Object: req, Result: response,
-		Context: context, Parent: parent}}
 	if dropped {
 		d.tracker.NoState()
 	}
-	s := &roomy.Span
-	s.Attributes = roomy.room[:0]
-	s.Name = unknownMethod
+	served := d.tracker.NewServed()
+	s := &served.Span
+	s.Library, s.Kind, s.Name = Library, trace.SpanKindServer, unknownMethod
+	s.Start, s.G, s.Object, s.Result, s.Context, s.Parent = n.Time, n.G, req, response, context, parent
 	if n.Marks&probe.MarkSecret == 0 {
 		s.Name = setMethod(s, method.Bytes)
-		s.Set(semconv.URLPath(string(path.Bytes)))
+		s.Set(d.paths.Of(path.Bytes))
 	}
 	scheme, servers := httpScheme, d.servers
 	if tls != 0 {
@@ -127,8 +122,7 @@ func (d *decoder) serverBegin(n *probe.Note) {
 	if len(agent.Bytes) > 0 {
 		s.Set(d.agents.Of(agent.Bytes))
 	}
-	d.tracker.Begin(s)
-	d.tracker.Pass(s, passed, response) // a router's own context can begin with the ResponseWriter
+	d.tracker.Serve(served, [2]uint64{passed, response}) // a router's own context can begin with the ResponseWriter
 }
 
 var httpScheme, httpsScheme = semconv.URLScheme("http"), semconv.URLScheme("https")
@@ -361,7 +355,7 @@ func setMethod(s *spans.Span, method []byte) string {
 		s.Set(known)
 		return known.Value.AsString()
 	}
-	s.Set(semconv.HTTPRequestMethodOther, semconv.HTTPRequestMethodOriginal(string(method)))
+	s.Set(semconv.HTTPRequestMethodOther, semconv.HTTPRequestMethodOriginal(join.Valid(string(method))))
 	return unknownMethod
 }
 

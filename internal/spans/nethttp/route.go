@@ -11,10 +11,26 @@ import (
 	"github.com/loupe-go/loupe/spans"
 )
 
-// SetRoute sets the route of a request that is served, also if it has one.
-func SetRoute(s *spans.Span, route string) { setRoute(s, semconv.HTTPRoute(route)) }
+// Routes sets the routes of requests that are served.
+type Routes struct {
+	names    map[nameKey]string
+	last     nameKey // of what lastName is made
+	lastName string
+}
 
-func setRoute(s *spans.Span, route attribute.KeyValue) {
+// nameKey is of what the name of a span is made.
+type nameKey struct{ method, route string }
+
+// maxNames bounds the names that are kept. A client can choose the method, and some routers what they report as the route.
+const maxNames = 1 << 10
+
+// NewRoutes returns Routes.
+func NewRoutes() *Routes { return &Routes{names: map[nameKey]string{}} }
+
+// Set sets the route of a request, also if it has one.
+func (r *Routes) Set(s *spans.Span, route string) { r.set(s, semconv.HTTPRoute(route)) }
+
+func (r *Routes) set(s *spans.Span, route attribute.KeyValue) {
 	if i := indexOf(s, semconv.HTTPRouteKey); i >= 0 {
 		if s.Attributes[i] == route {
 			return
@@ -23,14 +39,32 @@ func setRoute(s *spans.Span, route attribute.KeyValue) {
 		s.Attributes = slices.Delete(s.Attributes, i, i+1)
 	}
 	s.Set(route)
-	s.Name += " " + route.Value.AsString()
+	s.Name = r.name(s.Name, route.Value.AsString())
+}
+
+// name returns the name of the span of a request, given its method and its route.
+func (r *Routes) name(method, route string) string {
+	key := nameKey{method, route}
+	if key == r.last {
+		return r.lastName
+	}
+	name, ok := r.names[key]
+	if !ok {
+		if len(r.names) >= maxNames {
+			clear(r.names)
+		}
+		name = method + " " + route
+		r.names[key] = name
+	}
+	r.last, r.lastName = key, name
+	return name
 }
 
 // setPattern sets the route to the pattern that package net/http has matched since Go 1.22, unless a router has reported it. The pattern
 // is unknown here if the program has passed a copy of the request to the router, and for HTTP/2 since Go 1.27.
 func (d *decoder) setPattern(s *spans.Span, pattern probe.Text) {
 	if len(pattern.Bytes) > 0 && pattern.Marks == 0 && indexOf(s, semconv.HTTPRouteKey) < 0 {
-		setRoute(s, d.routes.Of(pattern.Bytes))
+		d.names.set(s, d.routes.Of(pattern.Bytes))
 	}
 }
 

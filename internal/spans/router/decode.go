@@ -8,7 +8,6 @@ import (
 	"github.com/loupe-go/loupe/internal/spans/join"
 	"github.com/loupe-go/loupe/internal/spans/nethttp"
 	"github.com/loupe-go/loupe/internal/spans/sets"
-	"github.com/loupe-go/loupe/spans"
 )
 
 // Kinds of notes, as in probes.c.
@@ -28,43 +27,20 @@ const (
 // maxRoute is the length of the longest route that is reported, in bytes.
 const maxRoute = 256
 
-// maxKept bounds the requests that are kept. Requests that have ended are among them.
-const maxKept = 1 << 12
-
-// A match is the innermost route that has been found for a request.
-type match struct {
-	span *spans.Span
-	at   place
-}
-
-// A place is how deep a router is called in a request.
-type place struct {
-	other bool   // on a goroutine that was created for the request
-	depth uint64 // on the stack of the goroutine
-}
-
-// within reports whether a place is in another one, or is the same.
-func (p place) within(other place) bool {
-	if p.other != other.other {
-		return p.other
-	}
-	return p.depth >= other.depth
-}
-
 // decoder reads the notes of the set. The C half writes them in the same order.
 type decoder struct {
 	tracker *join.Tracker
-	matches map[uint64]match // by goroutine of the request
 	texts   *sets.Cache[string]
+	routes  *nethttp.Routes
 }
 
 func newDecoder(t *join.Tracker) *decoder {
-	return &decoder{tracker: t, matches: map[uint64]match{}, texts: sets.NewCache(func(text string) string { return text })}
+	return &decoder{tracker: t, texts: sets.NewCache(func(text string) string { return text }), routes: nethttp.NewRoutes()}
 }
 
 func (d *decoder) decode(n *probe.Note) {
 	depth := n.Word()
-	s := d.tracker.Serving(n.G, nethttp.Library)
+	s, found := d.tracker.Serving(n.G, nethttp.Library)
 	if s == nil { // a request of another library, or one that began before the session
 		return
 	}
@@ -83,12 +59,12 @@ func (d *decoder) decode(n *probe.Note) {
 		return
 	}
 	// The notes of some routers come when they return, later than those of the routers in them.
-	at := place{n.G != s.G, depth}
-	if old := d.matches[s.G]; old.span == s && !at.within(old.at) {
+	at := join.Place{Known: true, Other: n.G != s.G, Depth: depth}
+	if found.Known && !at.Within(*found) {
 		return
 	}
-	d.keep(s.G, match{s, at})
-	nethttp.SetRoute(s, route)
+	*found = at
+	d.routes.Set(s, route)
 }
 
 // text returns the next text of a note if it can be a route or a part of one. Else it returns an empty string.
@@ -181,16 +157,4 @@ func joined(route string) string {
 		return trimmed
 	}
 	return "/"
-}
-
-// keep notes the match of a request.
-func (d *decoder) keep(g uint64, m match) {
-	if _, known := d.matches[g]; !known && len(d.matches) >= maxKept {
-		for g, old := range d.matches {
-			if old.span.End != 0 {
-				delete(d.matches, g)
-			}
-		}
-	}
-	d.matches[g] = m
 }

@@ -25,16 +25,3 @@ func TestWithoutPatterns(t *testing.T) {
 		}
 	}
 }
-
-// TestWithin compares places.
-func TestWithin(t *testing.T) {
-	outer, inner, elsewhere := place{false, 100}, place{false, 200}, place{true, 50}
-	for _, c := range []struct {
-		a, b place
-		want bool
-	}{{inner, outer, true}, {outer, inner, false}, {outer, outer, true}, {elsewhere, inner, true}, {inner, elsewhere, false}} {
-		if got := c.a.within(c.b); got != c.want {
-			t.Errorf("%v within %v: %v, want %v", c.a, c.b, got, c.want)
-		}
-	}
-}

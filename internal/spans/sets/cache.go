@@ -1,5 +1,7 @@
 package sets
 
+import "github.com/loupe-go/loupe/internal/spans/join"
+
 // maxCached bounds the texts in a Cache.
 const maxCached = 1 << 10
 
@@ -15,7 +17,7 @@ func NewCache[V any](f func(text string) V) *Cache[V] {
 	return &Cache[V]{f, map[string]V{}}
 }
 
-// Of returns what the function makes of a text.
+// Of returns what the function makes of a text. The function gets only valid UTF-8, as the texts of spans must be.
 func (c *Cache[V]) Of(text []byte) V {
 	v, ok := c.values[string(text)]
 	if ok {
@@ -25,7 +27,7 @@ func (c *Cache[V]) Of(text []byte) V {
 		clear(c.values)
 	}
 	own := string(text)
-	v = c.make(own)
+	v = c.make(join.Valid(own))
 	c.values[own] = v
 	return v
 }

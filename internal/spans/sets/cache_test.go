@@ -30,3 +30,14 @@ func TestCache(t *testing.T) {
 		}
 	}
 }
+
+// TestCacheTexts has an empty text, and one that is not valid.
+func TestCacheTexts(t *testing.T) {
+	c := NewCache(func(text string) string { return "<" + text + ">" })
+	if got := c.Of(nil); got != "<>" {
+		t.Errorf("got %q", got)
+	}
+	if got := c.Of([]byte("a\xff")); got != "<a\uFFFD>" {
+		t.Errorf("got %q", got)
+	}
+}

@@ -47,7 +47,7 @@ type Session struct {
 func Attach(t testing.TB, pid int, opt loupe.Options) *Session {
 	t.Helper()
 	o := &Session{t: t}
-	opt.Spans.Handle = o.add
+	opt.Spans.Handle, opt.Spans.Reuse = o.add, true
 	ctx, stop := context.WithCancel(context.Background())
 	s, err := loupe.Attach(ctx, loupe.PID(pid), opt)
 	if err != nil {
@@ -72,7 +72,7 @@ func Attach(t testing.TB, pid int, opt loupe.Options) *Session {
 func (o *Session) add(s *spans.Span) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.spans = append(o.spans, s)
+	o.spans = append(o.spans, s.Clone())
 }
 
 // NoWarnings fails the test if there are warnings, except for those that are about the machine.
