@@ -39,6 +39,7 @@ type key struct {
 type Table struct {
 	limit  int
 	routes map[key]*Route
+	last   *Route // to which a span was added
 }
 
 // NewTable returns a table for limit operations. Those beyond are combined by library and kind.
@@ -46,7 +47,16 @@ func NewTable(limit int) *Table { return &Table{limit: limit, routes: map[key]*R
 
 // Add adds a span.
 func (t *Table) Add(s *spans.Span) {
-	k := key{s.Library, s.Kind, s.Name}
+	r := t.last
+	if r == nil || r.Name != s.Name || r.Kind != s.Kind || r.Library != s.Library {
+		r = t.route(key{s.Library, s.Kind, s.Name})
+		t.last = r
+	}
+	r.add(s)
+}
+
+// route returns the sum of the spans of an operation.
+func (t *Table) route(k key) *Route {
 	r := t.routes[k]
 	if r == nil && len(t.routes) >= t.limit {
 		k.name = ""
@@ -56,6 +66,11 @@ func (t *Table) Add(s *spans.Span) {
 		r = &Route{Library: k.library, Kind: k.kind, Name: k.name}
 		t.routes[k] = r
 	}
+	return r
+}
+
+// add adds a span.
+func (r *Route) add(s *spans.Span) {
 	r.Count++
 	if s.Status == codes.Error {
 		r.Errors++
