@@ -5,7 +5,8 @@
 // A server is under wrk, with two handlers and two numbers of connections. The ways take turns, and between them the server runs alone,
 // so that a slow phase of the machine affects all of them. Server, wrk and observer share the processors. Loupe's observer is the command
 // loupe spans, whose output is discarded. The server that is instrumented by hand discards its spans, too. For comparison, a process uses a
-// processor for 2 of 12 milliseconds, and does nothing with it. The command requires root and wrk.
+// processor for 2 of 12 milliseconds, and does nothing with it; and uprobes are attached whose programs return at once. The command
+// requires root and wrk.
 package main
 
 import (
@@ -37,8 +38,16 @@ func main() {
 		b.only, err = regexp.Compile(text)
 		return err
 	})
+	silentPID := flag.Int("silent", 0, "only attach uprobes that report nothing to the process `PID`, as ways of this name do")
 	burns := flag.Bool("burn", false, "only use a processor, as the way of this name does")
+	breakdown := flag.Bool("breakdown", false, "with -silent: also those of a breakdown")
 	flag.Parse()
+	if *silentPID != 0 {
+		if err := silent(*silentPID, *breakdown); err != nil {
+			log.Fatal(err)
+		}
+		return
+	}
 	if *burns {
 		burn()
 	}
@@ -60,7 +69,7 @@ type way struct {
 	name   string
 	byHand bool     // the server is instrumented
 	args   []string // of loupe spans; nil: the server is not observed
-	burns  bool     // instead, a process uses a processor
+	self   []string // instead, arguments of this command
 	prints string   // what loupe spans prints in addition to requests
 }
 
@@ -84,7 +93,9 @@ func (b *bench) ways() []way {
 		{name: "uprobe, --func of one call a request", args: []string{"--engine", "uprobe", "--func", function}, prints: function},
 		{name: "inline, --func of one call a request", args: []string{"--engine", "inline", "--propagate=false", "--func", function}, prints: function},
 		{name: "otelhttp by hand", byHand: true},
-		{name: "burn", burns: true},
+		{name: "burn", self: []string{"-burn"}},
+		{name: "silent uprobes, without breakdown", self: []string{"-silent"}},
+		{name: "silent uprobes", self: []string{"-breakdown", "-silent"}},
 	}
 	return slices.DeleteFunc(all, func(w way) bool { return b.only != nil && !b.only.MatchString(w.name) })
 }
@@ -247,7 +258,7 @@ type observer struct {
 	cmd    *exec.Cmd
 	out    bytes.Buffer // what loupe spans prints at its end
 	prints string       // see way
-	burns  bool         // it observes nothing
+	silent bool         // it prints nothing
 }
 
 // burn uses a processor for a part of the time, for ever.
@@ -264,18 +275,23 @@ const ready = 2 * time.Second
 
 // observe starts an observer, and waits until it is attached.
 func (b *bench) observe(w way, pid int) (*observer, error) {
-	if w.burns {
+	o := &observer{prints: w.prints, silent: w.self != nil}
+	switch {
+	case w.self != nil:
 		self, err := os.Executable()
 		if err != nil {
 			return nil, err
 		}
-		o := &observer{cmd: exec.Command(self, "-burn"), burns: true}
-		return o, o.cmd.Start()
-	}
-	if w.args == nil {
+		o.cmd = exec.Command(self, w.self...)
+		if !slices.Contains(w.self, "-burn") {
+			o.cmd.Args = append(o.cmd.Args, fmt.Sprint(pid))
+		}
+		o.cmd.Stderr = &o.out
+	case w.args != nil:
+		o.cmd = exec.Command(filepath.Join(b.dir, "loupe"), append([]string{"spans", fmt.Sprint(pid)}, w.args...)...)
+	default:
 		return nil, nil
 	}
-	o := &observer{prints: w.prints, cmd: exec.Command(filepath.Join(b.dir, "loupe"), append([]string{"spans", fmt.Sprint(pid)}, w.args...)...)}
 	o.cmd.Stdout = &o.out
 	if err := o.cmd.Start(); err != nil {
 		return nil, err
@@ -300,10 +316,13 @@ func (o *observer) stop() error {
 		return err
 	}
 	err := o.cmd.Wait()
-	if status, ok := o.cmd.ProcessState.Sys().(syscall.WaitStatus); o.burns && ok && status.Signal() == unix.SIGINT {
-		return nil
-	}
-	if text := o.out.String(); err == nil && (!strings.Contains(text, "GET /") || !strings.Contains(text, o.prints)) {
+	text := o.out.String()
+	switch status, ok := o.cmd.ProcessState.Sys().(syscall.WaitStatus); {
+	case o.silent && text != "":
+		err = fmt.Errorf("%s has printed:\n%s", o.cmd, text)
+	case o.silent && ok && status.Signal() == unix.SIGINT: // as the burning process ends
+		err = nil
+	case !o.silent && err == nil && (!strings.Contains(text, "GET /") || !strings.Contains(text, o.prints)):
 		err = fmt.Errorf("loupe spans has not observed what it was to:\n%s", text)
 	}
 	return err
