@@ -72,6 +72,9 @@ func TestReuse(t *testing.T) {
 				t.Errorf("%+v is passed on by the address of the first request", found)
 			}
 			w.end(second)
+			if n := len(w.tracker.kept) + len(w.tracker.passed.waiting); n > 0 {
+				t.Errorf("%d requests are kept after their ends", n)
+			}
 			if found := w.tracker.Passed(0xc1, 0xc0); found != nil {
 				t.Errorf("%+v is passed on after its end", found)
 			}
@@ -86,6 +89,23 @@ func TestKept(t *testing.T) {
 	w.end(first)
 	if w.visit(1, 0xc0) == first {
 		t.Error("the memory is reused")
+	}
+}
+
+// TestKeptLate has a goroutine that sends something after the end of the request in which it was created.
+func TestKeptLate(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Reuse = true })
+	first := w.visit(1, 0xc0)
+	w.create(2, 1)
+	w.end(first)
+	late := w.begin(2, client, "send")
+	if !isChild(late, first, spans.RuleCreator) {
+		t.Errorf("%+v is not part of %+v", late, first)
+	}
+	w.end(late)
+	w.event(event.GoDestroy, 2, nil)
+	if len(w.tracker.kept) > 0 {
+		t.Errorf("%d requests are kept after their ends", len(w.tracker.kept))
 	}
 }
 

@@ -234,25 +234,6 @@ func (t *Tracker) isOpen(s *spans.Span) bool {
 	return g != nil && slices.Contains(g.open, s)
 }
 
-// A request is one that the program serves.
-type request struct {
-	span     *spans.Span
-	children []*goroutine // those created for it that are alive
-	losses   uint64       // of the Tracker, when it began
-	found    Place        // where its route was found
-	served   *Served      // or nil
-}
-
-// forget removes a goroutine from those that are alive.
-func (r *request) forget(g *goroutine) {
-	if i := slices.Index(r.children, g); i >= 0 {
-		last := len(r.children) - 1
-		r.children[i] = r.children[last]
-		r.children[last] = nil
-		r.children = r.children[:last]
-	}
-}
-
 // Begin begins a span. Start has its goroutine, library, kind, name, start and attributes, and as Parent the context in the
 // headers of a request, if there is one. If the probes have chosen its context, Start has that, too. passed are the addresses of the
 // context.Context that the program passes to the operation and of those that it was made from, innermost first: see Pass.
@@ -373,31 +354,6 @@ func (t *Tracker) adopt(s, parent *spans.Span, rule spans.Rule) {
 // none is the parent of the root of a trace.
 var none trace.SpanContext
 
-// serve begins to account what a goroutine does to a request, unless it serves one already.
-func (t *Tracker) serve(g *goroutine, s *spans.Span, served *Served) {
-	if g.request != nil && !g.child {
-		return
-	}
-	g.spend(s.Start)
-	if g.child {
-		g.request.forget(g)
-	}
-	r := &request{}
-	if served != nil {
-		r, s.Work = &served.request, &served.work
-		*s.Work = spans.Work{}
-	} else {
-		s.Work = &spans.Work{}
-	}
-	*r = request{span: s, losses: t.loss.count, served: served, children: r.children[:0]}
-	if t.allocs {
-		s.Work.Allocated = &spans.Allocations{}
-	}
-	g.allocated = t.allocated.of(g.id)
-	g.request, g.child, g.since = r, false, s.Start
-	g.state, g.class = gostate.Running, spans.Running
-}
-
 // scope returns the span that a new operation of the goroutine belongs to, or nil.
 func (t *Tracker) scope(g *goroutine) (*spans.Span, spans.Rule) {
 	t.confirm(g)
@@ -422,35 +378,6 @@ func (t *Tracker) Innermost(id uint64, library string, kind trace.SpanKind) *spa
 		}
 	}
 	return nil
-}
-
-// Serving returns the request of a library that a goroutine works for, and where its route was found: the innermost one that the goroutine
-// serves, or else the one for which it was created. It returns nil if there is none.
-func (t *Tracker) Serving(id uint64, library string) (*spans.Span, *Place) {
-	s := t.Innermost(id, library, trace.SpanKindServer)
-	g := t.goroutine(id)
-	switch {
-	case g == nil || g.request == nil || s != nil && g.request.span != s: // a request in another one has no place
-		return s, new(Place)
-	case g.request.span.Library != library:
-		return nil, nil
-	}
-	return g.request.span, &g.request.found
-}
-
-// A Place is how deep a router is called that has found the route of a request.
-type Place struct {
-	Known bool   // a route was found
-	Other bool   // on a goroutine that was created for the request
-	Depth uint64 // on the stack of the goroutine
-}
-
-// Within reports whether a place is in another one, or is the same.
-func (p Place) Within(other Place) bool {
-	if p.Other != other.Other {
-		return p.Other
-	}
-	return p.Depth >= other.Depth
 }
 
 // Inherited returns the open span in which a goroutine was created, if that is of a library and a kind; else nil. The goroutine may do
