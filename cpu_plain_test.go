@@ -62,7 +62,7 @@ func comparePlain(t *testing.T, spec testtarget.Spec, loads ...string) {
 	if bound := 0.03 + 2*float64(ours.Period)/float64(ours.CPU); math.Abs(ours.Sampled()-1) > bound+0.4/math.Sqrt(float64(ours.Samples)) {
 		t.Errorf("the samples stand for %.2f %% of the processor time", 100*ours.Sampled())
 	}
-	judgeCPU(t, spec, ours, own, loads)
+	judgeCPU(t, spec, ours, own, loads, maxZ)
 }
 
 // TestCPUPlainUser takes profiles as a process without capabilities, of a process without capabilities.
@@ -110,7 +110,7 @@ func TestCPUPlainUser(t *testing.T) {
 	if ours.Sampled() < 0.7 || ours.Sampled() > 1.05 { // the time in the kernel is missing
 		t.Errorf("the samples stand for %.2f %% of the processor time", 100*ours.Sampled())
 	}
-	judgeCPU(t, testtarget.Spec{}, ours, own, loads)
+	judgeCPU(t, testtarget.Spec{}, ours, own, loads, maxZ)
 }
 
 // profileAsUser takes a profile, writes it to a file, and prints the rest as one line.

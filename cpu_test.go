@@ -217,7 +217,8 @@ func labelsOf(s *profile.Sample) []string {
 }
 
 // Differences below either bound are no errors: z is the two-sample statistic of a share, in standard deviations. A server's
-// samples come in bursts, as its requests do, and are not independent.
+// samples come in bursts, as its requests do, and are not independent. Nor are those of a timer of the process, see
+// threadTimers: if they differ, both are measured again.
 const (
 	maxZ       = 5
 	maxBurstyZ = 7
@@ -298,16 +299,28 @@ func eachBurner(t *testing.T, compare func(t *testing.T, spec testtarget.Spec, l
 	}
 }
 
+// measurements is how often two profiles may differ before it is an error, if the runtime's is biased.
+const measurements = 3
+
 func compareCPU(t *testing.T, spec testtarget.Spec, loads ...string) {
 	target := burn(t, spec, loads...)
 	defer target.Stop()
-	ours, own := bothProfiles(t, target, func() *loupe.CPUProfile { return cpuProfile(t, target.PID(), loupe.CPUOptions{}) })
-	checkCPU(t, ours)
-	judgeCPU(t, spec, ours, own, loads)
+	biased := minorOf(t, cmp.Or(spec.Go, testtarget.Latest())) < threadTimers
+	for n := 1; ; n++ {
+		ours, own := bothProfiles(t, target, func() *loupe.CPUProfile { return cpuProfile(t, target.PID(), loupe.CPUOptions{}) })
+		checkCPU(t, ours)
+		if !biased || n == measurements {
+			judgeCPU(t, spec, ours, own, loads, maxZ)
+			return
+		}
+		if judgeCPU(t, spec, ours, own, loads, math.Inf(1)) <= maxZ {
+			return
+		}
+	}
 }
 
-// judgeCPU compares the shares of functions, callers and labels in two profiles of the same seconds.
-func judgeCPU(t *testing.T, spec testtarget.Spec, ours *loupe.CPUProfile, own *profile.Profile, loads []string) {
+// judgeCPU compares the shares of functions, callers and labels in two profiles of the same seconds: see compareShares.
+func judgeCPU(t *testing.T, spec testtarget.Spec, ours *loupe.CPUProfile, own *profile.Profile, loads []string, maxZ float64) (z float64) {
 	t.Helper()
 	if minorOf(t, cmp.Or(spec.Go, testtarget.Latest())) < exactLeaves {
 		withoutFunction(ours.Profile, "main.step")
@@ -319,7 +332,7 @@ func judgeCPU(t *testing.T, spec testtarget.Spec, ours *loupe.CPUProfile, own *p
 		scheduling := func(s *profile.Sample) bool { return slices.Contains(frames(s), "runtime.schedule") }
 		ours.Sample, own.Sample = slices.DeleteFunc(ours.Sample, scheduling), slices.DeleteFunc(own.Sample, scheduling)
 	}
-	biased, z := minorOf(t, cmp.Or(spec.Go, testtarget.Latest())) < threadTimers, 0.0
+	biased := minorOf(t, cmp.Or(spec.Go, testtarget.Latest())) < threadTimers
 	for _, by := range []struct {
 		what string
 		keys func(*profile.Sample) []string
@@ -327,4 +340,5 @@ func judgeCPU(t *testing.T, spec testtarget.Spec, ours *loupe.CPUProfile, own *p
 		z = max(z, compareShares(t, by.what, maxZ, sharesBy(ours.Profile, biased, by.keys), sharesBy(own, biased, by.keys)))
 	}
 	t.Logf("%s %v: %d samples of Loupe, %d of the runtime, largest z %.1f", spec, loads, ours.Samples, sharesBy(own, false, flat).total, z)
+	return z
 }
