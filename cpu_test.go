@@ -299,13 +299,18 @@ func eachBurner(t *testing.T, compare func(t *testing.T, spec testtarget.Spec, l
 	}
 }
 
+// isBiased reports whether the profiles of a program by its own runtime are biased: see threadTimers.
+func isBiased(t *testing.T, spec testtarget.Spec) bool {
+	return minorOf(t, cmp.Or(spec.Go, testtarget.Latest())) < threadTimers
+}
+
 // measurements is how often two profiles may differ before it is an error, if the runtime's is biased.
 const measurements = 3
 
 func compareCPU(t *testing.T, spec testtarget.Spec, loads ...string) {
 	target := burn(t, spec, loads...)
 	defer target.Stop()
-	biased := minorOf(t, cmp.Or(spec.Go, testtarget.Latest())) < threadTimers
+	biased := isBiased(t, spec)
 	for n := 1; ; n++ {
 		ours, own := bothProfiles(t, target, func() *loupe.CPUProfile { return cpuProfile(t, target.PID(), loupe.CPUOptions{}) })
 		checkCPU(t, ours)
@@ -332,7 +337,7 @@ func judgeCPU(t *testing.T, spec testtarget.Spec, ours *loupe.CPUProfile, own *p
 		scheduling := func(s *profile.Sample) bool { return slices.Contains(frames(s), "runtime.schedule") }
 		ours.Sample, own.Sample = slices.DeleteFunc(ours.Sample, scheduling), slices.DeleteFunc(own.Sample, scheduling)
 	}
-	biased := minorOf(t, cmp.Or(spec.Go, testtarget.Latest())) < threadTimers
+	biased := isBiased(t, spec)
 	for _, by := range []struct {
 		what string
 		keys func(*profile.Sample) []string

@@ -117,8 +117,8 @@ func (p *process) attach(ctx context.Context) (*loupe.Session, error) {
 func (p *process) tryAttach(ctx context.Context) (*loupe.Session, error) {
 	m := p.manager
 	opt := loupe.Options{Engine: m.config.engine, Log: m.log, Spans: loupe.SpanOptions{
-		Handle: func(s *spans.Span) { m.handle(p, s) }, Reuse: m.config.handler == nil && m.config.provider == nil, NoWork: m.config.noBreakdown, Allocs: m.config.allocations, NoQueryText: m.config.noQueryText,
-		NoQueryParsing: m.config.noParsing, Functions: m.config.functions, ProfilerMap: m.config.profilerMap}}
+		Handle: func(s *spans.Span) { m.handle(p, s) }, Reuse: m.config.handler == nil && m.config.provider == nil,
+		NoWork: m.config.noBreakdown, Allocs: m.config.allocations, NoQueryText: m.config.noQueryText, NoQueryParsing: m.config.noParsing, Functions: m.config.functions, ProfilerMap: m.config.profilerMap}}
 	opt.Spans.Propagation = m.config.propagation()
 	if sampler := m.config.sampler; sampler != nil {
 		opt.Spans.Sample = func(s *spans.Span) bool { return control.Sample(sampler, s) }

@@ -46,8 +46,8 @@ var napping atomic.Int32
 //
 // It sleeps without the runtime's knowledge if the sleep is short: the runtime's timers are no finer than a millisecond when nothing else
 // happens, and a system call that it knows of makes it hand the P to another thread and back, which costs more than the records of a
-// millisecond. So the P is held for as long, of which a collection in this process has to wait for the end, unless it preempts the thread.
-// One P is left to others if there are several: a process that observes many programs has more readers than Ps.
+// millisecond. The P is held meanwhile, so a garbage collection in this process may have to wait for the end of the sleep. One P is left to
+// others if there are several: a process that observes many programs has more readers than Ps.
 //
 // A longer sleep is one of the runtime while few records come: a system call of ten milliseconds keeps its monitor awake. It is not while
 // records come fast: when the reader sleeps and no P is in use, the monitor sleeps, too, and after that it looks every 20 µs, for as long as

@@ -6,15 +6,18 @@ import (
 	"github.com/loupe-go/loupe/spans"
 )
 
-// Serving returns the request of a library that a goroutine works for, and where its route was found: the innermost one that the goroutine
-// serves, or else the one for which it was created. It returns nil if there is none.
+// Serving returns the request of a library that a goroutine works for, and where its route was found; or nil, nil. The request is the innermost
+// one that the goroutine serves. If it serves none, it is the one for which the goroutine was created.
 func (t *Tracker) Serving(id uint64, library string) (*spans.Span, *Place) {
 	s := t.Innermost(id, library, trace.SpanKindServer)
 	g := t.goroutine(id)
 	switch {
-	case g == nil || g.request == nil || s != nil && g.request.span != s: // a request in another one has no place
-		return s, new(Place)
-	case g.request.span.Library != library:
+	case s != nil && (g.request == nil || g.request.span != s): // a request in another one
+		if t.places[s] == nil {
+			t.places[s] = new(Place)
+		}
+		return s, t.places[s]
+	case g == nil || g.request == nil || g.request.span.Library != library:
 		return nil, nil
 	}
 	return g.request.span, &g.request.found

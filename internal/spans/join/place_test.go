@@ -28,9 +28,18 @@ func TestPlace(t *testing.T) {
 	if _, same := w.tracker.Serving(2, "lib"); same != place {
 		t.Errorf("another goroutine of the request has the place %v", same)
 	}
-	w.begin(1, server, "request in it")
-	if _, inner := w.tracker.Serving(1, "lib"); inner.Known {
-		t.Errorf("a request in another one has the place %v", inner)
+	within := w.begin(1, server, "request in it")
+	_, inner := w.tracker.Serving(1, "lib")
+	if inner.Known {
+		t.Errorf("a new request in another one has the place %v", inner)
+	}
+	inner.Known = true
+	if _, same := w.tracker.Serving(1, "lib"); same != inner {
+		t.Errorf("a request in another one has the places %p and %p", inner, same)
+	}
+	w.end(within)
+	if _, outer := w.tracker.Serving(1, "lib"); outer != place || len(w.tracker.places) > 0 {
+		t.Errorf("after the request in it, the outer one has the place %v; %d others", outer, len(w.tracker.places))
 	}
 	w.end(first)
 	w.begin(1, server, "next request")

@@ -41,9 +41,9 @@ func (t *Tracker) Enter(s, parent *spans.Span, root bool, named *spans.Span) *sp
 	return s
 }
 
-// Describes returns the open span of a library whose operation a span also describes that the program is about to begin by an API, without
-// an SDK; nil if there is none. The caller may keep it. The rules are those of Made, but a server span must have attributes of the same family, too. Enter is not
-// to be called for it.
+// Describes returns the open span of a library, or nil: the operation that a span also describes that the program is about to begin by an
+// API, without an SDK. The caller may keep the span that is returned, and does not call Enter for the other one. The rules are those of Made.
+// A server span must have attributes of the same family, too.
 func (t *Tracker) Describes(s *spans.Span) *spans.Span {
 	g, family := t.goroutine(s.G), familyOf(s)
 	if g == nil || family == Unknown {

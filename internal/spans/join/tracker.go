@@ -70,6 +70,7 @@ type Tracker struct {
 	replaced   map[*spans.Span]bool        // open spans that have the identity of one of the program
 	made       map[trace.SpanID]*Made      // spans of the program that have not ended
 	madeOrder  []*Made                     // in the order of their starts; those that have ended are among them
+	places     map[*spans.Span]*Place      // where the routes of requests that are in other ones were found
 	awaited    map[*spans.Span]*Made       // operations whose spans those of the program may turn out to be
 	held       []*spans.Span               // of these, those that have ended, oldest first; others that were passed on are among them
 	above      map[*spans.Span]*spans.Span // the parents of open spans, if they were open, too
@@ -139,7 +140,7 @@ func NewTracker(o Options) *Tracker {
 		presumed: map[*spans.Span]int64{}, entered: map[*spans.Span]bool{}, replaced: map[*spans.Span]bool{}, made: map[trace.SpanID]*Made{},
 		above: map[*spans.Span]*spans.Span{}, passed: passed{spans: map[uint64]*spans.Span{}, addresses: map[*spans.Span][]uint64{}},
 		leaving: leaving{since: map[uint64]int64{}}, handOffs: map[uint64]handOff{},
-		calls: map[*spans.Span]bool{}, awaited: map[*spans.Span]*Made{},
+		calls: map[*spans.Span]bool{}, places: map[*spans.Span]*Place{}, awaited: map[*spans.Span]*Made{},
 		rules: gostate.RulesFor(o.Kinds.Union(event.KindsOf(event.GoStatus)), 0), waits: o.Kinds.Has(event.GoBlock)}
 }
 
@@ -507,6 +508,7 @@ func (t *Tracker) close(s *spans.Span, at int64) {
 	s.End = max(at, s.Start)
 	t.now = max(t.now, s.End)
 	delete(t.presumed, s)
+	delete(t.places, s)
 	t.forget(s)
 	delete(t.replaced, s)
 }
@@ -549,6 +551,7 @@ func (t *Tracker) Close() {
 	clear(t.passed.addresses)
 	t.passed.waiting, t.reusable = nil, nil
 	clear(t.kept)
+	clear(t.places)
 	clear(t.replaced)
 	clear(t.made)
 	t.madeOrder = nil

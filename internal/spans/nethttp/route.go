@@ -13,15 +13,13 @@ import (
 
 // Routes sets the routes of requests that are served.
 type Routes struct {
-	names    map[nameKey]string
-	last     nameKey // of what lastName is made
-	lastName string
+	names map[nameKey]string
 }
 
 // nameKey is of what the name of a span is made.
 type nameKey struct{ method, route string }
 
-// maxNames bounds the names that are kept. A client can choose the method, and some routers what they report as the route.
+// maxNames bounds the names that are kept.
 const maxNames = 1 << 10
 
 // NewRoutes returns Routes.
@@ -45,9 +43,6 @@ func (r *Routes) set(s *spans.Span, route attribute.KeyValue) {
 // name returns the name of the span of a request, given its method and its route.
 func (r *Routes) name(method, route string) string {
 	key := nameKey{method, route}
-	if key == r.last {
-		return r.lastName
-	}
 	name, ok := r.names[key]
 	if !ok {
 		if len(r.names) >= maxNames {
@@ -56,7 +51,6 @@ func (r *Routes) name(method, route string) string {
 		name = method + " " + route
 		r.names[key] = name
 	}
-	r.last, r.lastName = key, name
 	return name
 }
 
