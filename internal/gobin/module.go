@@ -22,7 +22,8 @@ func (b *Binary) findModule(l *layout.Layout) (Module, error) {
 	if !ok || size > 64<<10 {
 		return Module{}, fmt.Errorf("%w: no layout of runtime.moduledata for %s", ErrUnsupported, b.goVersion)
 	}
-	for _, addr := range b.pointersTo(b.pcln.addr) {
+	candidates, _ := b.pointersTo(b.pcln.addr, false) // what can be read
+	for _, addr := range candidates {
 		raw := make([]byte, size)
 		if b.image.readRelocated(raw, addr) != nil {
 			continue
@@ -32,34 +33,6 @@ func (b *Binary) findModule(l *layout.Layout) (Module, error) {
 		}
 	}
 	return Module{}, fmt.Errorf("%w: no module data that fits the pclntab at %#x", ErrCorrupt, b.pcln.addr)
-}
-
-// pointersTo returns the aligned addresses outside of code that contain an address after relocation.
-func (b *Binary) pointersTo(addr uint64) []uint64 {
-	var found []uint64
-	for _, r := range b.image.relocs {
-		if r.addend == addr {
-			found = append(found, r.addr)
-		}
-	}
-	buf := make([]byte, 256<<10)
-	for _, s := range b.image.segs {
-		if s.exec || !s.write {
-			continue
-		}
-		for off := uint64(0); off < s.filesz; off += uint64(len(buf)) {
-			chunk := buf[:min(uint64(len(buf)), s.filesz-off)]
-			if b.image.read(chunk, s.addr+off) != nil {
-				break
-			}
-			for i := 0; i+8 <= len(chunk); i += 8 {
-				if binary.LittleEndian.Uint64(chunk[i:]) == addr {
-					found = append(found, s.addr+off+uint64(i))
-				}
-			}
-		}
-	}
-	return found
 }
 
 // checkModule reads the fields of a candidate and compares them with the pclntab.
