@@ -44,7 +44,7 @@ func (t *Times) Total() time.Duration {
 }
 
 // Work is what goroutines did for a request: its own goroutine from the begin of the span to its end, and those that were
-// created while it was served.
+// created while it was served. If waits are not observed, it has no times, and no goroutines were counted.
 type Work struct {
 	Own     Times // their sum is the duration of the span
 	Started Times // sum of all goroutines that were started for the request, until the span ended
@@ -75,7 +75,7 @@ type Holder struct {
 }
 
 // Attributes returns the work as attributes of a span. Times are in seconds, allocations in bytes and objects. Classes without time are omitted, but not the time
-// that the request was running.
+// that the request was running if there are others.
 func (w *Work) Attributes() []attribute.KeyValue {
 	var list []attribute.KeyValue
 	add := func(prefix string, t *Times) {
@@ -85,7 +85,9 @@ func (w *Work) Attributes() []attribute.KeyValue {
 			}
 		}
 	}
-	add("loupe.go.", &w.Own)
+	if w.Own.Total() > 0 {
+		add("loupe.go.", &w.Own)
+	}
 	if w.Created > 0 {
 		list = append(list, attribute.Int("loupe.go.goroutines.started", w.Created))
 		add("loupe.go.goroutines.", &w.Started)

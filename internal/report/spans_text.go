@@ -124,11 +124,12 @@ func duration(s *spans.Span) time.Duration { return time.Duration(s.End - s.Star
 
 // writeWork writes how the time of a request was spent.
 func writeWork(w io.Writer, style term.Style, width int, s *spans.Span) {
-	times := timesText(&s.Work.Own, duration(s))
-	if s.Work.Uncertain {
-		times += "; uncertain: events were lost"
+	if times := timesText(&s.Work.Own, duration(s)); times != "" {
+		if s.Work.Uncertain {
+			times += "; uncertain: events were lost"
+		}
+		fmt.Fprintln(w, term.Clip("  "+times, width))
 	}
-	fmt.Fprintln(w, term.Clip("  "+times, width))
 	if a := s.Work.Allocated; a != nil {
 		fmt.Fprintln(w, term.Clip("  "+allocatedText(a), width))
 	}

@@ -97,7 +97,9 @@ func (t *Tracker) create(e *event.Event) {
 	if r := creator.request; r != nil {
 		g.request, g.child = r, true
 		r.children = append(r.children, g)
-		r.span.Work.Created++
+		if t.waits {
+			r.span.Work.Created++
+		}
 	}
 }
 

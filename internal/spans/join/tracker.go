@@ -245,6 +245,7 @@ func (t *Tracker) Begin(s *spans.Span, passed ...uint64) *spans.Span {
 
 // begin begins a span. served is the memory of the request whose span it is, or nil.
 func (t *Tracker) begin(s *spans.Span, served *Served, passed []uint64) {
+	t.bury(s.Start)
 	t.now = max(t.now, s.Start)
 	t.passHeld(maxHeld)
 	g := t.add(s.G, s.Start)
@@ -481,6 +482,9 @@ func (t *Tracker) end(g *goroutine, s *spans.Span, at int64) {
 		child.request, child.child = nil, false
 	}
 	g.request = nil
+	if !t.waits {
+		s.Work.Own, s.Work.Started = spans.Times{}, spans.Times{}
+	}
 	if s.Work.Uncertain = s.Work.Uncertain || t.lostSince(r.losses); s.Work.Uncertain {
 		t.counts.uncertain.Add(1)
 	}
