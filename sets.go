@@ -37,11 +37,13 @@ func (o Options) observed(p *goproc.Process, engine probe.Engine, running bool) 
 	}
 	if o.Spans.made() {
 		var err error
-		if s.spans, err = newSpanSets(o.Spans, p, want.Kinds); err != nil {
+		if s.spans, err = newSpanSets(o.Spans, p, engine, want.Kinds); err != nil {
 			return want, s, err
 		}
 		want.Sets = append(want.Sets, s.spans.probes...)
-		want.Requests = !o.Spans.Tasks
+		if want.Requests = !o.Spans.Tasks; o.Kinds.IsEmpty() && o.Spans.NoWork {
+			want.Spare = bareKinds
+		}
 		if s.spans.allocs != nil {
 			want.Sets, want.Allocated = append(want.Sets, s.spans.allocs.Probes), s.spans.tracker.Allocated
 		}

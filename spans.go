@@ -212,8 +212,10 @@ type spanSets struct {
 }
 
 // newSpanSets returns the sets for a process. kinds are the kinds of events that are observed.
-func newSpanSets(o SpanOptions, p *goproc.Process, kinds event.Kinds) (*spanSets, error) {
+func newSpanSets(o SpanOptions, p *goproc.Process, engine probe.Engine, kinds event.Kinds) (*spanSets, error) {
 	s := &spanSets{binary: p.Binary()}
+	_, native := engine.(*inline.Engine)
+	unwinds := !native && !o.Tasks && !nethttp.PatternLost(p) // tasks have the route in their names before the request ends
 	opt := join.Options{PID: int32(p.PID()), Handle: o.Handle, Reuse: o.Reuse, Sample: o.Sample, Kinds: kinds,
 		Release: func(g uint64) { s.session.Unlist(g) }, Disown: func(g uint64) { s.session.Disown(g) }, InGap: func() bool { return s.session.InGap() },
 		Unbuffered: p.Unbuffered, Identified: o.ProfilerMap != "",
@@ -236,8 +238,8 @@ func newSpanSets(o SpanOptions, p *goproc.Process, kinds event.Kinds) (*spanSets
 		s.allocs = malloc.New(malloc.Options{By: malloc.ByRequest})
 	}
 	s.probes = []*probe.Set{
-		nethttp.New(s.tracker, p.TypeName),
-		router.New(s.tracker),
+		nethttp.New(s.tracker, p.TypeName, nethttp.Options{Unwinds: unwinds}),
+		router.New(s.tracker, router.Options{HasPattern: unwinds}),
 		grpc.New(s.tracker, p.TypeName),
 		sqldb.New(s.tracker, p.TypeName, sqldb.Options{NoText: o.NoQueryText, NoParsing: o.NoQueryParsing}),
 		redis.New(redis.V8, s.tracker, p.TypeName, redis.Options{NoText: o.NoQueryText}),

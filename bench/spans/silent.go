@@ -25,9 +25,11 @@ func silent(pid int, breakdown bool) (err error) {
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
 	tracker := join.NewTracker(join.Options{})
+	unwinds := !nethttp.PatternLost(p)
 	want := probe.Want{Kinds: event.KindsOf(event.GoCreate, event.GoDestroy), BufferBytes: 1 << 20, Requests: true,
-		Sets: []*probe.Set{nethttp.New(tracker, p.TypeName), router.New(tracker)}}
-	if breakdown {
+		Sets: []*probe.Set{nethttp.New(tracker, p.TypeName, nethttp.Options{Unwinds: unwinds}), router.New(tracker, router.Options{HasPattern: unwinds})}}
+	if want.Spare = want.Kinds; breakdown {
+		want.Spare = event.Kinds{}
 		want.Kinds = want.Kinds.Union(event.KindsOf(event.GoStart, event.GoStop, event.GoBlock, event.GoUnblock))
 	}
 	plan, _, err := probe.NewPlan(p, want)

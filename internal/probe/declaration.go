@@ -90,6 +90,10 @@ type Declaration struct {
 	// that one does not attach this one either, and says so only once. Empty: none.
 	Requires string
 
+	// Alone are programs of the set with which this probe requires no other ones that observe goroutines: what it reports does not depend on
+	// which goroutine has created another one, and these programs report what the ends of goroutines would. Empty: it does. See Want.Spare.
+	Alone []string
+
 	// Quiet suppresses the warning if the executable has none of the functions: other releases do not have them, or
 	// the linker has removed them because the program does not call them.
 	Quiet bool

@@ -34,6 +34,9 @@ type Want struct {
 	// (follow_begin in C), and the goroutines that these create. Goroutines and System do not apply.
 	Requests bool
 
+	// Spare are those of Kinds that nobody wants to know if no probe of a set depends on them: Declaration.Alone. It requires Requests.
+	Spare event.Kinds
+
 	// Allocated receives what a goroutine of a request has allocated since the request began, or since the goroutine was created, with
 	// each of its notes, and when it blocks, wakes another one, enters a system call or ends. It is called by the goroutine that iterates
 	// over Events, before the note or the event is. It requires a set that counts: malloc.ByRequest. Without Requests, other goroutines
@@ -271,6 +274,7 @@ func NewPlan(p Program, want Want) (*Plan, []event.Warning, error) {
 			return nil, nil, fmt.Errorf("process %d: %w", p.PID(), err)
 		}
 	}
+	pl.spare()
 	if want.Requests && !slices.ContainsFunc(pl.plan.Probes, func(p Probe) bool { return p.Set > 0 }) {
 		reasons := strings.Join(event.WarningTexts(pl.warnings), "; ")
 		return nil, nil, fmt.Errorf("process %d: %w: %s", p.PID(), ErrNothing, cmp.Or(reasons, "it has no supported library"))
@@ -282,6 +286,26 @@ func NewPlan(p Program, want Want) (*Plan, []event.Warning, error) {
 		return nil, nil, fmt.Errorf("process %d: %w", p.PID(), ErrNothing)
 	}
 	return pl.plan, pl.warnings, nil
+}
+
+// spare removes the runtime's probes if all of their kinds can be spared. Then the goroutines of requests are not followed.
+func (pl *planner) spare() {
+	plan := pl.plan
+	needs := func(p Probe) bool {
+		if p.Set == 0 {
+			return !plan.Want.Spare.Contains(p.Kinds)
+		}
+		has := func(program string) bool {
+			return slices.ContainsFunc(plan.Probes, func(other Probe) bool { return other.Set == p.Set && other.Program == program })
+		}
+		return len(p.declared.Alone) == 0 || slices.ContainsFunc(p.declared.Alone, func(program string) bool { return !has(program) })
+	}
+	if plan.Want.Spare.IsEmpty() || slices.ContainsFunc(plan.Probes, needs) {
+		return
+	}
+	plan.Probes = slices.DeleteFunc(plan.Probes, func(p Probe) bool { return p.Set == 0 })
+	plan.Want.Kinds = plan.Want.Kinds.Without(plan.Want.Spare)
+	plan.Config.Kinds, plan.Config.Follow = plan.Want.Kinds.Words(), 0
 }
 
 type planner struct {

@@ -103,6 +103,21 @@ func (t *Tracker) create(e *event.Event) {
 	}
 }
 
+// Unwind takes the end of a goroutine that executes its deferred functions: those in which it was have returned, panicked or called
+// runtime.Goexit. Its end is not necessarily observed.
+func (t *Tracker) Unwind(id uint64, at int64) {
+	g := t.goroutine(id)
+	if g == nil {
+		return
+	}
+	listed := g.listed
+	g.spend(at)
+	t.exit(g, at)
+	if listed {
+		t.leave(id)
+	}
+}
+
 // exit ends the spans of a goroutine that has ended. If events were lost, their own ends may be among these. What another goroutine does
 // for an operation that was sent goes on.
 func (t *Tracker) exit(g *goroutine, at int64) {

@@ -27,6 +27,8 @@ const (
 	clientHTTP2Begin
 	clientHTTP2End
 	clientNoHeader
+	serverUnwound
+	serverHTTP2Unwound
 )
 
 // decoder reads the notes of the set. The C half writes them in the same order.
@@ -75,6 +77,11 @@ func (d *decoder) decode(n *probe.Note) {
 		d.clientHTTP2End(n)
 	case clientNoHeader:
 		sets.Missing(d.tracker, n)
+	case serverUnwound:
+		d.serverUnwound(n)
+	case serverHTTP2Unwound:
+		req, route := n.Word(), n.Text()
+		d.unwind(n, req, route)
 	}
 }
 
@@ -177,6 +184,24 @@ func (d *decoder) serverHTTP2End(n *probe.Note) {
 	setResponse(s, status, written)
 	d.setPattern(s, route)
 	d.tracker.End(s, n.Time)
+}
+
+// serverUnwound takes the end of a connection. If it has a request, the handler has panicked, or has ended the goroutine.
+func (d *decoder) serverUnwound(n *probe.Note) {
+	req := n.Word()
+	for range 4 { // what a response would have
+		n.Word()
+	}
+	delete(d.prefaces, n.G)
+	d.unwind(n, req, n.Text())
+}
+
+// unwind ends the requests that a goroutine serves, because it ends.
+func (d *decoder) unwind(n *probe.Note, req uint64, route probe.Text) {
+	if s := d.tracker.Innermost(n.G, Library, trace.SpanKindServer); s != nil && s.Object == req {
+		d.setPattern(s, route)
+	}
+	d.tracker.Unwind(n.G, n.Time)
 }
 
 // setResponse sets the attributes of the response of a request that was served. A status of 0 means that the handler has set none.

@@ -9,6 +9,8 @@ enum loupe_probe {
 	PROBE_handler_begin,
 	PROBE_server_end,
 	PROBE_server_http2_end,
+	PROBE_server_unwound,
+	PROBE_server_http2_unwound,
 	PROBE_client_begin,
 	PROBE_client_failed,
 	PROBE_client_end,
@@ -62,6 +64,7 @@ enum loupe_setting {
 	SETTING_bufio_buf,
 	SETTING_bufio_n,
 	SETTING_route, /* where the route of a request is: enum route */
+	SETTING_unwinds, /* 1: server_http2_unwound is attached */
 
 	SETTING_map_swiss, /* 1: Go 1.24 and later */
 	SETTING_map_dir,      /* followed by dirLen */
@@ -89,6 +92,8 @@ enum {
 	CLIENT_HTTP2_BEGIN,
 	CLIENT_HTTP2_END,
 	CLIENT_NO_HEADER,
+	SERVER_UNWOUND,
+	SERVER_HTTP2_UNWOUND,
 };
 
 enum route {
@@ -116,6 +121,38 @@ enum { REQUEST_WORDS = 34 }; /* of a Request that are read at once, up to its co
 
 #define REQUEST_END (SETTING(req_ctx) + 16)
 #define REQUEST(field, plus) PART_WORD(&n, part->words, req, 0, REQUEST_END, SETTING(field) + (plus))
+
+#if HAS_CONTEXTS
+#define SERVING(goid, major, req)
+#define SERVING_END(goid)
+#else
+/*
+ * The requests of HTTP/2 that goroutines serve, so that server_http2_unwound finds the route. If a request has no room, a panic of its
+ * handler leaves it without a route.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1 << 16);
+	__type(key, u64);
+	__type(value, u64);
+} serving SEC(".maps");
+
+#define SERVING(goid, major, req)                                                              \
+	do {                                                                                   \
+		u64 key = goid, value = req;                                                   \
+                                                                                               \
+		if (SETTING(unwinds) && (major) == 2)                                          \
+			bpf_map_update_elem(&serving, &key, &value, BPF_ANY);                  \
+	} while (0)
+#define SERVING_END(goid)                                                                      \
+	do {                                                                                   \
+		u64 key = goid;                                                                \
+                                                                                               \
+		if (SETTING(unwinds))                                                          \
+			bpf_map_delete_elem(&serving, &key);                                   \
+	} while (0)
+#endif
 
 #if HAS_CONTEXTS
 #define SERVED(goid, major, method, length) goid
@@ -165,6 +202,7 @@ COMMON int begin_serving(u64 g, u64 rw, u64 req)
 	u64 host = REQUEST(req_host, 0), host_length = REQUEST(req_host, 8);
 	u64 remote = REQUEST(req_remote_addr, 0), remote_length = REQUEST(req_remote_addr, 8);
 
+	SERVING(goid, (u8)major, req);
 	header_find(&found, header);
 	NOTE_SERVED(&n, &context, SERVED(goid, major, method, method_length), found.traceparents == 1 ? found.traceparent : 0,
 		found.tracestates == 1 ? found.tracestate : 0, found.baggages == 1 ? found.baggage : 0, passed);
@@ -209,6 +247,35 @@ enum {
 #define CONN_END ((SETTING(conn_hijacked) & ~7ull) + 8)
 #define RESPONSE_END (SETTING(response_status) + 8)
 
+/*
+ * Adds the request that a conn serves, its response, and what that has. They are 0 if it serves none.
+ */
+#define NOTE_CONN(n, c)                                                                        \
+	do {                                                                                   \
+		u64 req = 0, status = 0, written = 0;                                          \
+		PART(conn, CONN_WORDS);                                                        \
+		PART(part, RESPONSE_WORDS);                                                    \
+                                                                                               \
+		READ_PART(n, conn, c, SETTING(conn_cur_req), CONN_END);                        \
+                                                                                               \
+		u64 w = PART_WORD(n, conn, c, SETTING(conn_cur_req), CONN_END, SETTING(conn_cur_req)); \
+		u64 hijacked = PART_WORD(n, conn, c, SETTING(conn_cur_req), CONN_END, SETTING(conn_hijacked) & ~7ull) >> \
+			       (SETTING(conn_hijacked) & 7) * 8;                               \
+                                                                                               \
+		if (w) {                                                                       \
+			READ_PART(n, part, w, SETTING(response_req), RESPONSE_END);            \
+			req = PART_WORD(n, part, w, SETTING(response_req), RESPONSE_END, SETTING(response_req)); \
+			written = PART_WORD(n, part, w, SETTING(response_req), RESPONSE_END, SETTING(response_written)); \
+			status = PART_WORD(n, part, w, SETTING(response_req), RESPONSE_END, SETTING(response_status)); \
+		}                                                                              \
+		note_word(n, req);                                                             \
+		note_word(n, w);                                                               \
+		note_word(n, status);                                                          \
+		note_word(n, written);                                                         \
+		note_word(n, (u8)hijacked);                                                    \
+		note_route(n, req);                                                            \
+	} while (0)
+
 /* func (c *conn) hijacked() bool, where (*conn).serve calls it after the handler */
 PROBE(server_end)
 {
@@ -217,27 +284,41 @@ PROBE(server_end)
 
 	END_NOTE_OR_RETURN(server_end, SERVER_END, &n, &gr, 64);
 	follow_end(gr.id);
+	NOTE_CONN(&n, ARG(server_end, 0, 0));
+	note_end(&n);
+	return 0;
+}
 
-	u64 c = ARG(server_end, 0, 0), req = 0, status = 0, written = 0;
-	PART(conn, CONN_WORDS);
-	PART(part, RESPONSE_WORDS);
+/* The same where a function that (*conn).serve defers calls it: the connection ends, or a handler has panicked */
+PROBE(server_unwound)
+{
+	struct goroutine gr;
+	struct note n;
 
-	READ_PART(&n, conn, c, SETTING(conn_cur_req), CONN_END);
+	END_NOTE_OR_RETURN(server_unwound, SERVER_UNWOUND, &n, &gr, 64);
+	follow_end(gr.id);
+	NOTE_CONN(&n, ARG(server_unwound, 0, 0));
+	note_end(&n);
+	return 0;
+}
 
-	u64 w = PART_WORD(&n, conn, c, SETTING(conn_cur_req), CONN_END, SETTING(conn_cur_req));
-	u64 hijacked = PART_WORD(&n, conn, c, SETTING(conn_cur_req), CONN_END, SETTING(conn_hijacked) & ~7ull) >> (SETTING(conn_hijacked) & 7) * 8;
+/* func gorecover(argp uintptr) any, where a function that (*http2serverConn).runHandler defers calls it: the handler has panicked */
+PROBE(server_http2_unwound)
+{
+	struct goroutine gr;
+	struct note n;
+	u64 req = 0;
 
-	if (w) {
-		READ_PART(&n, part, w, SETTING(response_req), RESPONSE_END);
-		req = PART_WORD(&n, part, w, SETTING(response_req), RESPONSE_END, SETTING(response_req));
-		written = PART_WORD(&n, part, w, SETTING(response_req), RESPONSE_END, SETTING(response_written));
-		status = PART_WORD(&n, part, w, SETTING(response_req), RESPONSE_END, SETTING(response_status));
-	}
+	END_NOTE_OR_RETURN(server_http2_unwound, SERVER_HTTP2_UNWOUND, &n, &gr, 32);
+	follow_end(gr.id);
+#if !HAS_CONTEXTS
+	u64 *found = bpf_map_lookup_elem(&serving, &gr.id);
+
+	if (found)
+		req = *found;
+	SERVING_END(gr.id);
+#endif
 	note_word(&n, req);
-	note_word(&n, w);
-	note_word(&n, status);
-	note_word(&n, written);
-	note_word(&n, (u8)hijacked);
 	note_route(&n, req);
 	note_end(&n);
 	return 0;
@@ -251,6 +332,7 @@ PROBE(server_http2_end)
 
 	END_NOTE_OR_RETURN(server_http2_end, SERVER_HTTP2_END, &n, &gr, 32);
 	follow_end(gr.id);
+	SERVING_END(gr.id);
 
 	u64 rws = note_read(&n, ARG(server_http2_end, 0, 0) + SETTING(http2_writer_state));
 	u64 req = rws && SETTING(http2_state_req) ? note_read(&n, rws + SETTING(http2_state_req)) : 0;

@@ -18,10 +18,23 @@ const oldest = 19
 // Code returns the compiled C half.
 func Code() *csrc.Code { return &code }
 
+// Options configures a set.
+type Options struct {
+	// Unwinds has the set report handlers that panic or call runtime.Goexit, with the route of the request, so that neither the ends of
+	// goroutines nor the matches of an http.ServeMux are required for these. It applies to engines of eBPF programs, and requires that
+	// PatternLost is false.
+	Unwinds bool
+}
+
 // New returns a set that reports requests to a tracker. typeName returns the name of the type at an address.
-func New(t *join.Tracker, typeName func(addr uint64) (string, error)) *probe.Set {
+func New(t *join.Tracker, typeName func(addr uint64) (string, error), opt Options) *probe.Set {
 	d := newDecoder(t, typeName)
 	set := &probe.Set{Name: Library, Code: &code, Settings: settings(), Decode: d.decode}
+	if opt.Unwinds {
+		set.Settings = replace(set.Settings, probe.Setting{Name: "unwinds", Value: func(probe.Program) (uint64, error) { return 1, nil }})
+		set.Probes = unwinds()
+	}
+	served := len(set.Probes)
 	set.Probes = append(set.Probes, sets.WithHeader(probe.Declaration{
 		Program: "server_begin", Since: oldest, Funcs: []string{"net/http.serverHandler.ServeHTTP"}, Words: 4, NeedsG: true, Reads: true,
 		Settings: []string{"req_method", "req_url", "req_proto_major", "req_header", "req_ctx", "req_host", "req_remote_addr", "req_tls", "url_path"},
@@ -36,6 +49,9 @@ func New(t *join.Tracker, typeName func(addr uint64) (string, error)) *probe.Set
 		Words: 1, NeedsG: true, Reads: true, Settings: []string{"http2_writer_state", "http2_state_status", "http2_state_written"},
 		Quiet: true, Without: "ends of HTTP/2 requests that net/http serves are not reported",
 	})
+	for i := range set.Probes[served:] {
+		set.Probes[served+i].Alone = unwound
+	}
 	set.Probes = append(set.Probes, sets.WithHeader(probe.Declaration{
 		Program: "client_begin", Since: oldest, Funcs: []string{"net/http.(*Transport).getConn"}, Words: 2, NeedsG: true, Reads: true,
 		Settings: []string{"treq_request", "req_method", "req_url", "req_header", "req_ctx", "url_scheme", "url_host", "url_path", "url_raw_query"},
@@ -58,6 +74,26 @@ func New(t *join.Tracker, typeName func(addr uint64) (string, error)) *probe.Set
 		Quiet: true, Without: "ends of HTTP/2 requests that net/http sends are not reported",
 	})
 	return set
+}
+
+// unwound are the programs that report that a handler has panicked or has ended its goroutine.
+var unwound = []string{"server_unwound", "server_http2_unwound"}
+
+// unwinds returns their declarations.
+func unwinds() []probe.Declaration {
+	const without = "requests whose handler panics are not reported to have ended"
+	list := []probe.Declaration{{
+		Program: unwound[0], Funcs: []string{"net/http.(*conn).serve.func1"}, Callee: "net/http.(*conn).hijacked",
+		Settings: []string{"conn_cur_req", "conn_hijacked", "response_req", "response_status", "response_written"},
+	}, {
+		Program: unwound[1], Funcs: []string{"net/http.(*http2serverConn).runHandler.func1"}, Callee: "runtime.gorecover",
+	}}
+	for i := range list {
+		d := &list[i]
+		d.Since, d.Place, d.NeedsG, d.Reads, d.Quiet, d.Only, d.Without = oldest, probe.AtCall, true, true, true, probe.KernelEngines, without
+		d.Alone = unwound
+	}
+	return list
 }
 
 // propagation returns the declarations of the probes that add a traceparent header to the requests that are sent.
@@ -140,7 +176,7 @@ func settings() []probe.Setting {
 		field("http2_conn_limit", "net/http.http2ClientConn.peerMaxHeaderListSize", "net/http/internal/http2.ClientConn.peerMaxHeaderListSize"),
 		field("http2_stream_res", "net/http.http2clientStream.res", "net/http/internal/http2.clientStream.res"),
 		field("http2_res_status", "net/http/internal/http2.ClientResponse.StatusCode", "net/http.Response.StatusCode"),
-		{Name: "route", Value: route},
+		{Name: "route", Value: route}, {Name: "unwinds", Value: func(probe.Program) (uint64, error) { return 0, nil }},
 	}, sets.HeaderSettings()...)
 }
 

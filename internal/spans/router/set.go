@@ -48,11 +48,18 @@ const (
 // Code returns the compiled C half.
 func Code() *csrc.Code { return &code }
 
+// Options configures a set.
+type Options struct {
+	// HasPattern reports that the patterns of an http.ServeMux are known where a request ends: nethttp.Options.Unwinds. The set then reports
+	// them only with GODEBUG=httpmuxgo121=1.
+	HasPattern bool
+}
+
 // New returns a set that sets the routes of the requests of a tracker.
-func New(t *join.Tracker) *probe.Set {
+func New(t *join.Tracker, opt Options) *probe.Set {
 	d := newDecoder(t)
 	set := &probe.Set{Name: Library, Code: &code, Settings: settings(), Decode: d.decode}
-	for _, p := range append(muxProbes(), moduleProbes()...) {
+	for _, p := range append(muxProbes(opt.HasPattern), moduleProbes()...) {
 		p.Since = max(p.Since, oldest)
 		p.NeedsG, p.Reads, p.Quiet = true, true, true
 		set.Probes = append(set.Probes, p)
@@ -61,7 +68,7 @@ func New(t *join.Tracker) *probe.Set {
 }
 
 // muxProbes returns the declarations for an http.ServeMux.
-func muxProbes() []probe.Declaration {
+func muxProbes(hasPattern bool) []probe.Declaration {
 	const (
 		match   = "net/http.(*ServeMux).matchOrRedirect"
 		old     = "net/http.(*ServeMux).handler"
@@ -69,16 +76,20 @@ func muxProbes() []probe.Declaration {
 		without = "the routes of http.ServeMux are not reported"
 	)
 	settings := []string{"serve_start", "serve_size"}
-	return []probe.Declaration{{
-		Program: "serve_mux", Since: wildcards, Funcs: []string{match}, Place: probe.AtCall, Callee: "net/http.exactMatch",
-		Settings: append(settings, "node_pattern", "pattern_str"), Without: without,
-	}, {
+	list := []probe.Declaration{{
 		Program: "old_serve_mux", Until: wildcards, Funcs: []string{old}, Place: probe.AtExit, Results: 4, Deferred: old + ".func1",
 		Settings: settings, Without: without,
 	}, {
 		Program: "old_serve_mux", Since: wildcards, Funcs: []string{chosen}, Place: probe.AtExit, Results: 4, Deferred: chosen + ".deferwrap1",
-		Settings: settings, Without: without,
+		Settings: settings, Without: without, Alone: []string{"old_serve_mux"},
 	}}
+	if hasPattern {
+		return list
+	}
+	return append(list, probe.Declaration{
+		Program: "serve_mux", Since: wildcards, Funcs: []string{match}, Place: probe.AtCall, Callee: "net/http.exactMatch",
+		Settings: append(settings, "node_pattern", "pattern_str"), Without: without,
+	})
 }
 
 // moduleProbes returns the declarations for other routers.
