@@ -35,7 +35,7 @@ func TestCPUGCPhase(t *testing.T) {
 				target := burn(t, testtarget.Spec{Go: version, Stripped: true}, "gc")
 				defer target.Stop()
 				var within, between, wrong int
-				for attempt := 0; attempt < 5 && (within < 20 || between < 20); attempt++ {
+				for attempt := 0; attempt < 15 && (within < 20 || between < 20); attempt++ {
 					i, o, w := comparePhases(sampleCollections(t, target.PID(), open))
 					within, between, wrong = within+i, between+o, wrong+w
 				}
