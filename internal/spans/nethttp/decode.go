@@ -80,8 +80,8 @@ func (d *decoder) decode(n *probe.Note) {
 	case serverUnwound:
 		d.serverUnwound(n)
 	case serverHTTP2Unwound:
-		req, route := n.Word(), n.Text()
-		d.unwind(n, req, route)
+		followed, req := n.Word(), n.Word()
+		d.unwind(n, followed != 0, req, n.Text())
 	}
 }
 
@@ -188,20 +188,23 @@ func (d *decoder) serverHTTP2End(n *probe.Note) {
 
 // serverUnwound takes the end of a connection. If it has a request, the handler has panicked, or has ended the goroutine.
 func (d *decoder) serverUnwound(n *probe.Note) {
-	req := n.Word()
+	followed, req := n.Word(), n.Word()
 	for range 4 { // what a response would have
 		n.Word()
 	}
-	delete(d.prefaces, n.G)
-	d.unwind(n, req, n.Text())
+	d.unwind(n, followed != 0, req, n.Text())
 }
 
-// unwind ends the requests that a goroutine serves, because it ends.
-func (d *decoder) unwind(n *probe.Note, req uint64, route probe.Text) {
+// unwind takes the route of a request whose handler does not return. The request ends with its goroutine; if that is not followed, it ends
+// now.
+func (d *decoder) unwind(n *probe.Note, followed bool, req uint64, route probe.Text) {
 	if s := d.tracker.Innermost(n.G, Library, trace.SpanKindServer); s != nil && s.Object == req {
 		d.setPattern(s, route)
 	}
-	d.tracker.Unwind(n.G, n.Time)
+	if !followed {
+		delete(d.prefaces, n.G)
+		d.tracker.Unwind(n.G, n.Time)
+	}
 }
 
 // setResponse sets the attributes of the response of a request that was served. A status of 0 means that the handler has set none.

@@ -295,8 +295,8 @@ PROBE(server_unwound)
 	struct goroutine gr;
 	struct note n;
 
-	END_NOTE_OR_RETURN(server_unwound, SERVER_UNWOUND, &n, &gr, 64);
-	follow_end(gr.id);
+	SHORT_NOTE_OR_RETURN(server_unwound, SERVER_UNWOUND, &n, &gr, 64);
+	note_word(&n, CONFIG(follow)); /* the end of the goroutine is observed, too */
 	NOTE_CONN(&n, ARG(server_unwound, 0, 0));
 	note_end(&n);
 	return 0;
@@ -309,8 +309,7 @@ PROBE(server_http2_unwound)
 	struct note n;
 	u64 req = 0;
 
-	END_NOTE_OR_RETURN(server_http2_unwound, SERVER_HTTP2_UNWOUND, &n, &gr, 32);
-	follow_end(gr.id);
+	SHORT_NOTE_OR_RETURN(server_http2_unwound, SERVER_HTTP2_UNWOUND, &n, &gr, 32);
 #if !HAS_CONTEXTS
 	u64 *found = bpf_map_lookup_elem(&serving, &gr.id);
 
@@ -318,6 +317,7 @@ PROBE(server_http2_unwound)
 		req = *found;
 	SERVING_END(gr.id);
 #endif
+	note_word(&n, CONFIG(follow));
 	note_word(&n, req);
 	note_route(&n, req);
 	note_end(&n);
