@@ -237,6 +237,8 @@ func serverCases(minor int, tls bool) []serverCase {
 		{method: "GET", path: "/status/404", name: "GET", status: 404, route: "/status/"},
 		{method: "GET", path: "/status/503", name: "GET", status: 503, route: "/status/", failed: true, extra: map[string]string{"error.type": "503"}},
 		{method: "GET", path: "/none", name: "GET", status: 404, size: 19},
+		{method: "GET", path: "/none/a%20b?c=%20", name: "GET", status: 404, size: 19, extra: map[string]string{"url.path": "/none/a b"}},
+		{method: "GET", path: "/hello?" + strings.Repeat("q", 1000), name: "GET", status: 200, size: 5, route: "/hello"},
 		{method: "GET", path: "/hello?secret=1", name: "GET", status: 200, size: 5, route: "/hello"},
 		{method: "GET", path: "/panic", name: "GET", route: "/panic", failed: true, ending: spans.Panicked},
 		{method: "GET", path: "/exit", name: "GET", route: "/exit", failed: true, ending: spans.Panicked},

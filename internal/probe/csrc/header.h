@@ -113,14 +113,15 @@ INLINE void header_slots(struct header_search *s, u64 full, u64 keys, u64 key_si
 /* internal/runtime/maps.Map, with one group or a directory of tables */
 INLINE int header_groups(struct header_search *s, u64 map)
 {
-	u64 dir[2] = {}, groups[2] = {}, ctrl = 0, table = 0, last = 0, group = 0, at = 0;
+	u64 head[4] = {}, groups[2] = {}, ctrl = 0, table = 0, last = 0, group = 0, at = 0;
 
-	if (read_foreign(dir, sizeof(dir), map + SETTING(map_dir)))
+	/* The two words before dirPtr are the number of keys and the seed. */
+	if (read_foreign(head, sizeof(head), map + SETTING(map_dir) - 16))
 		return HEADER_UNREADABLE;
 
-	u64 directory = dir[0], tables = dir[1], data = directory, mask = 0;
+	u64 directory = head[2], tables = head[3], data = directory, mask = 0;
 
-	if (!data)
+	if (!head[0] || !data)
 		return 0;
 	if (tables)
 		group = 1; /* after the last group of no table */

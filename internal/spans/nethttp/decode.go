@@ -1,6 +1,7 @@
 package nethttp
 
 import (
+	"bytes"
 	"net"
 	"net/url"
 	"strconv"
@@ -88,14 +89,16 @@ func (d *decoder) decode(n *probe.Note) {
 func (d *decoder) serverBegin(n *probe.Note) {
 	context := sets.Context(n)
 	req, passed, response, packed, tls := n.Word(), n.Word(), n.Word(), n.Word(), n.Word()
-	traceparent, method, path, host, remote, agent := n.Text(), n.Text(), n.Text(), n.Text(), n.Text(), n.Text()
+	traceparent := n.Text()
+	method, path := target(n)
+	host, remote, agent := n.Text(), n.Text(), n.Text()
 	parent, dropped := sets.Carried(n, context, sets.Parent(packed>>32, traceparent.Bytes))
 	major, minor := uint8(packed), uint8(packed>>8)
 	if req == 0 || major == 0 || major > 3 {
 		d.tracker.Mismatch()
 		return
 	}
-	if major == 2 && string(method.Bytes) == "PRI" { // the begin of a connection, which no request can have
+	if major == 2 && string(method) == "PRI" { // the begin of a connection, which no request can have
 		if len(d.prefaces) >= maxPrefaces {
 			clear(d.prefaces)
 		}
@@ -116,8 +119,8 @@ func (d *decoder) serverBegin(n *probe.Note) {
 	s.Library, s.Kind, s.Name = Library, trace.SpanKindServer, unknownMethod
 	s.Start, s.G, s.Object, s.Result, s.Context, s.Parent = n.Time, n.G, req, response, context, parent
 	if n.Marks&probe.MarkSecret == 0 {
-		s.Name = setMethod(s, method.Bytes)
-		s.Set(d.paths.Of(path.Bytes))
+		s.Name = setMethod(s, method)
+		s.Set(d.paths.Of(path))
 	}
 	scheme, servers := httpScheme, d.servers
 	if tls != 0 {
@@ -130,6 +133,39 @@ func (d *decoder) serverBegin(n *probe.Note) {
 		s.Set(d.agents.Of(agent.Bytes))
 	}
 	d.tracker.Serve(served, [2]uint64{passed, response}) // a router's own context can begin with the ResponseWriter
+}
+
+// separate says that the method and the path are separate texts, as in C.
+const separate = 1<<64 - 1
+
+// target returns the method and the path of a request that is served.
+func target(n *probe.Note) (method, path []byte) {
+	length := n.Word()
+	line := n.Text().Bytes
+	switch {
+	case length == separate:
+		return line, n.Text().Bytes
+	case length >= uint64(len(line)): // in secret mode, or it could not be read
+		return nil, nil
+	}
+	return line[:length], pathOf(line[:length], line[length+1:])
+}
+
+// pathOf returns the path of a request, as url.URL.Path is, given its method and what is requested.
+func pathOf(method, uri []byte) []byte {
+	if len(uri) > 0 && uri[0] == '/' {
+		path, _, _ := bytes.Cut(uri, []byte("?"))
+		if bytes.IndexByte(path, '%') < 0 {
+			return path
+		}
+	} else if string(method) == "CONNECT" { // to an address
+		return nil
+	}
+	u, err := url.ParseRequestURI(string(uri))
+	if err != nil {
+		return nil
+	}
+	return []byte(u.Path)
 }
 
 var httpScheme, httpsScheme = semconv.URLScheme("http"), semconv.URLScheme("https")

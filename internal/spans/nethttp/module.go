@@ -38,7 +38,7 @@ func NewModule(t *join.Tracker, typeName func(addr uint64) (string, error), bin 
 func handlerBegin(pkg string) []probe.Declaration {
 	return sets.WithHeader(probe.Declaration{
 		Program: "handler_begin", Since: oldest, Funcs: []string{pkg + ".(*serverConn).runHandler"}, Words: 3, NeedsG: true, Reads: true,
-		Settings: []string{"req_method", "req_url", "req_proto_major", "req_header", "req_ctx", "req_host", "req_remote_addr", "req_tls", "url_path"},
+		Settings: []string{"req_method", "req_url", "req_proto_major", "req_header", "req_ctx", "req_host", "req_remote_addr", "req_uri", "req_tls", "url_path"},
 		Quiet:    true, Without: "requests that " + pkg + " serves are not reported",
 	})
 }
@@ -102,7 +102,9 @@ func moduleSettings() []probe.Setting {
 // wrappedSettings are the same for the requests that net/http passes to handlers for the module.
 func wrappedSettings() []probe.Setting {
 	const request = "net/http/internal/http2.ServerRequest."
-	return replace(settings(),
+	uri := sets.Field("req_uri", request+"RemoteAddr")
+	uri.Plus = func(probe.Program) uint64 { return stringSize }
+	return replace(settings(), uri,
 		sets.Field("req_method", request+"Method"), sets.Field("req_url", request+"URL"), sets.Field("req_proto_major", request+"ProtoMajor"),
 		sets.Field("req_header", request+"Header"), sets.Field("req_ctx", request+"Context"), sets.Field("req_host", request+"Host"),
 		sets.Field("req_remote_addr", request+"RemoteAddr"), sets.Field("req_tls", request+"TLS"))

@@ -32,6 +32,7 @@ enum loupe_setting {
 	SETTING_req_ctx,
 	SETTING_req_host,
 	SETTING_req_remote_addr,
+	SETTING_req_uri, /* RequestURI */
 	SETTING_req_tls,
 	SETTING_req_pattern, /* since Go 1.23 */
 	SETTING_req_pat,     /* Go 1.22 */
@@ -96,6 +97,8 @@ enum {
 	SERVER_HTTP2_UNWOUND,
 };
 
+#define SEPARATE (~0ull) /* instead of the length of a method */
+
 enum route {
 	ROUTE_NONE,
 	ROUTE_TEXT,    /* Request.Pattern */
@@ -115,6 +118,25 @@ INLINE void note_route(struct note *n, u64 req)
 		at = pattern ? pattern + SETTING(pattern_str) : 0;
 	}
 	note_string(n, at);
+}
+
+/*
+ * Adds the method and the path of a request that is served. With HTTP/1 the method is followed by a space and by what is requested, in the
+ * first line of the request: that is one text, after the length of the method. Otherwise they are two texts. What is requested has a
+ * query, too, so a long one is not read.
+ */
+INLINE void note_target(struct note *n, u64 method, u64 method_length, u64 uri, u64 uri_length, u64 url)
+{
+	u64 end = method_length + 1;
+
+	if (uri - method == end && method_length < LOUPE_TEXT && uri_length < LOUPE_TEXT && end + uri_length <= LOUPE_TEXT) {
+		note_word(n, method_length);
+		note_text(n, method, end + uri_length);
+	} else {
+		note_word(n, SEPARATE);
+		note_text(n, method, method_length);
+		note_string(n, url ? url + SETTING(url_path) : 0);
+	}
 }
 
 enum { REQUEST_WORDS = 34 }; /* of a Request that are read at once, up to its context */
@@ -201,6 +223,7 @@ COMMON int begin_serving(u64 g, u64 rw, u64 req)
 	u64 method = REQUEST(req_method, 0), method_length = REQUEST(req_method, 8);
 	u64 host = REQUEST(req_host, 0), host_length = REQUEST(req_host, 8);
 	u64 remote = REQUEST(req_remote_addr, 0), remote_length = REQUEST(req_remote_addr, 8);
+	u64 uri = REQUEST(req_uri, 0), uri_length = REQUEST(req_uri, 8);
 
 	SERVING(goid, (u8)major, req);
 	header_find(&found, header);
@@ -212,8 +235,7 @@ COMMON int begin_serving(u64 g, u64 rw, u64 req)
 	note_word(&n, (u8)major | (u8)minor << 8 | found.problems << 16 | (u64)found.traceparents << 32);
 	note_word(&n, tls);
 	note_string(&n, found.traceparent);
-	note_text(&n, method, method_length);
-	note_string(&n, url ? url + SETTING(url_path) : 0);
+	note_target(&n, method, method_length, uri, uri_length, url);
 	note_text(&n, host, host_length);
 	note_text(&n, remote, remote_length);
 	note_string(&n, found.agent);

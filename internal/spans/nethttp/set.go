@@ -37,7 +37,7 @@ func New(t *join.Tracker, typeName func(addr uint64) (string, error), opt Option
 	served := len(set.Probes)
 	set.Probes = append(set.Probes, sets.WithHeader(probe.Declaration{
 		Program: "server_begin", Since: oldest, Funcs: []string{"net/http.serverHandler.ServeHTTP"}, Words: 4, NeedsG: true, Reads: true,
-		Settings: []string{"req_method", "req_url", "req_proto_major", "req_header", "req_ctx", "req_host", "req_remote_addr", "req_tls", "url_path"},
+		Settings: []string{"req_method", "req_url", "req_proto_major", "req_header", "req_ctx", "req_host", "req_remote_addr", "req_uri", "req_tls", "url_path"},
 		Quiet:    true, Without: "requests that net/http serves are not reported",
 	})...)
 	set.Probes = append(set.Probes, probe.Declaration{
@@ -142,9 +142,14 @@ func http2Begin() []probe.Declaration {
 	return append(all, old)
 }
 
+// stringSize is the size of a string: its address and its length.
+const stringSize = 16
+
 // settings are the offsets of fields and other numbers of the C half.
 func settings() []probe.Setting {
 	field := sets.Field
+	uri := field("req_uri", "net/http.Request.RemoteAddr") // is before RequestURI
+	uri.Plus = func(probe.Program) uint64 { return stringSize }
 	conn := field("conn_cur_req", "net/http.conn.curReq")
 	conn.Plus = func(p probe.Program) uint64 {
 		if p.Binary().Version().Minor < 20 { // an atomic.Value, whose second word is the pointer
@@ -155,7 +160,7 @@ func settings() []probe.Setting {
 	return append([]probe.Setting{
 		field("req_method", "net/http.Request.Method"), field("req_url", "net/http.Request.URL"),
 		field("req_proto_major", "net/http.Request.ProtoMajor"), field("req_header", "net/http.Request.Header"), field("req_ctx", "net/http.Request.ctx"),
-		field("req_host", "net/http.Request.Host"), field("req_remote_addr", "net/http.Request.RemoteAddr"), field("req_tls", "net/http.Request.TLS"),
+		field("req_host", "net/http.Request.Host"), field("req_remote_addr", "net/http.Request.RemoteAddr"), field("req_tls", "net/http.Request.TLS"), uri,
 		field("req_pattern", "net/http.Request.Pattern"), field("req_pat", "net/http.Request.pat"), field("pattern_str", "net/http.pattern.str"),
 		field("url_scheme", "net/url.URL.Scheme"), field("url_host", "net/url.URL.Host"), field("url_path", "net/url.URL.Path"),
 		field("url_raw_query", "net/url.URL.RawQuery"),
