@@ -145,8 +145,8 @@ enum { REQUEST_WORDS = 34 }; /* of a Request that are read at once, up to its co
 #define REQUEST(field, plus) PART_WORD(&n, part->words, req, 0, REQUEST_END, SETTING(field) + (plus))
 
 #if HAS_CONTEXTS
-#define SERVING(goid, major, req)
-#define SERVING_END(goid)
+INLINE void serving_begin(u64 goid, u8 major, u64 req) {}
+INLINE u64 serving_end(u64 goid) { return 0; }
 #else
 /*
  * The requests of HTTP/2 that goroutines serve, so that server_http2_unwound finds the route. If a request has no room, a panic of its
@@ -160,20 +160,23 @@ struct {
 	__type(value, u64);
 } serving SEC(".maps");
 
-#define SERVING(goid, major, req)                                                              \
-	do {                                                                                   \
-		u64 key = goid, value = req;                                                   \
-                                                                                               \
-		if (SETTING(unwinds) && (major) == 2)                                          \
-			bpf_map_update_elem(&serving, &key, &value, BPF_ANY);                  \
-	} while (0)
-#define SERVING_END(goid)                                                                      \
-	do {                                                                                   \
-		u64 key = goid;                                                                \
-                                                                                               \
-		if (SETTING(unwinds))                                                          \
-			bpf_map_delete_elem(&serving, &key);                                   \
-	} while (0)
+INLINE void serving_begin(u64 goid, u8 major, u64 req)
+{
+	if (SETTING(unwinds) && major == 2)
+		bpf_map_update_elem(&serving, &goid, &req, BPF_ANY);
+}
+
+/* Removes the request that a goroutine serves, and returns it. */
+INLINE u64 serving_end(u64 goid)
+{
+	u64 *found = SETTING(unwinds) ? bpf_map_lookup_elem(&serving, &goid) : 0, req;
+
+	if (!found)
+		return 0;
+	req = *found;
+	bpf_map_delete_elem(&serving, &goid);
+	return req;
+}
 #endif
 
 #if HAS_CONTEXTS
@@ -225,7 +228,7 @@ COMMON int begin_serving(u64 g, u64 rw, u64 req)
 	u64 remote = REQUEST(req_remote_addr, 0), remote_length = REQUEST(req_remote_addr, 8);
 	u64 uri = REQUEST(req_uri, 0), uri_length = REQUEST(req_uri, 8);
 
-	SERVING(goid, (u8)major, req);
+	serving_begin(goid, major, req);
 	header_find(&found, header);
 	NOTE_SERVED(&n, &context, SERVED(goid, major, method, method_length), found.traceparents == 1 ? found.traceparent : 0,
 		found.tracestates == 1 ? found.tracestate : 0, found.baggages == 1 ? found.baggage : 0, passed);
@@ -331,14 +334,7 @@ PROBE(server_http2_unwound)
 	struct note n;
 	u64 req = 0;
 
-	SHORT_NOTE_OR_RETURN(server_http2_unwound, SERVER_HTTP2_UNWOUND, &n, &gr, 32);
-#if !HAS_CONTEXTS
-	u64 *found = bpf_map_lookup_elem(&serving, &gr.id);
-
-	if (found)
-		req = *found;
-	SERVING_END(gr.id);
-#endif
+	NOTE_AFTER_OR_RETURN(server_http2_unwound, SERVER_HTTP2_UNWOUND, &n, &gr, 32, req = serving_end(gr.id));
 	note_word(&n, CONFIG(follow));
 	note_word(&n, req);
 	note_route(&n, req);
@@ -352,9 +348,9 @@ PROBE(server_http2_end)
 	struct goroutine gr;
 	struct note n;
 
-	END_NOTE_OR_RETURN(server_http2_end, SERVER_HTTP2_END, &n, &gr, 32);
+	/* The request is forgotten also if there is no room for the note. */
+	NOTE_AFTER_OR_RETURN(server_http2_end, SERVER_HTTP2_END, &n, &gr, 32, identity_ends(gr.id); serving_end(gr.id));
 	follow_end(gr.id);
-	SERVING_END(gr.id);
 
 	u64 rws = note_read(&n, ARG(server_http2_end, 0, 0) + SETTING(http2_writer_state));
 	u64 req = rws && SETTING(http2_state_req) ? note_read(&n, rws + SETTING(http2_state_req)) : 0;
