@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -80,6 +81,24 @@ func harmless(t *testing.T, text string, width int) {
 		}
 		if term.Escape(line) != line {
 			t.Errorf("a terminal would understand some of %q", line)
+		}
+	}
+}
+
+// TestWaterfallWithoutTimes has no line about how the time was spent, but says that events were lost.
+func TestWaterfallWithoutTimes(t *testing.T) {
+	s := sampleSpan(1, 0, trace.SpanKindServer, "GET", 0, 1000)
+	for _, c := range []struct {
+		uncertain bool
+		lines     []string
+	}{{false, nil}, {true, []string{"  uncertain: events were lost"}}} {
+		s.Work = &spans.Work{Uncertain: c.uncertain}
+		var b bytes.Buffer
+		if err := (Waterfall{Tree: &tree.Tree{Root: s}}).Text(&b, term.Style{}, 80); err != nil {
+			t.Fatal(err)
+		}
+		if lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")[1:]; !slices.Equal(lines, c.lines) {
+			t.Errorf("uncertain %v: lines %q, want %q", c.uncertain, lines, c.lines)
 		}
 	}
 }

@@ -124,11 +124,15 @@ func duration(s *spans.Span) time.Duration { return time.Duration(s.End - s.Star
 
 // writeWork writes how the time of a request was spent.
 func writeWork(w io.Writer, style term.Style, width int, s *spans.Span) {
-	if times := timesText(&s.Work.Own, duration(s)); times != "" {
-		if s.Work.Uncertain {
-			times += "; uncertain: events were lost"
-		}
-		fmt.Fprintln(w, term.Clip("  "+times, width))
+	var spent []string
+	if times := timesText(&s.Work.Own, duration(s)); times != "" { // waits are observed
+		spent = append(spent, times)
+	}
+	if s.Work.Uncertain {
+		spent = append(spent, "uncertain: events were lost")
+	}
+	if len(spent) > 0 {
+		fmt.Fprintln(w, term.Clip("  "+strings.Join(spent, "; "), width))
 	}
 	if a := s.Work.Allocated; a != nil {
 		fmt.Fprintln(w, term.Clip("  "+allocatedText(a), width))
