@@ -76,15 +76,7 @@ func TestFunctions(t *testing.T) {
 		}
 		t.Run(spec.String(), func(t *testing.T) {
 			b := open(t, spec)
-			f, err := elf.Open(b.Path())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer f.Close()
-			symbols, err := f.Symbols()
-			if err != nil {
-				t.Fatal(err)
-			}
+			_, symbols := symbolsOf(t, b.Path())
 			compared := 0
 			for _, s := range symbols {
 				if elf.ST_TYPE(s.Info) != elf.STT_FUNC || !strings.HasPrefix(s.Name, "runtime.") || s.Size == 0 {

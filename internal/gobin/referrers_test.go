@@ -66,18 +66,25 @@ func TestReferrers(t *testing.T) {
 // address returns the address of a symbol.
 func address(t *testing.T, path, name string) uint64 {
 	t.Helper()
-	f, err := elf.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	symbols, err := f.Symbols()
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, symbols := symbolsOf(t, path)
 	i := slices.IndexFunc(symbols, func(s elf.Symbol) bool { return s.Name == name })
 	if i < 0 {
 		t.Fatalf("no symbol %s", name)
 	}
 	return symbols[i].Value
+}
+
+// symbolsOf returns an executable and its symbol table.
+func symbolsOf(t *testing.T, path string) (*elf.File, []elf.Symbol) {
+	t.Helper()
+	f, err := elf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	symbols, err := f.Symbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f, symbols
 }

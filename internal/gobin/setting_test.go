@@ -29,15 +29,7 @@ func TestSetting(t *testing.T) {
 // settings returns the addresses of the fields of runtime.debug.
 func settings(t *testing.T, path string) map[string]uint64 {
 	t.Helper()
-	f, err := elf.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	symbols, err := f.Symbols()
-	if err != nil {
-		t.Fatal(err)
-	}
+	f, symbols := symbolsOf(t, path)
 	addrs := map[string]uint64{}
 	for _, s := range symbols {
 		if s.Name == "runtime.debug" {
