@@ -70,7 +70,7 @@ type SpanOptions struct {
 	NoQueryParsing bool
 
 	// NoWork omits the breakdown of the time of a request, which costs the target more the more frequently its goroutines wait. Then
-	// there are no links by channels (spans.RuleChannel) either. It applies if Options.Kinds is not set.
+	// there are no links by channels (spans.RuleChannel) either, and the Work of spans has no times. It applies if Options.Kinds is not set.
 	NoWork bool
 
 	// Functions selects functions of the program whose calls are spans, too: by their full names as in stack traces, such as

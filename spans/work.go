@@ -74,8 +74,8 @@ type Holder struct {
 	Func string        // the function in which it released it; empty: unknown
 }
 
-// Attributes returns the work as attributes of a span. Times are in seconds, allocations in bytes and objects. Classes without time are omitted, but not the time
-// that the request was running if there are others.
+// Attributes returns the work as attributes of a span. Times are in seconds, allocations in bytes and objects. Classes without time are
+// omitted, except running. If there are no times at all, that is omitted, too.
 func (w *Work) Attributes() []attribute.KeyValue {
 	var list []attribute.KeyValue
 	add := func(prefix string, t *Times) {

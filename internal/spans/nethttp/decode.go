@@ -29,7 +29,6 @@ const (
 	clientHTTP2End
 	clientNoHeader
 	serverUnwound
-	serverHTTP2Unwound
 )
 
 // decoder reads the notes of the set. The C half writes them in the same order.
@@ -80,9 +79,6 @@ func (d *decoder) decode(n *probe.Note) {
 		sets.Missing(d.tracker, n)
 	case serverUnwound:
 		d.serverUnwound(n)
-	case serverHTTP2Unwound:
-		followed, req := n.Word(), n.Word()
-		d.unwind(n, followed != 0, req, n.Text())
 	}
 }
 
@@ -151,7 +147,8 @@ func target(n *probe.Note) (method, path []byte) {
 	return line[:length], pathOf(line[:length], line[length+1:])
 }
 
-// pathOf returns the path of a request, as url.URL.Path is, given its method and what is requested.
+// pathOf returns the path of a request, as url.URL.Path is, given its method and what is requested. Package net/http has parsed that: it is
+// valid unless the memory has changed.
 func pathOf(method, uri []byte) []byte {
 	if len(uri) > 0 && uri[0] == '/' {
 		path, _, _ := bytes.Cut(uri, []byte("?"))
@@ -222,18 +219,10 @@ func (d *decoder) serverHTTP2End(n *probe.Note) {
 	d.tracker.End(s, n.Time)
 }
 
-// serverUnwound takes the end of a connection. If it has a request, the handler has panicked, or has ended the goroutine.
+// serverUnwound takes the route of a request whose handler has panicked or has called runtime.Goexit; or the end of a connection, which has no
+// request. The request ends with its goroutine; if the end of that is not observed, it ends now.
 func (d *decoder) serverUnwound(n *probe.Note) {
-	followed, req := n.Word(), n.Word()
-	for range 4 { // what a response would have
-		n.Word()
-	}
-	d.unwind(n, followed != 0, req, n.Text())
-}
-
-// unwind takes the route of a request whose handler does not return. The request ends with its goroutine; if that is not followed, it ends
-// now.
-func (d *decoder) unwind(n *probe.Note, followed bool, req uint64, route probe.Text) {
+	followed, req, route := n.Word() != 0, n.Word(), n.Text()
 	if s := d.tracker.Innermost(n.G, Library, trace.SpanKindServer); s != nil && s.Object == req {
 		d.setPattern(s, route)
 	}

@@ -101,10 +101,9 @@ func moduleSettings() []probe.Setting {
 
 // wrappedSettings are the same for the requests that net/http passes to handlers for the module.
 func wrappedSettings() []probe.Setting {
-	const request = "net/http/internal/http2.ServerRequest."
-	uri := sets.Field("req_uri", request+"RemoteAddr")
-	uri.Plus = func(probe.Program) uint64 { return stringSize }
-	return replace(settings(), uri,
+	const server = "net/http/internal/http2.ServerRequest"
+	const request = server + "."
+	return replace(settings(), uriOf(server),
 		sets.Field("req_method", request+"Method"), sets.Field("req_url", request+"URL"), sets.Field("req_proto_major", request+"ProtoMajor"),
 		sets.Field("req_header", request+"Header"), sets.Field("req_ctx", request+"Context"), sets.Field("req_host", request+"Host"),
 		sets.Field("req_remote_addr", request+"RemoteAddr"), sets.Field("req_tls", request+"TLS"))

@@ -94,7 +94,6 @@ enum {
 	CLIENT_HTTP2_END,
 	CLIENT_NO_HEADER,
 	SERVER_UNWOUND,
-	SERVER_HTTP2_UNWOUND,
 };
 
 #define SEPARATE (~0ull) /* instead of the length of a method */
@@ -272,35 +271,6 @@ enum {
 #define CONN_END ((SETTING(conn_hijacked) & ~7ull) + 8)
 #define RESPONSE_END (SETTING(response_status) + 8)
 
-/*
- * Adds the request that a conn serves, its response, and what that has. They are 0 if it serves none.
- */
-#define NOTE_CONN(n, c)                                                                        \
-	do {                                                                                   \
-		u64 req = 0, status = 0, written = 0;                                          \
-		PART(conn, CONN_WORDS);                                                        \
-		PART(part, RESPONSE_WORDS);                                                    \
-                                                                                               \
-		READ_PART(n, conn, c, SETTING(conn_cur_req), CONN_END);                        \
-                                                                                               \
-		u64 w = PART_WORD(n, conn, c, SETTING(conn_cur_req), CONN_END, SETTING(conn_cur_req)); \
-		u64 hijacked = PART_WORD(n, conn, c, SETTING(conn_cur_req), CONN_END, SETTING(conn_hijacked) & ~7ull) >> \
-			       (SETTING(conn_hijacked) & 7) * 8;                               \
-                                                                                               \
-		if (w) {                                                                       \
-			READ_PART(n, part, w, SETTING(response_req), RESPONSE_END);            \
-			req = PART_WORD(n, part, w, SETTING(response_req), RESPONSE_END, SETTING(response_req)); \
-			written = PART_WORD(n, part, w, SETTING(response_req), RESPONSE_END, SETTING(response_written)); \
-			status = PART_WORD(n, part, w, SETTING(response_req), RESPONSE_END, SETTING(response_status)); \
-		}                                                                              \
-		note_word(n, req);                                                             \
-		note_word(n, w);                                                               \
-		note_word(n, status);                                                          \
-		note_word(n, written);                                                         \
-		note_word(n, (u8)hijacked);                                                    \
-		note_route(n, req);                                                            \
-	} while (0)
-
 /* func (c *conn) hijacked() bool, where (*conn).serve calls it after the handler */
 PROBE(server_end)
 {
@@ -309,21 +279,52 @@ PROBE(server_end)
 
 	END_NOTE_OR_RETURN(server_end, SERVER_END, &n, &gr, 64);
 	follow_end(gr.id);
-	NOTE_CONN(&n, ARG(server_end, 0, 0));
+
+	u64 c = ARG(server_end, 0, 0), req = 0, status = 0, written = 0;
+	PART(conn, CONN_WORDS);
+	PART(part, RESPONSE_WORDS);
+
+	READ_PART(&n, conn, c, SETTING(conn_cur_req), CONN_END);
+
+	u64 w = PART_WORD(&n, conn, c, SETTING(conn_cur_req), CONN_END, SETTING(conn_cur_req));
+	u64 hijacked = PART_WORD(&n, conn, c, SETTING(conn_cur_req), CONN_END, SETTING(conn_hijacked) & ~7ull) >> (SETTING(conn_hijacked) & 7) * 8;
+
+	if (w) {
+		READ_PART(&n, part, w, SETTING(response_req), RESPONSE_END);
+		req = PART_WORD(&n, part, w, SETTING(response_req), RESPONSE_END, SETTING(response_req));
+		written = PART_WORD(&n, part, w, SETTING(response_req), RESPONSE_END, SETTING(response_written));
+		status = PART_WORD(&n, part, w, SETTING(response_req), RESPONSE_END, SETTING(response_status));
+	}
+	note_word(&n, req);
+	note_word(&n, w);
+	note_word(&n, status);
+	note_word(&n, written);
+	note_word(&n, (u8)hijacked);
+	note_route(&n, req);
 	note_end(&n);
 	return 0;
 }
 
-/* The same where a function that (*conn).serve defers calls it: the connection ends, or a handler has panicked */
+/* Sends that a goroutine executes its deferred functions, with the request that it serves, or 0. */
+INLINE void send_unwound(struct note *n, u64 req)
+{
+	note_word(n, CONFIG(follow)); /* whether the end of the goroutine is observed, too */
+	note_word(n, req);
+	note_route(n, req);
+	note_end(n);
+}
+
+/* func (c *conn) hijacked() bool, where a function that (*conn).serve defers calls it: the connection ends, or a handler has panicked */
 PROBE(server_unwound)
 {
 	struct goroutine gr;
 	struct note n;
 
-	SHORT_NOTE_OR_RETURN(server_unwound, SERVER_UNWOUND, &n, &gr, 64);
-	note_word(&n, CONFIG(follow)); /* the end of the goroutine is observed, too */
-	NOTE_CONN(&n, ARG(server_unwound, 0, 0));
-	note_end(&n);
+	SHORT_NOTE_OR_RETURN(server_unwound, SERVER_UNWOUND, &n, &gr, 32);
+
+	u64 w = note_read(&n, ARG(server_unwound, 0, 0) + SETTING(conn_cur_req));
+
+	send_unwound(&n, w ? note_read(&n, w + SETTING(response_req)) : 0);
 	return 0;
 }
 
@@ -334,11 +335,8 @@ PROBE(server_http2_unwound)
 	struct note n;
 	u64 req = 0;
 
-	NOTE_AFTER_OR_RETURN(server_http2_unwound, SERVER_HTTP2_UNWOUND, &n, &gr, 32, req = serving_end(gr.id));
-	note_word(&n, CONFIG(follow));
-	note_word(&n, req);
-	note_route(&n, req);
-	note_end(&n);
+	NOTE_AFTER_OR_RETURN(server_http2_unwound, SERVER_UNWOUND, &n, &gr, 32, req = serving_end(gr.id));
+	send_unwound(&n, req);
 	return 0;
 }
 

@@ -31,7 +31,7 @@ func New(t *join.Tracker, typeName func(addr uint64) (string, error), opt Option
 	d := newDecoder(t, typeName)
 	set := &probe.Set{Name: Library, Code: &code, Settings: settings(), Decode: d.decode}
 	if opt.Unwinds {
-		set.Settings = replace(set.Settings, probe.Setting{Name: "unwinds", Value: func(probe.Program) (uint64, error) { return 1, nil }})
+		set.Settings = replace(set.Settings, number("unwinds", 1))
 		set.Probes = unwinds()
 	}
 	served := len(set.Probes)
@@ -84,7 +84,7 @@ func unwinds() []probe.Declaration {
 	const without = "requests whose handler panics are not reported to have ended"
 	list := []probe.Declaration{{
 		Program: unwound[0], Funcs: []string{"net/http.(*conn).serve.func1"}, Callee: "net/http.(*conn).hijacked",
-		Settings: []string{"conn_cur_req", "conn_hijacked", "response_req", "response_status", "response_written"},
+		Settings: []string{"conn_cur_req", "response_req"},
 	}, {
 		Program: unwound[1], Funcs: []string{"net/http.(*http2serverConn).runHandler.func1"}, Callee: "runtime.gorecover",
 	}}
@@ -142,14 +142,22 @@ func http2Begin() []probe.Declaration {
 	return append(all, old)
 }
 
-// stringSize is the size of a string: its address and its length.
-const stringSize = 16
+// number returns a setting that is the same for each program.
+func number(name string, n uint64) probe.Setting {
+	return probe.Setting{Name: name, Value: func(probe.Program) (uint64, error) { return n, nil }}
+}
+
+// uriOf returns the setting for the field RequestURI of a struct, which follows RemoteAddr.
+func uriOf(request string) probe.Setting {
+	const stringSize = 16
+	s := sets.Field("req_uri", request+".RemoteAddr")
+	s.Plus = func(probe.Program) uint64 { return stringSize }
+	return s
+}
 
 // settings are the offsets of fields and other numbers of the C half.
 func settings() []probe.Setting {
 	field := sets.Field
-	uri := field("req_uri", "net/http.Request.RemoteAddr") // is before RequestURI
-	uri.Plus = func(probe.Program) uint64 { return stringSize }
 	conn := field("conn_cur_req", "net/http.conn.curReq")
 	conn.Plus = func(p probe.Program) uint64 {
 		if p.Binary().Version().Minor < 20 { // an atomic.Value, whose second word is the pointer
@@ -160,7 +168,7 @@ func settings() []probe.Setting {
 	return append([]probe.Setting{
 		field("req_method", "net/http.Request.Method"), field("req_url", "net/http.Request.URL"),
 		field("req_proto_major", "net/http.Request.ProtoMajor"), field("req_header", "net/http.Request.Header"), field("req_ctx", "net/http.Request.ctx"),
-		field("req_host", "net/http.Request.Host"), field("req_remote_addr", "net/http.Request.RemoteAddr"), field("req_tls", "net/http.Request.TLS"), uri,
+		field("req_host", "net/http.Request.Host"), field("req_remote_addr", "net/http.Request.RemoteAddr"), field("req_tls", "net/http.Request.TLS"), uriOf("net/http.Request"),
 		field("req_pattern", "net/http.Request.Pattern"), field("req_pat", "net/http.Request.pat"), field("pattern_str", "net/http.pattern.str"),
 		field("url_scheme", "net/url.URL.Scheme"), field("url_host", "net/url.URL.Host"), field("url_path", "net/url.URL.Path"),
 		field("url_raw_query", "net/url.URL.RawQuery"),
@@ -181,7 +189,7 @@ func settings() []probe.Setting {
 		field("http2_conn_limit", "net/http.http2ClientConn.peerMaxHeaderListSize", "net/http/internal/http2.ClientConn.peerMaxHeaderListSize"),
 		field("http2_stream_res", "net/http.http2clientStream.res", "net/http/internal/http2.clientStream.res"),
 		field("http2_res_status", "net/http/internal/http2.ClientResponse.StatusCode", "net/http.Response.StatusCode"),
-		{Name: "route", Value: route}, {Name: "unwinds", Value: func(probe.Program) (uint64, error) { return 0, nil }},
+		{Name: "route", Value: route}, number("unwinds", 0),
 	}, sets.HeaderSettings()...)
 }
 

@@ -9,7 +9,8 @@
 // without a route. Paths of a group in echo that has a middleware have the route of the group, such as "/api/*", even if they are not
 // found, because echo adds that.
 //
-// The routes of an http.ServeMux and of gorilla/mux are known when the handler is called. The others are known when the router returns:
+// The routes of an http.ServeMux and of gorilla/mux are known when the handler is called, unless package nethttp reads the patterns of the
+// mux at the end of requests ([Options]). The others are known when the router returns:
 // a request whose handler panics has no route unless the router recovers, except in echo/v5.
 //
 // The central function is [New].

@@ -1,5 +1,6 @@
-// Kiosk serves HTTP, and HTTP/2 with TLS. It sends no requests: its executable does not contain a client. It adds the command `address`, which
-// answers with the addresses of its servers: `address PLAIN TLS`. They serve the paths
+// Kiosk serves HTTP, and HTTP/2 with TLS. It sends no requests. Without the build tag client its executable contains no client.
+//
+// It adds the command `address`, which answers with the addresses of its servers: `address PLAIN TLS`. They serve the paths
 //
 //	/hello      answers hello
 //	/items/ID   is a pattern with a parameter
@@ -10,7 +11,7 @@
 //	/hijack     takes over the connection, and closes it
 //	/spawn      answers when a goroutine that it has created has ended
 //
-// Requests reach the http.ServeMux as the file with the build tag says.
+// Requests reach the http.ServeMux as the file with the build tag says: plain.go, copy.go, value.go, embed.go or client.go.
 package main
 
 import (

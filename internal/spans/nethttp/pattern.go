@@ -22,12 +22,15 @@ const (
 	http2PatternUntil = 27
 )
 
-// creators are the functions that create the requests which package net/http serves.
-var creators = []string{"net/http.readRequest", "net/http.(*http2serverConn).newWriterAndRequestNoBody"}
+// readRequest creates a request that package net/http serves.
+const readRequest = "net/http.readRequest"
 
-// others are functions that give a program requests beside those that net/http serves, which most programs have: copies, new ones, and those of
-// package http2 of the module.
-var others = []string{"net/http.(*Request).WithContext", "net/http.(*Request).Clone", "net/http.NewRequestWithContext", "net/http.ReadRequest",
+// creators are the functions that create the requests which package net/http serves.
+var creators = []string{readRequest, "net/http.(*http2serverConn).newWriterAndRequestNoBody"}
+
+// otherCreators are functions that create other requests: copies, those that a program makes or reads itself, and those that package http2 of
+// the module serves. Most programs have one of these functions.
+var otherCreators = []string{"net/http.(*Request).WithContext", "net/http.(*Request).Clone", "net/http.NewRequestWithContext", "net/http.ReadRequest",
 	pkg + ".(*serverConn).runHandler"}
 
 // PatternLost reports whether the pattern that an http.ServeMux has matched may be missing where a request ends: the program may pass another
@@ -38,7 +41,7 @@ func PatternLost(p Process) bool {
 	if minor := bin.Version().Minor; minor < patternSince || minor >= http2PatternUntil {
 		return true
 	}
-	if slices.ContainsFunc(others, func(name string) bool { _, ok := bin.LookupFunc(name); return ok }) {
+	if slices.ContainsFunc(otherCreators, func(name string) bool { _, ok := bin.LookupFunc(name); return ok }) {
 		return true
 	}
 	typ, err := requestType(p)
@@ -54,11 +57,10 @@ func PatternLost(p Process) bool {
 
 // requestType returns the address of the type Request in the executable.
 func requestType(p Process) (uint64, error) {
-	const creator = "net/http.readRequest"
 	bin := p.Binary()
-	f, ok := bin.LookupFunc(creator)
+	f, ok := bin.LookupFunc(readRequest)
 	if !ok {
-		return 0, fmt.Errorf("no function %s", creator)
+		return 0, fmt.Errorf("no function %s", readRequest)
 	}
 	code, err := bin.Code(f)
 	if err != nil {
@@ -76,5 +78,5 @@ func requestType(p Process) (uint64, error) {
 			return r.Addr, nil
 		}
 	}
-	return 0, fmt.Errorf("%s does not refer to the type Request", creator)
+	return 0, fmt.Errorf("%s does not refer to the type Request", readRequest)
 }
