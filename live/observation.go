@@ -96,10 +96,11 @@ func (o *Observation) Err() error { return o.source.Err() }
 // Close closes the source, and waits until all events have been processed and the source is no longer used. It returns the error
 // of [Source].Close. The state can still be read afterwards. Close may be called more than once.
 func (o *Observation) Close() error {
-	err := o.source.Close()
+	// Close would discard the events if their iteration has not begun. It returns the error of Detach, too.
+	o.source.Detach()
 	<-o.ended
 	o.repairs.Wait()
-	return err
+	return o.source.Close()
 }
 
 const (

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"iter"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -97,9 +98,48 @@ func (s *fakeSource) Alive() ([]uint64, error) {
 	return s.alive, s.aliveErr
 }
 
-func (s *fakeSource) Close() error {
+func (s *fakeSource) Detach() error {
 	s.close.Do(func() { close(s.closed) })
 	return nil
+}
+
+func (s *fakeSource) Close() error { return s.Detach() }
+
+// A lateSource has an event in its buffer, and its iteration begins only after it was detached.
+type lateSource struct {
+	*fakeSource
+	discarded atomic.Bool
+}
+
+func (s *lateSource) Events() iter.Seq[*event.Event] {
+	return func(yield func(*event.Event) bool) {
+		<-s.closed
+		if time.Sleep(time.Second); !s.discarded.Load() {
+			yield(&event.Event{Kind: event.GoCreate, G: 7, Time: time.Now().UnixNano()})
+		}
+	}
+}
+
+func (s *lateSource) Close() error {
+	s.discarded.Store(true)
+	return s.Detach()
+}
+
+// TestCloseEarly closes an observation before the iteration over the events has begun.
+func TestCloseEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &lateSource{fakeSource: newSource()}
+		o := Observe(s, Options{})
+		if err := o.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if got := o.Machine().Totals().Live; got != 1 {
+			t.Errorf("%d goroutines, want 1", got)
+		}
+		if !s.discarded.Load() {
+			t.Error("the source is not closed")
+		}
+	})
 }
 
 // take returns a picture that includes all events that sources have sent.

@@ -12,7 +12,7 @@ import (
 type Source interface {
 	// Events returns an iterator over the events, in the order that event.Event documents. An event is valid until the next
 	// one is yielded. Its Stack and Origin remain valid. The iterator is used once. It ends when the program exits, when the
-	// source fails, and after Close.
+	// source fails, and after Detach or Close.
 	Events() iter.Seq[*event.Event]
 
 	// Err returns the error that ended the events, or nil if the program exited or the source was closed.
@@ -31,6 +31,11 @@ type Source interface {
 	// Usage returns the current resource usage of the process. It can return a partial result and an error.
 	Usage() (event.Usage, error)
 
-	// Close ends the events and releases the source. It may be called more than once.
+	// Detach ends the events. Those that have happened are still yielded, also if the iteration begins afterwards. It may be called more
+	// than once.
+	Detach() error
+
+	// Close detaches and releases the source. If the events are not being iterated, they are discarded. It may be called more than once,
+	// and also returns the error of Detach.
 	Close() error
 }
