@@ -129,6 +129,18 @@ struct {
 
 struct loupe_filter filter SEC(".data.filter") = {};
 
+/*
+ * How many goroutines of requests are listed: all of them, and those whose g has the same place. Most goroutines belong to no request: a
+ * probe knows that by the address of the g, and need not read its ID from the target, which takes longer than the rest of the probe. Those
+ * that the reader has removed from the list still count, so a number can be too large, which costs time, but never too small.
+ */
+enum { LOUPE_PLACES = 1 << 14 };
+
+struct {
+	u32 at[LOUPE_PLACES];
+	u64 all;
+} listed_gs SEC(".data.gs") = {};
+
 /* What listed goroutines have allocated, if that is counted. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -406,11 +418,26 @@ INLINE void allocated_add(u64 goid)
 
 INLINE void allocated_end(u64 goid) { bpf_map_delete_elem(&allocated, &goid); }
 
-INLINE void list_add(u64 goid)
+INLINE u32 *place_of(u64 g) { return &listed_gs.at[g * 0x9e3779b97f4a7c15ull >> 50]; }
+
+INLINE void count_listed(u64 g, int change)
+{
+	__sync_fetch_and_add(place_of(g), change);
+	__sync_fetch_and_add(&listed_gs.all, change);
+}
+
+/* Whether the goroutine of a g can be listed; a g of 0 is not known. */
+INLINE int may_be_listed(u64 g) { return !g || *place_of(g); }
+
+INLINE int any_listed(void) { return listed_gs.all != 0; }
+
+INLINE void list_add(u64 g, u64 goid)
 {
 	u8 one = 1;
 
 	if (goid < LOUPE_SMALL_IDS) {
+		if (!control.small[goid])
+			count_listed(g, 1);
 		control.small[goid] = 1;
 		return;
 	}
@@ -418,14 +445,26 @@ INLINE void list_add(u64 goid)
 
 	long problem = bpf_map_update_elem(&listed, &goid, &one, BPF_NOEXIST);
 
-	if (!problem)
+	if (!problem) {
+		count_listed(g, 1);
 		return;
+	}
 	__sync_fetch_and_add(&filter.listed[goid % LOUPE_FILTER], -1);
 	if (problem != -EEXIST)
 		__sync_fetch_and_add(&control.unlisted, 1);
 }
 
 #include "identity.h"
+
+/* The same as target_thread; 0 also if only goroutines of requests are reported, and the hit concerns none of them. */
+INLINE u32 thread_if(int concerns)
+{
+	if (concerns || !CONFIG(follow) || identify) /* threads are identified by what they stop to run, too */
+		return target_thread();
+	if (control.enabled)
+		COUNT_TOTAL(hits);
+	return 0;
+}
 
 /*
  * The request of a goroutine ends, or the goroutine. This is called before the time of the end is read, so that no sample of a profiler is
@@ -437,12 +476,16 @@ INLINE void identity_ends(u64 goid)
 		identity_end(goid);
 }
 
-INLINE void list_remove(u64 goid)
+INLINE void list_remove(u64 g, u64 goid)
 {
-	if (goid < LOUPE_SMALL_IDS)
+	if (goid < LOUPE_SMALL_IDS) {
+		if (control.small[goid])
+			count_listed(g, -1);
 		control.small[goid] = 0;
-	else if (filter.listed[goid % LOUPE_FILTER] && !bpf_map_delete_elem(&listed, &goid))
+	} else if (filter.listed[goid % LOUPE_FILTER] && !bpf_map_delete_elem(&listed, &goid)) {
 		__sync_fetch_and_add(&filter.listed[goid % LOUPE_FILTER], -1);
+		count_listed(g, -1);
+	}
 }
 
 /* eBPF programs do not change the target, so they send no contexts, but spans can have identities: see propagate.h. */

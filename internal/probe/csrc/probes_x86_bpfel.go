@@ -452,6 +452,7 @@ const (
 	ProbesVarControl                        = "control"
 	ProbesVarFilter                         = "filter"
 	ProbesVarIdentify                       = "identify"
+	ProbesVarListedGs                       = "listed_gs"
 	ProbesVarNoThreads                      = "no_threads"
 	ProbesVarSet                            = "set"
 	ProbesVarTarget                         = "target"
@@ -584,6 +585,7 @@ type ProbesVariableSpecs struct {
 	Control            *ebpf.VariableSpec `ebpf:"control"`
 	Filter             *ebpf.VariableSpec `ebpf:"filter"`
 	Identify           *ebpf.VariableSpec `ebpf:"identify"`
+	ListedGs           *ebpf.VariableSpec `ebpf:"listed_gs"`
 	NoThreads          *ebpf.VariableSpec `ebpf:"no_threads"`
 	Set                *ebpf.VariableSpec `ebpf:"set"`
 	Target             *ebpf.VariableSpec `ebpf:"target"`
@@ -671,6 +673,7 @@ type ProbesVariables struct {
 	Control            *ebpf.Variable `ebpf:"control"`
 	Filter             *ebpf.Variable `ebpf:"filter"`
 	Identify           *ebpf.Variable `ebpf:"identify"`
+	ListedGs           *ebpf.Variable `ebpf:"listed_gs"`
 	NoThreads          *ebpf.Variable `ebpf:"no_threads"`
 	Set                *ebpf.Variable `ebpf:"set"`
 	Target             *ebpf.Variable `ebpf:"target"`

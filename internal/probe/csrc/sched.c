@@ -133,7 +133,7 @@ COMMON void unblock(u32 tid, u64 gp, u64 current, u64 fp)
 /* func gopark(unlockf func(*g, unsafe.Pointer) bool, lock unsafe.Pointer, reason waitReason, traceReason, traceskip int) */
 PROBE(gopark)
 {
-	u32 tid = target_thread();
+	u32 tid = thread_if(may_be_listed(CURRENT_G(gopark)));
 
 	if (!tid || !CALLED(gopark))
 		return 0;
@@ -152,7 +152,7 @@ PROBE(gopark)
 /* func ready(gp *g, traceskip int, next bool), on a thread's own g */
 PROBE(ready)
 {
-	u32 tid = target_thread();
+	u32 tid = thread_if(may_be_listed(ARG(ready, 0, 0)) || any_listed());
 
 	if (tid && CALLED(ready))
 		unblock(tid, ARG(ready, 0, 0), CURRENT_G(ready), 0);
@@ -177,13 +177,13 @@ COMMON void create(u32 tid, u64 newg, u64 creator, u64 top, u64 fp, u32 flags)
 		return;
 	}
 	if (CONFIG(skip_listed) && is_system_start(new.startpc)) {
-		list_add(new.id);
+		list_add(newg, new.id);
 		return;
 	}
 	if (CONFIG(follow) ? CONFIG(allocated) : allocated_by(goid_of(creator)) != 0)
 		allocated_add(new.id);
 	if (CONFIG(follow)) {
-		list_add(new.id);
+		list_add(newg, new.id);
 		if (!has_no_identity(new.startpc))
 			context_inherit(goid_of(creator), new.id);
 	}
@@ -215,8 +215,10 @@ COMMON void create(u32 tid, u64 newg, u64 creator, u64 top, u64 fp, u32 flags)
 	commit(c);
 }
 
-COMMON void destroy(u32 tid, u64 goid)
+COMMON void destroy(u32 tid, u64 gp)
 {
+	u64 goid = goid_of(gp);
+
 	if (!goid) {
 		unreadable(GoDestroy);
 		return;
@@ -238,7 +240,7 @@ COMMON void destroy(u32 tid, u64 goid)
 	if (CONFIG(allocated))
 		allocated_end(goid);
 	if (CONFIG(skip_listed) || CONFIG(follow))
-		list_remove(goid);
+		list_remove(gp, goid);
 }
 
 INLINE int is_dead(u32 status)
@@ -252,7 +254,7 @@ INLINE int is_dead(u32 status)
  */
 PROBE(casgstatus)
 {
-	u32 tid = target_thread();
+	u32 tid = thread_if(may_be_listed(ARG(casgstatus, 0, 0)) || any_listed());
 
 	if (!tid)
 		return 0;
@@ -278,7 +280,7 @@ PROBE(borrow_casgstatus)
 			create(tid, gp, 0, 0, 0, LOUPE_NO_PARENT);
 	} else if (from == CONFIG(st_syscall) && is_dead(to)) {
 		if (reported(GoDestroy))
-			destroy(tid, goid_of(gp));
+			destroy(tid, gp);
 	}
 	return 0;
 }
@@ -296,7 +298,7 @@ INLINE u32 proc_of(u64 g0)
 /* func execute(gp *g, inheritTime bool) */
 PROBE(execute)
 {
-	u32 tid = target_thread();
+	u32 tid = thread_if(may_be_listed(ARG(execute, 0, 0)));
 
 	if (!tid || !CALLED(execute))
 		return 0;
@@ -351,7 +353,7 @@ COMMON void stop(u32 tid, u64 gp, int preempted, int checked)
 #define STOP_PROBE(function, preempted, checked)                                               \
 	PROBE(function)                                                                        \
 	{                                                                                      \
-		u32 tid = target_thread();                                                     \
+		u32 tid = thread_if(may_be_listed(ARG(function, 0, 0)));                       \
                                                                                                \
 		if (tid && CALLED(function))                                                   \
 			stop(tid, ARG(function, 0, 0), preempted, checked);                    \
@@ -391,7 +393,7 @@ PROBE(preemptPark)
 /* func runqput(pp *p, gp *g, next bool), where newproc calls it: the new goroutine is complete and not running yet */
 PROBE(newproc_runqput)
 {
-	u32 tid = target_thread();
+	u32 tid = thread_if(any_listed());
 
 	if (!tid || unfollowed(ARG(newproc_runqput, 1, 8)))
 		return 0;
@@ -405,7 +407,7 @@ PROBE(newproc_runqput)
 /* func casgstatus(gp *g, oldval, newval uint32), where newproc1 calls it for a goroutine that is complete */
 PROBE(newproc1_casgstatus)
 {
-	u32 tid = target_thread();
+	u32 tid = thread_if(any_listed());
 
 	if (!tid)
 		return 0;
@@ -447,10 +449,10 @@ PROBE(newcoro)
 /* func goexit0(gp *g) */
 PROBE(goexit0)
 {
-	u32 tid = target_thread();
+	u32 tid = thread_if(may_be_listed(ARG(goexit0, 0, 0)));
 
 	if (tid && CALLED(goexit0))
-		destroy(tid, goid_of(ARG(goexit0, 0, 0)));
+		destroy(tid, ARG(goexit0, 0, 0));
 	return 0;
 }
 
@@ -507,7 +509,7 @@ PROBE(coroswitch_m)
 	/* If one of them is not sampled, the reader drops its events. */
 	if (!wanted(from.id) && !wanted(to)) {
 		if (exits && (CONFIG(skip_listed) || CONFIG(follow)))
-			list_remove(from.id);
+			list_remove(from.g, from.id);
 		forget_wait(to);
 		return 0;
 	}
@@ -515,7 +517,7 @@ PROBE(coroswitch_m)
 		identity_ends(from.id);
 	coroutine_switch(tid, &from, to, exits);
 	if (exits && (CONFIG(skip_listed) || CONFIG(follow)))
-		list_remove(from.id);
+		list_remove(from.g, from.id);
 	if (wanted(to))
 		thread_runs(to);
 	else

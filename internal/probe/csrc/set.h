@@ -250,20 +250,20 @@ INLINE void note_end(struct note *n)
  * A request of a goroutine begins or ends: while it lasts, the events of the goroutine and of those that it creates are reported,
  * if the session follows requests, and what they allocate is counted, if the session does that.
  */
-INLINE void follow_begin(u64 goid)
+INLINE void follow_begin(u64 g, u64 goid)
 {
 	if (CONFIG(allocated))
 		allocated_add(goid);
 	if (CONFIG(follow))
-		list_add(goid);
+		list_add(g, goid);
 }
 
-INLINE void follow_end(u64 goid)
+INLINE void follow_end(u64 g, u64 goid)
 {
 	if (CONFIG(allocated))
 		allocated_end(goid);
 	if (CONFIG(follow))
-		list_remove(goid);
+		list_remove(g, goid);
 }
 
 /* A word that need not be readable; 0 if it is not. The note is marked. */

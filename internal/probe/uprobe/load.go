@@ -24,7 +24,7 @@ const minFilter = 1 << 12
 const maxWaits = 1 << 20
 
 // shared are the maps of the runtime's set that all sets use.
-var shared = []string{".data.control", ".data.filter", learnt, csrc.ProbesMapAllocated, csrc.ProbesMapCounts, csrc.ProbesMapEvents,
+var shared = []string{".data.control", ".data.filter", ".data.gs", learnt, csrc.ProbesMapAllocated, csrc.ProbesMapCounts, csrc.ProbesMapEvents,
 	csrc.ProbesMapIdentities, csrc.ProbesMapListed, csrc.ProbesMapRecentStacks, csrc.ProbesMapSpanThreads, csrc.ProbesMapStacks,
 	csrc.ProbesMapSystemStarts, csrc.ProbesMapTotals, csrc.ProbesMapTracesCtxV1, csrc.ProbesMapWaits, csrc.ProbesMapWindows}
 

@@ -216,7 +216,7 @@ PROBE(ask)
 	struct note n;
 
 	END_NOTE_OR_RETURN(ask, ASK, &n, &gr, LOUPE_PAYLOAD);
-	follow_end(gr.id);
+	follow_end(gr.g, gr.id);
 	context_forget(gr.id);
 
 	u64 client = ARG(ask, 0, 0);
@@ -385,7 +385,7 @@ PROBE(receive)
 	visit_all(&p, RESULT(receive, 0), RESULT(receive, 1));
 	if (!p.count || !note_begin(&n, RECEIVE, tid, gr.id, 0))
 		return 0;
-	follow_begin(gr.id);
+	follow_begin(gr.g, gr.id);
 	if (p.count != 1 || p.flags & CUT)
 		p.found.states = p.found.baggages = 0;
 	if (p.count != 1 || p.flags & CUT || p.found.length != KAFKA_PARENT)

@@ -181,7 +181,7 @@ PROBE(server_begin)
 	struct note n;
 
 	NOTE_OR_RETURN(server_begin, SERVER_BEGIN, &n, &gr);
-	follow_begin(gr.id);
+	follow_begin(gr.g, gr.id);
 
 	u64 itab = ARG(server_begin, 1, 8), transport = ARG(server_begin, 2, 16), stream = ARG(server_begin, 3, 24);
 	u64 inner = SETTING(stream_pointer) == 1 ? note_read(&n, stream) : stream;
@@ -220,7 +220,7 @@ PROBE(server_end)
 	if (from - SETTING(send_start) < SETTING(send_size) || from - SETTING(receive_start) < SETTING(receive_size))
 		return 0;
 	END_NOTE_OR_RETURN(server_end, SERVER_END, &n, &gr, LOUPE_PAYLOAD);
-	follow_end(gr.id);
+	follow_end(gr.g, gr.id);
 
 	u64 status = ARG(server_end, 2, 16);
 

@@ -469,7 +469,7 @@ PROBE(ask)
 	struct note n;
 
 	END_NOTE_OR_RETURN(ask, ASK, &n, &gr, LOUPE_PAYLOAD);
-	follow_end(gr.id);
+	follow_end(gr.g, gr.id);
 	context_forget(gr.id);
 
 	u64 reader = ARG(ask, 0, 0), dialer = note_read(&n, reader + SETTING(reader_dialer));
@@ -504,7 +504,7 @@ FUNCTION int send_received(u64 g, u64 message)
 	}
 	if (!note_begin(&n, RECEIVE, tid, gr.id, 0))
 		return 0;
-	follow_begin(gr.id);
+	follow_begin(gr.g, gr.id);
 	if (read_foreign(headers, sizeof(headers), message + SETTING(message_headers)))
 		n.to->r.flags |= LOUPE_UNREADABLE;
 	kafka_find(&found, headers[0], headers[1], KAFKA_TEXT_KEYS);

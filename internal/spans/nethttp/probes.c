@@ -215,7 +215,7 @@ COMMON int begin_serving(u64 g, u64 rw, u64 req)
 	}
 	if (!note_begin(&n, SERVER_BEGIN, tid, goid, 0))
 		return 0;
-	follow_begin(goid);
+	follow_begin(g, goid);
 
 	PART_IN_NOTE(&n, part, REQUEST_WORDS);
 	READ_PART(&n, part->words, req, 0, REQUEST_END);
@@ -278,7 +278,7 @@ PROBE(server_end)
 	struct note n;
 
 	END_NOTE_OR_RETURN(server_end, SERVER_END, &n, &gr, 64);
-	follow_end(gr.id);
+	follow_end(gr.g, gr.id);
 
 	u64 c = ARG(server_end, 0, 0), req = 0, status = 0, written = 0;
 	PART(conn, CONN_WORDS);
@@ -348,7 +348,7 @@ PROBE(server_http2_end)
 
 	/* The request is forgotten also if there is no room for the note. */
 	NOTE_AFTER_OR_RETURN(server_http2_end, SERVER_HTTP2_END, &n, &gr, 32, identity_ends(gr.id); serving_end(gr.id));
-	follow_end(gr.id);
+	follow_end(gr.g, gr.id);
 
 	u64 rws = note_read(&n, ARG(server_http2_end, 0, 0) + SETTING(http2_writer_state));
 	u64 req = rws && SETTING(http2_state_req) ? note_read(&n, rws + SETTING(http2_state_req)) : 0;
@@ -415,7 +415,7 @@ PROBE(client_begin)
 	struct note n;
 
 	NOTE_OR_RETURN(client_begin, CLIENT_BEGIN, &n, &gr);
-	follow_begin(gr.id); /* until Tracker.Release: the goroutine that ends an HTTP/2 request is known by its creation */
+	follow_begin(gr.g, gr.id); /* until Tracker.Release: the goroutine that ends an HTTP/2 request is known by its creation */
 
 	u64 req = note_read(&n, ARG(client_begin, 1, 8) + SETTING(treq_request));
 
@@ -432,7 +432,7 @@ PROBE(client_http2_begin)
 	struct note n;
 
 	NOTE_OR_RETURN(client_http2_begin, CLIENT_HTTP2_BEGIN, &n, &gr);
-	follow_begin(gr.id);
+	follow_begin(gr.g, gr.id);
 
 	u64 req = ARG(client_http2_begin, 1, 8);
 

@@ -244,7 +244,7 @@ PROBE(begin)
 	struct note n;
 
 	NOTE_OR_RETURN(begin, BEGIN, &n, &gr);
-	follow_begin(gr.id); /* until Tracker.Release */
+	follow_begin(gr.g, gr.id); /* until Tracker.Release */
 
 	u64 tracer = ARG(begin, 0, 0), config = ARG(begin, 5, 40);
 

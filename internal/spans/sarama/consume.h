@@ -104,14 +104,14 @@ INLINE int has_asked(u64 goid, u64 channel) { return 1; }
 #endif
 
 /* Reports that a goroutine is about to receive from a channel, if that has messages. */
-FUNCTION int send_ask(u64 goid, u64 tid, u64 channel)
+FUNCTION int send_ask(u64 g, u64 goid, u64 tid, u64 channel)
 {
 	u64 type = element_type(channel);
 	struct note n;
 
 	if (!type || !note_begin_in(&n, SHORT_ROOM, ASK, tid, goid, 0))
 		return 0;
-	follow_end(goid);
+	follow_end(g, goid);
 	context_forget(goid);
 	asks(goid, channel);
 	note_word(&n, channel);
@@ -127,7 +127,7 @@ PROBE(ask)
 	struct goroutine gr;
 
 	GOROUTINE_OR_RETURN(ask, tid, &gr);
-	return send_ask(gr.id, tid, ARG(ask, 0, 0));
+	return send_ask(gr.g, gr.id, tid, ARG(ask, 0, 0));
 }
 
 /* func selectgo(cas0 *scase, order0 *uint16, pc0 *uintptr, nsends, nrecvs int, block bool) (int, bool): a scase is a channel and an address */
@@ -141,7 +141,7 @@ PROBE(ask_select)
 	for (u32 i = 0; i < CASES; i++) {
 		if (i >= receives)
 			break;
-		send_ask(gr.id, tid, peek(cases + (sends + i) * 16));
+		send_ask(gr.g, gr.id, tid, peek(cases + (sends + i) * 16));
 	}
 	return 0;
 }
@@ -174,7 +174,7 @@ INLINE int is_message(u64 message)
 }
 
 /* Reports that a goroutine has received a message from a channel, or 0: that of its last ASK. */
-FUNCTION int send_taken(u64 goid, u64 tid, u64 channel, u64 message)
+FUNCTION int send_taken(u64 g, u64 goid, u64 tid, u64 channel, u64 message)
 {
 	struct loupe_context context;
 	struct kafka_search found;
@@ -182,7 +182,7 @@ FUNCTION int send_taken(u64 goid, u64 tid, u64 channel, u64 message)
 
 	if (!has_asked(goid, channel) || !is_message(message) || !note_begin_in(&n, MESSAGE_NOTE, TAKEN, tid, goid, 0))
 		return 0;
-	follow_begin(goid);
+	follow_begin(g, goid);
 	find_parent(&found, message);
 	kafka_receive(&n, &context, goid, &found);
 	note_word(&n, channel);
@@ -199,7 +199,7 @@ FUNCTION int send_taken(u64 goid, u64 tid, u64 channel, u64 message)
 		struct goroutine gr;                                                           \
                                                                                                \
 		GOROUTINE_OR_RETURN(taken##nth, tid, &gr);                                     \
-		return send_taken(gr.id, tid, 0, peek(stack_pointer(ctx) + SITE(taken##nth).results[0])); \
+		return send_taken(gr.g, gr.id, tid, 0, peek(stack_pointer(ctx) + SITE(taken##nth).results[0])); \
 	}
 
 TAKEN_AT(0)
@@ -209,14 +209,14 @@ TAKEN_AT(3)
 TAKEN_AT(4)
 TAKEN_AT(5)
 
-/* After the calls of selectgo: the same of the first case. The results are the number of a case, and whether it has received an element. */
-FUNCTION int send_chosen(u64 goid, u64 tid, u64 cases, u64 number, u64 received)
+/* After the calls of selectgo: the same of the case with a number, which has received an element. */
+FUNCTION int send_chosen(u64 g, u64 goid, u64 tid, u64 cases, u64 number)
 {
 	u64 chosen[2] = {};
 
-	if (!(received & 1) || number >> 16 || read_foreign(chosen, sizeof(chosen), cases + number * 16) || !element_type(chosen[0]))
+	if (number >> 16 || read_foreign(chosen, sizeof(chosen), cases + number * 16) || !element_type(chosen[0]))
 		return 0;
-	return send_taken(goid, tid, chosen[0], peek(chosen[1]));
+	return send_taken(g, goid, tid, chosen[0], peek(chosen[1]));
 }
 
 #define CHOSEN_AT(nth)                                                                         \
@@ -226,8 +226,10 @@ FUNCTION int send_chosen(u64 goid, u64 tid, u64 cases, u64 number, u64 received)
 		struct goroutine gr;                                                           \
                                                                                                \
 		GOROUTINE_OR_RETURN(chosen##nth, tid, &gr);                                    \
-		return send_chosen(gr.id, tid, stack_pointer(ctx) + SITE(chosen##nth).results[2], \
-				   RESULT(chosen##nth, 0), RESULT(chosen##nth, 1));            \
+		if (!(RESULT(chosen##nth, 1) & 1))                                             \
+			return 0;                                                              \
+		return send_chosen(gr.g, gr.id, tid, stack_pointer(ctx) + SITE(chosen##nth).results[2], \
+				   RESULT(chosen##nth, 0));                                    \
 	}
 
 CHOSEN_AT(0)
@@ -244,7 +246,7 @@ PROBE(selected)
 	if (!(RESULT(selected, 1) & 1))
 		return 0;
 	GOROUTINE_OR_RETURN(selected, tid, &gr);
-	return send_chosen(gr.id, tid, STACK_ARG(selected, 0), RESULT(selected, 0), 1);
+	return send_chosen(gr.g, gr.id, tid, STACK_ARG(selected, 0), RESULT(selected, 0));
 }
 
 /* func (s *consumerGroupSession) consume(...): the group has a consumer of its own */
@@ -284,7 +286,7 @@ PROBE(claim_end)
 	struct note n;
 
 	SHORT_NOTE_OR_RETURN(claim_end, CLAIM_END, &n, &gr, SHORT_ROOM);
-	follow_end(gr.id);
+	follow_end(gr.g, gr.id);
 	context_forget(gr.id);
 	note_end(&n);
 	return 0;
