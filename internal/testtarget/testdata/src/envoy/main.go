@@ -277,20 +277,32 @@ func (e *envoy) receive(topic string, n int, process func(*kgo.Record), options 
 
 func (e *envoy) poll(args []string) string {
 	n := number(args[0])
-	c := e.open(kgo.ConsumeTopics(args[1:]...))
+	c := e.buffered(n, args[1:])
 	defer c.Close()
 	calls, got := 0, 0
 	each(1, func() {
-		for end := time.Now().Add(10 * time.Second); int(c.BufferedFetchRecords()) < n && time.Now().Before(end); {
-			time.Sleep(time.Millisecond)
-		}
-		time.Sleep(50 * time.Millisecond) // until all brokers' fetches can be polled
 		for got < n {
 			calls++
 			got += len(c.PollFetches(background).Records())
 		}
 	})
 	return fmt.Sprint(calls, got)
+}
+
+// buffered returns a client with n records that can be polled at once. A client does not fetch the partitions that its first request lacks
+// before it is polled: then another one takes its place.
+func (e *envoy) buffered(n int, topics []string) *kgo.Client {
+	for tries := 1; ; tries++ {
+		c := e.open(kgo.ConsumeTopics(topics...))
+		for end := time.Now().Add(time.Second); int(c.BufferedFetchRecords()) < n && time.Now().Before(end); {
+			time.Sleep(time.Millisecond)
+		}
+		if int(c.BufferedFetchRecords()) >= n || tries == 10 {
+			time.Sleep(50 * time.Millisecond) // until all brokers' fetches can be polled
+			return c
+		}
+		c.Close()
+	}
 }
 
 func (e *envoy) ended(args []string) string {
