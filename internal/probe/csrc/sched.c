@@ -152,7 +152,7 @@ PROBE(gopark)
 /* func ready(gp *g, traceskip int, next bool), on a thread's own g */
 PROBE(ready)
 {
-	u32 tid = thread_if(may_be_listed(ARG(ready, 0, 0)) || any_listed());
+	u32 tid = thread_if(any_listed());
 
 	if (tid && CALLED(ready))
 		unblock(tid, ARG(ready, 0, 0), CURRENT_G(ready), 0);
@@ -254,7 +254,7 @@ INLINE int is_dead(u32 status)
  */
 PROBE(casgstatus)
 {
-	u32 tid = thread_if(may_be_listed(ARG(casgstatus, 0, 0)) || any_listed());
+	u32 tid = thread_if(any_listed());
 
 	if (!tid)
 		return 0;
