@@ -243,7 +243,7 @@ INLINE void note_values(struct note *n, u64 context)
 		struct note n;                                                                 \
                                                                                                \
 		NOTE_OR_RETURN(probe, START, &n, &gr);                                         \
-		follow_begin(gr.g, gr.id); /* until Tracker.Release */                               \
+		follow_begin(gr.g, gr.id); /* until Tracker.Release */                         \
 		note_string_reference(&n, (tracer) + SETTING(tracer_name));                    \
 		note_reference(&n, name, length);                                              \
 		note_values(&n, context);                                                      \
