@@ -518,6 +518,9 @@ func TestSpansHostile(t *testing.T) {
 				t.Errorf("afterwards: status %d", status)
 			}
 			w.take(1)
+			if c, err := w.session.SpanCounts(); err != nil || c.Unsearched != 1 { // that with many headers
+				t.Errorf("%d spans may have a parent that is missing (%v)", c.Unsearched, err)
+			}
 		})
 	}
 }

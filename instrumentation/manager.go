@@ -105,10 +105,10 @@ func (m *manager) account(p *process, s *loupe.Session) {
 	if err = errors.Join(err, stats.Err); err != nil {
 		m.log.Warn("the counts of the process are incomplete", "pid", p.pid, "err", err)
 	}
-	if counts.Notes.Lost+counts.Unobserved+counts.Open+counts.Strays+counts.Mismatched+counts.Uncertain+counts.Unlisted+counts.NoHeader+counts.NoState+stats.Lost > 0 {
+	if counts.Notes.Lost+counts.Unobserved+counts.Open+counts.Strays+counts.Mismatched+counts.Uncertain+counts.Unlisted+counts.NoHeader+counts.NoState+counts.Unsearched+stats.Lost > 0 {
 		m.log.Warn("the spans of the process are incomplete", "pid", p.pid, "reports_lost", counts.Notes.Lost, "ends_unknown", counts.Unobserved,
 			"not_ended", counts.Open, "begins_unknown", counts.Strays, "unexpected_layout", counts.Mismatched, "uncertain_breakdowns", counts.Uncertain,
-			"goroutines_not_observed", counts.Unlisted, "requests_without_header", counts.NoHeader, "requests_without_state", counts.NoState, "events_lost", stats.Lost)
+			"goroutines_not_observed", counts.Unlisted, "requests_without_header", counts.NoHeader, "requests_without_state", counts.NoState, "headers_not_searched", counts.Unsearched, "events_lost", stats.Lost)
 	}
 }
 

@@ -46,6 +46,7 @@ func addSpans(sum *loupe.SpanCounts, c loupe.SpanCounts) {
 	sum.Strays += c.Strays
 	sum.NoHeader += c.NoHeader
 	sum.NoState += c.NoState
+	sum.Unsearched += c.Unsearched
 	sum.Mismatched += c.Mismatched
 	sum.Unlisted += c.Unlisted
 	sum.Notes.Add(c.Notes)

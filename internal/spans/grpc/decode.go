@@ -82,6 +82,7 @@ func (d *decoder) serverBegin(n *probe.Note) {
 	setMethod(s, method.Bytes)
 	if d.is(key, "metadata.mdIncomingKey") {
 		s.Parent = parent
+		d.tracker.Searched(found>>32, uint64(uint32(found)))
 		if dropped {
 			d.tracker.NoState()
 		}

@@ -317,6 +317,15 @@ func TestParents(t *testing.T) {
 			o.expect("tagged "+n+" "+parent, "OK", traced...)
 		}
 		o.complete()
+		o.target.Command("tagged 500 " + parent) // so many are not searched to the end, and what is found depends on the order of the map
+		found := slices.ContainsFunc(o.take(2), func(s *spans.Span) bool { return s.Kind == trace.SpanKindServer && s.Parent.IsValid() })
+		var want uint64
+		if !found {
+			want = 1
+		}
+		if c, err := o.SpanCounts(); err != nil || c.Unsearched != want {
+			t.Errorf("a parent that is found: %t, spans whose parent may not have been: %d (%v)", found, c.Unsearched, err)
+		}
 	})
 }
 

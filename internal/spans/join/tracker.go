@@ -87,7 +87,7 @@ type Tracker struct {
 }
 
 type counts struct {
-	begun, ended, own, panicked, unobserved, uncertain, strays, mismatched, noHeader, noState atomic.Uint64
+	begun, ended, own, panicked, unobserved, uncertain, strays, mismatched, noHeader, noState, unsearched atomic.Uint64
 }
 
 // Counts are the numbers of spans so far.
@@ -102,6 +102,7 @@ type Counts struct {
 	Strays     uint64 // ends of operations whose begin was not observed
 	NoHeader   uint64 // requests that were sent without a traceparent header, although they were to have one
 	NoState    uint64 // requests whose tracestate or baggage is not carried on: it is too long or not valid, or does not fit where it is written
+	Unsearched uint64 // spans without a parent for whose parent not all headers were searched: there are too many, or some could not be read
 	Mismatched uint64 // notes that do not fit their operation: a layout is wrong, or notes were lost
 }
 
@@ -148,7 +149,7 @@ func NewTracker(o Options) *Tracker {
 func (t *Tracker) Counts() Counts {
 	c := Counts{Ended: t.counts.ended.Load(), Own: t.counts.own.Load(), Panicked: t.counts.panicked.Load(), Unobserved: t.counts.unobserved.Load(),
 		Uncertain: t.counts.uncertain.Load(), Strays: t.counts.strays.Load(), Mismatched: t.counts.mismatched.Load(),
-		NoHeader: t.counts.noHeader.Load(), NoState: t.counts.noState.Load()}
+		NoHeader: t.counts.noHeader.Load(), NoState: t.counts.noState.Load(), Unsearched: t.counts.unsearched.Load()}
 	c.Begun = t.counts.begun.Load() // last, so that Open is not negative
 	c.Open = c.Begun - c.Ended
 	return c
@@ -162,6 +163,14 @@ func (t *Tracker) NoHeader() { t.counts.noHeader.Add(1) }
 
 // NoState counts a request whose tracestate or baggage is not carried on.
 func (t *Tracker) NoState() { t.counts.noState.Add(1) }
+
+// Searched takes the result of the search for the parent of a new span in the headers of its request or message: the number of parents, and
+// the problems of the search. A span that may have a parent that was not found is counted.
+func (t *Tracker) Searched(parents, problems uint64) {
+	if parents == 0 && problems != 0 {
+		t.counts.unsearched.Add(1)
+	}
+}
 
 // Mismatch counts a note that does not fit its operation.
 func (t *Tracker) Mismatch() { t.counts.mismatched.Add(1) }

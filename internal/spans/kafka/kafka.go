@@ -122,9 +122,11 @@ func Key(t probe.Text) string {
 }
 
 // Parent reads what a search of headers has found, and returns the context of the sender. It is invalid if a message has none.
-func Parent(n *probe.Note) trace.SpanContext {
+func Parent(t *join.Tracker, n *probe.Note) trace.SpanContext {
 	found := n.Word()
-	return sets.Parent(uint64(uint32(found)), n.Text().Bytes)
+	parents := uint64(uint32(found))
+	t.Searched(parents, found>>32)
+	return sets.Parent(parents, n.Text().Bytes)
 }
 
 // Carried reads what a message has beside its traceparent header (note_states in C), and returns the context of the sender with the

@@ -173,7 +173,7 @@ func (d *decoder) written(n *probe.Note) {
 func (d *decoder) receive(n *probe.Note) {
 	context := sets.Context(n)
 	partition, offset, value := n.Word(), n.Word(), n.Word()
-	parent := kafka.Carried(d.tracker, n, context, kafka.Parent(n))
+	parent := kafka.Carried(d.tracker, n, context, kafka.Parent(d.tracker, n))
 	topic := n.Text()
 	n.Word()
 	key := n.Text()

@@ -110,6 +110,7 @@ func (d *decoder) serverBegin(n *probe.Note) {
 	if dropped {
 		d.tracker.NoState()
 	}
+	d.tracker.Searched(packed>>32, packed>>16&0xffff)
 	served := d.tracker.NewServed()
 	s := &served.Span
 	s.Library, s.Kind, s.Name = Library, trace.SpanKindServer, unknownMethod

@@ -167,7 +167,7 @@ func (c *consumer) taken(n *probe.Note) {
 // message reads a message (note_received in C), and the context of its sender. context is the one that the C half has chosen.
 func (c *consumer) message(n *probe.Note, context trace.SpanContext) (m kafka.Message, parent trace.SpanContext, ok bool) {
 	partition, offset, value := n.Word(), n.Word(), n.Word()
-	parent = kafka.Carried(c.tracker, n, context, kafka.Parent(n))
+	parent = kafka.Carried(c.tracker, n, context, kafka.Parent(c.tracker, n))
 	topic := n.Text()
 	n.Word()
 	key := n.Text()
