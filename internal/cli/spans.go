@@ -392,7 +392,7 @@ func (a *app) tellSpanLoss(c *loupe.SpanCounts, exported bool) {
 	if exported {
 		say(c.Own, "%s not exported: the program exports them itself")
 	}
-	say(c.Unsearched, "%s may have a parent that is missing: not all headers were searched")
+	say(c.Unsearched, "%s may have a parent or links that are missing: not all headers were searched")
 	say(c.Mismatched, "%s not reported: data with an unexpected layout")
 	if c.Unlisted > 0 {
 		fmt.Fprintf(a.Stderr, "loupe: %s of requests not observed: too many at once\n", english.Count(c.Unlisted, "goroutine"))

@@ -30,6 +30,7 @@ const maxParents = 64
 const (
 	allEqual    = 1
 	cut         = 2
+	unsearched  = 4
 	noPartition = 0xffffffff
 )
 
@@ -127,6 +128,7 @@ func (d *decoder) errorName(typ uint64, text probe.Text) string {
 func (d *decoder) receive(n *probe.Note) {
 	context := sets.Context(n)
 	count, flags, partition, offset, value := n.Word(), n.Word(), n.Word(), n.Word(), n.Word()
+	d.tracker.Searched(0, flags&unsearched)
 	parents := d.parents[n.G]
 	delete(d.parents, n.G)
 	var parent trace.SpanContext

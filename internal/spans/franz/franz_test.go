@@ -147,9 +147,17 @@ func TestParents(t *testing.T) {
 		for range 64 {
 			links += " link=" + id
 		}
+		searched := func(want uint64) {
+			t.Helper()
+			if c, err := o.SpanCounts(); err != nil || c.Unsearched != want {
+				t.Errorf("%d spans may have links that are missing, want %d (%v)", c.Unsearched, want, err)
+			}
+		}
+		searched(0)
 		many := o.Topic("parcels", 1)
 		expect("traced "+many+" "+parent+" 70", "ok", kafkatest.Repeat(70, func(i int) string { return stored("parcels", i, "") })...)
 		expect("poll 70 "+many, "1 70", received(" parcels", "", " count=70 partition=0"+links))
+		searched(1)
 	})
 }
 

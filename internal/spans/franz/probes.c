@@ -66,7 +66,8 @@ enum {
 	MAX_PARENTS = 64, /* records of a poll whose headers are searched */
 	FETCH_SIZE = 24,
 	ALL_EQUAL = 1, /* flags of a poll: its records have the same topic, */
-	CUT = 2,       /* and it has more than was visited */
+	CUT = 2,       /* it has more than was visited, */
+	UNSEARCHED = 4, /* and some headers of its records were not searched */
 	NO_PARTITION = 0xffffffff,
 };
 
@@ -269,9 +270,13 @@ FUNCTION int search_record(struct poll *p, u64 record)
 	if (!p->searched)
 		p->first = record;
 	p->searched++;
-	if (record < FIRST_PAGE || read_foreign(headers, sizeof(headers), record + SETTING(record_headers)))
+	if (record < FIRST_PAGE || read_foreign(headers, sizeof(headers), record + SETTING(record_headers))) {
+		p->flags |= UNSEARCHED;
 		return 0;
+	}
 	kafka_find(&p->found, headers[0], headers[1], KAFKA_TEXT_KEYS);
+	if (p->found.problems)
+		p->flags |= UNSEARCHED;
 	if (p->found.count == 1 && p->found.length == KAFKA_PARENT)
 		send_parent(p->goid, p->tid, p->found.value);
 	return 0;
@@ -356,6 +361,8 @@ INLINE void visit_all(struct poll *p, u64 fetches, u64 count)
 			break;
 		}
 	}
+	if (p->flags & CUT || p->searched < p->count)
+		p->flags |= UNSEARCHED;
 }
 
 /* The address that a probed function returns to, at its return. */

@@ -6,7 +6,7 @@
 // of a transactional client have no span.
 //
 // The records that one call of PollFetches or PollRecords returns are one span, which begins when the call returns: "process TOPIC" if
-// they have the same topic. The headers of the first 64 records are searched for their senders. If a call returns records of more than
+// they have the same topic. The headers of the first 64 records are searched for their senders; a span of more records is counted (join.Counts.Unsearched). If a call returns records of more than
 // about 180 partitions, their number is not reported. See package kafka for the end of the span.
 //
 // With engine inline, records carry the contexts of their spans, if the session propagates contexts. A record gets no header if the program

@@ -102,7 +102,7 @@ type Counts struct {
 	Strays     uint64 // ends of operations whose begin was not observed
 	NoHeader   uint64 // requests that were sent without a traceparent header, although they were to have one
 	NoState    uint64 // requests whose tracestate or baggage is not carried on: it is too long or not valid, or does not fit where it is written
-	Unsearched uint64 // spans without a parent for whose parent not all headers were searched: there are too many, or some could not be read
+	Unsearched uint64 // spans whose parent or links may be missing, because not all headers were searched: there are too many, or some could not be read
 	Mismatched uint64 // notes that do not fit their operation: a layout is wrong, or notes were lost
 }
 
