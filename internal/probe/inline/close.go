@@ -45,7 +45,7 @@ func (e *Engine) Close() error {
 	if err != nil {
 		return fmt.Errorf("not everything could be removed: run loupe doctor %d --repair (%w)", e.plan.PID, err)
 	}
-	if e.in.loans != 0 {
+	if e.in.lent {
 		e.log.Warn("memory stays in the process: messages that it has not sent yet have their traceparent header there", "pid", e.plan.PID, "bytes", csrc.LoansSize)
 	}
 	e.log.Debug("code removed", "pid", e.plan.PID, "stopped for", e.in.standing)

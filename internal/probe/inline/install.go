@@ -52,6 +52,7 @@ type installation struct {
 	base     uint64         // address of the stubs and the program
 	lends    bool           // probes lend memory to the process
 	loans    uint64         // address of that memory; 0: none
+	lent     bool           // remove has left it in the process, because some of it is lent
 	code     int            // executable bytes of them
 	size     int            // of all
 	stubs    int            // bytes of the stubs; the program follows

@@ -27,7 +27,8 @@ func (in *installation) unmapLoans(s *ptrace.Stopped) error {
 	if in.loans == 0 {
 		return nil
 	}
-	if out, err := loansOut(in.loans, s.Read); err != nil || out {
+	out, err := loansOut(in.loans, s.Read)
+	if in.lent = out; err != nil || out {
 		return err
 	}
 	if err := s.Unmap(in.loans, csrc.LoansSize); err != nil {

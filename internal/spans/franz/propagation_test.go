@@ -2,6 +2,7 @@ package franz_test
 
 import (
 	"regexp"
+	"strings"
 	"testing"
 
 	"go.opentelemetry.io/otel/trace"
@@ -71,6 +72,9 @@ func TestPropagationHeld(t *testing.T) {
 		if err := o.Close(); err != nil {
 			t.Fatal(err)
 		}
+		if !strings.Contains(o.Log.String(), "memory stays in the process") {
+			t.Errorf("nothing says that memory stays in the process: %q", o.Log.String())
+		}
 		if !o.Lent() {
 			t.Error("the memory with the headers is gone")
 		}
@@ -83,6 +87,20 @@ func TestPropagationHeld(t *testing.T) {
 			if !header.MatchString(r) {
 				t.Fatalf("a record is %q", r)
 			}
+		}
+	})
+}
+
+// TestPropagationExit ends a program that has buffered records. Its memory is gone, so nothing says that some of it stays.
+func TestPropagationExit(t *testing.T) {
+	kafkatest.EachPropagating(t, "envoy", "franz", versions[len(versions)-1:], func(t *testing.T, v kafkatest.Version, o *kafkatest.Observed) {
+		o.Do("hold "+o.Topic("held", 4)+" 1000", "ok")
+		o.Kill()
+		if err := o.Close(); err != nil {
+			t.Error(err)
+		}
+		if strings.Contains(o.Log.String(), "memory stays in the process") {
+			t.Errorf("the program has exited: %q", o.Log.String())
 		}
 	})
 }

@@ -4,8 +4,10 @@
 package kafkatest
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -64,8 +66,12 @@ type Observed struct {
 	// KeepsLoans says that the program still uses memory of the probes at the end.
 	KeepsLoans bool
 
+	// Log has the warnings that the session has logged. It is complete when the session is closed.
+	Log bytes.Buffer
+
 	t      *testing.T
 	target *testtarget.Process
+	killed bool
 	done   sync.WaitGroup
 	prefix string
 
@@ -87,6 +93,7 @@ func observe(t *testing.T, target, broker *testtarget.Process, options loupe.Opt
 	o.Do("broker "+o.Address, "ok")
 	ctx, stop := context.WithCancel(context.Background())
 	options.Spans.Handle = o.add
+	options.Log = slog.New(slog.NewTextHandler(&o.Log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	s, err := loupe.Attach(ctx, loupe.PID(target.PID()), options)
 	if err != nil {
 		stop()
