@@ -108,7 +108,8 @@ func (m *manager) account(p *process, s *loupe.Session) {
 	if counts.Notes.Lost+counts.Unobserved+counts.Open+counts.Strays+counts.Mismatched+counts.Uncertain+counts.Unlisted+counts.NoHeader+counts.NoState+counts.Unsearched+stats.Lost > 0 {
 		m.log.Warn("the spans of the process are incomplete", "pid", p.pid, "reports_lost", counts.Notes.Lost, "ends_unknown", counts.Unobserved,
 			"not_ended", counts.Open, "begins_unknown", counts.Strays, "unexpected_layout", counts.Mismatched, "uncertain_breakdowns", counts.Uncertain,
-			"goroutines_not_observed", counts.Unlisted, "requests_without_header", counts.NoHeader, "requests_without_state", counts.NoState, "headers_not_searched", counts.Unsearched, "events_lost", stats.Lost)
+			"goroutines_not_observed", counts.Unlisted, "requests_without_header", counts.NoHeader, "requests_without_state", counts.NoState,
+			"headers_not_searched", counts.Unsearched, "events_lost", stats.Lost)
 	}
 }
 

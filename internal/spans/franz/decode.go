@@ -128,7 +128,7 @@ func (d *decoder) errorName(typ uint64, text probe.Text) string {
 func (d *decoder) receive(n *probe.Note) {
 	context := sets.Context(n)
 	count, flags, partition, offset, value := n.Word(), n.Word(), n.Word(), n.Word(), n.Word()
-	d.tracker.Searched(0, flags&unsearched)
+	d.tracker.Searched(0, flags&unsearched) // links may be missing even if some were found
 	parents := d.parents[n.G]
 	delete(d.parents, n.G)
 	var parent trace.SpanContext

@@ -6,8 +6,9 @@
 // of a transactional client have no span.
 //
 // The records that one call of PollFetches or PollRecords returns are one span, which begins when the call returns: "process TOPIC" if
-// they have the same topic. The headers of the first 64 records are searched for their senders; a span of more records is counted (join.Counts.Unsearched). If a call returns records of more than
-// about 180 partitions, their number is not reported. See package kafka for the end of the span.
+// they have the same topic. The headers of the first 64 records are searched for their senders, 32 of each record. If there are more,
+// [join.Counts].Unsearched counts the span. If a call returns records of more than about 180 partitions, their number is not reported. See
+// package kafka for the end of the span.
 //
 // With engine inline, records carry the contexts of their spans, if the session propagates contexts. A record gets no header if the program
 // has set Record.Headers, if the record is not in the heap, or if it could then exceed the largest batch. Hooks that are called while the
